@@ -1,0 +1,44 @@
+# Narrows: `make help` lists what there is.
+# SPDX-License-Identifier: Apache-2.0
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv/bin
+SUDO := $(shell [ "$$(id -u)" = 0 ] || echo "sudo --preserve-env=PATH")
+TARGET ?= soft
+
+.PHONY: help
+help: ## this list
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+.PHONY: setup
+setup: ## install what is missing and build; says what it installs
+	@scripts/setup.sh run
+
+.PHONY: demo
+demo: setup ## a real BBR flow against a real CUBIC flow, and a report about it (needs root)
+	@$(SUDO) $(VENV)/narrows run experiments/demo.yaml
+
+.PHONY: test
+test: ## set up, then linters, unit tests, PTF suite and one end-to-end run (needs root)
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+.PHONY: lint
+lint: ## formatters and linters only
+	@scripts/lint.sh
+
+.PHONY: ptf
+ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino
+	@$(SUDO) $(VENV)/python ptf-tests/run.py --target $(TARGET)
+
+.PHONY: p4
+p4: ## recompile p4src for v1model (needs p4c-bm2-ss)
+	@$(VENV)/python p4src/build.py v1model
+
+.PHONY: p4-tofino
+p4-tofino: ## recompile p4src for Tofino 1 and 2 (needs p4c with its Tofino backend)
+	@$(VENV)/python p4src/build.py tofino tofino2
+
+.PHONY: bench
+bench: setup ## benchmarks against peers, side by side (needs root)
+	@$(SUDO) $(VENV)/python benchmarks/run.py

@@ -1,0 +1,52 @@
+// Which port a packet leaves by, and whether it passes a bottleneck on the way.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_CROSS_CONNECT_P4
+#define NARROWS_CROSS_CONNECT_P4
+
+control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t forwarding,
+                     out bottleneck_index_t bottleneck_index) {
+    // A plain cable between two ports.
+    action wire(port_t port) {
+        forwarding.port = port;
+    }
+
+    // A cable with the bottleneck's queue in it.
+    action bottleneck(bottleneck_index_t index, port_t port, queue_t queue) {
+        forwarding.port = port;
+        forwarding.queue = queue;
+        forwarding.through_bottleneck = 1;
+        bottleneck_index = index;
+    }
+
+    // What nobody connected goes nowhere: a testbed must not leak packets.
+    action discard() {
+        forwarding.discard = 1;
+    }
+
+    // By ingress port alone a link is a cable; by destination as well, several hosts share one port or one queue.
+    table cross_connect {
+        key = {
+            ingress_port: ternary @name("ingress_port");
+            hdr.ethernet.dst: ternary @name("dst_mac");
+            hdr.ipv4.isValid(): ternary @name("is_ipv4");
+            hdr.ipv4.dst: ternary @name("dst_ipv4");
+            hdr.ipv6.isValid(): ternary @name("is_ipv6");
+            hdr.ipv6.dst: ternary @name("dst_ipv6");
+        }
+        actions = {
+            wire;
+            bottleneck;
+            discard;
+        }
+        const default_action = discard();
+        size = 512;
+    }
+
+    apply {
+        forwarding = {0, 0, 0, 0};
+        bottleneck_index = 0;
+        cross_connect.apply();
+    }
+}
+
+#endif

@@ -1,0 +1,68 @@
+// The bottleneck before its queue: who is this, is it lost, and how many came before it.
+// FlowHash, FlowOwner, RunningTotal, FlowCounter and Bernoulli are the target's (primitives.p4): same names and
+// signatures on every architecture.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_INGRESS_P4
+#define NARROWS_INGRESS_P4
+
+control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> lost) {
+    FlowHash() flow_hash;
+    // Remembers which flow owns an index, so that a hash collision is reported instead of silently merging two flows.
+    FlowOwner() flow_owner;
+    Bernoulli() dice;
+    // Packets lost by emulation, apart from the queue's own drops.
+    RunningTotal(FLOW_COUNT) flow_loss_drops;
+    // Packets offered to the queue: with flow_departures, the exact count of drops that no one has to see.
+    RunningTotal(FLOW_COUNT) flow_arrivals;
+    // The same in packets and bytes for the control plane, which can read counters on every target.
+    FlowCounter() loss_counter;
+    FlowCounter() arrival_counter;
+    bit<32> owner;
+    bit<32> loss_threshold = 0;
+
+    action set_loss(bit<32> threshold) {
+        loss_threshold = threshold;
+    }
+
+    // Bernoulli loss of a bottleneck: a packet is lost with probability threshold / 2^32.
+    table loss {
+        key = {
+            flow.bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            set_loss;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        flow_hash.apply(hdr, flow.bottleneck, flow.index, flow.signature);
+        flow.flags = 0;
+        if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
+            flow.flags = FLAG_NOT_IP;
+        }
+
+        flow_owner.apply(flow.index, flow.signature, owner);
+        if (owner == 0) {
+            flow.flags = flow.flags | FLAG_NEW_FLOW;
+        } else if (owner != flow.signature) {
+            flow.flags = flow.flags | FLAG_COLLISION;
+        }
+
+        lost = 0;
+        if (loss.apply().hit) {
+            dice.apply(loss_threshold, lost);
+        }
+        flow_loss_drops.apply(flow.index, (bit<32>)lost, flow.loss_drops);
+        if (lost == 1) {
+            loss_counter.apply(flow.index);
+        } else {
+            flow_arrivals.apply(flow.index, 1, flow.arrivals);
+            arrival_counter.apply(flow.index);
+        }
+    }
+}
+
+#endif

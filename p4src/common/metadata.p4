@@ -1,0 +1,40 @@
+// What the two halves of the program know about a packet.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_METADATA_P4
+#define NARROWS_METADATA_P4
+
+typedef bit<9> port_t;
+typedef bit<QUEUE_WIDTH> queue_t;
+
+// Where the packet goes: cross_connect's decision.
+struct forwarding_t {
+    port_t port;
+    queue_t queue;
+    bit<1> discard;
+    bit<1> through_bottleneck;
+}
+
+// What ingress learns of a packet's flow; it travels with the packet through the queue.
+struct flow_state_t {
+    bottleneck_index_t bottleneck;
+    flow_index_t index;
+    bit<32> signature;
+    bit<32> arrivals;
+    bit<32> loss_drops;
+    bit<8> flags;
+}
+
+// What egress sees of a packet that left the queue. Times and depths are in the target's units.
+struct observation_t {
+    bit<32> departures;
+    bit<32> sequence;
+    bit<32> queue_delay;
+    bit<32> enqueue_depth;
+    bit<32> dequeue_depth;
+    bit<48> timestamp;
+    bit<16> packet_length;
+    bit<16> epoch;
+    bit<8> sample_shift;
+}
+
+#endif

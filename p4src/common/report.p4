@@ -1,0 +1,81 @@
+// Turns the mirrored copy of a packet into a telemetry report: Ethernet / IPv4 / UDP / report_t / original headers.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_REPORT_P4
+#define NARROWS_REPORT_P4
+
+control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observation_t seen,
+                            out bit<16> report_length) {
+    bit<16> length_limit = 0;
+    bit<16> whole_length;
+    bit<16> excess;
+
+    action encapsulate(mac_address_t src_mac, mac_address_t dst_mac, ipv4_address_t src_ip, ipv4_address_t dst_ip,
+                       bit<16> src_port, bit<16> dst_port, bit<16> length) {
+        hdr.report_ethernet.setValid();
+        hdr.report_ethernet.dst = dst_mac;
+        hdr.report_ethernet.src = src_mac;
+        hdr.report_ethernet.ethertype = ETHERTYPE_IPV4;
+        hdr.report_ipv4.setValid();
+        hdr.report_ipv4.version = 4;
+        hdr.report_ipv4.ihl = 5;
+        hdr.report_ipv4.dscp = 0;
+        hdr.report_ipv4.ecn = 0;
+        hdr.report_ipv4.identification = 0;
+        hdr.report_ipv4.reserved_flag = 0;
+        hdr.report_ipv4.dont_fragment = 1;
+        hdr.report_ipv4.more_fragments = 0;
+        hdr.report_ipv4.fragment_offset = 0;
+        hdr.report_ipv4.ttl = 64;
+        hdr.report_ipv4.protocol = PROTOCOL_UDP;
+        hdr.report_ipv4.checksum = 0;
+        hdr.report_ipv4.src = src_ip;
+        hdr.report_ipv4.dst = dst_ip;
+        hdr.report_udp.setValid();
+        hdr.report_udp.src_port = src_port;
+        hdr.report_udp.dst_port = dst_port;
+        hdr.report_udp.checksum = 0;
+        length_limit = length;
+    }
+
+    // Where a bottleneck's reports go, and how long a report may be in bytes, encapsulation included.
+    table collector {
+        key = {
+            flow.bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            encapsulate;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        collector.apply();
+        whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
+        excess = whole_length |-| length_limit;
+        report_length = whole_length - excess;
+        hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
+        hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
+
+        hdr.report.setValid();
+        hdr.report.version = REPORT_VERSION;
+        hdr.report.flags = flow.flags;
+        hdr.report.bottleneck = (bit<8>)flow.bottleneck;
+        hdr.report.sample_shift = seen.sample_shift;
+        hdr.report.flow = (bit<16>)flow.index;
+        hdr.report.packet_length = seen.packet_length;
+        hdr.report.signature = flow.signature;
+        hdr.report.sequence = seen.sequence;
+        hdr.report.arrivals = flow.arrivals;
+        hdr.report.departures = seen.departures;
+        hdr.report.loss_drops = flow.loss_drops;
+        hdr.report.queue_delay = seen.queue_delay;
+        hdr.report.enqueue_depth = seen.enqueue_depth;
+        hdr.report.dequeue_depth = seen.dequeue_depth;
+        hdr.report.timestamp = seen.timestamp;
+        hdr.report.epoch = seen.epoch;
+    }
+}
+
+#endif

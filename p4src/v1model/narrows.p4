@@ -1,0 +1,159 @@
+// Narrows on v1model: BMv2's simple_switch and the Narrows softswitch run what this compiles to.
+// Only what is v1model's own stands here; the bottleneck itself is in ../common.
+// SPDX-License-Identifier: Apache-2.0
+#include <core.p4>
+#include <v1model.p4>
+
+#define QUEUE_WIDTH 3
+typedef bit<32> mirror_session_t;
+
+#include "../common/constants.p4"
+#include "../common/headers.p4"
+#include "../common/parser.p4"
+#include "../common/metadata.p4"
+#include "primitives.p4"
+#include "../common/cross_connect.p4"
+#include "../common/ingress.p4"
+#include "../common/egress.p4"
+#include "../common/report.p4"
+
+#define FIELDS_OF_A_REPORT 1
+const bit<32> INSTANCE_EGRESS_CLONE = 2;
+
+// v1model counts queues in packets. A traffic manager that counts bytes, the softswitch's, fills these by their alias
+// and says so by an epoch other than 0; on BMv2 they stay 0.
+struct traffic_manager_t {
+    @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
+    @alias("narrows.deq_depth_bytes") bit<32> dequeue_depth_bytes;
+    @alias("narrows.epoch") bit<16> epoch;
+    // Read by the traffic manager when it drops a packet: its own count of drops per flow checks ours.
+    @alias("narrows.flow") bit<32> flow;
+}
+
+struct metadata_t {
+    @field_list(FIELDS_OF_A_REPORT) flow_state_t flow;
+    @field_list(FIELDS_OF_A_REPORT) observation_t seen;
+    forwarding_t forwarding;
+    traffic_manager_t traffic_manager;
+}
+
+// What the control plane learns of a new flow: who is behind an index.
+struct new_flow_t {
+    bottleneck_index_t bottleneck;
+    flow_index_t index;
+    bit<32> signature;
+    bit<1> is_ipv6;
+    bit<128> src;
+    bit<128> dst;
+    bit<8> protocol;
+    bit<16> src_port;
+    bit<16> dst_port;
+}
+
+parser NarrowsParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    FrameParser() frame;
+
+    state start {
+        frame.apply(packet, hdr);
+        transition accept;
+    }
+}
+
+control NarrowsVerifyChecksum(inout headers_t hdr, inout metadata_t meta) {
+    apply { }
+}
+
+control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    CrossConnect() cross_connect;
+    BottleneckIngress() bottleneck;
+    bit<1> lost = 0;
+    new_flow_t learned;
+
+    // Tells the control plane who owns a flow index, once per flow.
+    action learn() {
+        learned = {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, 0, 0, 0, 0, 0, 0};
+        if (hdr.ipv4.isValid()) {
+            learned.src = (bit<128>)hdr.ipv4.src;
+            learned.dst = (bit<128>)hdr.ipv4.dst;
+            learned.protocol = hdr.ipv4.protocol;
+        }
+        if (hdr.ipv6.isValid()) {
+            learned.is_ipv6 = 1;
+            learned.src = hdr.ipv6.src;
+            learned.dst = hdr.ipv6.dst;
+            learned.protocol = hdr.ipv6.next_header;
+        }
+        if (hdr.ports.isValid()) {
+            learned.src_port = hdr.ports.src;
+            learned.dst_port = hdr.ports.dst;
+        }
+        digest<new_flow_t>(1, learned);
+    }
+
+    apply {
+        cross_connect.apply(hdr, standard.ingress_port, meta.forwarding, meta.flow.bottleneck);
+        standard.egress_spec = meta.forwarding.port;
+        standard.priority = meta.forwarding.queue;
+        if (meta.forwarding.through_bottleneck == 1) {
+            bottleneck.apply(hdr, meta.flow, lost);
+            meta.traffic_manager.flow = (bit<32>)meta.flow.index;
+            if (meta.flow.flags & FLAG_NEW_FLOW != 0) {
+                learn();
+            }
+        }
+        if (meta.forwarding.discard == 1 || lost == 1) {
+            mark_to_drop(standard);
+        }
+    }
+}
+
+control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    BottleneckEgress() bottleneck;
+    ReportEncapsulation() report;
+    mirror_session_t mirror_session;
+    bit<16> report_length;
+
+    apply {
+        if (standard.instance_type == INSTANCE_EGRESS_CLONE) {
+            report.apply(hdr, meta.flow, meta.seen, report_length);
+            truncate((bit<32>)report_length);
+        } else if (meta.forwarding.through_bottleneck == 1) {
+            meta.seen.timestamp = standard.egress_global_timestamp;
+            meta.seen.queue_delay = standard.deq_timedelta;
+            meta.seen.packet_length = (bit<16>)standard.packet_length;
+            meta.seen.enqueue_depth = (bit<32>)standard.enq_qdepth;
+            meta.seen.dequeue_depth = (bit<32>)standard.deq_qdepth;
+            if (meta.traffic_manager.epoch != 0) {
+                meta.seen.enqueue_depth = meta.traffic_manager.enqueue_depth_bytes;
+                meta.seen.dequeue_depth = meta.traffic_manager.dequeue_depth_bytes;
+            }
+            bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);
+            if (meta.traffic_manager.epoch != 0) {
+                meta.seen.epoch = meta.traffic_manager.epoch;
+            }
+            if (mirror_session != 0) {
+                clone_preserving_field_list(CloneType.E2E, mirror_session, FIELDS_OF_A_REPORT);
+            }
+        }
+    }
+}
+
+control NarrowsComputeChecksum(inout headers_t hdr, inout metadata_t meta) {
+    apply {
+        update_checksum(hdr.report_ipv4.isValid(),
+            {hdr.report_ipv4.version, hdr.report_ipv4.ihl, hdr.report_ipv4.dscp, hdr.report_ipv4.ecn,
+             hdr.report_ipv4.total_length, hdr.report_ipv4.identification, hdr.report_ipv4.reserved_flag,
+             hdr.report_ipv4.dont_fragment, hdr.report_ipv4.more_fragments, hdr.report_ipv4.fragment_offset,
+             hdr.report_ipv4.ttl, hdr.report_ipv4.protocol, hdr.report_ipv4.src, hdr.report_ipv4.dst},
+            hdr.report_ipv4.checksum, HashAlgorithm.csum16);
+    }
+}
+
+control NarrowsDeparser(packet_out packet, in headers_t hdr) {
+    apply {
+        packet.emit(hdr);
+    }
+}
+
+V1Switch(NarrowsParser(), NarrowsVerifyChecksum(), NarrowsIngress(), NarrowsEgress(), NarrowsComputeChecksum(),
+         NarrowsDeparser()) main;

@@ -1,0 +1,122 @@
+// The target's stateful parts on v1model (BMv2 and the softswitch). tofino/primitives.p4 holds their twins.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_PRIMITIVES_P4
+#define NARROWS_PRIMITIVES_P4
+
+// Flow index and signature: two independent hashes of bottleneck and 5-tuple. Signature 0 means "no owner yet", so
+// that value is left out of its range.
+control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_index_t index, out bit<32> signature) {
+    bit<128> src = 0;
+    bit<128> dst = 0;
+    bit<8> protocol = 0;
+    bit<16> src_port = 0;
+    bit<16> dst_port = 0;
+
+    apply {
+        if (hdr.ipv4.isValid()) {
+            src = (bit<128>)hdr.ipv4.src;
+            dst = (bit<128>)hdr.ipv4.dst;
+            protocol = hdr.ipv4.protocol;
+        } else if (hdr.ipv6.isValid()) {
+            src = hdr.ipv6.src;
+            dst = hdr.ipv6.dst;
+            protocol = hdr.ipv6.next_header;
+        }
+        if (hdr.ports.isValid()) {
+            src_port = hdr.ports.src;
+            dst_port = hdr.ports.dst;
+        }
+        hash(index, HashAlgorithm.crc16, 32w0, {2w0, bottleneck, src, dst, protocol, src_port, dst_port},
+             (bit<32>)FLOW_COUNT);
+        hash(signature, HashAlgorithm.crc32, 32w1, {2w0, bottleneck, src, dst, protocol, src_port, dst_port},
+             32w0xffffffff);
+    }
+}
+
+// The signature that owns a flow index; 0 for a free one, which this packet's flow then owns.
+control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<32> owner) {
+    register<bit<32>>(FLOW_COUNT) signatures;
+
+    apply {
+        @atomic {
+            signatures.read(owner, (bit<32>)index);
+            if (owner == 0) {
+                signatures.write((bit<32>)index, signature);
+            }
+        }
+    }
+}
+
+// A total per flow that the data plane can read: 32 bits, wraps.
+control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total)(bit<32> size) {
+    register<bit<32>>(size) totals;
+
+    apply {
+        @atomic {
+            totals.read(total, (bit<32>)index);
+            total = total + increment;
+            totals.write((bit<32>)index, total);
+        }
+    }
+}
+
+// Counts one packet of a bottleneck and tells its number.
+control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
+    register<bit<32>>(BOTTLENECK_COUNT) totals;
+
+    apply {
+        @atomic {
+            totals.read(total, (bit<32>)index);
+            total = total + 1;
+            totals.write((bit<32>)index, total);
+        }
+    }
+}
+
+// Largest depth so far of a bottleneck.
+control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
+    register<bit<32>>(BOTTLENECK_COUNT) depths;
+    bit<32> highest;
+
+    apply {
+        @atomic {
+            depths.read(highest, (bit<32>)index);
+            if (depth > highest) {
+                depths.write((bit<32>)index, depth);
+            }
+        }
+    }
+}
+
+// Packets and bytes of a flow.
+control FlowCounter(in flow_index_t index) {
+    counter(FLOW_COUNT, CounterType.packets_and_bytes) flows;
+
+    apply {
+        flows.count((bit<32>)index);
+    }
+}
+
+// Packets by bottleneck and delay bin.
+control DelayHistogram(in bottleneck_index_t index, in bit<DELAY_BIN_WIDTH> bin) {
+    counter(HISTOGRAM_SIZE, CounterType.packets) bins;
+
+    apply {
+        bins.count((bit<32>)(index ++ bin));
+    }
+}
+
+// One biased coin: heads with probability threshold / 2^32.
+control Bernoulli(in bit<32> threshold, out bit<1> heads) {
+    bit<32> value;
+
+    apply {
+        random(value, 32w0, 32w0xffffffff);
+        heads = 0;
+        if (value < threshold) {
+            heads = 1;
+        }
+    }
+}
+
+#endif
