@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runner and the targets need of the hosts, whether they are namespaces or machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from narrows.process import Process
+
+
+@dataclass(frozen=True)
+class SwitchAttachment:
+    """A switch port and the interface it is, as the switch process sees it."""
+
+    port: int
+    interface: str
+
+
+class Testbed(Protocol):
+    """Hosts wired to the ports of one switch."""
+
+    @property
+    def run_id(self) -> str:
+        """Names everything that belongs to this run."""
+        ...
+
+    @property
+    def state_dir(self) -> Path:
+        """Directory for sockets and logs that goes away with the run."""
+        ...
+
+    @property
+    def attachments(self) -> tuple[SwitchAttachment, ...]:
+        """The switch's ports; empty when the switch is a machine of its own."""
+        ...
+
+    async def spawn(
+        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+    ) -> Process:
+        """Start a process on a host (``switch`` is where a software switch runs)."""
+        ...
+
+    def interface(self, host: str) -> str:
+        """Name of the interface of a host that faces the switch."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What was set on the hosts and read back, for run.json."""
+        ...
