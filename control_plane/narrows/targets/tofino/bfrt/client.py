@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One face for a switch that speaks BF Runtime, and which of the two clients is behind it."""
+
+from __future__ import annotations
+
+import enum
+import importlib.util
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from narrows.errors import InputError
+from narrows.targets.tofino.bfrt.errors import SwitchRefused
+from narrows.targets.tofino.bfrt.schema import Schema, Table
+from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, Lpm, Ternary
+
+ALL_PIPES = 0xFFFF
+DEFAULT_PORT = 50052
+
+
+class Operation(enum.StrEnum):
+    """What a write does with an entry."""
+
+    INSERT = "insert"
+    MODIFY = "modify"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True)
+class Tls:
+    """Files for a TLS connection; ``certificate`` and ``key`` are the client's own, for mutual TLS."""
+
+    ca: Path
+    certificate: Path | None = None
+    key: Path | None = None
+    server_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """Where BF Runtime listens, and which program on which device is meant. ``timeout_s`` bounds every answer."""
+
+    address: str
+    program: str
+    device: int = 0
+    client_id: int = 1
+    tls: Tls | None = None
+    timeout_s: float = 10.0
+
+
+class Client(ABC):
+    """A subscribed client that owns the program on the switch.
+
+    ``pipe`` is a logical pipe or `ALL_PIPES`. All methods raise `SwitchRefused` when the switch says no,
+    `ConnectionLost` when it does not answer in time or at all, and `SchemaError` when names or values do not fit.
+    """
+
+    schema: Schema
+    kind: str
+
+    @abstractmethod
+    def read(self, table: Table, key: Key, *, pipe: int = ALL_PIPES) -> Entry:
+        """Read one entry, from hardware where the table has any."""
+
+    @abstractmethod
+    def read_all(self, table: Table, *, pipe: int = ALL_PIPES) -> list[Entry]:
+        """Read every entry of a table, the default entry left out."""
+
+    @abstractmethod
+    def read_default(self, table: Table, *, pipe: int = ALL_PIPES) -> Entry:
+        """Read the default entry: the only one of a table without key."""
+
+    @abstractmethod
+    def write(
+        self,
+        operation: Operation,
+        table: Table,
+        key: Key | None,
+        data: Data | None = None,
+        action: str | None = None,
+        *,
+        pipe: int = ALL_PIPES,
+    ) -> None:
+        """Write one entry; a key of None means the default entry. Counters of a modified entry keep their values."""
+
+    @abstractmethod
+    def execute(self, table: Table, operation: str, *, pipe: int = ALL_PIPES) -> None:
+        """Run a table operation such as ``Sync`` and wait until it is done."""
+
+    @abstractmethod
+    def digests(self, timeout_s: float) -> list[DigestMessage]:
+        """Digests that have arrived; waits up to ``timeout_s`` for the first one."""
+
+    @abstractmethod
+    def alive(self) -> bool:
+        """Whether the stream that keeps the session is still open."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the session; safe to call twice."""
+
+    def find(self, table: Table, key: Key, *, pipe: int = ALL_PIPES) -> Entry | None:
+        """The entry with this key, None where there is none."""
+        try:
+            return self.read(table, key, pipe=pipe)
+        except SwitchRefused as error:
+            if error.codes == {"NOT_FOUND"}:
+                return None
+            raise
+
+
+def describe(table: Table, key: Key | None, pipe: int) -> str:
+    """How messages and the audit log name an entry."""
+    where = "all pipes" if pipe == ALL_PIPES else f"pipe {pipe}"
+    return f"{table.name} [{describe_key(key)}] ({where})"
+
+
+def describe_key(key: Key | None) -> str:
+    """A key on one line; parts that match everything are left out."""
+    if key is None:
+        return "default entry"
+    parts = []
+    for name, value in key.items():
+        if isinstance(value, Ternary):
+            if value.mask:
+                parts.append(f"{name}={value.value:#x}&{value.mask:#x}")
+        elif isinstance(value, Lpm):
+            parts.append(f"{name}={value.value:#x}/{value.prefix_len}")
+        else:
+            parts.append(f"{name}={value}")
+    return ", ".join(parts)
+
+
+def connect(endpoint: Endpoint, prefer: Sequence[str] = ("sde", "own")) -> Client:
+    """Open a session with the first client of ``prefer`` that this machine has and that can do what is asked.
+
+    ``sde`` is the SDE's ``bfrt_grpc.client`` (it has no TLS), ``own`` ours, which needs nothing but gRPC.
+
+    Raises:
+        ConnectionLost: no answer, another client owns the program, or the program is not loaded.
+        InputError: none of ``prefer`` can be used.
+    """
+    for kind in prefer:
+        if kind == "sde" and endpoint.tls is None and importlib.util.find_spec("bfrt_grpc") is not None:
+            from narrows.targets.tofino.bfrt.sde_client import SdeClient
+
+            return SdeClient(endpoint)
+        if kind == "own":
+            from narrows.targets.tofino.bfrt.own_client import OwnClient
+
+            return OwnClient(endpoint)
+    raise InputError(
+        f"no BF Runtime client of {', '.join(prefer)} can be used; allowed: own, or sde with the SDE's "
+        "site-packages on PYTHONPATH and without TLS"
+    )
