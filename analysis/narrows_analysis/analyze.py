@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a run directory's telemetry to flows.parquet, queue.parquet and summary.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from narrows_analysis.aggregation import Aggregation, aggregate
+from narrows_analysis.checks import find_warnings
+from narrows_analysis.flow_table import read_flow_table
+from narrows_analysis.hosts import read_host_record
+from narrows_analysis.reports import SkippedReports, telemetry_files
+from narrows_analysis.run_directory import Run, read_run
+from narrows_analysis.series import write_flows, write_queue
+from narrows_analysis.summary import (
+    Summary,
+    bottleneck_section,
+    fairness_section,
+    flow_sections,
+    group_sections,
+    telemetry_section,
+)
+
+DISTRIBUTION_SCHEMA = pa.schema(
+    [
+        pa.field("quantity", pa.string()),
+        pa.field("value", pa.float64(), metadata={"unit": "bytes (queue_bytes), s (queue_delay_s)"}),
+        pa.field("fraction", pa.float64(), metadata={"unit": "1"}),
+    ]
+)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write `text` so that a reader sees the old file or the new one, never half of it."""
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)
+
+
+def _write_distributions(path: Path, run: Run, aggregation: Aggregation | None) -> None:
+    rows: dict[str, list[object]] = {"quantity": [], "value": [], "fraction": []}
+    if aggregation is not None:
+        for quantity, histogram, scale in (
+            ("queue_bytes", aggregation.depth_histogram, run.profile.depth_unit_bytes),
+            ("queue_delay_s", aggregation.delay_histogram, aggregation.clock.unit_s),
+        ):
+            values, fractions = histogram.cdf()
+            rows["quantity"] += [quantity] * len(values)
+            rows["value"] += list(values * scale)
+            rows["fraction"] += list(fractions)
+    pq.write_table(pa.table(rows, schema=DISTRIBUTION_SCHEMA), path)
+
+
+def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary:
+    """Analyse a run: write flows.parquet, queue.parquet, distributions.parquet and summary.json into it.
+
+    Args:
+        run_dir: the run directory; it needs run.json, everything else may be missing or incomplete.
+        interval_s: interval of the flows' time series in seconds; by default 0.1 s, or the RTT if that is longer.
+
+    Returns:
+        The summary, as written to summary.json.
+
+    Raises:
+        AnalysisError: the directory is not a run, or a file in it breaks its format; nothing is written then.
+    """
+    run = read_run(Path(run_dir))
+    skipped = SkippedReports()
+    table = read_flow_table(run)
+    aggregation = aggregate(run, table, telemetry_files(run, skipped), interval_s)
+    hosts = [read_host_record(run, flow) for flow in run.flows]
+
+    bottleneck = bottleneck_section(run, aggregation)
+    flows = flow_sections(run, aggregation, table, hosts)
+    groups = group_sections(run, aggregation, flows)
+    findings = find_warnings(run, aggregation, table, skipped, hosts, bottleneck)
+    summary: Summary = {
+        "status": run.status,
+        "bottleneck": bottleneck,
+        "fairness": fairness_section(run, aggregation),
+        "groups": groups,
+        "flows": flows,
+        "telemetry": telemetry_section(aggregation),
+        "warnings": [finding.as_dict() for finding in findings],
+    }
+    write_flows(run.path / "flows.parquet", aggregation)
+    write_queue(run.path / "queue.parquet", aggregation)
+    _write_distributions(run.path / "distributions.parquet", run, aggregation)
+    _replace(run.path / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    return summary

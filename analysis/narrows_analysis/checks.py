@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a reader must know before believing a number: the warnings of a summary."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from narrows_analysis.aggregation import Aggregation
+from narrows_analysis.flow_table import FlowTable
+from narrows_analysis.hosts import HostRecord
+from narrows_analysis.reports import SkippedReports
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.run_directory import Run, read_json
+
+MAX_MISSING_RATIO = 0.01
+MIN_UTILIZATION = 0.9
+MAX_OTHER_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One warning: a stable code, "error" (a number is withheld or wrong to compare) or "warning", and a sentence."""
+
+    code: str
+    severity: str
+    message: str
+
+    def as_dict(self) -> dict[str, str]:
+        """For summary.json."""
+        return asdict(self)
+
+
+def plural(count: float, noun: str) -> str:
+    """`count` with thousands separators and `noun` in the right number."""
+    return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
+
+
+def missing_ratio(aggregation: Aggregation) -> float:
+    """Fraction (0..1) of the reports that should be there and are not usable."""
+    due = aggregation.order.reports + aggregation.order.lost
+    return aggregation.order.lost / due if due else 0.0
+
+
+def _collector_warnings(run: Run) -> list[Finding]:
+    path = run.path / "telemetry" / "collector.json"
+    if not path.exists():
+        return [
+            Finding("collector", "warning", "telemetry/collector.json is missing: losses in the collector unknown.")
+        ]
+    try:
+        raw = read_json(path)
+    except AnalysisError as error:
+        return [Finding("collector", "warning", str(error))]
+    found = []
+    drops = raw.get("kernel_drops", raw.get("kernel_ring_drops", 0)) or 0
+    if drops:
+        found.append(
+            Finding("collector_drops", "warning", f"The collector's kernel ring dropped {plural(drops, 'frame')}.")
+        )
+    return found
+
+
+def _status_warnings(run: Run) -> list[Finding]:
+    if run.status == "complete":
+        return []
+    reason = f": {run.reason}" if run.reason else ""
+    word = "failed" if run.status == "failed" else "was stopped early"
+    return [Finding(f"run_{run.status}", "error", f"The run {word}{reason}. Results cover what was recorded.")]
+
+
+def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[Finding]:
+    order, found = aggregation.order, []
+    ratio = missing_ratio(aggregation)
+    if ratio > MAX_MISSING_RATIO:
+        found.append(
+            Finding(
+                "reports_missing", "error",
+                f"{ratio:.1%} of the telemetry reports are missing ({order.lost:,} of {order.reports + order.lost:,}); "
+                f"above {MAX_MISSING_RATIO:.0%} no fairness figure is given.",
+            )
+        )  # fmt: skip
+    elif order.lost:
+        message = (
+            f"{plural(order.lost, 'telemetry report')} of {order.reports + order.lost:,} missing ({ratio:.3%}). "
+            "Counts of packets and drops are exact nevertheless; extremes of delay and depth may have been missed."
+        )
+        found.append(Finding("reports_missing", "warning", message))
+    if order.skipped.total:
+        message = f"{plural(order.skipped.duplicates, 'duplicate')} and {plural(order.skipped.late, 'late report')} were skipped."
+        found.append(Finding("reports_skipped", "warning", message))
+    if order.sample_shift:
+        message = (
+            f"One report in {1 << order.sample_shift} packets: packet and drop counts are exact, bytes, delay and depth "
+            "are estimates from the sample."
+        )
+        found.append(Finding("sampled", "warning", message))
+    if aggregation.carried_in:
+        message = (
+            f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: these flows count from "
+            "their first report, and drops before it are not seen."
+        )
+        found.append(Finding("counters_carried_in", "warning", message))
+    if aggregation.clock_steps:
+        message = (
+            f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable."
+        )
+        found.append(Finding("clock", "error", message))
+    if run.clock_origin_ns is None:
+        message = "run.json states no clock origin: times count from the first report."
+        found.append(Finding("clock_origin", "warning", message))
+    for name in skipped.unreadable_files:
+        message = f"telemetry/{name} is not complete and was skipped: its reports are missing from every figure."
+        found.append(Finding("file_unreadable", "error", message))
+    return found
+
+
+def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Finding]:
+    found = []
+    for number in table.unmatched:
+        flow = run.flows[number]
+        message = f"Flow {number} ({flow.group}, {flow.src} to {flow.dst}) never crossed the bottleneck."
+        found.append(Finding("flow_unseen", "error", message))
+    for number in table.guessed:
+        message = f"Flow {number}: source port unknown; taken to be the last connection opened between its hosts."
+        found.append(Finding("flow_guessed", "warning", message))
+    collided = [n for n, index in enumerate(table.index_of) if index >= 0 and aggregation.collided[index]]
+    if collided:
+        names = ", ".join(str(number) for number in collided)
+        message = f"Flow index collision: flow {names} shares its counters with another flow; its drops are withheld."
+        found.append(Finding("collision", "error", message))
+    other, total = aggregation.flows.totals["bytes"][-1], aggregation.flows.totals["bytes"].sum()
+    if total and other / total > MAX_OTHER_SHARE:
+        message = f"{other / total:.1%} of the bytes do not belong to a flow of the experiment."
+        found.append(Finding("other_traffic", "warning", message))
+    return found
+
+
+def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Finding]:
+    manager = run.raw.get("traffic_manager")
+    rows = manager.get("flow_drops") if isinstance(manager, dict) else None
+    if not isinstance(rows, list):
+        return []
+    counted = {int(row["flow"]): int(row["packets"]) for row in rows if isinstance(row, dict) and "flow" in row}
+    found = []
+    for number, index in enumerate(table.index_of):
+        if index < 0 or aggregation.collided[index]:
+            continue
+        ours, theirs = int(aggregation.flows.totals["drops"][number]), counted.get(index, 0)
+        if ours != theirs:
+            message = (
+                f"Flow {number}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
+                "(drops after a flow's last departing packet leave no report)."
+            )
+            found.append(Finding("drops_disagree", "warning", message))
+    return found
+
+
+def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Finding]:
+    found = []
+    for flow, host in zip(run.flows, hosts, strict=True):
+        if host.error:
+            found.append(Finding("host", "warning", f"Flow {flow.number}: {host.error}"))
+        if host.cca and flow.cca and host.cca != flow.cca:
+            message = f"Flow {flow.number} ran {host.cca}, not {flow.cca} as the experiment asks."
+            found.append(Finding("cca", "error", message))
+    return found
+
+
+def find_warnings(
+    run: Run,
+    aggregation: Aggregation | None,
+    table: FlowTable,
+    skipped: SkippedReports,
+    hosts: list[HostRecord],
+    bottleneck: dict[str, Any],
+) -> list[Finding]:
+    """All warnings of a run, gravest first; `bottleneck` is that section of the summary."""
+    found = _status_warnings(run)
+    if aggregation is None or not aggregation.order.reports:
+        found.append(Finding("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure."))
+        for name in skipped.unreadable_files:
+            found.append(Finding("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
+    else:
+        found += _report_warnings(run, aggregation, skipped)
+        found += _flow_warnings(run, aggregation, table)
+        found += _traffic_manager_warnings(run, aggregation, table)
+        utilization = bottleneck["utilization"]
+        if utilization is not None and utilization < MIN_UTILIZATION:
+            message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
+            found.append(Finding("unsaturated", "warning", message))
+        peak, buffer = bottleneck["queue_bytes"]["max"], run.bottleneck.buffer_bytes
+        unit = run.profile.depth_unit_bytes
+        if peak is not None and buffer is not None and peak > buffer + unit:
+            message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
+            found.append(Finding("queue_above_buffer", "error", message))
+    found += _collector_warnings(run)
+    found += _host_warnings(hosts, run)
+    return sorted(found, key=lambda warning: warning.severity != "error")

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one exception that bad input to the analysis raises."""
+
+from __future__ import annotations
+
+
+class AnalysisError(ValueError):
+    """A run directory, or a file in it, that cannot be analysed; the message names the file and what is allowed."""

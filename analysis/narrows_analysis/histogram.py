@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distribution of unsigned integers in bounded memory: exact below 2^13, then 2^13 bins an octave."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+PRECISION_BITS = 13
+_VALUE_BITS = 48
+_LINEAR = 1 << (PRECISION_BITS + 1)
+_BINS = _LINEAR + (_VALUE_BITS - PRECISION_BITS - 1) * (1 << PRECISION_BITS)
+
+
+class LogLinearHistogram:
+    """Counts of integers in 0..2^48-1. A bin is at most 2^-13 (0.012 %) of its value wide; mean and maximum are exact."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._counts = np.zeros(_BINS, dtype=np.int64)
+        self._sum = 0
+        self.count = 0
+        self.maximum = 0
+
+    @staticmethod
+    def _bin(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        exponent = np.frexp(np.maximum(values, 1).astype(np.float64))[1].astype(np.int64)
+        shift = np.maximum(exponent - (PRECISION_BITS + 1), 0)
+        return shift * (1 << PRECISION_BITS) + (values >> shift)
+
+    def add(self, values: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None) -> None:
+        """Count each of `values` once, or as often as `weights` says; negative values raise ValueError."""
+        if not len(values):
+            return
+        if int(values.min()) < 0:
+            raise ValueError("a histogram of unsigned values was given a negative one")
+        counts = np.bincount(self._bin(values), weights=weights, minlength=0)
+        self._counts[: len(counts)] += counts.astype(np.int64)
+        weighted = values if weights is None else values * weights
+        self._sum += int(weighted.sum())
+        self.count += len(values) if weights is None else int(weights.sum())
+        self.maximum = max(self.maximum, int(values.max()))
+
+    @property
+    def mean(self) -> float | None:
+        """Arithmetic mean; None if empty."""
+        return self._sum / self.count if self.count else None
+
+    def _representative(self, bins: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        shift = np.maximum(bins // (1 << PRECISION_BITS) - 1, 0)
+        low = (bins - shift * (1 << PRECISION_BITS)) << shift
+        middle = low + ((np.int64(1) << shift) - 1) / 2
+        return np.asarray(np.minimum(middle, self.maximum), dtype=np.float64)
+
+    def percentile(self, percent: float) -> float | None:
+        """Smallest value that at least `percent` % of the counted values do not exceed (nearest rank); None if empty."""
+        if not self.count:
+            return None
+        rank = max(1, int(np.ceil(self.count * percent / 100)))
+        index = np.searchsorted(np.cumsum(self._counts), rank)
+        return float(self._representative(np.array([index]))[0])
+
+    def cdf(self, points: int = 400) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Values and cumulative fractions (0..1] of at most about `points` steps, extremes kept."""
+        filled = np.flatnonzero(self._counts)
+        if not len(filled):
+            return np.zeros(0), np.zeros(0)
+        fraction = np.cumsum(self._counts[filled]) / self.count
+        values = self._representative(filled)
+        if len(filled) > points:
+            # Evenly spaced in probability as well as in value, so that neither steps nor tails are lost.
+            by_fraction = np.searchsorted(fraction, np.linspace(0, 1, points // 2))
+            by_value = np.searchsorted(values, np.linspace(values[0], values[-1], points // 2))
+            chosen = np.unique(
+                np.clip(np.concatenate((by_fraction, by_value, [0, len(filled) - 1])), 0, len(filled) - 1)
+            )
+            values, fraction = values[chosen], fraction[chosen]
+        return values, fraction
