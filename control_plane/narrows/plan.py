@@ -236,9 +236,7 @@ def _bottleneck(experiment: Experiment) -> Bottleneck:
     )
 
 
-def _flows(
-    experiment: Experiment, senders: tuple[Host, ...], receiver: Host, rtts: list[int]
-) -> tuple[Flow, ...]:
+def _flows(experiment: Experiment, senders: tuple[Host, ...], receiver: Host, rtts: list[int]) -> tuple[Flow, ...]:
     flows: list[Flow] = []
     for group, sender, rtt in zip(experiment.flows, senders, rtts, strict=True):
         connections = group.count * group.repeat

@@ -16,7 +16,7 @@ TAIL_BYTES = 2000
 
 
 def start_time(pid: int) -> int | None:
-    """Clock ticks since boot at which a process started, None if there is none: tells a reused pid from the original."""
+    """Clock ticks from boot to a process's start, None if there is none: tells a reused pid from the original."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except OSError:

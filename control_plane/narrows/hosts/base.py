@@ -43,6 +43,10 @@ class Testbed(Protocol):
         """Start a process on a host (``switch`` is where a software switch runs)."""
         ...
 
+    def ended(self, process: Process) -> None:
+        """Tell that a process started by `spawn` has ended."""
+        ...
+
     def interface(self, host: str) -> str:
         """Name of the interface of a host that faces the switch."""
         ...

@@ -31,7 +31,6 @@ class TargetProfile:
     rate_layer: Literal["l2", "l1"]
     delay_line: bool
     flow_drop_counters: bool
-    per_port_drop_counters: bool = True
 
     def as_json(self) -> dict[str, Any]:
         """The profile as it stands in run.json."""
@@ -79,6 +78,7 @@ class PortStats:
     tx_packets: int
     tx_bytes: int
     rx_ring_drops: int
+    rx_errors: int
     tx_drops: int
     link_up: bool
 
@@ -141,6 +141,10 @@ class Target(Protocol):
 
     async def ports(self) -> list[PortStats]:
         """All ports."""
+        ...
+
+    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+        """Packets lost anywhere but at the bottleneck's queue or by loss emulation, one line a place."""
         ...
 
     async def stop(self) -> None:

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
+
+Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
+ends, neighbours static (no ARP or ND in the bottleneck), TCP buffers large, TCP metrics not cached.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import RunError
+from narrows.hosts.base import SwitchAttachment
+from narrows.plan import EPHEMERAL_PORTS, Host, Plan
+from narrows.process import Process, spawn
+from narrows.state import RunState
+
+SWITCH = "switch"
+HOST_INTERFACE = "eth0"
+MIN_TCP_BUFFER = 64 << 20
+MAX_TCP_BUFFER = (1 << 31) - 1
+CARRIER_WAIT_S = 5.0
+
+# What ethtool calls the features that join, split or leave unfinished the packets that we want to see as they are.
+OFFLOADS = {
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "tx": "tx-checksumming",
+    "rx": "rx-checksumming",
+    "sg": "scatter-gather",
+}
+
+
+class NetnsTestbed:
+    """The namespaces of one run. Everything made is on record in the run's state before it is made."""
+
+    def __init__(self, plan: Plan, state: RunState, mtu: int) -> None:
+        """Take the plan; nothing is created before `create`."""
+        self._plan = plan
+        self._state = state
+        self._mtu = mtu
+        self._offloads: dict[str, dict[str, str]] = {}
+        self._sysctls: dict[str, dict[str, str]] = {}
+
+    @property
+    def run_id(self) -> str:
+        """Names everything that belongs to this run."""
+        return self._state.run_id
+
+    @property
+    def state_dir(self) -> Path:
+        """Directory for sockets and logs that goes away with the run."""
+        return self._state.directory
+
+    @property
+    def attachments(self) -> tuple[SwitchAttachment, ...]:
+        """The switch's ports and their interfaces in the switch's namespace."""
+        return tuple(SwitchAttachment(host.port, f"port{host.port}") for host in self._plan.hosts)
+
+    def interface(self, host: str) -> str:
+        """Name of a host's interface; the same in every namespace."""
+        return HOST_INTERFACE
+
+    def create(self) -> None:
+        """Make the namespaces and links, and check that they are as asked.
+
+        Raises:
+            RunError: a command fails, or a setting reads back differently.
+        """
+        self._add_namespace(SWITCH)
+        # The switch's kernel must not speak on its ports.
+        silent = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+        self._sysctl(self._state.namespace(SWITCH), silent)
+        for host in self._plan.hosts:
+            self._add_namespace(host.name)
+            self._add_link(host)
+            self._set_sysctls(host)
+            self._set_offloads(host.name, HOST_INTERFACE)
+            self._set_offloads(SWITCH, f"port{host.port}")
+        for host in self._plan.hosts:
+            # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
+            self._ip(SWITCH, [f"link set port{host.port} up"])
+            self._ip(host.name, ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)])
+        self._wait_for_carrier()
+
+    async def spawn(
+        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+    ) -> Process:
+        """Start a process in a host's namespace and put it on record."""
+        command = ["ip", "netns", "exec", self._state.namespace(host), *arguments]
+        process = await spawn(command, f"{Path(arguments[0]).name} on {host}", stdout=stdout, stderr=stderr)
+        self._state.add_process(process.pid)
+        return process
+
+    def ended(self, process: Process) -> None:
+        """Take a process that has ended off the record."""
+        self._state.remove_process(process.pid)
+
+    def describe(self) -> dict[str, Any]:
+        """Offloads and kernel settings as read back, for run.json."""
+        return {
+            "kind": "namespaces",
+            "mtu": self._mtu,
+            "offloads": self._offloads,
+            "sysctls": self._sysctls,
+            "neighbours": "static",
+        }
+
+    def _add_namespace(self, host: str) -> None:
+        name = self._state.namespace(host)
+        self._state.add_namespace(name)
+        _run(["ip", "netns", "add", name])
+
+    def _add_link(self, host: Host) -> None:
+        switch = self._state.namespace(SWITCH)
+        port = f"port{host.port}"
+        self._ip(
+            host.name,
+            [
+                f"link add name {HOST_INTERFACE} address {host.mac} mtu {self._mtu} "
+                f"type veth peer name {port} mtu {self._mtu} netns {switch}"
+            ],
+        )
+
+    def _set_sysctls(self, host: Host) -> None:
+        namespace = self._state.namespace(host.name)
+        ipv6 = "0" if host.ip_version == 6 and host.address else "1"
+        buffer = self._tcp_buffer()
+        settings = {
+            "net.ipv6.conf.all.disable_ipv6": ipv6,
+            "net.ipv6.conf.default.disable_ipv6": ipv6,
+            f"net.ipv6.conf.{HOST_INTERFACE}.disable_ipv6": ipv6,
+            f"net.ipv6.conf.{HOST_INTERFACE}.accept_dad": "0",
+            f"net.ipv6.conf.{HOST_INTERFACE}.accept_ra": "0",
+            f"net.ipv6.conf.{HOST_INTERFACE}.router_solicitations": "0",
+            f"net.ipv6.conf.{HOST_INTERFACE}.addr_gen_mode": "1",
+            "net.ipv4.tcp_rmem": f"4096\t131072\t{buffer}",
+            "net.ipv4.tcp_wmem": f"4096\t65536\t{buffer}",
+            "net.ipv4.tcp_no_metrics_save": "1",
+            "net.ipv4.tcp_ecn": "1" if self._plan.bottleneck.ecn_threshold_bytes is not None else "0",
+            "net.ipv4.ip_local_port_range": f"{EPHEMERAL_PORTS[0]}\t{EPHEMERAL_PORTS[1]}",
+        }
+        self._sysctl(namespace, settings)
+        self._sysctls[host.name] = settings
+        if host.address:
+            nodad = " nodad" if host.ip_version == 6 else ""
+            self._ip(host.name, [f"address add {host.address}/{host.prefix} dev {HOST_INTERFACE}{nodad}"])
+
+    def _tcp_buffer(self) -> int:
+        """Upper bound of a socket's buffer: four times what path and queue can hold, 64 MiB at least."""
+        longest = max(flow.rtt_ns for flow in self._plan.flows)
+        bottleneck = self._plan.bottleneck
+        in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
+        return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
+
+    def _set_offloads(self, host: str, interface: str) -> None:
+        """Turn offloads off and read them back.
+
+        Raises:
+            RunError: an offload is still on.
+        """
+        namespace = self._state.namespace(host)
+        switches = [word for feature in OFFLOADS for word in (feature, "off")]
+        _run(["ip", "netns", "exec", namespace, "ethtool", "-K", interface, *switches])
+        listing = _run(["ip", "netns", "exec", namespace, "ethtool", "-k", interface])
+        features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
+        found = {name: features.get(name, "unknown").split()[0] for name in OFFLOADS.values()}
+        on = [name for name, value in found.items() if value != "off"]
+        if on:
+            raise RunError(f"{interface} of {host}: {', '.join(on)} cannot be turned off")
+        self._offloads[f"{host}/{interface}"] = found
+
+    def _wait_for_carrier(self) -> None:
+        """The kernel notices a carrier up to a second later, and drops what is sent before.
+
+        Raises:
+            RunError: a link is not up after five seconds.
+        """
+        deadline = time.monotonic() + CARRIER_WAIT_S
+        for host in (host.name for host in self._plan.hosts):
+            command = ["ip", "-n", self._state.namespace(host), "-brief", "link", "show", "dev", HOST_INTERFACE]
+            while _run(command).split()[1] != "UP":
+                if time.monotonic() > deadline:
+                    raise RunError(f"the link of {host} does not come up")
+                time.sleep(0.01)
+
+    def _neighbours(self, host: Host) -> list[str]:
+        if not host.address:
+            return []
+        is_receiver = host is self._plan.receiver
+        peers = self._plan.senders if is_receiver else (self._plan.receiver,)
+        return [f"neighbour add {peer.address} lladdr {peer.mac} dev {HOST_INTERFACE} nud permanent" for peer in peers]
+
+    def _sysctl(self, namespace: str, settings: dict[str, str]) -> None:
+        """Set and read back kernel settings of a namespace.
+
+        Raises:
+            RunError: one reads back differently.
+        """
+        words = [f"{name}={value}" for name, value in settings.items()]
+        _run(["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", *words])
+        found = _run(["ip", "netns", "exec", namespace, "sysctl", "-n", *settings]).splitlines()
+        for (name, asked), got in zip(settings.items(), found, strict=True):
+            if got.split() != asked.split():
+                raise RunError(f"{namespace}: {name} is {got}, not {asked}")
+
+    def _ip(self, host: str, commands: Sequence[str]) -> None:
+        _run(["ip", "-n", self._state.namespace(host), "-batch", "-"], "\n".join(commands))
+
+
+def _run(command: Sequence[str], text: str | None = None) -> str:
+    """Run a set-up command and return its output.
+
+    Raises:
+        RunError: it fails; the message has what it said.
+    """
+    result = subprocess.run(command, input=text, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RunError(f"'{' '.join(command)}' failed: {result.stderr.strip() or result.stdout.strip()}")
+    return result.stdout

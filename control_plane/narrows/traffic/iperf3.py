@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk and sized TCP flows by iperf3, with 5-tuples known in advance.
+
+Nothing is retried: a connection that does not do what the plan says is a failed run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import RunError
+from narrows.hosts.base import Testbed
+from narrows.plan import Flow, Plan
+from narrows.process import Process
+
+MAX_BLOCK_BYTES = 128 << 10  # iperf3's default; the block is what it hands to the socket at once
+MIN_BLOCK_BYTES = 1000
+SERVER_START_S = 10.0
+# A connection that takes so much longer than it should has failed: it would otherwise keep a run alive for ever.
+GRACE_S = 60.0
+SLOWDOWN = 100
+INTERRUPT_GRACE_S = 3.0
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass
+class Connection:
+    """One TCP connection of a flow, as it really went. Times are seconds since the experiment's start."""
+
+    flow: Flow
+    number: int
+    result: Path
+    started_s: float
+    ended_s: float | None = None
+    bytes_sent: int | None = None
+
+    @property
+    def src_port(self) -> int:
+        """Source port of the data connection."""
+        return self.flow.src_port + self.number
+
+    def as_json(self) -> dict[str, Any]:
+        """The connection as an entry of run.json's ``flows``."""
+        flow = self.flow
+        start = flow.start_ns / NANOSECONDS if self.number == 0 else self.started_s
+        return {
+            "name": flow.name,
+            "group": flow.group,
+            "cca": flow.cca,
+            "src": flow.src,
+            "dst": flow.dst,
+            "src_port": self.src_port,
+            "dst_port": flow.dst_port,
+            "connection": self.number,
+            "start_s": start,
+            "duration_s": None if flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
+            "size_bytes": flow.size,
+            "rtt_s": flow.rtt_ns / NANOSECONDS,
+            "started_s": self.started_s,
+            "ended_s": self.ended_s,
+            "bytes_sent": self.bytes_sent,
+            "iperf3": f"{self.result.parent.name}/{self.result.name}",
+        }
+
+
+def block_bytes(size: int) -> int | None:
+    """The largest block, 128 KiB or less, that ``size`` bytes are a whole number of; None if there is no useful one.
+
+    iperf3 sends whole blocks only, so that any other block would send more than was asked.
+    """
+    for blocks in range(-(-size // MAX_BLOCK_BYTES), size // min(size, MIN_BLOCK_BYTES) + 1):
+        if size % blocks == 0:
+            return size // blocks
+    return None
+
+
+def refusals(plan: Plan) -> list[str]:
+    """What of the plan iperf3 cannot do as written."""
+    return [
+        f"flows.{group}.size: {size} B is no whole number of blocks of {MIN_BLOCK_BYTES} B to 128 KiB; "
+        "allowed: a size with such a divisor, for example a round number"
+        for group, size in sorted({(flow.group, flow.size) for flow in plan.flows if flow.size is not None})
+        if block_bytes(size) is None
+    ]
+
+
+class Iperf3Traffic:
+    """The flows of one run."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
+        """Take the plan; results go to ``results``, one JSON file a connection."""
+        self._plan = plan
+        self._testbed = testbed
+        self._results = results
+        self._servers: list[Process] = []
+        self._clients: dict[str, Process] = {}
+        self.connections: list[Connection] = []
+        self._origin = 0.0
+
+    @property
+    def active(self) -> int:
+        """Connections under way."""
+        return len(self._clients)
+
+    async def start_servers(self) -> None:
+        """Start one server a flow and wait until all listen.
+
+        Raises:
+            RunError: a server does not come up.
+        """
+        self._results.mkdir(parents=True, exist_ok=True)
+        logs = []
+        for flow in self._plan.flows:
+            log = self._testbed.state_dir / f"{flow.name}-server.log"
+            errors = log.with_suffix(".err")
+            command = ["iperf3", "--server", "--port", str(flow.dst_port), "--bind", flow.dst, "--forceflush"]
+            self._servers.append(await self._testbed.spawn("receiver", command, stdout=log, stderr=errors))
+            logs.append(log)
+        deadline = time.monotonic() + SERVER_START_S
+        for server, log in zip(self._servers, logs, strict=True):
+            while b"Server listening" not in log.read_bytes():
+                if server.returncode is not None or time.monotonic() > deadline:
+                    raise RunError(f"{server.name} does not listen{server.last_words()}")
+                await asyncio.sleep(0.02)
+
+    async def run(self) -> float:
+        """Run all flows to their end; returns the monotonic time that was the experiment's start.
+
+        Raises:
+            RunError: a connection fails; the others are interrupted.
+        """
+        self._origin = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for flow in self._plan.flows:
+                    group.create_task(self._run_flow(flow))
+        except* RunError as errors:
+            raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
+        return self._origin
+
+    async def stop(self) -> None:
+        """Interrupt what still runs, so that its partial result is written, and end the servers."""
+        clients = list(self._clients.values())
+        await asyncio.gather(*(client.stop(INTERRUPT_GRACE_S, signal.SIGINT) for client in clients))
+        await asyncio.gather(*(server.stop(INTERRUPT_GRACE_S) for server in self._servers))
+        self._clients.clear()
+        self._servers.clear()
+
+    async def _run_flow(self, flow: Flow) -> None:
+        await asyncio.sleep(self._origin + flow.start_ns / NANOSECONDS - time.monotonic())
+        begun = time.monotonic()
+        for number in range(flow.repeat):
+            if number:
+                await asyncio.sleep(flow.gap_ns / NANOSECONDS)
+            late = flow.duration_ns is not None and time.monotonic() - begun >= flow.duration_ns / NANOSECONDS
+            if flow.size is not None and late:
+                return
+            await self._run_connection(flow, number)
+
+    async def _run_connection(self, flow: Flow, number: int) -> None:
+        label = flow.name if flow.repeat == 1 else f"{flow.name}-{number + 1:04d}"
+        result = self._results / f"{label}.json"
+        connection = Connection(flow, number, result, time.monotonic() - self._origin)
+        self.connections.append(connection)
+        client = await self._testbed.spawn(
+            flow.sender, client_command(flow, number), stdout=result, stderr=self._testbed.state_dir / f"{label}.err"
+        )
+        self._clients[label] = client
+        limit = self._time_limit(flow)
+        try:
+            async with asyncio.timeout(limit):
+                code = await client.wait()
+        except TimeoutError:
+            raise RunError(f"flow {label}: no end after {limit:.0f} s") from None
+        del self._clients[label]
+        self._testbed.ended(client)
+        connection.ended_s = time.monotonic() - self._origin
+        connection.bytes_sent = check_result(flow, number, result, code, client.last_words())
+
+    def _time_limit(self, flow: Flow) -> float:
+        """Seconds after which a connection counts as failed."""
+        bottleneck = self._plan.bottleneck
+        queue = bottleneck.limit_bytes * 8 / bottleneck.rate_bps
+        if flow.size is None:
+            assert flow.duration_ns is not None
+            return flow.duration_ns / NANOSECONDS + queue + GRACE_S
+        ideal = flow.size * 8 / bottleneck.rate_bps + flow.rtt_ns / NANOSECONDS + queue
+        return ideal * SLOWDOWN * len(self._plan.flows) + GRACE_S
+
+
+def client_command(flow: Flow, number: int) -> list[str]:
+    """The iperf3 client that makes one connection of a flow."""
+    command = ["iperf3", "--client", flow.dst, "--port", str(flow.dst_port), "--bind", flow.src]
+    command += ["--cport", str(flow.src_port + number), "--congestion", flow.cca, "--json", "--interval", "1"]
+    if flow.size is None:
+        assert flow.duration_ns is not None
+        return [*command, "--time", str(flow.duration_ns // NANOSECONDS)]
+    return [*command, "--bytes", str(flow.size), "--length", str(block_bytes(flow.size))]
+
+
+def check_result(flow: Flow, number: int, result: Path, code: int, last_words: str) -> int:
+    """Check that a connection was what the plan says; returns the bytes sent.
+
+    Raises:
+        RunError: it failed, or was something else.
+    """
+    label = f"flow {flow.name}, connection {number + 1}"
+    try:
+        data = json.loads(result.read_bytes())
+    except ValueError:
+        raise RunError(f"{label}: iperf3 wrote no result (exit code {code}){last_words}") from None
+    if "error" in data or code != 0:
+        raise RunError(f"{label}: iperf3: {data.get('error', f'exit code {code}')}{last_words}")
+    try:
+        used = data["end"]["sender_tcp_congestion"]
+        port = data["start"]["connected"][0]["local_port"]
+        sent = int(data["end"]["sum_sent"]["bytes"])
+    except (KeyError, IndexError, TypeError) as error:
+        raise RunError(f"{label}: iperf3's result has no {error}") from error
+    if used != flow.cca:
+        raise RunError(f"{label}: ran with {used}, not {flow.cca}")
+    if port != flow.src_port + number:
+        raise RunError(f"{label}: ran from port {port}, not {flow.src_port + number}")
+    if flow.size is not None and sent != flow.size:
+        raise RunError(f"{label}: sent {sent} B, not {flow.size} B")
+    return sent
