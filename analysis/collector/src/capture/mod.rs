@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where frames come from: a live interface or a capture file.
+
+pub mod file;
+pub mod pcap;
+pub mod pcapng;
+pub mod ring;
+pub mod signals;

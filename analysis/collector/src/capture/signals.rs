@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! SIGINT and SIGTERM as a readable descriptor, so that one `poll` waits for packets and for the end.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+/// Becomes readable when the process is asked to stop.
+pub struct StopSignal {
+    descriptor: OwnedFd,
+}
+
+impl StopSignal {
+    /// Blocks the two signals for this thread and every thread started later, and collects them here.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn install() -> io::Result<Self> {
+        // SAFETY: `set` is a plain value that sigemptyset initialises before use; all pointers are to live locals.
+        let descriptor = unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, libc::SIGINT);
+            libc::sigaddset(&mut set, libc::SIGTERM);
+            let error = libc::pthread_sigmask(libc::SIG_BLOCK, &set, ptr::null_mut());
+            if error != 0 {
+                return Err(io::Error::from_raw_os_error(error));
+            }
+            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+        };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: signalfd returned a new descriptor that nothing else owns.
+        Ok(StopSignal {
+            descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) },
+        })
+    }
+}
+
+impl AsRawFd for StopSignal {
+    fn as_raw_fd(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `narrows-collector convert`: reports from a capture file into Parquet.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use narrows_collector::capture::file::{CaptureFile, End};
+use narrows_collector::receiver::{Receiver, Settings};
+use narrows_collector::telemetry::account::Account;
+use narrows_collector::telemetry::writer::Rotation;
+use narrows_collector::wire::BOTTLENECKS;
+use narrows_collector::{Error, Result};
+
+/// What is accepted and how it is stored: the same for live reports and files.
+#[derive(Args)]
+pub struct StorageArgs {
+    /// UDP destination port of the reports.
+    #[arg(long, default_value_t = 5500)]
+    pub port: u16,
+    /// Reports of bottlenecks from this index on are counted as bad.
+    #[arg(long, default_value_t = BOTTLENECKS as u8, value_parser = clap::value_parser!(u8).range(1..=BOTTLENECKS as i64))]
+    pub bottleneck_count: u8,
+    /// Rows after which a new file is begun.
+    #[arg(long, default_value_t = Rotation::default().rows, value_parser = clap::value_parser!(u64).range(1..))]
+    rotate_rows: u64,
+    /// MiB after which a new file is begun.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
+    rotate_mib: u32,
+    /// Seconds after which a new file is begun: what a crash can cost at most.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+    rotate_seconds: u32,
+    /// Rows in a row group.
+    #[arg(long, default_value_t = 262_144, value_parser = clap::value_parser!(u32).range(1024..=4_194_304))]
+    row_group: u32,
+}
+
+impl StorageArgs {
+    /// The rotation that the arguments ask for.
+    pub fn rotation(&self) -> Rotation {
+        Rotation {
+            rows: self.rotate_rows,
+            bytes: (self.rotate_mib as usize) << 20,
+            age: Duration::from_secs(u64::from(self.rotate_seconds)),
+            row_group: self.row_group as usize,
+        }
+    }
+}
+
+#[derive(Args)]
+pub struct ConvertArgs {
+    /// A pcap (microseconds or nanoseconds, either byte order) or pcapng file.
+    source: PathBuf,
+    /// Directory for the telemetry; must hold none yet.
+    #[arg(long)]
+    out: PathBuf,
+    #[command(flatten)]
+    storage: StorageArgs,
+}
+
+/// Converts the file; a truncated one up to its last complete record.
+pub fn run(args: ConvertArgs) -> Result<()> {
+    let mut capture = CaptureFile::open(&args.source)?;
+    let mut receiver = Receiver::start(Settings {
+        directory: args.out,
+        source: args.source.display().to_string(),
+        port: args.storage.port,
+        bottlenecks: args.storage.bottleneck_count,
+        rotation: args.storage.rotation(),
+    })?;
+    let (reason, error) = match capture.for_each(|frame| receiver.take(frame)) {
+        Ok(End::Complete) => ("end_of_file", None),
+        Ok(End::Truncated { offset }) => {
+            eprintln!(
+                "warning: {} ends within a record at byte {offset}; everything before it is used",
+                args.source.display()
+            );
+            ("truncated_file", None)
+        }
+        Err(error) => ("error", Some(error)),
+    };
+    let account = receiver.finish(reason, 0, error)?;
+    print_summary(&account);
+    if account.bottlenecks.is_empty() {
+        let port = args.storage.port;
+        return Err(Error::Input(format!(
+            "{}: no reports to UDP port {port}",
+            args.source.display()
+        )));
+    }
+    Ok(())
+}
+
+/// One line a bottleneck on stderr.
+pub fn print_summary(account: &Account) {
+    for (index, bottleneck) in &account.bottlenecks {
+        eprintln!(
+            "bottleneck {index}: {} reports, {} lost, {} duplicates, {} reordered, {} late, {} implausible",
+            bottleneck.reports,
+            bottleneck.lost,
+            bottleneck.duplicates,
+            bottleneck.reordered,
+            bottleneck.late,
+            bottleneck.implausible
+        );
+    }
+    let bad: u64 = account.bad.values().sum();
+    if bad > 0 || account.kernel_ring_drops > 0 {
+        eprintln!(
+            "{bad} bad frames, {} dropped by the kernel",
+            account.kernel_ring_drops
+        );
+    }
+}

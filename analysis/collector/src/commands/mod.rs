@@ -1,0 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The subcommands of `narrows-collector`.
+
+pub mod collect;
+pub mod convert;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counts frames by fate and keeps one [`Sequencer`] a bottleneck.
+
+use crate::sequencer::{SequenceCounts, Sequencer};
+use crate::wire::{Record, Reject, BOTTLENECKS};
+
+/// Frames by fate, before the sequence is looked at.
+#[derive(Clone, Debug, Default)]
+pub struct FrameCounts {
+    pub frames: u64,
+    pub bytes: u64,
+    pub reports: u64,
+    rejected: [u64; Reject::ALL.len()],
+}
+
+impl FrameCounts {
+    /// Counts a frame of `bytes` captured bytes that held a report.
+    #[inline]
+    pub fn accept(&mut self, bytes: usize) {
+        self.frames += 1;
+        self.bytes += bytes as u64;
+        self.reports += 1;
+    }
+
+    /// Counts a frame that held none.
+    pub fn reject(&mut self, bytes: usize, reason: Reject) {
+        self.frames += 1;
+        self.bytes += bytes as u64;
+        self.rejected[reason as usize] += 1;
+    }
+
+    /// Frames rejected for `reason`.
+    pub fn rejected(&self, reason: Reject) -> u64 {
+        self.rejected[reason as usize]
+    }
+
+    /// Damaged or foreign reports: everything rejected except other traffic.
+    pub fn bad(&self) -> u64 {
+        self.rejected.iter().sum::<u64>() - self.rejected(Reject::Other)
+    }
+}
+
+/// One sequencer a bottleneck, made when its first report comes.
+pub struct Sequencers {
+    sequencers: [Option<Box<Sequencer>>; BOTTLENECKS],
+}
+
+impl Default for Sequencers {
+    fn default() -> Self {
+        Sequencers {
+            sequencers: [const { None }; BOTTLENECKS],
+        }
+    }
+}
+
+impl Sequencers {
+    /// Takes a report whose bottleneck index [`crate::wire::check`] has accepted.
+    #[inline]
+    pub fn push(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
+        let index = usize::from(record.report.bottleneck) % BOTTLENECKS;
+        self.sequencers[index]
+            .get_or_insert_default()
+            .push(record, emit);
+    }
+
+    /// Passes on what is still held.
+    pub fn finish(&mut self, emit: &mut impl FnMut(&Record)) {
+        for sequencer in self.sequencers.iter_mut().flatten() {
+            sequencer.finish(emit);
+        }
+    }
+
+    /// Counts of every bottleneck that sent a report.
+    pub fn counts(&self) -> Vec<(u8, SequenceCounts)> {
+        let seen = self.sequencers.iter().enumerate();
+        seen.filter_map(|(index, s)| s.as_ref().map(|s| (index as u8, s.counts())))
+            .collect()
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Telemetry of a Narrows bottleneck: capture, decoding, storage and aggregation.
+//!
+//! The stages, each in its own module:
+//! [`capture`] yields Ethernet frames (a live ring or a capture file), [`wire`] turns a frame into a [`wire::Record`],
+//! [`sequencer`] puts the records of each bottleneck in order and counts what is missing, and the records end up either
+//! in Parquet ([`telemetry`]) or in time series and totals ([`aggregate`]).
+
+pub mod capture;
+pub mod error;
+pub mod flow_keys;
+
+pub mod intake;
+pub mod receiver;
+pub mod sequencer;
+pub mod telemetry;
+pub mod wire;
+
+pub use error::{Error, Result};

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Command line of the collector.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Receives, stores and aggregates the telemetry reports of a Narrows bottleneck.
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Store the reports that arrive on an interface, until SIGTERM or SIGINT.
+    Collect(commands::collect::CollectArgs),
+    /// Store the reports in a pcap or pcapng file.
+    Convert(commands::convert::ConvertArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Collect(args) => commands::collect::run(args),
+        Command::Convert(args) => commands::convert::run(args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Puts the reports of one bottleneck in sequence order and counts, each apart, what is lost, duplicated, reordered,
+//! too late or implausible.
+//!
+//! Reports of a bottleneck carry `sequence`, which grows by 2^sample_shift. A report that leaves a gap is held until the
+//! gap is filled or [`WINDOW`] positions passed; only then is the gap counted as lost, so reordering never counts as
+//! loss and no report counts twice. A report far from the expected position (a damaged field, a restarted switch, a
+//! second run mixed in) is believed only when the next one continues it.
+
+use crate::wire::Record;
+
+/// Positions that a report may overtake before the missing ones count as lost.
+pub const WINDOW: usize = 256;
+/// Positions behind the expected one in which a duplicate is told from a late report.
+const HISTORY: usize = 1024;
+/// Positions ahead that are believed without a second report.
+const MAX_GAP: i64 = 1 << 16;
+/// Half of the 48-bit timestamp's range: a larger step forward is a step back.
+const TIMESTAMP_HALF: u64 = 1 << 47;
+const TIMESTAMP_MASK: u64 = (1 << 48) - 1;
+
+/// What happened to the reports of a bottleneck.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SequenceCounts {
+    /// Reports passed on.
+    pub reports: u64,
+    /// Reports missing in the sequence.
+    pub lost: u64,
+    /// Copies of a report already received; not passed on.
+    pub duplicates: u64,
+    /// Reports that arrived after a later one and were put back in place.
+    pub reordered: u64,
+    /// Reports that arrived after they had been counted as lost; not passed on, still counted as lost.
+    pub late: u64,
+    /// Reports whose sequence fits nothing before or after; not passed on.
+    pub implausible: u64,
+    /// Times the sequence began anew (counters reset, another sampling rate, another run).
+    pub restarts: u64,
+    /// Sequence of the first report passed on.
+    pub first_sequence: Option<u32>,
+    /// Sequence of the last report passed on.
+    pub last_sequence: Option<u32>,
+}
+
+/// Order and completeness of one bottleneck's reports.
+pub struct Sequencer {
+    counts: SequenceCounts,
+    running: bool,
+    /// Sequence expected next.
+    next: u32,
+    shift: u8,
+    last_timestamp: u64,
+    /// Held reports; slot of position p is p % WINDOW, `base` is the slot of the expected position.
+    held: Vec<Option<Record>>,
+    base: usize,
+    held_count: usize,
+    /// Farthest held position relative to the expected one.
+    farthest: usize,
+    /// One bit a position behind the expected one: set if it was received.
+    history: [u64; HISTORY / 64],
+    history_base: usize,
+    /// A report far off the sequence, waiting for its successor.
+    suspect: Option<Record>,
+}
+
+impl Default for Sequencer {
+    fn default() -> Self {
+        Sequencer {
+            counts: SequenceCounts::default(),
+            running: false,
+            next: 0,
+            shift: 0,
+            last_timestamp: 0,
+            held: vec![None; WINDOW],
+            base: 0,
+            held_count: 0,
+            farthest: 0,
+            history: [0; HISTORY / 64],
+            history_base: 0,
+            suspect: None,
+        }
+    }
+}
+
+impl Sequencer {
+    /// Counts so far; reports still held are in none of them.
+    pub fn counts(&self) -> SequenceCounts {
+        self.counts
+    }
+
+    /// Takes a report; `emit` gets every report that is now in order.
+    #[inline]
+    pub fn push(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
+        let report = &record.report;
+        if self.running
+            && report.sequence == self.next
+            && report.sample_shift == self.shift
+            && self.held_count == 0
+            && self.suspect.is_none()
+        {
+            self.pass(record, emit);
+            return;
+        }
+        self.push_slowly(record, emit);
+    }
+
+    /// Passes on what is held: no more reports will come.
+    pub fn finish(&mut self, emit: &mut impl FnMut(&Record)) {
+        self.release_held(emit);
+        if let Some(suspect) = self.suspect.take() {
+            if self.running {
+                self.counts.implausible += 1;
+            } else {
+                self.start_at(&suspect);
+                self.pass(&suspect, emit);
+            }
+        }
+    }
+
+    #[cold]
+    fn push_slowly(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
+        let distance = self
+            .running
+            .then(|| self.distance(self.next, self.shift, record))
+            .flatten();
+        match distance {
+            Some(ahead) if (0..MAX_GAP).contains(&ahead) => {
+                self.drop_suspect();
+                self.take_ahead(ahead as usize, record, emit);
+            }
+            Some(behind) if (-(HISTORY as i64)..0).contains(&behind) => {
+                self.drop_suspect();
+                if self.was_received((-behind) as usize) {
+                    self.counts.duplicates += 1;
+                } else {
+                    self.counts.late += 1;
+                }
+            }
+            _ => self.suspect_or_restart(record, emit),
+        }
+    }
+
+    /// Steps from `from` to the record's sequence; `None` if it is not on the grid of this sampling rate.
+    fn distance(&self, from: u32, shift: u8, record: &Record) -> Option<i64> {
+        let difference = record.report.sequence.wrapping_sub(from) as i32;
+        let on_grid = difference & ((1 << shift) - 1) == 0;
+        (record.report.sample_shift == shift && on_grid).then_some(i64::from(difference >> shift))
+    }
+
+    fn take_ahead(&mut self, ahead: usize, record: &Record, emit: &mut impl FnMut(&Record)) {
+        if ahead == 0 {
+            self.counts.reordered += u64::from(self.held_count > 0);
+            self.pass(record, emit);
+            self.release_contiguous(emit);
+            return;
+        }
+        let mut ahead = ahead;
+        if ahead >= WINDOW {
+            let surplus = ahead - (WINDOW - 1);
+            self.advance(surplus, emit);
+            ahead = WINDOW - 1;
+        }
+        let slot = (self.base + ahead) % WINDOW;
+        if self.held[slot].is_some() {
+            self.counts.duplicates += 1;
+            return;
+        }
+        self.counts.reordered += u64::from(self.held_count > 0 && ahead < self.farthest);
+        self.held[slot] = Some(*record);
+        self.held_count += 1;
+        self.farthest = self.farthest.max(ahead);
+        self.release_contiguous(emit);
+    }
+
+    fn suspect_or_restart(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
+        let Some(suspect) = self.suspect.take() else {
+            self.suspect = Some(*record);
+            return;
+        };
+        match self.distance(suspect.report.sequence, suspect.report.sample_shift, record) {
+            Some(0) => {
+                self.counts.duplicates += 1;
+                self.suspect = Some(suspect);
+            }
+            Some(step) if step.unsigned_abs() < WINDOW as u64 => {
+                let first = if step > 0 { suspect } else { *record };
+                self.change_over(&first, emit);
+                // Through the ordinary path: the later one of the two may leave a gap.
+                self.take_in_order(&suspect, emit);
+                self.take_in_order(record, emit);
+            }
+            _ => {
+                self.counts.implausible += 1;
+                self.suspect = Some(*record);
+            }
+        }
+    }
+
+    fn take_in_order(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
+        if let Some(ahead @ 0..) = self.distance(self.next, self.shift, record) {
+            self.take_ahead(ahead as usize, record, emit);
+        }
+    }
+
+    /// Continues at `first`, which lies far ahead (reports lost) or anywhere else (a restart).
+    fn change_over(&mut self, first: &Record, emit: &mut impl FnMut(&Record)) {
+        if self.running {
+            self.release_held(emit);
+            let elapsed = first.report.timestamp.wrapping_sub(self.last_timestamp) & TIMESTAMP_MASK;
+            match self.distance(self.next, self.shift, first) {
+                Some(ahead) if ahead > 0 && elapsed < TIMESTAMP_HALF => {
+                    self.counts.lost += ahead as u64
+                }
+                _ => self.counts.restarts += 1,
+            }
+        }
+        self.start_at(first);
+    }
+
+    fn start_at(&mut self, record: &Record) {
+        self.running = true;
+        self.next = record.report.sequence;
+        self.shift = record.report.sample_shift;
+        self.history = [0; HISTORY / 64];
+    }
+
+    fn drop_suspect(&mut self) {
+        if self.suspect.take().is_some() {
+            self.counts.implausible += 1;
+        }
+    }
+
+    /// Passes on the report at the expected position.
+    #[inline]
+    fn pass(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
+        self.counts.reports += 1;
+        self.counts
+            .first_sequence
+            .get_or_insert(record.report.sequence);
+        self.counts.last_sequence = Some(record.report.sequence);
+        self.last_timestamp = record.report.timestamp;
+        self.step(true);
+        emit(record);
+    }
+
+    #[inline]
+    fn step(&mut self, received: bool) {
+        self.next = self.next.wrapping_add(1 << self.shift);
+        self.base = (self.base + 1) % WINDOW;
+        self.farthest = self.farthest.saturating_sub(1);
+        let bit = 1 << (self.history_base % 64);
+        let word = &mut self.history[self.history_base / 64];
+        *word = if received { *word | bit } else { *word & !bit };
+        self.history_base = (self.history_base + 1) % HISTORY;
+    }
+
+    /// Whether the position `behind` (1 = the last one) was received.
+    fn was_received(&self, behind: usize) -> bool {
+        let position = (self.history_base + HISTORY - behind) % HISTORY;
+        self.history[position / 64] >> (position % 64) & 1 == 1
+    }
+
+    fn release_contiguous(&mut self, emit: &mut impl FnMut(&Record)) {
+        while self.held_count > 0 {
+            let Some(record) = self.held[self.base].take() else {
+                return;
+            };
+            self.held_count -= 1;
+            self.pass(&record, emit);
+        }
+    }
+
+    /// Gives up on the next `positions` positions: held ones are passed on, empty ones counted as lost.
+    fn advance(&mut self, positions: usize, emit: &mut impl FnMut(&Record)) {
+        for _ in 0..positions {
+            match self.held[self.base].take() {
+                Some(record) => {
+                    self.held_count -= 1;
+                    self.pass(&record, emit);
+                }
+                None => {
+                    self.counts.lost += 1;
+                    self.step(false);
+                }
+            }
+        }
+    }
+
+    fn release_held(&mut self, emit: &mut impl FnMut(&Record)) {
+        while self.held_count > 0 {
+            self.advance(1, emit);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "sequencer_tests.rs"]
+mod tests;

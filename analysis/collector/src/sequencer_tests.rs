@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Order, loss and implausible reports, against counts known by construction.
+
+use super::*;
+use proptest::prelude::*;
+
+fn record(sequence: u32, shift: u8) -> Record {
+    let mut record = Record::default();
+    record.report.sequence = sequence;
+    record.report.sample_shift = shift;
+    record.report.timestamp = u64::from(sequence);
+    record
+}
+
+fn run(sequences: &[u32], shift: u8) -> (Vec<u32>, SequenceCounts) {
+    let mut sequencer = Sequencer::default();
+    let mut out = Vec::new();
+    for &sequence in sequences {
+        sequencer.push(&record(sequence, shift), &mut |r| {
+            out.push(r.report.sequence)
+        });
+    }
+    sequencer.finish(&mut |r| out.push(r.report.sequence));
+    (out, sequencer.counts())
+}
+
+#[test]
+fn a_complete_sequence_passes_across_the_wrap() {
+    let sequences: Vec<u32> = (0..2000_u32)
+        .map(|i| (u32::MAX - 1000).wrapping_add(i))
+        .collect();
+    let (out, counts) = run(&sequences, 0);
+    assert_eq!(out, sequences);
+    assert_eq!((counts.reports, counts.lost, counts.restarts), (2000, 0, 0));
+}
+
+#[test]
+fn gaps_count_in_steps_of_the_sampling_rate() {
+    let (out, counts) = run(&[8, 16, 40, 48], 3);
+    assert_eq!(out, [8, 16, 40, 48]);
+    assert_eq!((counts.lost, counts.reordered), (2, 0));
+}
+
+#[test]
+fn a_long_gap_is_lost_once() {
+    let (out, counts) = run(&[1, 2, 1000, 1001], 0);
+    assert_eq!(out, [1, 2, 1000, 1001]);
+    assert_eq!(counts.lost, 997);
+    let (_, counts) = run(&[1, 2, 1_000_000, 1_000_001, 1_000_002], 0);
+    assert_eq!((counts.lost, counts.restarts), (999_997, 0));
+}
+
+#[test]
+fn reordering_and_duplicates_are_no_loss() {
+    let (out, counts) = run(&[1, 2, 4, 5, 3, 5, 6, 2], 0);
+    assert_eq!(out, [1, 2, 3, 4, 5, 6]);
+    assert_eq!(
+        (
+            counts.lost,
+            counts.reordered,
+            counts.duplicates,
+            counts.late
+        ),
+        (0, 1, 2, 0)
+    );
+}
+
+#[test]
+fn a_report_already_given_up_is_late_and_stays_lost() {
+    let mut sequences = vec![1, 2];
+    sequences.extend(4..400);
+    sequences.push(3);
+    let (out, counts) = run(&sequences, 0);
+    assert_eq!(out.len() as u64, counts.reports);
+    assert_eq!((counts.lost, counts.late, counts.duplicates), (1, 1, 0));
+}
+
+#[test]
+fn one_damaged_sequence_is_skipped_not_followed() {
+    let (out, counts) = run(&[1, 2, 0x8000_0003, 3, 4, 5], 0);
+    assert_eq!(out, [1, 2, 3, 4, 5]);
+    assert_eq!(
+        (counts.lost, counts.implausible, counts.restarts),
+        (0, 1, 0)
+    );
+}
+
+#[test]
+fn a_sequence_that_begins_anew_is_a_restart() {
+    let (out, counts) = run(&[5000, 5001, 5002, 1, 2, 3], 0);
+    assert_eq!(out, [5000, 5001, 5002, 1, 2, 3]);
+    assert_eq!((counts.lost, counts.restarts), (0, 1));
+}
+
+#[test]
+fn a_single_report_counts() {
+    assert_eq!(run(&[7], 0).0, [7]);
+}
+
+proptest! {
+    #[test]
+    fn loss_duplicates_and_local_reordering_are_counted_exactly(
+        start: u32,
+        shift in 0_u8..5,
+        fates in prop::collection::vec((0_u8..100, 0_usize..50), 2..2000),
+    ) {
+        // Every fate: lost (5 %), duplicated (5 %) or passed; delivery is delayed by up to 49 positions.
+        let step = 1_u32 << shift;
+        let start = start & !(step - 1);
+        let last = fates.len() - 1;
+        let mut deliveries = Vec::new();
+        let mut lost = 0;
+        let mut duplicated = 0;
+        for (position, &(fate, delay)) in fates.iter().enumerate() {
+            let sequence = start.wrapping_add(step.wrapping_mul(position as u32));
+            // Both ends arrive and in place: loss there cannot be seen by anyone.
+            let inner = position > 0 && position < last;
+            if inner && fate < 5 {
+                lost += 1;
+                continue;
+            }
+            let time = if position == 0 { 0 } else if inner { position + 1 + delay } else { position + 100 };
+            deliveries.push((time, position, sequence));
+            if inner && fate >= 95 {
+                duplicated += 1;
+                deliveries.push((time + 20, position, sequence));
+            }
+        }
+        deliveries.sort_unstable();
+        let sequences: Vec<u32> = deliveries.iter().map(|d| d.2).collect();
+        let (out, counts) = run(&sequences, shift);
+        prop_assert_eq!(counts.lost, lost);
+        prop_assert_eq!(counts.duplicates, duplicated);
+        prop_assert_eq!((counts.late, counts.implausible, counts.restarts), (0, 0, 0));
+        prop_assert_eq!(counts.reports, fates.len() as u64 - lost);
+        let positions: Vec<u32> = out.iter().map(|s| s.wrapping_sub(start)).collect();
+        prop_assert!(positions.windows(2).all(|w| w[0] < w[1]));
+    }
+}

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Telemetry on disk: Parquet files of reports, the table of flow keys and the collector's account.
+
+pub mod account;
+pub mod columns;
+pub mod keys_file;
+pub mod parquet_file;
+pub mod sink;
+pub mod writer;

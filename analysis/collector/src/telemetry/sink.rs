@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Hands batches of decoded reports to a writer thread, so that a slow disk does not stop the reception.
+
+use std::path::Path;
+use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::columns::Columns;
+use super::writer::{Rotation, TelemetryWriter};
+use crate::error::{Error, Result};
+use crate::wire::Record;
+
+/// Rows in a batch.
+const BATCH_ROWS: usize = 16 << 10;
+/// Batches that may wait for the disk; with the batch size this bounds the memory.
+const BATCHES_IN_FLIGHT: usize = 32;
+const CLOSE_CHECK: Duration = Duration::from_secs(1);
+
+/// Result of a finished sink.
+#[derive(Debug, Default)]
+pub struct Stored {
+    pub rows: u64,
+    pub files: u32,
+    /// Rows handed over that are in no file.
+    pub not_stored: u64,
+    pub error: Option<Error>,
+}
+
+/// The receiving side's end of the writer thread.
+pub struct TelemetrySink {
+    columns: Columns,
+    sender: Option<SyncSender<Columns>>,
+    writer: JoinHandle<(u64, u32, Option<Error>)>,
+    rows: u64,
+}
+
+impl TelemetrySink {
+    /// Starts a writer of `directory`.
+    ///
+    /// # Errors
+    /// As [`TelemetryWriter::create`]; also if no thread can be started.
+    pub fn start(directory: &Path, rotation: Rotation) -> Result<Self> {
+        let writer = TelemetryWriter::create(directory, rotation)?;
+        let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
+        let thread = std::thread::Builder::new().name("telemetry-writer".into());
+        let writer = thread.spawn(move || write_all(writer, &receiver));
+        let writer = writer.map_err(|e| Error::io(directory, "start the writer thread for", e))?;
+        Ok(TelemetrySink {
+            columns: Columns::with_capacity(BATCH_ROWS),
+            sender: Some(sender),
+            writer,
+            rows: 0,
+        })
+    }
+
+    /// Takes a row; false when the writer has stopped with an error.
+    #[inline]
+    pub fn push(&mut self, record: &Record) -> bool {
+        self.columns.push(record);
+        self.rows += 1;
+        self.columns.len() < BATCH_ROWS || self.flush()
+    }
+
+    /// Hands over the rows collected so far; false when the writer has stopped with an error.
+    pub fn flush(&mut self) -> bool {
+        if self.columns.is_empty() {
+            return self.sender.is_some();
+        }
+        let batch = std::mem::replace(&mut self.columns, Columns::with_capacity(BATCH_ROWS));
+        if let Some(sender) = &self.sender {
+            if sender.send(batch).is_ok() {
+                return true;
+            }
+        }
+        self.sender = None;
+        false
+    }
+
+    /// Stores the rest and waits for the writer.
+    pub fn finish(mut self) -> Stored {
+        self.flush();
+        drop(self.sender.take());
+        match self.writer.join() {
+            Ok((rows, files, error)) => Stored {
+                rows,
+                files,
+                not_stored: self.rows - rows,
+                error,
+            },
+            Err(_) => Stored {
+                not_stored: self.rows,
+                error: Some(Error::Input("the writer thread ended unexpectedly".into())),
+                ..Stored::default()
+            },
+        }
+    }
+}
+
+fn write_all(
+    mut writer: TelemetryWriter,
+    receiver: &Receiver<Columns>,
+) -> (u64, u32, Option<Error>) {
+    let result = loop {
+        let step = match receiver.recv_timeout(CLOSE_CHECK) {
+            Ok(columns) => writer.write(columns),
+            // Nothing comes in: a file that is due is closed all the same.
+            Err(RecvTimeoutError::Timeout) if writer.is_overdue() => writer.close(),
+            Err(RecvTimeoutError::Timeout) => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => break writer.close(),
+        };
+        if step.is_err() {
+            break step;
+        }
+    };
+    (writer.rows(), writer.files(), result.err())
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Writes reports into rotating Parquet files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use parquet::basic::{Compression, Encoding};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::ColumnPath;
+
+use super::columns::{row_bytes, schema, Columns};
+use super::parquet_file::ParquetFile;
+use crate::error::{Error, Result};
+
+/// Version of the tables' schema, in every file's metadata.
+pub const SCHEMA_VERSION: &str = "1";
+
+/// When a new file is begun.
+#[derive(Clone, Copy, Debug)]
+pub struct Rotation {
+    pub rows: u64,
+    pub bytes: usize,
+    pub age: Duration,
+    pub row_group: usize,
+}
+
+impl Default for Rotation {
+    fn default() -> Self {
+        Rotation {
+            rows: 16 << 20,
+            bytes: 512 << 20,
+            age: Duration::from_secs(60),
+            row_group: 256 << 10,
+        }
+    }
+}
+
+/// Rotating writer of `reports-NNNNN.parquet`.
+pub struct TelemetryWriter {
+    directory: PathBuf,
+    rotation: Rotation,
+    current: Option<(ParquetFile, Instant)>,
+    files: u32,
+    rows: u64,
+}
+
+impl TelemetryWriter {
+    /// A writer into `directory`, which must hold no telemetry yet.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if the directory already holds reports: two runs in one directory would be one wrong run.
+    pub fn create(directory: &Path, rotation: Rotation) -> Result<Self> {
+        fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
+        let entries = fs::read_dir(directory).map_err(|e| Error::io(directory, "read", e))?;
+        for entry in entries {
+            let entry = entry.map_err(|e| Error::io(directory, "read", e))?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with("reports-")
+                || name == "flow_keys.parquet"
+                || name == "collector.json"
+            {
+                return Err(Error::Input(format!(
+                    "{} already holds telemetry ({name}): give an empty or new directory",
+                    directory.display()
+                )));
+            }
+        }
+        Ok(TelemetryWriter {
+            directory: directory.to_path_buf(),
+            rotation,
+            current: None,
+            files: 0,
+            rows: 0,
+        })
+    }
+
+    /// Writes the rows, beginning a new file when one is due.
+    ///
+    /// # Errors
+    /// [`Error::DiskFull`] after closing the current file, so that all it holds is readable.
+    pub fn write(&mut self, columns: Columns) -> Result<()> {
+        let batch = columns
+            .into_batch()
+            .map_err(|e| Error::parquet(&self.directory, e))?;
+        if self.current.is_none() {
+            self.current = Some((self.open()?, Instant::now()));
+        }
+        let Some((file, opened)) = self.current.as_mut() else {
+            return Ok(());
+        };
+        if let Err(error) = file.write(&batch) {
+            // What the file holds is complete; a second failure cannot tell more than the first.
+            let _ = self.close();
+            return Err(error);
+        }
+        let due = file.rows() >= self.rotation.rows
+            || file.bytes_written() >= self.rotation.bytes
+            || opened.elapsed() >= self.rotation.age;
+        if due {
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    /// Completes the current file.
+    ///
+    /// # Errors
+    /// If the system refuses to write the footer or to rename.
+    pub fn close(&mut self) -> Result<()> {
+        if let Some((file, _)) = self.current.take() {
+            let rows = file.rows();
+            if rows == 0 {
+                file.discard();
+                return Ok(());
+            }
+            file.close()?;
+            self.files += 1;
+            self.rows += rows;
+        }
+        Ok(())
+    }
+
+    /// Whether the current file is older than the rotation allows.
+    pub fn is_overdue(&self) -> bool {
+        self.current
+            .as_ref()
+            .is_some_and(|(_, opened)| opened.elapsed() >= self.rotation.age)
+    }
+
+    /// Rows in completed files.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Completed files.
+    pub fn files(&self) -> u32 {
+        self.files
+    }
+
+    fn open(&self) -> Result<ParquetFile> {
+        let path = self
+            .directory
+            .join(format!("reports-{:05}.parquet", self.files));
+        ParquetFile::create(
+            &path,
+            schema(),
+            report_properties(self.rotation.row_group),
+            row_bytes(),
+        )
+    }
+}
+
+fn report_properties(row_group: usize) -> WriterProperties {
+    let mut builder = base_properties().set_max_row_group_size(row_group);
+    // Counters and clocks grow slowly: their differences are small.
+    for name in [
+        "sequence",
+        "arrivals",
+        "departures",
+        "loss_drops",
+        "timestamp",
+        "queue_delay",
+        "enqueue_depth",
+        "dequeue_depth",
+        "tcp_seq",
+        "tcp_ack",
+        "tcp_tsval",
+        "tcp_tsecr",
+    ] {
+        let column = ColumnPath::from(name);
+        builder = builder
+            .set_column_dictionary_enabled(column.clone(), false)
+            .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+    }
+    builder.build()
+}
+
+/// Properties that all tables share.
+pub fn base_properties() -> parquet::file::properties::WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_2_0)
+        .set_compression(Compression::LZ4_RAW)
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_created_by(format!("narrows-collector {}", env!("CARGO_PKG_VERSION")))
+        .set_key_value_metadata(Some(vec![KeyValue::new(
+            "narrows_schema".into(),
+            SCHEMA_VERSION.to_string(),
+        )]))
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What carries a report: Ethernet, optionally VLAN, IPv4 and UDP to the collector's port.
+
+use std::fmt;
+
+/// Why a frame is not a usable report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Reject {
+    /// Not IPv4/UDP to the collector's port: other traffic, not an error.
+    Other,
+    /// The frame or datagram ends before the report does.
+    Short,
+    /// Wrong IPv4 header checksum.
+    Ipv4Checksum,
+    /// A UDP checksum is present and wrong.
+    UdpChecksum,
+    /// An IP fragment.
+    Fragment,
+    /// Another layout version.
+    Version,
+    /// Bottleneck index out of range.
+    Bottleneck,
+    /// Sampling exponent out of range.
+    SampleShift,
+    /// More departures than arrivals.
+    Counters,
+}
+
+impl Reject {
+    /// All reasons; the discriminant is the index.
+    pub const ALL: [Reject; 9] = [
+        Reject::Other,
+        Reject::Short,
+        Reject::Ipv4Checksum,
+        Reject::UdpChecksum,
+        Reject::Fragment,
+        Reject::Version,
+        Reject::Bottleneck,
+        Reject::SampleShift,
+        Reject::Counters,
+    ];
+
+    /// Name in `collector.json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reject::Other => "other_traffic",
+            Reject::Short => "short",
+            Reject::Ipv4Checksum => "ipv4_checksum",
+            Reject::UdpChecksum => "udp_checksum",
+            Reject::Fragment => "fragment",
+            Reject::Version => "version",
+            Reject::Bottleneck => "bottleneck",
+            Reject::SampleShift => "sample_shift",
+            Reject::Counters => "counters",
+        }
+    }
+}
+
+impl fmt::Display for Reject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+const ETHERNET_BYTES: usize = 14;
+const VLAN_BYTES: usize = 4;
+const IPV4_BYTES: usize = 20;
+const UDP_BYTES: usize = 8;
+/// Ethernet, IPv4 without options and UDP: what a switch puts in front of the report.
+pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+
+const ETHERTYPE_IPV4: u16 = 0x0800;
+const PROTOCOL_UDP: u8 = 17;
+
+/// The UDP payload of a frame sent to `port`.
+///
+/// # Errors
+/// [`Reject::Other`] for any other traffic, the fault's name for a damaged report.
+#[inline]
+pub fn payload(frame: &[u8], port: u16) -> Result<&[u8], Reject> {
+    let Some(head) = frame.first_chunk::<ENCAPSULATION_BYTES>() else {
+        return Err(Reject::Other);
+    };
+    let plain = u16::from_be_bytes([head[12], head[13]]) == ETHERTYPE_IPV4 && head[14] == 0x45;
+    let ip_start = if plain {
+        ETHERNET_BYTES
+    } else {
+        ipv4_start(frame)?
+    };
+    let ip = &frame[ip_start..];
+    let Some(fixed) = ip.first_chunk::<IPV4_BYTES>() else {
+        return Err(Reject::Other);
+    };
+    let header = usize::from(fixed[0] & 0xf) * 4;
+    if fixed[0] >> 4 != 4 || header < IPV4_BYTES || fixed[9] != PROTOCOL_UDP {
+        return Err(Reject::Other);
+    }
+    if u16::from_be_bytes([fixed[6], fixed[7]]) & 0x3fff != 0 {
+        return Err(Reject::Fragment);
+    }
+    let total = usize::from(u16::from_be_bytes([fixed[2], fixed[3]]));
+    let Some(udp_start) = ip.get(header..header + UDP_BYTES) else {
+        return Err(Reject::Short);
+    };
+    if u16::from_be_bytes([udp_start[2], udp_start[3]]) != port {
+        return Err(Reject::Other);
+    }
+    if checksum(0, &ip[..header]) != 0xffff {
+        return Err(Reject::Ipv4Checksum);
+    }
+    let length = usize::from(u16::from_be_bytes([udp_start[4], udp_start[5]]));
+    if length < UDP_BYTES || header + length > total || header + length > ip.len() {
+        return Err(Reject::Short);
+    }
+    let datagram = &ip[header..header + length];
+    if (datagram[6] | datagram[7]) != 0 && !udp_checksum_holds(fixed, datagram) {
+        return Err(Reject::UdpChecksum);
+    }
+    Ok(&datagram[UDP_BYTES..])
+}
+
+/// Offset of the IPv4 header behind up to two VLAN tags.
+fn ipv4_start(frame: &[u8]) -> Result<usize, Reject> {
+    let mut start = ETHERNET_BYTES;
+    for _ in 0..=2 {
+        match frame.get(start - 2..start) {
+            Some([0x08, 0x00]) => return Ok(start),
+            Some([0x81, 0x00] | [0x88, 0xa8]) => start += VLAN_BYTES,
+            _ => return Err(Reject::Other),
+        }
+    }
+    Err(Reject::Other)
+}
+
+fn udp_checksum_holds(ip: &[u8; IPV4_BYTES], datagram: &[u8]) -> bool {
+    let pseudo = u32::from(PROTOCOL_UDP) + datagram.len() as u32;
+    let addresses = u32::from(checksum(pseudo, &ip[12..20]));
+    checksum(addresses, datagram) == 0xffff
+}
+
+fn fold(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+/// Internet checksum sum of `bytes` on top of `start`: 0xffff when a correct checksum is among them.
+#[inline]
+pub fn checksum(start: u32, bytes: &[u8]) -> u16 {
+    let mut sum = start;
+    let mut words = bytes.chunks_exact(2);
+    for word in &mut words {
+        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
+    }
+    if let [last] = words.remainder() {
+        sum += u32::from(*last) << 8;
+    }
+    fold(sum)
+}
