@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The words and tables of a run's page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from narrows_analysis.report import units
+from narrows_analysis.report.colors import flow_colors, flow_labels
+from narrows_analysis.run_directory import Run
+from narrows_analysis.summary import Summary
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table cell: what is read, what is sorted by, and the colour of its flow."""
+
+    text: str
+    raw: float | str | None = None
+    style: str = ""
+    text_column: bool = False
+
+
+def _number(text: str, raw: float | None) -> Cell:
+    return Cell(text, "" if raw is None else raw)
+
+
+def setting(run: Run) -> str:
+    """The link in one line."""
+    link = run.bottleneck
+    parts = [units.rate(link.rate_bps)]
+    if link.rtt_s is not None:
+        parts.append(f"{units.duration(link.rtt_s)} RTT")
+    if link.buffer_bytes is not None:
+        bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
+        parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}")
+    if link.loss:
+        parts.append(f"{units.percent(link.loss)} random loss")
+    parts.append(f"{len(run.flows)} flow{'' if len(run.flows) == 1 else 's'}")
+    parts.append(f"target {run.profile.name}")
+    if isinstance(run.raw.get("started"), str):
+        parts.append(run.raw["started"][:16].replace("T", " "))
+    return " · ".join(parts)
+
+
+def verdict(run: Run, summary: Summary) -> str:
+    """What happened, in one or two sentences."""
+    groups = [group for group in summary["groups"] if group["share"] is not None]
+    if not groups:
+        return ""
+    link, fairness = summary["bottleneck"], summary["fairness"]
+    if len(groups) > 1:
+        ranked = sorted(groups, key=lambda group: -group["share"])
+        first, rest = ranked[0], ranked[1:]
+        others = ", ".join(f"{group['name']} {units.percent(group['share'])}" for group in rest)
+        words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
+    elif len(run.flows) > 1:
+        words = f"{_members(groups[0])} shared {units.rate(link['rate_bps'])}, {units.rate(groups[0]['goodput_bps'])} of it goodput."
+    else:
+        words = f"One {groups[0]['name']} flow reached {units.rate(groups[0]['goodput_bps'])} of goodput."
+    if fairness["jain_index"] is not None:
+        words += f" Jain’s index {units.index(fairness['jain_index'])}"
+        converged = fairness["convergence_s"]
+        words += "; the flows never settled at their fair share." if converged is None else (
+            f"; fair after {units.duration(converged)}."
+        )
+    standing = link["standing_queue_bdp"]
+    if standing is not None:
+        words += f" The queue held {units.significant(standing, 2)} BDP on average and dropped {units.percent(link['loss_ratio'])} of the packets."
+    return words
+
+
+def _members(group: dict[str, Any]) -> str:
+    return group["name"] if group["flows"] == 1 else f"{group['flows']} {group['name']} flows"
+
+
+def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
+    """The figures at the top; `key` is the path in summary.json."""
+    link, fairness = summary["bottleneck"], summary["fairness"]
+    delay, depth = link["queue_delay_s"], link["queue_bytes"]
+    window = fairness["window_s"]
+    rows = [
+        ("Link used", "bottleneck.utilization", units.percent(link["utilization"]), link["utilization"],
+         f"of {units.rate(link['rate_bps'])}"),
+        ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
+         f"{units.count(link['drops'])} packets"),
+        ("Queue delay, mean", "bottleneck.queue_delay_s.mean", units.duration(delay["mean"]), delay["mean"],
+         f"99 % below {units.duration(delay['p99'])}"),
+        ("Queue depth, mean", "bottleneck.queue_bytes.mean", units.size(depth["mean"]), depth["mean"],
+         f"greatest {units.size(depth['max'])}"),
+    ]  # fmt: skip
+    if len(run.flows) > 1:
+        detail = f"{units.duration(window[0])} to {units.duration(window[1])}" if window else "not given, see above"
+        rows.append(
+            ("Jain’s index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
+        )
+    return [
+        {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
+        for name, key, value, raw, detail in rows
+    ]
+
+
+def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
+    """Flows, and groups where there are several."""
+    result = [_flow_table(run, summary)] if run.flows else []
+    if 1 < len(summary["groups"]) < len(run.flows):
+        result.append(_group_table(run, summary))
+    return result
+
+
+def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
+    groups = [flow.group for flow in run.flows]
+    rows = []
+    sections = zip(summary["flows"], flow_labels(groups), flow_colors(groups), strict=True)
+    for section, label, color in sections:
+        rtt = section["rtt_s"]
+        life = units.MISSING
+        if section["start_s"] is not None:
+            life = f"{section['start_s']:.1f}–{section['end_s']:.1f}"
+        rows.append(
+            [
+                Cell(label, label, color.css, text_column=True),
+                Cell(section["cca"] or units.MISSING, section["cca"] or "", text_column=True),
+                _number(units.rate(section["goodput_bps"]), section["goodput_bps"]),
+                _number(units.percent(section["share"]), section["share"]),
+                _number(units.count(section["drops"]), section["drops"]),
+                _number(units.percent(section["loss_ratio"]), section["loss_ratio"]),
+                _number(units.percent(section["retransmit_ratio"]), section["retransmit_ratio"]),
+                _number(units.duration(rtt["mean"]), rtt["mean"]),
+                _number(units.duration(rtt["min"]), rtt["min"]),
+                _number(units.size(section["bytes"]), section["bytes"]),
+                _number(life, section["start_s"]),
+            ]
+        )
+    names = ["Flow", "CCA", "Goodput", "Share", "Drops", "Loss", "Retrans-\nmitted", "RTT\nmean", "RTT\nmin", "Delivered", "Active\n(s)"]
+    sources = {section["rtt_source"] for section in summary["flows"]} - {None}
+    note = "Goodput is over each flow’s own life, share over the time in which all flows were running; drops and loss are those of the queue."
+    if sources:
+        note += f" RTT: {', '.join(sorted(sources))}."
+    columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
+    return {"id": "flows", "title": "Flows", "columns": columns, "rows": rows, "note": note}
+
+
+def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
+    names = list(dict.fromkeys(flow.group for flow in run.flows))
+    colors = {name: f"var(--c{position % 8})" for position, name in enumerate(names)}
+    rows = [
+        [
+            Cell(group["name"], group["name"], colors[group["name"]], text_column=True),
+            Cell(group["cca"] or units.MISSING, group["cca"] or "", text_column=True),
+            _number(units.count(group["flows"]), group["flows"]),
+            _number(units.rate(group["goodput_bps"]), group["goodput_bps"]),
+            _number(units.percent(group["share"]), group["share"]),
+            _number(units.percent(group["loss_ratio"]), group["loss_ratio"]),
+        ]
+        for group in summary["groups"]
+    ]
+    columns = [{"name": n, "text": n in ("Group", "CCA")} for n in ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")]
+    note = "Goodput and share over the time in which all flows were running."
+    return {"id": "groups", "title": "Groups", "columns": columns, "rows": rows, "note": note}
+
+
+def _flat(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_flat(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(_flat(item) for item in value)
+    return str(value)
+
+
+def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    """What was set and what it ran on."""
+    link, profile, raw = run.bottleneck, run.profile, run.raw
+    rows = [
+        ("Rate (L2: Ethernet frames without preamble, gap and FCS)", units.rate(link.rate_bps)),
+        ("Rate measured while the link was never idle", units.rate(summary["bottleneck"]["saturated_rate_bps"])),
+        ("Buffer", units.size(link.buffer_bytes)),
+        ("Round-trip time without queue", units.duration(link.rtt_s)),
+        ("Bandwidth-delay product", units.size(link.bdp_bytes)),
+        ("Random loss set", units.percent(link.loss)),
+        ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
+        ("Target", f"{profile.name}; time unit {profile.time_unit_s:g} s, depth unit {profile.depth_unit} "
+                   f"({profile.depth_unit_bytes:g} B)"),
+        ("Telemetry", f"one report in {summary['telemetry']['sample'] or units.MISSING} packets; "
+                      f"{units.count(summary['telemetry']['reports'])} used, {units.count(summary['telemetry']['lost'])} missing"),
+        ("Status", run.status + (f": {run.reason}" if run.reason else "")),
+    ]  # fmt: skip
+    names = {
+        "started": "Started", "ended": "Ended", "seed": "Seed", "narrows_version": "Narrows", "host": "Host",
+        "switch": "Switch program", "versions": "Versions",
+    }  # fmt: skip
+    rows += [(name, _flat(raw[key])) for key, name in names.items() if raw.get(key) not in (None, "", {}, [])]
+    return rows
+
+
+def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
+    """Where each kind of number comes from."""
+    rows = [
+        ("Goodput, share, delivered bytes", "telemetry/reports-*.parquet: packet lengths and TCP sequence numbers; a byte "
+         "counts once, when it first leaves the queue. Series: flows.parquet"),
+        ("Arrivals, departures, drops, loss", "telemetry/reports-*.parquet: per-flow counters of the switch; drops are "
+         "arrivals minus departures, exact for a FIFO even where reports are missing. Series: flows.parquet"),
+        ("Retransmitted", "telemetry/reports-*.parquet: packets below the flow's highest sequence number seen before"),
+        ("Queue depth and delay", "telemetry/reports-*.parquet: measured by the switch's traffic manager for each packet. "
+         "Series: queue.parquet; distributions: distributions.parquet (bins of at most 0.013 %)"),
+        ("Jain’s index, convergence", "flows.parquet, goodput while all flows were running"),
+        ("Link used", "telemetry/reports-*.parquet: L2 bytes of all departures over the rate set in run.json"),
+    ]  # fmt: skip
+    if any(section["rtt_source"] for section in summary["flows"]):
+        rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
+    if isinstance(run.raw.get("traffic_manager"), dict):
+        agrees = not any(warning["code"] == "drops_disagree" for warning in summary["warnings"])
+        rows.append(
+            ("Check of the drops", "the traffic manager's own per-flow counts in run.json "
+             + ("agree with the telemetry to the packet" if agrees else "differ, see the warnings"))
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which figures a run's page has, and from which columns each is drawn."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from narrows_analysis.hosts import HostRecord
+from narrows_analysis.metrics.fairness import jain_series
+from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
+from narrows_analysis.report.colors import FlowColor
+from narrows_analysis.run_directory import Run
+from narrows_analysis.summary import Summary
+
+FloatArray = npt.NDArray[np.float64]
+
+MAX_LINES = 24
+MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
+
+
+def _rate_unit(rate_bps: float) -> tuple[float, str]:
+    if rate_bps >= 2e9:
+        return 1e9, "Gbit/s"
+    return (MBIT, "Mbit/s") if rate_bps >= 1e6 else (1e3, "kbit/s")
+
+
+def _size_unit(size_bytes: float) -> tuple[float, str]:
+    if size_bytes >= 3e6:
+        return 1e6, "MB"
+    return (KILOBYTE, "kB") if size_bytes >= 2e3 else (1.0, "bytes")
+
+
+def _delay_unit(delay_s: float) -> tuple[float, str]:
+    return (MILLISECOND, "ms") if delay_s >= 5e-4 else (1e-6, "µs")
+
+
+class RunFigures:
+    """Builds the charts of one analysed run."""
+
+    def __init__(
+        self,
+        run: Run,
+        summary: Summary,
+        flows: pd.DataFrame,
+        queue: pd.DataFrame,
+        distributions: pd.DataFrame,
+        hosts: list[HostRecord],
+        labels: list[str],
+        colors: list[FlowColor],
+    ) -> None:
+        """Take the run's frames as they were read from its Parquet files."""
+        self.run, self.summary, self.queue, self.distributions, self.hosts = run, summary, queue, distributions, hosts
+        self.labels, self.colors = labels, colors
+        self.flows = flows[flows["flow"] >= 0]
+        self.interval_s = float(summary["fairness"]["interval_s"] or 0.1)
+        ends = [frame["time_s"].iloc[-1] + frame["interval_s"].iloc[-1] for frame in (self.flows, queue) if len(frame)]
+        self.x_range = (0.0, float(min(ends)) if ends else 1.0)
+        lasts = [section["end_s"] for section in summary["flows"] if section["end_s"] is not None]
+        if lasts:
+            self.x_range = (0.0, max(lasts))
+
+    def _matrix(self, column: str) -> FloatArray:
+        """Rows a flow, columns an interval from the origin; NaN outside a flow's life."""
+        bins = int(round(self.flows["time_s"].max() / self.interval_s)) + 1 if len(self.flows) else 0
+        matrix = np.full((len(self.run.flows), bins), np.nan)
+        column_of = np.rint(self.flows["time_s"].to_numpy() / self.interval_s).astype(np.int64)
+        matrix[self.flows["flow"].to_numpy(), column_of] = self.flows[column].to_numpy(dtype=np.float64)
+        return matrix
+
+    def _lines(self, matrix: FloatArray, scale: float, *, step: bool = False, how: str = "mean") -> list[ChartSeries]:
+        """A line a flow, or a line a group where there are too many flows to tell apart."""
+        names, colors, rows = self.labels, self.colors, matrix
+        if len(matrix) > MAX_LINES:
+            groups = list(dict.fromkeys(flow.group for flow in self.run.flows))
+            member = np.array([groups.index(flow.group) for flow in self.run.flows])
+            rows = np.array([np.nansum(matrix[member == index], axis=0) for index in range(len(groups))])
+            names = [f"{name} (all)" for name in groups]
+            colors = [FlowColor(index % 8, 0) for index in range(len(groups))]
+        factor = merge_factor(rows.shape[1], len(rows))
+        series = []
+        for name, color, row in zip(names, colors, rows, strict=True):
+            if np.isnan(row).all():
+                continue
+            line = ChartSeries(
+                name, merged(row, factor, how) / scale, f"c{color.index}", color.tint, dx=self.interval_s * factor, step=step
+            )
+            if factor > 1:
+                line.lo, line.hi = merged(row, factor, "min") / scale, merged(row, factor, "max") / scale
+            series.append(line)
+        return series
+
+    def throughput(self) -> Chart:
+        """Goodput of each flow over time, with the fair share."""
+        scale, unit = _rate_unit(self.run.bottleneck.rate_bps)
+        matrix = self._matrix("goodput_bps")
+        active = max(1, len(self.run.flows)) if len(matrix) <= MAX_LINES else 0
+        references = []
+        if active > 1:
+            frame = self.run.bottleneck.mtu_frame_bytes
+            fair = self.run.bottleneck.rate_bps * (frame - 66) / frame / active
+            references.append(Reference(fair / scale, f"fair share of {active}"))
+        return Chart(
+            "goodput", "Goodput per flow",
+            f"Payload bytes leaving the bottleneck for the first time, per {self.interval_s:g} s.",
+            self.x_range, f"Goodput ({unit})", "goodput", unit, self._lines(matrix, scale), references, height=320,
+        )  # fmt: skip
+
+    def fairness(self) -> Chart | None:
+        """Jain's index of each interval."""
+        if len(self.run.flows) < 2 or self.summary["fairness"]["jain_index"] is None:
+            return None
+        values = jain_series(self._matrix("goodput_bps"))
+        factor = merge_factor(len(values))
+        series = ChartSeries("", merged(values, factor, "mean"), "c7", dx=self.interval_s * factor)
+        if factor > 1:
+            series.lo, series.hi = merged(values, factor, "min"), merged(values, factor, "max")
+        n = len(self.run.flows)
+        return Chart(
+            "jain", "Jain's fairness index",
+            f"Of the goodput of the flows active in each {self.interval_s:g} s; 1 is equal, 1/{n} is one flow taking all.",
+            self.x_range, "Jain's index", "Jain's index", "", [series], [], y_min=min(1.0 / n, 0.5), y_max=1.0,
+            height=200, labels=False,
+        )  # fmt: skip
+
+    def _band(self, prefix: str, suffix: str, scale: float) -> ChartSeries:
+        mean, low, high = (self.queue[f"{prefix}_{name}_{suffix}"].to_numpy(float) for name in ("mean", "min", "max"))
+        factor = merge_factor(len(mean))
+        width = float(self.queue["interval_s"].iloc[0]) if len(self.queue) else 1.0
+        return ChartSeries(
+            "", merged(mean, factor, "mean") / scale, "c7", dx=width * factor, width=1.1,
+            lo=merged(low, factor, "min") / scale, hi=merged(high, factor, "max") / scale,
+        )  # fmt: skip
+
+    def depth(self) -> Chart:
+        """Queue depth over time, with the buffer and the BDP."""
+        bottleneck = self.run.bottleneck
+        most = max(self.summary["bottleneck"]["queue_bytes"]["max"] or 0.0, bottleneck.buffer_bytes or 0.0, 1.0)
+        scale, unit = _size_unit(most)
+        references = []
+        if bottleneck.buffer_bytes is not None:
+            references.append(Reference(bottleneck.buffer_bytes / scale, "buffer"))
+        if bottleneck.bdp_bytes is not None and bottleneck.bdp_bytes != bottleneck.buffer_bytes:
+            references.append(Reference(bottleneck.bdp_bytes / scale, "1 BDP", fit=False))
+        if bottleneck.ecn_threshold_bytes is not None:
+            references.append(Reference(bottleneck.ecn_threshold_bytes / scale, "ECN threshold", fit=False))
+        width = self.queue["interval_s"].iloc[0] if len(self.queue) else 0
+        return Chart(
+            "depth", "Queue depth",
+            f"Line: mean per {width * 1e3:g} ms; shade: least and greatest depth that any packet saw.",
+            self.x_range, f"Queue depth ({unit})", "depth", unit, [self._band("depth", "bytes", scale)], references,
+            labels=False,
+        )  # fmt: skip
+
+    def delay(self) -> Chart:
+        """Queue delay over time."""
+        scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
+        return Chart(
+            "delay", "Queue delay", "Time that packets waited in the switch: mean, least and greatest, as above.",
+            self.x_range, f"Queue delay ({unit})", "delay", unit, [self._band("delay", "s", scale)], labels=False,
+        )  # fmt: skip
+
+    def drops(self) -> Chart:
+        """Drops of each flow over time."""
+        emulated = int(self.summary["bottleneck"]["loss_emulation_drops"] or 0)
+        caption = f"Packets that found the queue full, per {self.interval_s:g} s, by the time they arrived."
+        if emulated:
+            caption += f" The {emulated:,} packets that loss emulation discarded are not among them."
+        return Chart(
+            "drops", "Drops per flow", caption, self.x_range, "Drops (packets)", "drops", "packets",
+            self._lines(self._matrix("drops"), 1.0, step=True),
+        )  # fmt: skip
+
+    def rtt(self) -> Chart | None:
+        """Socket RTT as the hosts saw it."""
+        series, most = [], 0.0
+        for host, label, color in zip(self.hosts, self.labels, self.colors, strict=True):
+            if len(self.run.flows) <= MAX_LINES and host.rtt_series:
+                time, value = np.array(host.rtt_series).T
+                most = max(most, float(value.max()))
+                series.append(ChartSeries(label, value, f"c{color.index}", color.tint, x=time, points=len(time) <= 120))
+        if not series:
+            return None
+        scale, unit = _delay_unit(most)
+        for line in series:
+            line.y = line.y / scale
+        references = []
+        if self.run.bottleneck.rtt_s is not None:
+            references.append(Reference(self.run.bottleneck.rtt_s / scale, "RTT without queue"))
+        return Chart(
+            "rtt", "Round-trip time", "Smoothed RTT of each sender's socket, reported by the hosts (iperf3, TCP_INFO).",
+            self.x_range, f"RTT ({unit})", "RTT", unit, series, references,
+        )  # fmt: skip
+
+    def _cdf(self, quantity: str, title: str, x_name: str, scale: float, unit: str, caption: str) -> Chart | None:
+        rows = self.distributions[self.distributions["quantity"] == quantity]
+        if not len(rows):
+            return None
+        # A step up at each value: the fraction below it, then the fraction up to it.
+        value = np.repeat(rows["value"].to_numpy(float) / scale, 2)
+        fraction = np.repeat(rows["fraction"].to_numpy(float), 2)
+        fraction = np.concatenate(([0.0], fraction[:-1]))
+        low = float(value[0]) if value[0] > 0.5 * value[-1] else 0.0
+        high = float(value[-1]) if value[-1] > low else low + 1
+        return Chart(
+            f"cdf-{quantity.replace('_', '-')}", title, caption, (low, high), "Fraction of packets", "fraction", "",
+            [ChartSeries("", fraction, "c7", x=value)], time=False, x_label=f"{x_name} ({unit})",
+            x_name=x_name.lower(), x_unit=unit, y_max=1.0, height=240, labels=False,
+        )  # fmt: skip
+
+    def delay_cdf(self) -> Chart | None:
+        """Distribution of queue delay."""
+        scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
+        return self._cdf("queue_delay_s", "Distribution of queue delay", "Queue delay", scale, unit, "Over departing packets.")
+
+    def depth_cdf(self) -> Chart | None:
+        """Distribution of queue depth."""
+        scale, unit = _size_unit(self.summary["bottleneck"]["queue_bytes"]["max"] or 1.0)
+        return self._cdf(
+            "queue_bytes", "Distribution of queue depth", "Queue depth", scale, unit, "As departing packets left it behind."
+        )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Renders report.html from what analyze_run wrote."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files as package_files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from markupsafe import Markup
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.hosts import read_host_record
+from narrows_analysis.report import units
+from narrows_analysis.report.charts import Chart, as_dicts
+from narrows_analysis.report.colors import flow_colors, flow_labels
+from narrows_analysis.report.content import parameters, provenance, setting, tables, tiles, verdict
+from narrows_analysis.report.figures import RunFigures
+from narrows_analysis.run_directory import Run, read_json, read_run
+from narrows_analysis.summary import Summary
+
+_DIGEST_LIMIT_BYTES = 1 << 30
+
+
+def _text(folder: str, name: str) -> str:
+    return (package_files("narrows_analysis") / folder / name).read_text(encoding="utf-8")
+
+
+def _inline_json(value: object) -> Markup:
+    """JSON that cannot end the script element it stands in."""
+    return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def render(template: str, **values: object) -> str:
+    """Render a page template with the style sheet inlined."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    css = Markup(_text("static", "report.css"))
+    return environment.from_string(_text("templates", template)).render(css=css, version=package_version(), **values)
+
+
+def scripts() -> Markup:
+    """The page's scripts, in order."""
+    return Markup(_text("static", "charts.js") + _text("static", "page.js"))
+
+
+def inline_json(value: object) -> Markup:
+    """JSON for a script element."""
+    return _inline_json(value)
+
+
+def package_version() -> str:
+    """Version of Narrows that is running."""
+    try:
+        return version("narrows")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def read_summary(run_dir: Path) -> Summary:
+    """Read summary.json; raise AnalysisError if the run has not been analysed."""
+    if not (run_dir / "summary.json").exists():
+        raise AnalysisError(f"{run_dir}/summary.json: no such file; analyse the run first (analyze_run)")
+    return read_json(run_dir / "summary.json")
+
+
+def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | None]]]]:
+    groups = [flow.group for flow in run.flows]
+    frames = [pd.read_parquet(run.path / name) for name in ("flows.parquet", "queue.parquet", "distributions.parquet")]
+    hosts = [read_host_record(run, flow) for flow in run.flows]
+    build = RunFigures(run, summary, *frames, hosts, flow_labels(groups), flow_colors(groups))
+    return [
+        ("Competition", [[build.throughput()], [build.fairness()]]),
+        ("Queue", [[build.depth()], [build.delay()], [build.drops()]]),
+        ("Distributions and round-trip time", [[build.delay_cdf(), build.depth_cdf()], [build.rtt()]]),
+    ]
+
+
+def _file_rows(run: Run) -> list[dict[str, str]]:
+    names = ["run.json", "experiment.yaml", "summary.json", "flows.parquet", "queue.parquet", "distributions.parquet"]
+    paths = [run.path / name for name in names] + sorted((run.path / "telemetry").glob("*"))
+    paths += sorted((run.path / "hosts").glob("*.json"))
+    rows = []
+    for path in paths:
+        if not path.is_file():
+            continue
+        length, count = path.stat().st_size, ""
+        if path.suffix == ".parquet":
+            try:
+                count = units.count(pq.read_metadata(path).num_rows)
+            except (pa.ArrowInvalid, OSError):
+                count = "unreadable"
+        digest = "not computed (large)"
+        if length <= _DIGEST_LIMIT_BYTES:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()[:16] + "…"
+        rows.append(
+            {"name": str(path.relative_to(run.path)), "rows": count, "bytes": units.count(length), "digest": digest}
+        )
+    return rows
+
+
+def write_report(run_dir: Path | str) -> Path:
+    """Write report.html, one page that needs no network, from the files that analyze_run wrote; return its path.
+
+    Raises:
+        AnalysisError: the directory is not a run or has not been analysed.
+    """
+    run = read_run(Path(run_dir))
+    summary = read_summary(run.path)
+    sections: list[dict[str, Any]] = []
+    charts: list[Chart] = []
+    if summary["telemetry"]["reports"]:
+        for title, rows in _figures(run, summary):
+            kept = [[chart for chart in row if chart is not None] for row in rows]
+            kept = [row for row in kept if row]
+            if kept:
+                sections.append({"title": title, "rows": kept})
+                charts += [chart for row in kept for chart in row]
+    experiment = run.path / "experiment.yaml"
+    page = render(
+        "report.html.j2",
+        title=str(run.raw.get("name") or run.path.resolve().name),
+        setting=setting(run),
+        warnings=summary["warnings"],
+        verdict=verdict(run, summary),
+        tiles=tiles(run, summary),
+        tables=tables(run, summary),
+        sections=sections,
+        parameters=parameters(run, summary),
+        experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.exists() else "",
+        provenance=provenance(run, summary),
+        files=_file_rows(run),
+        charts=_inline_json(as_dicts(charts)),
+        summary=_inline_json(summary),
+        js=scripts(),
+    )
+    path = run.path / "report.html"
+    temporary = path.with_name("report.html.partial")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(path)
+    return path

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+THIN_SPACE = "\u2009"
+MISSING = "–"
+
+
+def _scaled(value: float, unit: str, steps: tuple[tuple[float, str], ...]) -> str:
+    for factor, prefix in steps:
+        if abs(value) >= factor:
+            return f"{significant(value / factor)} {prefix}{unit}"
+    return f"{significant(value)} {unit}"
+
+
+def significant(value: float, digits: int = 4) -> str:
+    """`value` with at most `digits` significant digits, plain notation, thousands apart."""
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - _exponent(value))
+    text = f"{value:,.{decimals}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text.replace(",", THIN_SPACE)
+
+
+def _exponent(value: float) -> int:
+    return int(f"{abs(value):e}".partition("e")[2])
+
+
+def rate(bps: float | None) -> str:
+    """A rate in bit/s."""
+    if bps is None:
+        return MISSING
+    return _scaled(bps, "bit/s", ((1e9, "G"), (1e6, "M"), (1e3, "k")))
+
+
+def size(count: float | None) -> str:
+    """Bytes, in decimal multiples."""
+    if count is None:
+        return MISSING
+    return _scaled(count, "B", ((1e9, "G"), (1e6, "M"), (1e3, "k")))
+
+
+def duration(seconds: float | None) -> str:
+    """A time span."""
+    if seconds is None:
+        return MISSING
+    if abs(seconds) >= 1 or seconds == 0:
+        return f"{significant(seconds)} s"
+    if abs(seconds) >= 1e-3:
+        return f"{significant(seconds * 1e3)} ms"
+    return f"{significant(seconds * 1e6)} µs"
+
+
+def percent(ratio: float | None, digits: int = 3) -> str:
+    """A ratio of 0..1 in percent."""
+    return MISSING if ratio is None else f"{significant(ratio * 100, digits)} %"
+
+
+def count(value: float | None) -> str:
+    """A whole number."""
+    return MISSING if value is None else f"{value:,.0f}".replace(",", THIN_SPACE)
+
+
+def index(value: float | None) -> str:
+    """A fairness index."""
+    return MISSING if value is None else f"{value:.3f}"
