@@ -19,5 +19,11 @@ class InputError(NarrowsError):
     exit_code = EXIT_BAD_INPUT
 
 
+class Interrupted(NarrowsError):
+    """The user (or the system) stopped a run before there was anything to keep."""
+
+    exit_code = EXIT_INTERRUPTED
+
+
 class RunError(NarrowsError):
     """Something went wrong while a run was being set up or was under way."""

@@ -75,7 +75,8 @@ def validate(data: dict[str, Any], origin: str) -> Experiment:
     try:
         return Experiment.model_validate(data)
     except ValidationError as error:
-        lines = [f"{origin}: {describe(details, Experiment)}" for details in error.errors(include_url=False)]
+        errors = [details for details in error.errors(include_url=False) if not _consequence(details)]
+        lines = [f"{origin}: {describe(details, Experiment)}" for details in errors]
         raise InputError("\n".join(lines)) from error
 
 
@@ -88,10 +89,11 @@ def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         return f"{field}: unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
     if kind == "missing":
-        return f"{field}: is missing; {_expectation(model, location)}"
+        return f"{field}: is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
     value = _show(error["input"])
     if kind == "narrows":
-        return f"{field}: {value} {context['problem']}; allowed: {context['allowed']}"
+        problem = context["problem"] if isinstance(error["input"], dict) else f"{value} {context['problem']}"
+        return f"{field}: {problem}; allowed: {context['allowed']}"
     if kind == "literal_error":
         return f"{field}: {value} is not one of the choices; allowed: {context['expected']}"
     if kind == "greater_than_equal":
@@ -101,6 +103,11 @@ def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
     if kind == "too_short":
         return f"{field}: is empty; allowed: a list with at least one entry"
     return f"{field}: {value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
+
+
+def _consequence(error: ErrorDetails) -> bool:
+    """Pydantic calls a list too short when its only entries are wrong; their own errors say it better."""
+    return error["type"] == "too_short" and bool(error["input"])
 
 
 def dotted(location: Iterable[int | str]) -> str:
@@ -138,13 +145,7 @@ def _model_in(annotation: Any) -> Any:
     return None
 
 
-def _expectation(model: type[BaseModel], location: Location) -> str:
-    return f"fields here: {', '.join(fields_at(model, location[:-1]))}"
-
-
 def _show(value: object) -> str:
-    if isinstance(value, dict):
-        return "this"
     text = "nothing" if value is None else f"'{value}'"
     return text if len(text) <= 80 else text[:77] + "...'"
 

@@ -7,16 +7,16 @@ so that this file reads like the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from finsy import P4CloneSessionEntry, P4Schema, P4TableAction, P4TableEntry, P4TableMatch
+from finsy import P4CloneSessionEntry, P4CounterEntry, P4Schema, P4TableAction, P4TableEntry, P4TableMatch
 
 from narrows.errors import RunError
-from narrows.p4runtime import Writable
+from narrows.p4runtime import P4RuntimeSession, Writable
 from narrows.plan import Plan
-from narrows.targets.base import TargetProfile
+from narrows.targets.base import FlowTotals, TargetProfile
 
 COLLECTOR_SESSION = 1
 ECN_OFF = 0xFFFFFFFF
@@ -110,6 +110,32 @@ def ecn_threshold(plan: Plan, profile: TargetProfile) -> int:
         return ECN_OFF
     unit = profile.depth_unit_bytes or plan.frame_bytes
     return min(-(-threshold // unit), ECN_OFF - 1)
+
+
+async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) -> list[FlowTotals]:
+    """The program's packet counters of some flow indices.
+
+    Raises:
+        RunError: the program has no such counters, or the switch cannot read them.
+    """
+    counters = {name.rpartition(".flows")[0].rpartition(".")[2]: name for name in _counter_names(session.schema)}
+    arrivals = _lookup(counters, "arrival_counter", "counter")
+    departures = _lookup(counters, "departure_counter", "counter")
+    return [
+        FlowTotals(flow, await _packets(session, arrivals, flow), await _packets(session, departures, flow))
+        for flow in sorted(flows)
+    ]
+
+
+async def _packets(session: P4RuntimeSession, counter: str, index: int) -> int:
+    async for entry in session.read(P4CounterEntry(counter, index=index)):
+        if isinstance(entry, P4CounterEntry) and entry.data is not None:
+            return entry.data.packet_count
+    raise RunError(f"P4Runtime: no answer for counter {counter}[{index}]")
+
+
+def _counter_names(schema: P4Schema) -> Iterator[str]:
+    return (counter.name for counter in schema.counters)
 
 
 class _Names:

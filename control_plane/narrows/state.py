@@ -123,10 +123,10 @@ class RunState:
         temporary.write_text(json.dumps(data))
         temporary.replace(self.file)
 
-    def destroy(self) -> list[str]:
-        """Remove everything on record, then the record; returns what was removed, for the user.
+    def release(self) -> list[str]:
+        """End the run's processes and remove its namespaces; returns what was removed, for the user.
 
-        Processes go first: those on record whose start time agrees, and those that are inside the run's namespaces.
+        Processes are those on record whose start time agrees, and those that are inside the run's namespaces.
 
         Raises:
             RunError: something cannot be removed; the record stays, so that `narrows clean` can try again.
@@ -146,11 +146,22 @@ class RunState:
             if result.returncode != 0:
                 raise RunError(f"namespace {name} cannot be removed: {result.stderr.strip()}")
             removed.append(f"namespace {name}")
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.namespaces, self.processes = [], {}
+        self.save()
+        return removed
+
+    def destroy(self) -> list[str]:
+        """Remove everything on record, unfinished results too, then the record; returns what was removed.
+
+        Raises:
+            RunError: something cannot be removed; the record stays, so that `narrows clean` can try again.
+        """
+        removed = self.release()
         for directory in self.directories:
             if Path(directory).exists():
                 shutil.rmtree(directory)
                 removed.append(f"unfinished results {directory}")
-        shutil.rmtree(self.directory, ignore_errors=True)
         self.file.unlink(missing_ok=True)
         return removed
 
@@ -201,3 +212,16 @@ def all_runs(root: Path = STATE_ROOT) -> list[RunState]:
         except (OSError, ValueError):
             continue
     return runs
+
+
+def clean_dead_runs(root: Path = STATE_ROOT) -> list[str]:
+    """Remove what killed runs left; returns what was removed.
+
+    Raises:
+        RunError: something cannot be removed; its record stays.
+    """
+    removed: list[str] = []
+    for state in dead_runs(root):
+        removed += state.destroy()
+        removed.append(f"record of run {state.run_id}")
+    return removed

@@ -17,12 +17,16 @@ from narrows.loader import fields_at, load, suggestion, validate
 
 @dataclass(frozen=True)
 class Point:
-    """One run: its experiment (without sweep and repeat) and what sets it apart from its siblings."""
+    """One run: its experiment (without sweep and repeat) and what sets it apart from its siblings.
+
+    ``origin`` is the file, and the point of the sweep, as error messages name it.
+    """
 
     experiment: Experiment
     parameters: dict[str, Any]
     repetition: int
     directory: str
+    origin: str
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,12 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
             _assign(varied, field, value, groups, origin)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
+        where = f"{origin}: sweep at {label}" if label else origin
         for repetition in range(1, experiment.repeat + 1):
             varied["seed"] = experiment.seed + repetition - 1
-            resolved = validate(varied, f"{origin}: sweep at {label}" if label else origin)
+            resolved = validate(varied, where)
             directory = _directory(len(points) + 1, parameters, repetition, experiment)
-            points.append(Point(resolved, parameters, repetition, directory))
+            points.append(Point(resolved, parameters, repetition, directory, where))
     return points
 
 

@@ -29,9 +29,9 @@ SIZE_UNITS = {
 TIME_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 PACKET_UNITS = ("packet", "packets", "pkt")
 
-ALLOWED_RATE = "a number and bit, kbit, Mbit or Gbit (per second), such as 100Mbit"
-ALLOWED_SIZE = "a number and B, kB, MB, GB, KiB, MiB or GiB, such as 1.5MB"
-ALLOWED_TIME = "a number and ns, us, ms, s or min, such as 40ms"
+ALLOWED_RATE = "more than 0, as a number and bit, kbit, Mbit or Gbit (per second), such as 100Mbit"
+ALLOWED_SIZE = "more than 0, as a number and B, kB, MB, GB, KiB, MiB or GiB, such as 1.5MB"
+ALLOWED_TIME = "0 or more, as a number and ns, us, ms, s or min, such as 40ms"
 ALLOWED_BUFFER = (
     "more than 0, as bytes (375kB), packets (250packets), queueing time at the set rate (30ms) "
     "or bandwidth-delay products (0.5bdp)"

@@ -7,6 +7,7 @@ The order of calls is fixed: `Target.missing` and `Target.refusals` before anyth
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -66,6 +67,15 @@ class FlowDrops:
     flow: int
     packets: int
     bytes: int
+
+
+@dataclass(frozen=True)
+class FlowTotals:
+    """The program's own count of one flow index: packets offered to the queue, and packets that left it."""
+
+    flow: int
+    arrivals: int
+    departures: int
 
 
 @dataclass(frozen=True)
@@ -139,12 +149,19 @@ class Target(Protocol):
         """Drops at a queue, per flow index; empty where the target has no such counter."""
         ...
 
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """The program's counters of some flow indices."""
+        ...
+
     async def ports(self) -> list[PortStats]:
         """All ports."""
         ...
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
-        """Packets lost anywhere but at the bottleneck's queue or by loss emulation, one line a place."""
+        """Packets lost where the experiment does not say so, one line a place.
+
+        Not counted are the bottleneck's queue, loss emulation, and lost reports, which their sequence numbers show.
+        """
         ...
 
     async def stop(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+from collections.abc import Collection
 
 from narrows.errors import RunError
 from narrows.hosts.base import Testbed
@@ -14,8 +15,8 @@ from narrows.p4runtime import P4RuntimeSession
 from narrows.paths import SOFTSWITCH, binary, compiled_program, find_binary, missing_binary
 from narrows.plan import Plan
 from narrows.process import Process
-from narrows.program import entities
-from narrows.targets.base import FlowDrops, PortStats, QueueStats, Realised, TargetProfile
+from narrows.program import entities, read_flow_totals
+from narrows.targets.base import FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
 from narrows.traffic_manager import TrafficManagerClient
 from narrows.v1 import traffic_manager_pb2 as pb
 
@@ -123,6 +124,11 @@ class SoftTarget:
         answer = await manager.flow_drops(port, queue)
         return [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in answer.flows]
 
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """The program's arrival and departure counters of some flow indices."""
+        session, _ = self._connected()
+        return await read_flow_totals(session, flows)
+
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
         _, manager = self._connected()
@@ -148,12 +154,14 @@ class SoftTarget:
         found = [
             f"port {queue.port}: {queue.dropped_packets} packets dropped at a queue that is not the bottleneck"
             for queue in answer.queues
-            if queue.dropped_packets and (queue.port, queue.queue) != (plan.bottleneck.port, plan.bottleneck.queue)
+            if queue.dropped_packets and queue.port not in (plan.bottleneck.port, plan.collector.port)
         ]
         pool = sum(queue.pool_dropped_packets for queue in answer.queues)
         if pool:
             found.append(f"{pool} packets dropped because the switch's pool of {answer.pool_limit_packets} was full")
         for port in await self.ports():
+            if port.port == plan.collector.port:
+                continue
             for count, what in (
                 (port.rx_ring_drops, "not taken in by the switch: its receive ring was full"),
                 (port.rx_errors, "not taken in by the switch: longer than it takes"),

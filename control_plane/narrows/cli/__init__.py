@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. Exit codes: 0 done, 1 a run failed, 2 bad input or usage, 130 interrupted."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from narrows import __version__
+from narrows.cli import analyze, clean, doctor, report, run
+from narrows.errors import EXIT_INTERRUPTED, NarrowsError
+
+app = typer.Typer(
+    name="narrows",
+    help="Congestion-control experiments in a bottleneck made of a P4 switch.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    epilog="Exit codes: 0 done, 1 a run failed, 2 bad input or usage, 130 interrupted.",
+)
+for command in (run.run, report.report, analyze.analyze, doctor.doctor, clean.clean):
+    app.command()(command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        print(f"narrows {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Congestion-control experiments in a bottleneck made of a P4 switch."""
+
+
+def main() -> None:
+    """Entry point: errors become one message and an exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        app()
+    except NarrowsError as error:
+        console = Console(stderr=True)
+        for line in str(error).splitlines():
+            console.print(f"narrows: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from narrows.results import default_directory
+from narrows.runner import Outcome
+from narrows.series import run_series
+from narrows.state import dead_runs
+from narrows.sweep import load_series
+from narrows.table import bottleneck_lines, summary_table
+from narrows.targets.registry import TARGETS, target_factory
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
+    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(TARGETS)}.")] = "soft",
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for the results; must not exist.", show_default="results/NAME-TIME"),
+    ] = None,
+) -> None:
+    """Run an experiment: one run, or one for every point of its sweep and every repetition."""
+    console = Console()
+    make_target = target_factory(target)
+    series = load_series(file)
+    directory = out or default_directory(series.experiment.name)
+    if leftover := dead_runs():
+        console.print(
+            f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
+        )
+    code = EXIT_OK
+    for item in run_series(series, make_target, directory, console):
+        _show(item.outcome, console)
+        if item.outcome.status == "partial":
+            code = EXIT_INTERRUPTED
+        elif item.outcome.status == "failed" or item.outcome.summary is None:
+            code = max(code, EXIT_FAILED)
+    raise typer.Exit(code)
+
+
+def _show(outcome: Outcome, console: Console) -> None:
+    if outcome.summary is not None:
+        console.print(summary_table(outcome.summary, outcome.directory.name))
+        for line in bottleneck_lines(outcome.summary):
+            console.print(line, highlight=False)
+    for note in outcome.notes:
+        console.print(f"note: {note}", style="yellow", highlight=False, markup=False)
+    if outcome.status != "complete":
+        console.print(f"{outcome.status} run: {outcome.reason}", style="bold red", highlight=False, markup=False)
+    report = outcome.directory / "report.html"
+    console.print(f"{'report' if report.exists() else 'results'}: ", end="")
+    console.print(str(report if report.exists() else outcome.directory), soft_wrap=True, highlight=False)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine is and what it has: recorded with runs, checked before them, shown by ``narrows doctor``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+
+# Command and the Debian/Ubuntu package that has it.
+TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "sysctl": "procps"}
+
+
+def kernel_ccas() -> list[str]:
+    """Congestion-control algorithms that the running kernel has loaded."""
+    return AVAILABLE_CCAS.read_text().split()
+
+
+def cca_modules() -> list[str]:
+    """Algorithms that the kernel has as modules and that are not loaded."""
+    release = platform.release()
+    names = {path.name.split(".")[0] for path in Path(f"/lib/modules/{release}").glob("kernel/net/ipv4/tcp_*.ko*")}
+    return sorted({name.removeprefix("tcp_") for name in names} - set(kernel_ccas()) - {"diag"})
+
+
+def missing_cca(name: str) -> str:
+    """What to tell a user who wants an algorithm that the kernel does not have; empty if it has it."""
+    have = kernel_ccas()
+    if name in have:
+        return ""
+    fix = f"; fix: modprobe tcp_{name}" if name in cca_modules() else ""
+    return f"'{name}' is not in this kernel; allowed: {', '.join(have)}{fix}"
+
+
+def missing_tools() -> list[str]:
+    """One message for every command that is not installed."""
+    return [
+        f"the command '{tool}' is missing; fix: apt-get install {package}"
+        for tool, package in TOOLS.items()
+        if shutil.which(tool) is None
+    ]
+
+
+def describe() -> dict[str, Any]:
+    """Kernel, processor, memory and versions of the tools, for run.json."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "hostname": platform.node(),
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": _cpu_model(),
+        "cpus": os.cpu_count(),
+        "memory_bytes": memory,
+        "python": platform.python_version(),
+        "iperf3": _version(["iperf3", "--version"]),
+        "ethtool": _version(["ethtool", "--version"]),
+        "iproute2": _version(["ip", "-Version"]),
+    }
+
+
+def _cpu_model() -> str | None:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return None
+
+
+def _version(command: list[str]) -> str | None:
+    """First line of what a command says of its version; None if it is not there."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = result.stdout.splitlines()
+    return lines[0].strip() if lines else None

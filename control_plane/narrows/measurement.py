@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of a run that needs the testbed: set up, let traffic flow, read the counters, take everything down.
+
+However it ends, the testbed is gone afterwards. Once traffic has flowed, what was measured is kept and says how it
+ended: complete, partial (interrupted) or failed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from narrows import __version__, identity, machine
+from narrows.collector import TelemetryCollector
+from narrows.errors import RunError
+from narrows.experiment import Experiment
+from narrows.hosts.netns import NetnsTestbed
+from narrows.plan import Plan
+from narrows.progress import RunProgress
+from narrows.results import RunDirectory
+from narrows.state import RunState
+from narrows.targets.base import QueueStats, Realised, Target
+from narrows.traffic.iperf3 import NANOSECONDS, Iperf3Traffic
+
+POLL_S = 0.5
+DRAIN_POLL_S = 0.05
+DRAIN_GRACE_S = 10.0
+CLOCK_READINGS = 5
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Status = Literal["complete", "partial", "failed"]
+
+
+class Measurement:
+    """One run on one testbed."""
+
+    def __init__(
+        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
+    ) -> None:
+        """Nothing is created before `run`."""
+        self._experiment = experiment
+        self._plan = plan
+        self._target = target
+        self._state = state
+        self._results = results
+        self._testbed = NetnsTestbed(plan, state, experiment.mtu)
+        self._traffic = Iperf3Traffic(plan, self._testbed, results.hosts)
+        self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
+        self._realised: Realised | None = None
+        self._clock_offset_ns = 0
+        self._readings: dict[str, Any] = {}
+        self._ending = False
+        self._signal: signal.Signals | None = None
+        self._reasons: list[str] = []
+        self.status: Status = "complete"
+        self.notes: list[str] = []
+
+    @property
+    def reason(self) -> str:
+        """Why the run is not complete; empty when it is."""
+        return "\n".join(self._reasons)
+
+    async def run(self, progress: RunProgress) -> None:
+        """Measure, and write everything but the analysis into the result directory.
+
+        Raises:
+            RunError: it failed before any traffic flowed, or the testbed cannot be removed.
+            asyncio.CancelledError: a signal stopped it before any traffic flowed.
+        """
+        started = datetime.now(UTC)
+        with self._cancelled_by_signals(progress):
+            try:
+                await self._prepare(progress)
+                await self._flow(progress)
+                await self._finish(progress)
+            finally:
+                progress.phase("removing the testbed")
+                await self._tear_down()
+        self._results.write_run(self._record(started))
+
+    async def _prepare(self, progress: RunProgress) -> None:
+        """From nothing to a configured switch and waiting servers."""
+        progress.phase("making the testbed")
+        self._state.add_directory(self._results.path)
+        self._results.create(self._experiment)
+        self._testbed.create()
+        progress.phase("starting the switch")
+        await self._target.start(self._testbed)
+        self._realised = await self._target.configure(self._plan)
+        progress.phase("starting collector and servers")
+        await self._collector.start()
+        await self._traffic.start_servers()
+        self._clock_offset_ns = await self._measure_clock_offset()
+
+    async def _flow(self, progress: RunProgress) -> None:
+        """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
+        end = self._plan.end_ns
+        progress.phase("traffic", None if end is None else end / NANOSECONDS)
+        traffic = asyncio.create_task(self._traffic.run())
+        monitor = asyncio.create_task(self._monitor(progress))
+        try:
+            await asyncio.wait((traffic, monitor), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            name = self._signal.name if self._signal else "the system"
+            self._degrade("partial", f"interrupted by {name}")
+        self._ending = True
+        for task in (traffic, monitor):
+            task.cancel()
+            with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _finish(self, progress: RunProgress) -> None:
+        """Drain the queue, then read every counter while nothing moves any more."""
+        progress.phase("draining the queue and reading counters")
+        with self._remembering_failure():
+            await self._traffic.stop()
+            await self._drain()
+            self._testbed.silence_senders()
+            await self._drain()
+        with self._remembering_failure():
+            await self._collector.stop()
+        with self._remembering_failure():
+            self._readings = await self._read_counters()
+
+    async def _tear_down(self) -> None:
+        """Stop what runs and remove what was made; in this order processes can still say goodbye."""
+        try:
+            with self._remembering_failure():
+                await self._collector.stop()
+            await self._traffic.stop()
+            await self._target.stop()
+        finally:
+            with self._remembering_failure():
+                self._state.release()
+
+    async def _monitor(self, progress: RunProgress) -> None:
+        """Show the queue, and notice at once when the switch or the collector dies."""
+        while True:
+            self._collector.check()
+            queue = await self._bottleneck_queue()
+            progress.queue(time.monotonic() - self._traffic.origin_s, self._traffic.active, queue)
+            await asyncio.sleep(POLL_S)
+
+    async def _bottleneck_queue(self) -> QueueStats:
+        bottleneck = self._plan.bottleneck
+        for queue in await self._target.queues():
+            if (queue.port, queue.queue) == (bottleneck.port, bottleneck.queue):
+                return queue
+        raise RunError(f"the target does not list the bottleneck's queue (port {bottleneck.port})")
+
+    async def _measure_clock_offset(self) -> int:
+        """Switch clock minus this host's monotonic clock, from the reading that took least time."""
+        best: tuple[int, int] | None = None
+        for _ in range(CLOCK_READINGS):
+            before = time.monotonic_ns()
+            switch = await self._target.now_ns()
+            after = time.monotonic_ns()
+            reading = (after - before, switch - (before + after) // 2)
+            best = reading if best is None else min(best, reading)
+        assert best is not None
+        return best[1]
+
+    async def _drain(self) -> None:
+        """Wait until nothing waits in the bottleneck's queue.
+
+        Raises:
+            RunError: the queue is not empty long after it could have been.
+        """
+        bottleneck = self._plan.bottleneck
+        deadline = time.monotonic() + DRAIN_GRACE_S + bottleneck.limit_bytes * 8 / bottleneck.rate_bps
+        while (await self._bottleneck_queue()).depth_packets:
+            if time.monotonic() > deadline:
+                raise RunError("the bottleneck's queue does not drain")
+            await asyncio.sleep(DRAIN_POLL_S)
+
+    async def _read_counters(self) -> dict[str, Any]:
+        """Final state of the switch, and the identity between its counters and the telemetry."""
+        bottleneck = self._plan.bottleneck
+        queues = await self._target.queues()
+        drops = await self._target.flow_drops(bottleneck.port, bottleneck.queue)
+        reports = identity.last_reports(self._results.telemetry, bottleneck.index)
+        totals = await self._target.flow_totals(reports.keys() | {drop.flow for drop in drops})
+        port_drops = (await self._bottleneck_queue()).dropped_packets
+        losses = await self._target.losses_elsewhere(self._plan)
+        if losses:
+            self._degrade("failed", "packets were lost where the experiment loses none: " + "; ".join(losses))
+        readings: dict[str, Any] = {
+            "traffic_manager": {
+                "queues": [asdict(queue) for queue in queues],
+                "flow_drops": [asdict(drop) for drop in drops],
+                "ports": [asdict(port) for port in await self._target.ports()],
+            },
+            "losses_elsewhere": losses,
+        }
+        if self._target.profile.flow_drop_counters:
+            outcome = identity.check(reports, totals, drops, port_drops)
+            readings["identity"] = outcome.as_json()
+            self.notes += [f"identity of drops: {problem}" for problem in outcome.problems]
+        return readings
+
+    def _record(self, started: datetime) -> dict[str, Any]:
+        """run.json."""
+        settings = self._experiment.bottleneck
+        bottleneck = self._plan.bottleneck
+        assert self._realised is not None
+        return {
+            "narrows_version": __version__,
+            "name": self._experiment.name,
+            "started": started.isoformat(),
+            "ended": datetime.now(UTC).isoformat(),
+            "status": self.status,
+            "reason": self.reason or None,
+            "seed": self._experiment.seed,
+            "target_profile": self._target.profile.as_json(),
+            "host": {**machine.describe(), "testbed": self._testbed.describe()},
+            "switch": {"program": self._realised.program, "notes": list(self._realised.notes)},
+            "bottleneck": {
+                "index": bottleneck.index,
+                "rate_bps": self._realised.rate_bps,
+                "rate_layer": "l2",
+                "written_rate_bps": settings.rate,
+                "written_rate_layer": settings.rate_layer,
+                "buffer_bytes": self._realised.limit_bytes,
+                "buffer_packets": self._realised.limit_packets,
+                "rtt_s": settings.rtt / NANOSECONDS,
+                "bdp_bytes": float(self._plan.bdp_bytes),
+                "mtu_frame_bytes": self._plan.frame_bytes,
+                "loss": bottleneck.loss,
+                "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
+            },
+            "telemetry": {"sample": self._experiment.telemetry.sample},
+            "clock_origin_ns": round(self._traffic.origin_s * NANOSECONDS) + self._clock_offset_ns,
+            "flows": [connection.as_json() for connection in self._traffic.connections],
+            **self._readings,
+        }
+
+    def _degrade(self, status: Status, reason: str) -> None:
+        """A run that has failed stays failed; every reason is kept."""
+        if self.status != "failed":
+            self.status = status
+        self._reasons.append(reason)
+
+    @contextlib.contextmanager
+    def _remembering_failure(self) -> Iterator[None]:
+        """A failure of one finishing step must not keep the others from being done."""
+        try:
+            yield
+        except RunError as error:
+            self._degrade("failed", str(error))
+
+    @contextlib.contextmanager
+    def _cancelled_by_signals(self, progress: RunProgress) -> Iterator[None]:
+        """The first signal ends traffic and begins the orderly end; further ones change nothing about that."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop(number: signal.Signals) -> None:
+            if self._signal is not None or self._ending:
+                progress.note(f"{number.name}: already ending, please wait")
+                return
+            self._signal = number
+            progress.note(f"{number.name}: stopping, and removing what was made ...")
+            task.cancel()
+
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, stop, number)
+        try:
+            yield
+        finally:
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run from an empty machine to a result directory, and back to an empty machine whatever happens on the way."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narrows_analysis
+from rich.console import Console
+
+from narrows import machine
+from narrows.errors import InputError, Interrupted, NarrowsError
+from narrows.experiment import Experiment
+from narrows.measurement import Measurement, Status
+from narrows.paths import COLLECTOR, find_binary, missing_binary
+from narrows.plan import Plan, make_plan
+from narrows.progress import RunProgress
+from narrows.results import RunDirectory
+from narrows.state import RunState
+from narrows.targets.base import Target
+from narrows.traffic import iperf3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a run. ``reason`` says why it is not complete; ``summary`` is None if the analysis failed."""
+
+    status: Status
+    reason: str
+    directory: Path
+    summary: dict[str, Any] | None
+    notes: tuple[str, ...]
+
+
+def check(experiment: Experiment, target: Target, origin: str) -> Plan:
+    """Everything that can be known to go wrong before anything is created.
+
+    Args:
+        experiment: one run.
+        target: the switch that it is for.
+        origin: the file, as error messages name it.
+
+    Raises:
+        InputError: one line for every reason why this experiment cannot run here as written.
+    """
+    try:
+        plan = make_plan(experiment)
+    except InputError as error:
+        raise InputError(f"{origin}: {error}") from error
+    refused = [
+        f"flows.{group.name}.cca: {problem}"
+        for group in experiment.flows
+        if (problem := machine.missing_cca(group.cca))
+    ]
+    refused += iperf3.refusals(plan)
+    refused += target.refusals(plan)
+    problems = [f"{origin}: {problem}" for problem in refused]
+    problems += machine.missing_tools()
+    if find_binary(COLLECTOR) is None:
+        problems.append(missing_binary(COLLECTOR))
+    problems += target.missing()
+    if problems:
+        raise InputError("\n".join(problems))
+    return plan
+
+
+def execute(
+    experiment: Experiment, plan: Plan, target: Target, directory: Path, console: Console, title: str
+) -> Outcome:
+    """Run one checked experiment; its results are in ``directory`` afterwards, also when it was cut short.
+
+    Raises:
+        RunError: it failed before any traffic flowed, or something could not be removed.
+        Interrupted: it was stopped before any traffic flowed.
+    """
+    state = RunState.create()
+    results = RunDirectory(directory, state.run_id)
+    measurement = Measurement(experiment, plan, target, state, results)
+    with RunProgress(console, title) as progress:
+        try:
+            asyncio.run(measurement.run(progress))
+        except asyncio.CancelledError:
+            state.destroy()
+            raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
+        except NarrowsError:
+            state.destroy()
+            raise
+        progress.phase("analysing")
+        try:
+            summary, problem = _analyse(results.path)
+        finally:
+            final = results.publish()
+            state.remove_directory(results.path)
+            state.destroy()
+    notes = (*measurement.notes, *([problem] if problem else []))
+    return Outcome(measurement.status, measurement.reason, final, summary, notes)
+
+
+def _analyse(directory: Path) -> tuple[dict[str, Any] | None, str]:
+    """Summary of a run, or None and why there is none; the telemetry is kept in either case."""
+    try:
+        summary = narrows_analysis.analyze_run(directory)
+        narrows_analysis.write_report(directory)
+    except narrows_analysis.AnalysisError as error:
+        return None, f"analysis: {error}"
+    except KeyboardInterrupt:
+        return None, "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
+    return summary, ""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All runs of one experiment file, one after the other: a single run, or a directory of runs for a sweep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from narrows import __version__
+from narrows.results import check_free, give_to_user, make_directory
+from narrows.runner import Outcome, check, execute
+from narrows.sweep import Point, Series
+from narrows.targets.base import Target
+
+MANIFEST = "sweep.json"
+
+
+@dataclass(frozen=True)
+class PointOutcome:
+    """A point of the sweep and what became of its run."""
+
+    point: Point
+    outcome: Outcome
+
+
+def run_series(
+    series: Series, make_target: Callable[[int], Target], directory: Path, console: Console
+) -> list[PointOutcome]:
+    """Run every point; a run that is not complete ends the series.
+
+    Args:
+        series: the checked experiment file.
+        make_target: gives a fresh target for a seed.
+        directory: of the single run, or of the series; must not exist.
+        console: where progress goes.
+
+    Raises:
+        InputError: a point cannot run here as written; nothing was created, for no point.
+        RunError: a run failed before any traffic flowed.
+        Interrupted: a run was stopped before any traffic flowed.
+    """
+    check_free(directory)
+    plans = [check(point.experiment, make_target(point.experiment.seed), point.origin) for point in series.points]
+    if not series.single:
+        make_directory(directory)
+    done: list[PointOutcome] = []
+    for number, (point, plan) in enumerate(zip(series.points, plans, strict=True), 1):
+        title = series.experiment.name if series.single else f"[{number}/{len(series.points)}] {point.directory}"
+        target = make_target(point.experiment.seed)
+        outcome = execute(point.experiment, plan, target, directory / point.directory, console, title)
+        done.append(PointOutcome(point, outcome))
+        if not series.single:
+            _write_manifest(series, done, directory)
+        if outcome.status != "complete":
+            break
+    return done
+
+
+def _write_manifest(series: Series, done: list[PointOutcome], directory: Path) -> None:
+    """What the directory holds: one entry a finished run, with the values that the sweep gave it."""
+    runs: list[dict[str, Any]] = [
+        {
+            "directory": item.point.directory,
+            "parameters": item.point.parameters,
+            "repetition": item.point.repetition,
+            "status": item.outcome.status,
+        }
+        for item in done
+    ]
+    data = {
+        "narrows_version": __version__,
+        "name": series.experiment.name,
+        "sweep": series.experiment.sweep,
+        "repeat": series.experiment.repeat,
+        "points": len(series.points),
+        "runs": runs,
+    }
+    path = directory / MANIFEST
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    temporary.replace(path)
+    give_to_user(path)

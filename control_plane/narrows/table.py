@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table that a run ends with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.table import Table
+
+NOT_KNOWN = "-"
+MOST_ROWS = 40
+
+
+def summary_table(summary: dict[str, Any], title: str) -> Table:
+    """Flows, their CCA, goodput, share, drops, loss and RTT, as summary.json has them; groups when flows are many."""
+    table = Table(title=title, title_justify="left")
+    table.add_column("flow")
+    table.add_column("CCA")
+    for column in ("goodput", "share", "drops", "loss", "RTT mean", "RTT min"):
+        table.add_column(column, justify="right")
+    flows = summary["flows"]
+    total = sum(flow["goodput_bps"] or 0 for flow in flows)
+    for number, flow in enumerate(flows[:MOST_ROWS], 1):
+        rtt = flow["rtt_s"] or {}
+        table.add_row(
+            flow.get("name") or f"{flow['group']} {number}",
+            flow["cca"],
+            _scaled(flow["goodput_bps"], 1e-6, "Mbit/s"),
+            _scaled(flow["goodput_bps"] / total if total and flow["goodput_bps"] is not None else None, 100, "%"),
+            NOT_KNOWN if flow["drops"] is None else f"{flow['drops']}",
+            _scaled(flow["loss_ratio"], 100, "%"),
+            _scaled(rtt.get("mean"), 1e3, "ms"),
+            _scaled(rtt.get("min"), 1e3, "ms"),
+        )
+    if len(flows) > MOST_ROWS:
+        table.caption = f"{len(flows) - MOST_ROWS} more flows in summary.json"
+    return table
+
+
+def bottleneck_lines(summary: dict[str, Any]) -> list[str]:
+    """Utilization, loss, queue and fairness, one line each."""
+    bottleneck, fairness = summary["bottleneck"], summary["fairness"]
+    delay = bottleneck["queue_delay_s"]
+    lines = [
+        f"bottleneck: {_scaled(bottleneck['utilization'], 100, '%')} utilized, "
+        f"{_scaled(bottleneck['loss_ratio'], 100, '%')} lost, queue delay {_scaled(delay['mean'], 1e3, 'ms')} mean, "
+        f"{_scaled(delay['p99'], 1e3, 'ms')} p99"
+    ]
+    if fairness["jain_index"] is not None:
+        lines.append(f"Jain's fairness index: {fairness['jain_index']:.3f}")
+    telemetry = summary["telemetry"]
+    lines.append(f"telemetry: {telemetry['reports']} reports, {telemetry['lost']} lost")
+    return lines
+
+
+def _scaled(value: float | None, factor: float, unit: str) -> str:
+    return NOT_KNOWN if value is None else f"{value * factor:.2f} {unit}"
