@@ -110,11 +110,18 @@ def _run(command: list[str]) -> str:
     return done.stdout
 
 
+def _version(tool: str) -> str:
+    """Name and version as the compiler tells them; p4c tells them on standard error."""
+    done = subprocess.run([tool, "--version"], capture_output=True, text=True, check=False)
+    version = re.search(r"Version (\S+)", done.stdout + done.stderr)
+    return f"{tool} {version[1] if version else 'of unknown version'}"
+
+
 def _v1model(out: Path) -> str:
     tool = _need("p4c-bm2-ss")
     _run([tool, "--std", "p4-16", "-o", str(out / "narrows.json"), TOPS["v1model"]]
          + ["--p4runtime-files", str(out / "narrows.p4info.txtpb")])
-    return _run([tool, "--version"]).strip().splitlines()[-1]
+    return _version(tool)
 
 
 _COMPILERS: dict[str, Callable[[Path], str]] = {"v1model": _v1model}

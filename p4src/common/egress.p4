@@ -98,7 +98,6 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
             (0, _, _, _, true, 1): mark_ipv6();
             (0, _, _, _, true, 2): mark_ipv6();
         }
-        size = 8;
     }
 
     apply {

@@ -88,7 +88,6 @@ header report_t {
 const bit<8> FLAG_CE_MARKED = 0x01;      // this switch set CE on the packet
 const bit<8> FLAG_COLLISION = 0x02;      // another flow owns this flow index: arrivals and departures are shared
 const bit<8> FLAG_NOT_IP = 0x04;         // neither IPv4 nor IPv6: all such packets of a bottleneck are one flow
-const bit<8> FLAG_NEW_FLOW = 0x08;       // first packet that this flow index has seen
 
 struct headers_t {
     ethernet_t report_ethernet;

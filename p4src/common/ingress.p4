@@ -40,13 +40,14 @@ control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> 
     apply {
         flow_hash.apply(hdr, flow.bottleneck, flow.index, flow.signature);
         flow.flags = 0;
+        flow.is_new = 0;
         if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
             flow.flags = FLAG_NOT_IP;
         }
 
         flow_owner.apply(flow.index, flow.signature, owner);
         if (owner == 0) {
-            flow.flags = flow.flags | FLAG_NEW_FLOW;
+            flow.is_new = 1;
         } else if (owner != flow.signature) {
             flow.flags = flow.flags | FLAG_COLLISION;
         }

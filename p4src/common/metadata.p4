@@ -22,6 +22,7 @@ struct flow_state_t {
     bit<32> arrivals;
     bit<32> loss_drops;
     bit<8> flags;
+    bit<1> is_new;
 }
 
 // What egress sees of a packet that left the queue. Times and depths are in the target's units.

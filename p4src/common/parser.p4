@@ -4,7 +4,7 @@
 #ifndef NARROWS_PARSER_P4
 #define NARROWS_PARSER_P4
 
-parser FrameParser(packet_in packet, inout headers_t hdr) {
+parser FrameParser(packet_in packet, out headers_t hdr) {
     state start {
         packet.extract(hdr.ethernet);
         transition select(hdr.ethernet.ethertype) {

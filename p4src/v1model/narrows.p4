@@ -97,7 +97,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr, meta.flow, lost);
             meta.traffic_manager.flow = (bit<32>)meta.flow.index;
-            if (meta.flow.flags & FLAG_NEW_FLOW != 0) {
+            if (meta.flow.is_new == 1) {
                 learn();
             }
         }

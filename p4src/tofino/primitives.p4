@@ -1,0 +1,139 @@
+// The target's stateful parts on Tofino (TNA, T2NA). v1model/primitives.p4 holds their twins.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_PRIMITIVES_P4
+#define NARROWS_PRIMITIVES_P4
+
+// Flow index and signature: two independent hashes of bottleneck and 5-tuple. Signature 0 means "no owner yet", so
+// the lowest bit of a signature is always 1. IPv4 and IPv6 hash in actions of their own, index and signature in tables
+// of their own: one action carries at most 32 bits from the hash units.
+control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_index_t index, out bit<32> signature) {
+    Hash<flow_index_t>(HashAlgorithm_t.CRC16) index_ipv4;
+    Hash<flow_index_t>(HashAlgorithm_t.CRC16) index_ipv6;
+    Hash<flow_index_t>(HashAlgorithm_t.CRC16) index_other;
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv4;
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv6;
+    bit<16> src_port = 0;
+    bit<16> dst_port = 0;
+
+    apply {
+        if (hdr.ports.isValid()) {
+            src_port = hdr.ports.src;
+            dst_port = hdr.ports.dst;
+        }
+        signature = 0;
+        if (hdr.ipv4.isValid()) {
+            index = index_ipv4.get({bottleneck, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, src_port, dst_port});
+        } else if (hdr.ipv6.isValid()) {
+            index = index_ipv6.get({bottleneck, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, src_port, dst_port});
+        } else {
+            index = index_other.get({bottleneck});
+        }
+        if (hdr.ipv4.isValid()) {
+            signature = signature_ipv4.get({bottleneck, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, src_port,
+                                            dst_port});
+        } else if (hdr.ipv6.isValid()) {
+            signature = signature_ipv6.get({bottleneck, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, src_port,
+                                            dst_port});
+        }
+        signature = signature | 1;
+    }
+}
+
+// The signature that owns a flow index; 0 for a free one, which this packet's flow then owns.
+control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<32> owner) {
+    Register<bit<32>, flow_index_t>(FLOW_COUNT) signatures;
+    RegisterAction<bit<32>, flow_index_t, bit<32>>(signatures) claim = {
+        void apply(inout bit<32> stored, out bit<32> previous) {
+            previous = stored;
+            if (stored == 0) {
+                stored = signature;
+            }
+        }
+    };
+
+    apply {
+        owner = claim.execute(index);
+    }
+}
+
+// A total per flow that the data plane can read: 32 bits, wraps.
+control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total)(bit<32> size) {
+    Register<bit<32>, flow_index_t>(size) totals;
+    RegisterAction<bit<32>, flow_index_t, bit<32>>(totals) add = {
+        void apply(inout bit<32> stored, out bit<32> sum) {
+            stored = stored + increment;
+            sum = stored;
+        }
+    };
+
+    apply {
+        total = add.execute(index);
+    }
+}
+
+// Counts one packet of a bottleneck and tells its number.
+control BottleneckTotal(in bottleneck_index_t index, out bit<32> total) {
+    Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) totals;
+    RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(totals) increment = {
+        void apply(inout bit<32> stored, out bit<32> sum) {
+            stored = stored + 1;
+            sum = stored;
+        }
+    };
+
+    apply {
+        total = increment.execute(index);
+    }
+}
+
+// Largest depth so far of a bottleneck.
+control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
+    Register<bit<32>, bottleneck_index_t>(BOTTLENECK_COUNT) depths;
+    RegisterAction<bit<32>, bottleneck_index_t, bit<32>>(depths) raise = {
+        void apply(inout bit<32> highest) {
+            if (depth > highest) {
+                highest = depth;
+            }
+        }
+    };
+
+    apply {
+        raise.execute(index);
+    }
+}
+
+// Packets and bytes of a flow.
+control FlowCounter(in flow_index_t index) {
+    Counter<bit<64>, flow_index_t>(FLOW_COUNT, CounterType_t.PACKETS_AND_BYTES) flows;
+
+    apply {
+        flows.count(index);
+    }
+}
+
+// Packets by bottleneck and delay bin.
+control DelayHistogram(in bottleneck_index_t index, in bit<DELAY_BIN_WIDTH> bin) {
+    Counter<bit<32>, bit<HISTOGRAM_WIDTH>>(HISTOGRAM_SIZE, CounterType_t.PACKETS) bins;
+
+    apply {
+        bins.count(index ++ bin);
+    }
+}
+
+// One biased coin: heads with probability threshold / 2^32.
+control Bernoulli(in bit<32> threshold, out bit<1> heads) {
+    Random<bit<32>>() random;
+    bit<32> value;
+    bit<32> margin;
+
+    apply {
+        value = random.get();
+        margin = threshold |-| value;
+        heads = 0;
+        if (margin != 0) {
+            heads = 1;
+        }
+    }
+}
+
+#endif
