@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from narrows_analysis.aggregation import Aggregation
+from narrows_analysis.errors import AnalysisError
 from narrows_analysis.flow_table import FlowTable
 from narrows_analysis.hosts import HostRecord
 from narrows_analysis.reports import SkippedReports
-from narrows_analysis.errors import AnalysisError
 from narrows_analysis.run_directory import Run, read_json
 
 MAX_MISSING_RATIO = 0.01
@@ -87,18 +87,19 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         )
         found.append(Finding("reports_missing", "warning", message))
     if order.skipped.total:
-        message = f"{plural(order.skipped.duplicates, 'duplicate')} and {plural(order.skipped.late, 'late report')} were skipped."
+        duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
+        message = f"{duplicates} and {late} were skipped."
         found.append(Finding("reports_skipped", "warning", message))
     if order.sample_shift:
         message = (
-            f"One report in {1 << order.sample_shift} packets: packet and drop counts are exact, bytes, delay and depth "
-            "are estimates from the sample."
+            f"One report in {1 << order.sample_shift} packets: packet and drop counts are exact, bytes, delay and "
+            "depth are estimates from the sample."
         )
         found.append(Finding("sampled", "warning", message))
     if aggregation.carried_in:
         message = (
-            f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: these flows count from "
-            "their first report, and drops before it are not seen."
+            f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: they count "
+            "from their first report, and drops before it are not seen."
         )
         found.append(Finding("counters_carried_in", "warning", message))
     if aggregation.clock_steps:

@@ -13,7 +13,7 @@ _BINS = _LINEAR + (_VALUE_BITS - PRECISION_BITS - 1) * (1 << PRECISION_BITS)
 
 
 class LogLinearHistogram:
-    """Counts of integers in 0..2^48-1. A bin is at most 2^-13 (0.012 %) of its value wide; mean and maximum are exact."""
+    """Counts of integers in 0..2^48-1, in bins of at most 2^-13 (0.012 %) of it; mean and maximum are exact."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -26,7 +26,7 @@ class LogLinearHistogram:
     def _bin(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         exponent = np.frexp(np.maximum(values, 1).astype(np.float64))[1].astype(np.int64)
         shift = np.maximum(exponent - (PRECISION_BITS + 1), 0)
-        return shift * (1 << PRECISION_BITS) + (values >> shift)
+        return np.asarray(shift * (1 << PRECISION_BITS) + (values >> shift), dtype=np.int64)
 
     def add(self, values: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None) -> None:
         """Count each of `values` once, or as often as `weights` says; negative values raise ValueError."""
@@ -53,7 +53,7 @@ class LogLinearHistogram:
         return np.asarray(np.minimum(middle, self.maximum), dtype=np.float64)
 
     def percentile(self, percent: float) -> float | None:
-        """Smallest value that at least `percent` % of the counted values do not exceed (nearest rank); None if empty."""
+        """Smallest counted value that `percent` % of the values do not exceed (nearest rank); None if empty."""
         if not self.count:
             return None
         rank = max(1, int(np.ceil(self.count * percent / 100)))

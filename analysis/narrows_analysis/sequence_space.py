@@ -68,13 +68,13 @@ class SequenceSpace:
         last = np.append(starts[1:], len(flow)) - 1
         self._last_sequence[heads] = sequence[last]
         self._last_position[heads] = position[last]
-        return position
+        return np.asarray(position, dtype=np.int64)
 
     def _seen_below(self, position: Int64Array, missing_before: Int64Array) -> Int64Array:
         """Number of missing bytes below each position."""
         index = np.searchsorted(self._start, position, side="right") - 1
         inside = np.clip(position - self._start[index], 0, self._end[index] - self._start[index])
-        return np.where(index < 0, 0, missing_before[index] + inside)
+        return np.asarray(np.where(index < 0, 0, missing_before[index] + inside), dtype=np.int64)
 
     def add(
         self, flow: Int64Array, sequence: Int64Array, length: Int64Array
@@ -88,7 +88,7 @@ class SequenceSpace:
 
         Returns:
             Bytes of each segment that were not seen before; whether it starts below the highest byte seen of its flow
-            before it (a retransmission, where the path does not reorder); by how many bytes it raised that highest byte.
+            before it (a retransmission, where the path does not reorder); by how many bytes it raised that highest.
         """
         if not len(flow):
             return np.zeros(0, np.int64), np.zeros(0, np.bool_), np.zeros(0, np.int64)

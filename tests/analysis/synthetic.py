@@ -254,7 +254,7 @@ def write_run(run_dir: Path, scenario: Scenario, files: int = 2) -> Truth:
 
 
 def _write_iperf3(run_dir: Path, scenario: Scenario, truth: Truth, number: int) -> None:
-    src, dst, src_port, dst_port = _addresses(number)
+    src, _, src_port, dst_port = _addresses(number)
     sender = scenario.senders[number]
     samples = truth.rtt_ns[number]
     start = round(sender.start_s * NS)
@@ -270,7 +270,7 @@ def _write_iperf3(run_dir: Path, scenario: Scenario, truth: Truth, number: int) 
         "min_rtt": round(min(rtts)), "mean_rtt": round(sum(rtts) / len(rtts)), "max_rtt": round(max(rtts)),
     }  # fmt: skip
     document = {
-        "start": {"connected": [{"local_host": src, "local_port": src_port, "remote_host": dst, "remote_port": dst_port}]},
+        "start": {"connected": [{"local_port": src_port, "remote_port": dst_port, "local_host": src}]},
         "intervals": intervals,
         "end": {"streams": [{"sender": end}], "sender_tcp_congestion": sender.cca},
     }
@@ -283,9 +283,9 @@ def run_json(scenario: Scenario, truth: Truth) -> dict[str, Any]:
     for number, sender in enumerate(scenario.senders):
         src, dst, src_port, dst_port = _addresses(number)
         flows.append(
-            {"group": sender.group, "cca": sender.cca, "src": src, "dst": dst, "src_port": src_port, "dst_port": dst_port,
-             "start_s": sender.start_s, "duration_s": sender.duration_s, "size_bytes": sender.size_bytes,
-             "rtt_s": scenario.rtt_s, "iperf3": f"hosts/flow{number}.json"}
+            {"group": sender.group, "cca": sender.cca, "src": src, "dst": dst, "src_port": src_port,
+             "dst_port": dst_port, "start_s": sender.start_s, "duration_s": sender.duration_s,
+             "size_bytes": sender.size_bytes, "rtt_s": scenario.rtt_s, "iperf3": f"hosts/flow{number}.json"}
         )  # fmt: skip
     drops = [{"flow": 1000 + 7 * n, "packets": value, "bytes": value * 1514} for n, value in enumerate(truth.drops)]
     return {

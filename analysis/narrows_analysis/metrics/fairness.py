@@ -99,8 +99,8 @@ def harm(solo: float, competing: float, *, more_is_better: bool) -> float | None
     `solo` is a metric of the flow alone, `competing` the same metric beside the other flow, in any one unit.
     For throughput more is better: (solo - competing) / solo. For delay, jitter, loss or completion time less is better:
     (competing - solo) / competing. An improvement is harm 0.
-    Source: R. Ware, M. Mukerjee, S. Seshan, J. Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the Deployment
-    of Congestion Control Algorithms", HotNets 2019, section 4.
+    Source: R. Ware, M. Mukerjee, S. Seshan, J. Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the
+    Deployment of Congestion Control Algorithms", HotNets 2019, section 4.
     """
     worse, better = (solo, competing) if more_is_better else (competing, solo)
     if worse <= 0:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -101,15 +101,20 @@ def _blocks(values: FloatArray, factor: int) -> FloatArray:
     return padded.reshape(-1, factor)
 
 
-def merged(values: FloatArray, factor: int, how: str) -> FloatArray:
+def merged(values: FloatArray, factor: int, how: Literal["mean", "min", "max"]) -> FloatArray:
     """`values` in blocks of `factor` neighbours: their mean, min or max, NaN left out; all-NaN blocks stay NaN."""
     if factor == 1:
         return np.asarray(values, dtype=np.float64)
     blocks = _blocks(values, factor)
-    empty = np.isnan(blocks).all(axis=1)
-    filled = np.where(empty[:, None], 0.0, blocks)
-    operation = {"mean": np.nanmean, "min": np.nanmin, "max": np.nanmax}[how]
-    return np.where(empty, np.nan, operation(filled, axis=1))
+    missing = np.isnan(blocks)
+    count = (~missing).sum(axis=1)
+    if how == "mean":
+        result = np.where(missing, 0.0, blocks).sum(axis=1) / np.maximum(count, 1)
+    elif how == "min":
+        result = np.where(missing, np.inf, blocks).min(axis=1)
+    else:
+        result = np.where(missing, -np.inf, blocks).max(axis=1)
+    return np.where(count == 0, np.nan, result)
 
 
 def as_dicts(charts: Sequence[Chart]) -> list[dict[str, Any]]:

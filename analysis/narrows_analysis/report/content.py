@@ -56,18 +56,22 @@ def verdict(run: Run, summary: Summary) -> str:
         others = ", ".join(f"{group['name']} {units.percent(group['share'])}" for group in rest)
         words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
     elif len(run.flows) > 1:
-        words = f"{_members(groups[0])} shared {units.rate(link['rate_bps'])}, {units.rate(groups[0]['goodput_bps'])} of it goodput."
+        goodput = units.rate(groups[0]["goodput_bps"])
+        words = f"{_members(groups[0])} shared {units.rate(link['rate_bps'])}, {goodput} of it goodput."
     else:
         words = f"One {groups[0]['name']} flow reached {units.rate(groups[0]['goodput_bps'])} of goodput."
     if fairness["jain_index"] is not None:
-        words += f" Jain’s index {units.index(fairness['jain_index'])}"
+        words += f" Jain's index {units.index(fairness['jain_index'])}"
         converged = fairness["convergence_s"]
-        words += "; the flows never settled at their fair share." if converged is None else (
-            f"; fair after {units.duration(converged)}."
+        words += (
+            "; the flows never settled at their fair share."
+            if converged is None
+            else (f"; fair after {units.duration(converged)}.")
         )
     standing = link["standing_queue_bdp"]
     if standing is not None:
-        words += f" The queue held {units.significant(standing, 2)} BDP on average and dropped {units.percent(link['loss_ratio'])} of the packets."
+        held, lost = units.significant(standing, 2), units.percent(link["loss_ratio"])
+        words += f" The queue held {held} BDP on average and dropped {lost} of the packets."
     return words
 
 
@@ -93,7 +97,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
     if len(run.flows) > 1:
         detail = f"{units.duration(window[0])} to {units.duration(window[1])}" if window else "not given, see above"
         rows.append(
-            ("Jain’s index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
+            ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
     return [
         {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
@@ -117,7 +121,7 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         rtt = section["rtt_s"]
         life = units.MISSING
         if section["start_s"] is not None:
-            life = f"{section['start_s']:.1f}–{section['end_s']:.1f}"
+            life = f"{section['start_s']:.1f}\u2013{section['end_s']:.1f}"
         rows.append(
             [
                 Cell(label, label, color.css, text_column=True),
@@ -133,9 +137,22 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
                 _number(life, section["start_s"]),
             ]
         )
-    names = ["Flow", "CCA", "Goodput", "Share", "Drops", "Loss", "Retrans-\nmitted", "RTT\nmean", "RTT\nmin", "Delivered", "Active\n(s)"]
+    names = [
+        "Flow",
+        "CCA",
+        "Goodput",
+        "Share",
+        "Drops",
+        "Loss",
+        "Retrans-\nmitted",
+        "RTT\nmean",
+        "RTT\nmin",
+        "Delivered",
+        "Active\n(s)",
+    ]
     sources = {section["rtt_source"] for section in summary["flows"]} - {None}
-    note = "Goodput is over each flow’s own life, share over the time in which all flows were running; drops and loss are those of the queue."
+    note = "Goodput is over each flow's own life, share over the time in which all flows were running. "
+    note += "Drops and loss are those of the queue."
     if sources:
         note += f" RTT: {', '.join(sorted(sources))}."
     columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
@@ -156,7 +173,9 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
         ]
         for group in summary["groups"]
     ]
-    columns = [{"name": n, "text": n in ("Group", "CCA")} for n in ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")]
+    columns = [
+        {"name": n, "text": n in ("Group", "CCA")} for n in ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")
+    ]
     note = "Goodput and share over the time in which all flows were running."
     return {"id": "groups", "title": "Groups", "columns": columns, "rows": rows, "note": note}
 
@@ -171,7 +190,7 @@ def _flat(value: object) -> str:
 
 def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """What was set and what it ran on."""
-    link, profile, raw = run.bottleneck, run.profile, run.raw
+    link, profile, raw, telemetry = run.bottleneck, run.profile, run.raw, summary["telemetry"]
     rows = [
         ("Rate (L2: Ethernet frames without preamble, gap and FCS)", units.rate(link.rate_bps)),
         ("Rate measured while the link was never idle", units.rate(summary["bottleneck"]["saturated_rate_bps"])),
@@ -182,8 +201,8 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
         ("Target", f"{profile.name}; time unit {profile.time_unit_s:g} s, depth unit {profile.depth_unit} "
                    f"({profile.depth_unit_bytes:g} B)"),
-        ("Telemetry", f"one report in {summary['telemetry']['sample'] or units.MISSING} packets; "
-                      f"{units.count(summary['telemetry']['reports'])} used, {units.count(summary['telemetry']['lost'])} missing"),
+        ("Telemetry", f"one report in {telemetry['sample'] or units.MISSING} packets; "
+                      f"{units.count(telemetry['reports'])} used, {units.count(telemetry['lost'])} missing"),
         ("Status", run.status + (f": {run.reason}" if run.reason else "")),
     ]  # fmt: skip
     names = {
@@ -197,14 +216,14 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
 def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """Where each kind of number comes from."""
     rows = [
-        ("Goodput, share, delivered bytes", "telemetry/reports-*.parquet: packet lengths and TCP sequence numbers; a byte "
-         "counts once, when it first leaves the queue. Series: flows.parquet"),
+        ("Goodput, share, delivered bytes", "telemetry/reports-*.parquet: packet lengths and TCP sequence numbers; a "
+         "byte counts once, when it first leaves the queue. Series: flows.parquet"),
         ("Arrivals, departures, drops, loss", "telemetry/reports-*.parquet: per-flow counters of the switch; drops are "
          "arrivals minus departures, exact for a FIFO even where reports are missing. Series: flows.parquet"),
         ("Retransmitted", "telemetry/reports-*.parquet: packets below the flow's highest sequence number seen before"),
-        ("Queue depth and delay", "telemetry/reports-*.parquet: measured by the switch's traffic manager for each packet. "
-         "Series: queue.parquet; distributions: distributions.parquet (bins of at most 0.013 %)"),
-        ("Jain’s index, convergence", "flows.parquet, goodput while all flows were running"),
+        ("Queue depth and delay", "telemetry/reports-*.parquet: measured by the switch's traffic manager for each "
+         "packet. Series: queue.parquet; distributions: distributions.parquet (bins of at most 0.013 %)"),
+        ("Jain's index, convergence", "flows.parquet, goodput while all flows were running"),
         ("Link used", "telemetry/reports-*.parquet: L2 bytes of all departures over the rate set in run.json"),
     ]  # fmt: skip
     if any(section["rtt_source"] for section in summary["flows"]):

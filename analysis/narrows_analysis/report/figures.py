@@ -17,6 +17,7 @@ from narrows_analysis.summary import Summary
 FloatArray = npt.NDArray[np.float64]
 
 MAX_LINES = 24
+FLOW_COLUMNS = ("time_s", "interval_s", "flow", "goodput_bps", "drops")
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
 
 
@@ -63,13 +64,13 @@ class RunFigures:
 
     def _matrix(self, column: str) -> FloatArray:
         """Rows a flow, columns an interval from the origin; NaN outside a flow's life."""
-        bins = int(round(self.flows["time_s"].max() / self.interval_s)) + 1 if len(self.flows) else 0
+        bins = round(float(self.flows["time_s"].max()) / self.interval_s) + 1 if len(self.flows) else 0
         matrix = np.full((len(self.run.flows), bins), np.nan)
         column_of = np.rint(self.flows["time_s"].to_numpy() / self.interval_s).astype(np.int64)
         matrix[self.flows["flow"].to_numpy(), column_of] = self.flows[column].to_numpy(dtype=np.float64)
         return matrix
 
-    def _lines(self, matrix: FloatArray, scale: float, *, step: bool = False, how: str = "mean") -> list[ChartSeries]:
+    def _lines(self, matrix: FloatArray, scale: float, *, step: bool = False) -> list[ChartSeries]:
         """A line a flow, or a line a group where there are too many flows to tell apart."""
         names, colors, rows = self.labels, self.colors, matrix
         if len(matrix) > MAX_LINES:
@@ -84,7 +85,12 @@ class RunFigures:
             if np.isnan(row).all():
                 continue
             line = ChartSeries(
-                name, merged(row, factor, how) / scale, f"c{color.index}", color.tint, dx=self.interval_s * factor, step=step
+                name,
+                merged(row, factor, "mean") / scale,
+                f"c{color.index}",
+                color.tint,
+                dx=self.interval_s * factor,
+                step=step,
             )
             if factor > 1:
                 line.lo, line.hi = merged(row, factor, "min") / scale, merged(row, factor, "max") / scale
@@ -119,7 +125,7 @@ class RunFigures:
         n = len(self.run.flows)
         return Chart(
             "jain", "Jain's fairness index",
-            f"Of the goodput of the flows active in each {self.interval_s:g} s; 1 is equal, 1/{n} is one flow taking all.",
+            f"Of the goodput of flows active in each {self.interval_s:g} s; 1 is equal, 1/{n} is one flow taking all.",
             self.x_range, "Jain's index", "Jain's index", "", [series], [], y_min=min(1.0 / n, 0.5), y_max=1.0,
             height=200, labels=False,
         )  # fmt: skip
@@ -212,11 +218,18 @@ class RunFigures:
     def delay_cdf(self) -> Chart | None:
         """Distribution of queue delay."""
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
-        return self._cdf("queue_delay_s", "Distribution of queue delay", "Queue delay", scale, unit, "Over departing packets.")
+        return self._cdf(
+            "queue_delay_s", "Distribution of queue delay", "Queue delay", scale, unit, "Over departing packets."
+        )
 
     def depth_cdf(self) -> Chart | None:
         """Distribution of queue depth."""
         scale, unit = _size_unit(self.summary["bottleneck"]["queue_bytes"]["max"] or 1.0)
         return self._cdf(
-            "queue_bytes", "Distribution of queue depth", "Queue depth", scale, unit, "As departing packets left it behind."
+            "queue_bytes",
+            "Distribution of queue depth",
+            "Queue depth",
+            scale,
+            unit,
+            "As departing packets left it behind.",
         )

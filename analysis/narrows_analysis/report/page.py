@@ -22,7 +22,7 @@ from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.colors import flow_colors, flow_labels
 from narrows_analysis.report.content import parameters, provenance, setting, tables, tiles, verdict
-from narrows_analysis.report.figures import RunFigures
+from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.run_directory import Run, read_json, read_run
 from narrows_analysis.summary import Summary
 
@@ -33,7 +33,7 @@ def _text(folder: str, name: str) -> str:
     return (package_files("narrows_analysis") / folder / name).read_text(encoding="utf-8")
 
 
-def _inline_json(value: object) -> Markup:
+def inline_json(value: object) -> Markup:
     """JSON that cannot end the script element it stands in."""
     return Markup(json.dumps(value, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"))
 
@@ -48,11 +48,6 @@ def render(template: str, **values: object) -> str:
 def scripts() -> Markup:
     """The page's scripts, in order."""
     return Markup(_text("static", "charts.js") + _text("static", "page.js"))
-
-
-def inline_json(value: object) -> Markup:
-    """JSON for a script element."""
-    return _inline_json(value)
 
 
 def package_version() -> str:
@@ -72,9 +67,10 @@ def read_summary(run_dir: Path) -> Summary:
 
 def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | None]]]]:
     groups = [flow.group for flow in run.flows]
-    frames = [pd.read_parquet(run.path / name) for name in ("flows.parquet", "queue.parquet", "distributions.parquet")]
+    flows = pd.read_parquet(run.path / "flows.parquet", columns=list(FLOW_COLUMNS))
+    queue, distributions = (pd.read_parquet(run.path / f"{name}.parquet") for name in ("queue", "distributions"))
     hosts = [read_host_record(run, flow) for flow in run.flows]
-    build = RunFigures(run, summary, *frames, hosts, flow_labels(groups), flow_colors(groups))
+    build = RunFigures(run, summary, flows, queue, distributions, hosts, flow_labels(groups), flow_colors(groups))
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
         ("Queue", [[build.depth()], [build.delay()], [build.drops()]]),
@@ -137,8 +133,8 @@ def write_report(run_dir: Path | str) -> Path:
         experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.exists() else "",
         provenance=provenance(run, summary),
         files=_file_rows(run),
-        charts=_inline_json(as_dicts(charts)),
-        summary=_inline_json(summary),
+        charts=inline_json(as_dicts(charts)),
+        summary=inline_json(summary),
         js=scripts(),
     )
     path = run.path / "report.html"

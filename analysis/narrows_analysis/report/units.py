@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 THIN_SPACE = "\u2009"
-MISSING = "–"
+MISSING = "\u2013"
 
 
 def _scaled(value: float, unit: str, steps: tuple[tuple[float, str], ...]) -> str:

@@ -106,7 +106,9 @@ class Chart {
   draw() {
     this.width = Math.round(this.plot.clientWidth) || this.width || 700;
     const narrow = this.width < 560, labelled = !narrow && this.spec.labels;
-    const box = { left: 56, right: labelled ? 112 : 14, top: 10, bottom: 40 };
+    // All time axes of the page line up, so every time series keeps the margin that labels need.
+    const margin = !narrow && this.spec.time;
+    const box = { left: 56, right: margin ? 112 : 14, top: 10, bottom: 40 };
     const height = Math.round(Math.min(this.spec.height, Math.max(190, this.width * 0.62)));
     const [x0, x1] = this.view, [y0, y1] = this.yRange(x0, x1);
     const inner = { width: this.width - box.left - box.right, height: height - box.top - box.bottom };
@@ -120,7 +122,7 @@ class Chart {
     element("rect", frame, element("clipPath", { id: clip }, svg));
     const marks = element("g", { "clip-path": `url(#${clip})`, class: "marks" }, svg);
     for (const series of this.series) this.drawSeries(marks, series, x0, x1);
-    this.drawReferences(svg, marks, y0, y1, x0, x1);
+    this.drawReferences(svg, marks, y0, y1, margin && !labelled);
     if (labelled) this.drawLabels(svg, x0, x1, y0, y1);
     this.cursor = element("line", { class: "cursor", y1: box.top, y2: box.top + inner.height, visibility: "hidden" }, svg);
     this.selection = element("rect", { class: "selection", y: box.top, height: inner.height, width: 0 }, svg);
@@ -201,15 +203,16 @@ class Chart {
     }
   }
 
-  drawReferences(svg, marks, y0, y1, x0, x1) {
+  drawReferences(svg, marks, y0, y1, outside) {
     const right = this.box.left + this.inner.width;
     for (const reference of this.spec.references) {
       if (reference.y < y0 || reference.y > y1) continue;
       const y = this.py(reference.y);
       element("line", { class: "reference", x1: this.box.left, x2: right, y1: y, y2: y }, marks);
-      const inside = element("text", { x: this.box.left + 6, y: y - 5 < this.box.top + 8 ? y + 14 : y - 5, class: "halo" }, svg);
-      inside.setAttribute("style", "paint-order:stroke;stroke:var(--paper);stroke-width:4px");
-      inside.textContent = reference.label;
+      const inside = { x: this.box.left + 6, y: y - 5 < this.box.top + 8 ? y + 14 : y - 5 };
+      const text = element("text", outside ? { x: right + 8, y: y + 4 } : inside, svg);
+      text.setAttribute("style", "paint-order:stroke;stroke:var(--paper);stroke-width:4px");
+      text.textContent = reference.label;
     }
   }
 

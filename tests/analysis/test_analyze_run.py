@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: Apache-2.0
+"""analyze_run against simulated runs whose truth is known to the packet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import synthetic
+from narrows_analysis import AnalysisError, Summary, analyze_run
+from narrows_analysis.histogram import PRECISION_BITS
+from narrows_analysis.metrics.fairness import jain_index
+from narrows_analysis.reports import read_batches
+
+Competition = tuple[Path, synthetic.Truth, Summary]
+
+
+def codes(summary: Summary) -> set[str]:
+    return {warning["code"] for warning in summary["warnings"]}
+
+
+def edit_run_json(run_dir: Path, **changes: Any) -> None:
+    path = run_dir / "run.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def edit_reports(run_dir: Path, change: Any) -> None:
+    """Rewrite the report files as one, with `change` applied to the columns."""
+    files = sorted((run_dir / "telemetry").glob("reports-*.parquet"))
+    columns = {
+        name: np.concatenate([pq.read_table(f)[name].to_numpy() for f in files]) for name in synthetic.REPORT_TYPES
+    }
+    for path in files:
+        path.unlink()
+    synthetic.write_reports(files[0], change(columns))
+
+
+def rows(columns: dict[str, np.ndarray], index: np.ndarray) -> dict[str, np.ndarray]:
+    return {name: values[index] for name, values in columns.items()}
+
+
+def test_counts_equal_the_truth(competition: Competition) -> None:
+    _, truth, summary = competition
+    for number, flow in enumerate(summary["flows"]):
+        assert flow["arrivals"] == truth.arrivals[number]
+        assert flow["departures"] == truth.departures[number]
+        assert flow["drops"] == truth.drops[number] > 0
+        assert flow["bytes"] == truth.unique_bytes[number]
+        assert flow["retransmit_ratio"] == truth.retransmitted[number] / truth.data_packets[number]
+        assert flow["loss_ratio"] == truth.drops[number] / truth.arrivals[number]
+    assert summary["bottleneck"]["loss_ratio"] == sum(truth.drops) / sum(truth.arrivals)
+    assert summary["warnings"] == []
+
+
+def test_queue_distribution_equals_the_truth(competition: Competition) -> None:
+    _, truth, summary = competition
+    for section, values, maximum in (
+        (summary["bottleneck"]["queue_delay_s"], truth.delays_ns / 1e9, truth.delays_ns.max() / 1e9),
+        (summary["bottleneck"]["queue_bytes"], truth.depths_bytes, truth.peak_bytes),
+    ):
+        assert section["mean"] == pytest.approx(values.mean(), rel=1e-12)
+        assert section["max"] == pytest.approx(maximum, rel=1e-12)
+        for name, percent in (("p50", 50), ("p99", 99)):
+            exact = np.percentile(values, percent, method="inverted_cdf")
+            assert section[name] == pytest.approx(exact, rel=2.0**-PRECISION_BITS)
+
+
+def test_rates_times_and_fairness(competition: Competition) -> None:
+    run_dir, truth, summary = competition
+    link = summary["bottleneck"]
+    assert link["saturated_rate_bps"] == pytest.approx(link["rate_bps"], rel=1e-6)
+    assert 0.99 < link["utilization"] <= 1.0005
+    assert summary["flows"][1]["start_s"] == pytest.approx(1.0, abs=1e-6)
+    window = summary["fairness"]["window_s"]
+    frame = pd.read_parquet(run_dir / "flows.parquet")
+    inside = frame[(frame["time_s"] >= window[0] - 1e-9) & (frame["time_s"] < window[1] - 1e-9)]
+    means = inside.groupby("flow")["goodput_bps"].mean()
+    assert summary["fairness"]["jain_index"] == pytest.approx(jain_index(means.to_numpy()))
+    assert summary["fairness"]["jain_index"] < 0.95
+    assert [group["share"] for group in summary["groups"]] == pytest.approx(list(means / means.sum()))
+    assert summary["flows"][0]["rtt_s"]["min"] == pytest.approx(min(r for _, r in truth.rtt_ns[0]) / 1e9, abs=1e-6)
+
+
+def test_series_add_up_to_the_totals(competition: Competition) -> None:
+    run_dir, truth, _ = competition
+    flows = pd.read_parquet(run_dir / "flows.parquet")
+    for number in (0, 1):
+        mine = flows[flows["flow"] == number]
+        assert mine["drops"].sum() == truth.drops[number]
+        assert mine["arrivals"].sum() == truth.arrivals[number]
+        assert (mine["goodput_bps"] * mine["interval_s"]).sum() / 8 == pytest.approx(truth.unique_bytes[number])
+        assert (mine["throughput_bps"] * mine["interval_s"]).sum() / 8 == pytest.approx(truth.l2_bytes[number])
+    queue = pd.read_parquet(run_dir / "queue.parquet")
+    assert queue["departures"].sum() == sum(truth.departures)
+    assert queue["depth_max_bytes"].max() == truth.peak_bytes
+    assert queue["delay_max_s"].max() == pytest.approx(truth.delays_ns.max() / 1e9)
+    seen = queue.dropna()
+    assert (seen["depth_min_bytes"] <= seen["depth_mean_bytes"]).all()
+    assert (seen["depth_mean_bytes"] <= seen["depth_max_bytes"]).all()
+
+
+def test_small_batches_give_the_same_summary(competition: Competition, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_dir, _, summary = competition
+    monkeypatch.setattr("narrows_analysis.aggregation.read_batches", lambda files: read_batches(files, rows=777))
+    assert analyze_run(run_dir) == summary
+
+
+def test_units_are_in_the_parquet_metadata(competition: Competition) -> None:
+    schema = pq.read_schema(competition[0] / "queue.parquet")
+    assert schema.field("depth_max_bytes").metadata[b"unit"] == b"bytes"
+
+
+def test_microseconds_and_packets_are_converted(tmp_path: Path) -> None:
+    """The same run as BMv2 would report it: time in us, depth in packets of 1514 bytes."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for name in ("timestamp", "queue_delay"):
+            columns[name] = columns[name] // 1000
+        for name in ("enqueue_depth", "dequeue_depth"):
+            columns[name] = columns[name] // 1514
+        return columns
+
+    edit_reports(tmp_path / "run", change)
+    profile = {"name": "bmv2", "time_unit_s": 1e-6, "depth_unit": "packets", "depth_unit_bytes": 1514}
+    edit_run_json(tmp_path / "run", target_profile=profile)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["bottleneck"]["queue_bytes"]["max"] == truth.peak_bytes
+    assert summary["bottleneck"]["queue_delay_s"]["mean"] == pytest.approx(truth.delays_ns.mean() / 1e9, abs=2e-6)
+    assert summary["flows"][1]["start_s"] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_clock_and_counters_wrap(tmp_path: Path) -> None:
+    scenario = synthetic.two_flows(5.0)
+    scenario.origin_ns = (1 << 48) - 2_000_000_000
+    truth = synthetic.write_run(tmp_path / "run", scenario)
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        columns["sequence"] = (columns["sequence"].astype(np.int64) + (1 << 32) - 500) % (1 << 32)
+        return columns
+
+    edit_reports(tmp_path / "run", change)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["telemetry"]["lost"] == 0
+    assert [flow["drops"] for flow in summary["flows"]] == truth.drops
+    assert summary["flows"][1]["end_s"] == pytest.approx(5.0, abs=0.1)
+
+
+def test_lost_reports_keep_counts_exact(tmp_path: Path) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
+    lost: list[int] = []
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        keep = np.ones(len(columns["flow"]), bool)
+        keep[1000:1020] = False
+        lost.append(int((~keep).sum()))
+        return rows(columns, keep)
+
+    edit_reports(tmp_path / "run", change)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["telemetry"]["lost"] == lost[0]
+    assert "reports_missing" in codes(summary)
+    for number, flow in enumerate(summary["flows"]):
+        assert (flow["arrivals"], flow["departures"]) == (truth.arrivals[number], truth.departures[number])
+        assert flow["bytes"] == pytest.approx(truth.unique_bytes[number], rel=0.002)
+    assert summary["fairness"]["jain_index"] is not None
+
+
+def test_no_fairness_above_one_percent_missing(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
+    edit_reports(tmp_path / "run", lambda columns: rows(columns, np.arange(len(columns["flow"])) % 50 != 7))
+    summary = analyze_run(tmp_path / "run")
+    assert summary["fairness"]["jain_index"] is None and summary["fairness"]["convergence_s"] is None
+    assert summary["warnings"][0]["code"] == "reports_missing" and summary["warnings"][0]["severity"] == "error"
+    assert "2.0% of the telemetry reports are missing" in summary["warnings"][0]["message"]
+
+
+def test_duplicates_and_reordering_change_nothing(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
+    plain = analyze_run(tmp_path / "run")
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        order = np.arange(len(columns["flow"]))
+        order[100:130] = order[100:130][::-1]
+        return rows(columns, np.insert(order, 500, [450, 451, 499]))
+
+    edit_reports(tmp_path / "run", change)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["telemetry"]["duplicates"] == 3 and "reports_skipped" in codes(summary)
+    for section in ("bottleneck", "fairness", "groups", "flows"):
+        assert summary[section] == plain[section]
+
+
+def test_sampled_reports(tmp_path: Path) -> None:
+    scenario = synthetic.two_flows(8.0)
+    scenario.sample_shift = 3
+    truth = synthetic.write_run(tmp_path / "run", scenario)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["telemetry"]["sample"] == 8 and summary["telemetry"]["lost"] == 0
+    assert "sampled" in codes(summary)
+    for number, flow in enumerate(summary["flows"]):
+        assert flow["drops"] == pytest.approx(truth.drops[number], abs=8)
+        assert flow["departures"] == pytest.approx(truth.departures[number], abs=60)
+        assert flow["bytes"] == pytest.approx(truth.unique_bytes[number], rel=0.01)
+
+
+def test_loss_emulation_is_counted_apart(tmp_path: Path) -> None:
+    scenario = synthetic.two_flows(6.0)
+    scenario.loss = 0.01
+    truth = synthetic.write_run(tmp_path / "run", scenario)
+    summary = analyze_run(tmp_path / "run")
+    emulated = [flow["loss_emulation_drops"] for flow in summary["flows"]]
+    assert emulated == pytest.approx(truth.loss_drops, abs=1) and sum(emulated) > 20
+    assert [flow["drops"] for flow in summary["flows"]] == truth.drops
+
+
+def test_flow_completion_time(tmp_path: Path) -> None:
+    sender = synthetic.Sender("short", "reno", start_s=0.5, duration_s=10.0, window=4, size_bytes=200 * 1448)
+    truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[sender]))
+    flow = analyze_run(tmp_path / "run")["flows"][0]
+    assert flow["bytes"] == truth.unique_bytes[0] == 200 * 1448
+    rows_ = truth.rows
+    started = (rows_["timestamp"][0] - rows_["queue_delay"][0]) / 1e9
+    assert flow["fct_s"] == pytest.approx(rows_["timestamp"][-1] / 1e9 - started)
+
+
+def test_collision_withholds_drops(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        columns["flags"] = columns["flags"] | np.where(columns["flow"] == 1007, 2, 0).astype(np.uint8)
+        return columns
+
+    edit_reports(tmp_path / "run", change)
+    summary = analyze_run(tmp_path / "run")
+    assert "collision" in codes(summary)
+    assert summary["flows"][1]["drops"] is None and summary["flows"][1]["loss_ratio"] is None
+    assert summary["flows"][0]["drops"] is not None and summary["groups"][1]["loss_ratio"] is None
+
+
+def test_disagreement_with_the_traffic_manager_is_told(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    edit_run_json(tmp_path / "run", traffic_manager={"flow_drops": [{"flow": 1000, "packets": 1, "bytes": 1514}]})
+    assert "drops_disagree" in codes(analyze_run(tmp_path / "run"))
+
+
+def test_counters_that_were_not_zero(tmp_path: Path) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for name, add in (("sequence", 5000), ("arrivals", 900), ("departures", 800)):
+            columns[name] = columns[name] + np.uint32(add)
+        return columns
+
+    edit_reports(tmp_path / "run", change)
+    summary = analyze_run(tmp_path / "run")
+    assert "counters_carried_in" in codes(summary)
+    assert summary["flows"][0]["drops"] == truth.drops[0]
+
+
+@pytest.mark.parametrize("status", ["partial", "failed"])
+def test_incomplete_runs(tmp_path: Path, status: str) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    edit_run_json(tmp_path / "run", status=status, reason="interrupted")
+    last = tmp_path / "run" / "telemetry" / "reports-00001.parquet"
+    last.write_bytes(last.read_bytes()[:5000])
+    summary = analyze_run(tmp_path / "run")
+    assert {f"run_{status}", "file_unreadable"} <= codes(summary)
+    assert "interrupted" in summary["warnings"][0]["message"]
+    assert summary["telemetry"]["reports"] > 0
+
+
+def test_no_telemetry_at_all(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    for path in (tmp_path / "run" / "telemetry").iterdir():
+        path.unlink()
+    summary = analyze_run(tmp_path / "run")
+    assert "no_telemetry" in codes(summary)
+    assert summary["bottleneck"]["utilization"] is None and summary["flows"][0]["drops"] is None
+    assert len(pd.read_parquet(tmp_path / "run" / "flows.parquet")) == 0
+
+
+def test_ports_are_found_in_iperf3_output(tmp_path: Path) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    raw = json.loads((tmp_path / "run" / "run.json").read_text())
+    for flow in raw["flows"]:
+        flow["src_port"] = None
+    edit_run_json(tmp_path / "run", flows=raw["flows"])
+    summary = analyze_run(tmp_path / "run")
+    assert [flow["arrivals"] for flow in summary["flows"]] == truth.arrivals
+    assert "flow_guessed" not in codes(summary)
+
+
+def test_a_flow_that_never_came(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    raw = json.loads((tmp_path / "run" / "run.json").read_text())
+    raw["flows"][1]["dst"] = "10.9.9.9"
+    edit_run_json(tmp_path / "run", flows=raw["flows"])
+    summary = analyze_run(tmp_path / "run")
+    assert {"flow_unseen", "other_traffic"} <= codes(summary)
+    assert summary["flows"][1]["goodput_bps"] is None and summary["fairness"]["jain_index"] is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"bottleneck": {"rate_bps": -1}}, r"run.json: bottleneck.rate_bps: -1 is not a positive number"),
+        ({"target_profile": None}, r"run.json: target_profile: a JSON object is expected"),
+        ({"status": "done"}, r"status: 'done' is not one of complete, partial, failed"),
+        ({"flows": [{"src": "10.0.0.1"}]}, r"flows\[0\].dst: None is not a non-empty string"),
+        ({"clock_origin_ns": 1.5}, r"clock_origin_ns: 1.5 is not an integer or null"),
+    ],
+)
+def test_bad_run_json_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
+    edit_run_json(tmp_path / "run", **change)
+    with pytest.raises(AnalysisError, match=message):
+        analyze_run(tmp_path / "run")
+    assert not (tmp_path / "run" / "summary.json").exists()
+
+
+def test_not_a_run(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"run\.json: no such file"):
+        analyze_run(tmp_path)
