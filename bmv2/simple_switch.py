@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How Narrows starts BMv2's simple_switch_grpc, and what it needs of its Thrift service.
+
+P4Runtime does tables, counters and clone sessions. Queue settings and registers exist over Thrift only, and of that
+service six calls are enough, so they are written out here instead of depending on generated code.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+
+from thrift.protocol.TBinaryProtocol import TBinaryProtocol
+from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
+from thrift.Thrift import TApplicationException, TMessageType, TType
+from thrift.transport.TSocket import TSocket
+from thrift.transport.TTransport import TBufferedTransport, TTransportException
+
+EXECUTABLE = "simple_switch_grpc"
+INSTALL_PAGE = "https://github.com/p4lang/behavioral-model#installing-bmv2"
+PRIORITY_QUEUES = 8
+GRPC_PORT = 9559
+THRIFT_PORT = 9090
+TIMEOUT_MS = 5000
+
+# (Thrift type, value) of the arguments of a call, in order.
+_Arguments = tuple[tuple[int, int | str], ...]
+
+
+class SwitchError(Exception):
+    """BMv2 refused a call or does not answer."""
+
+
+def missing() -> str | None:
+    """Why this machine cannot run BMv2, or None."""
+    if shutil.which(EXECUTABLE) is None:
+        return f"{EXECUTABLE} is not on PATH; see {INSTALL_PAGE}"
+    return None
+
+
+def command(interfaces: Mapping[int, str], directory: Path, device_id: int = 1) -> list[str]:
+    """The command line of a switch that waits for its program over P4Runtime.
+
+    It binds to the namespace's loopback address for gRPC; Thrift always listens on every address, so run it inside a
+    namespace of its own. The notification socket gets a path of its own because the default one is shared by all
+    instances of a machine.
+    """
+    ports = [argument for port, name in sorted(interfaces.items()) for argument in ("-i", f"{port}@{name}")]
+    return [
+        EXECUTABLE,
+        "--no-p4",
+        *("--device-id", str(device_id)),
+        *("--thrift-port", str(THRIFT_PORT)),
+        *("--notifications-addr", f"ipc://{directory}/bmv2-notifications.ipc"),
+        *("--log-level", "warn", "--log-console"),
+        *ports,
+        "--",
+        *("--grpc-server-addr", f"127.0.0.1:{GRPC_PORT}"),
+        *("--priority-queues", str(PRIORITY_QUEUES)),
+    ]
+
+
+class Thrift:
+    """A connection to the Thrift service; use it inside the switch's network namespace."""
+
+    def __init__(self, host: str = "127.0.0.1", port: int = THRIFT_PORT) -> None:
+        """Connect.
+
+        Raises:
+            SwitchError: nobody answers.
+        """
+        socket = TSocket(host, port)
+        socket.setTimeout(TIMEOUT_MS)
+        self._transport = TBufferedTransport(socket)
+        try:
+            self._transport.open()
+        except TTransportException as error:
+            raise SwitchError(f"BMv2's Thrift service at {host}:{port}: {error}") from error
+        binary = TBinaryProtocol(self._transport)
+        self._standard = TMultiplexedProtocol(binary, "standard")
+        self._simple_switch = TMultiplexedProtocol(binary, "simple_switch")
+
+    def __enter__(self) -> Thrift:
+        """Use it as a context manager."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._transport.close()
+
+    def read_register(self, name: str, index: int) -> int:
+        """One cell of a register array, by its full name in the JSON file."""
+        return self._call(
+            self._standard, "bm_register_read", ((TType.I32, 0), (TType.STRING, name), (TType.I32, index))
+        )
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Set one cell of a register array."""
+        arguments = ((TType.I32, 0), (TType.STRING, name), (TType.I32, index), (TType.I64, value))
+        self._call(self._standard, "bm_register_write", arguments)
+
+    def reset_state(self) -> None:
+        """Empty tables, registers, counters and clone sessions, the leftovers of an earlier program included."""
+        self._call(self._standard, "bm_reset_state", ())
+
+    def set_queue_rate(self, port: int, priority: int, packets_per_second: int) -> None:
+        """Rate of one queue, 0 for no limit. Frames that wait already keep the departure times they were given."""
+        arguments = ((TType.I32, port), (TType.I32, priority), (TType.I64, packets_per_second))
+        self._call(self._simple_switch, "set_egress_priority_queue_rate", arguments)
+
+    def set_queue_depth(self, port: int, priority: int, packets: int) -> None:
+        """Most packets that may wait in one queue."""
+        arguments = ((TType.I32, port), (TType.I32, priority), (TType.I32, packets))
+        self._call(self._simple_switch, "set_egress_priority_queue_depth", arguments)
+
+    @staticmethod
+    def _call(protocol: TMultiplexedProtocol, name: str, arguments: _Arguments) -> int:
+        """A call with numbers and strings as arguments whose answer is a number or nothing (then 0)."""
+        protocol.writeMessageBegin(name, TMessageType.CALL, 0)
+        protocol.writeStructBegin(name)
+        writers = {TType.I32: protocol.writeI32, TType.I64: protocol.writeI64, TType.STRING: protocol.writeString}
+        for number, (kind, value) in enumerate(arguments, 1):
+            protocol.writeFieldBegin("", kind, number)
+            writers[kind](value)
+            protocol.writeFieldEnd()
+        protocol.writeFieldStop()
+        protocol.writeStructEnd()
+        protocol.writeMessageEnd()
+        protocol.trans.flush()
+        _, message, _ = protocol.readMessageBegin()
+        if message == TMessageType.EXCEPTION:
+            problem = TApplicationException()
+            problem.read(protocol)
+            protocol.readMessageEnd()
+            raise SwitchError(f"BMv2: {name}: {problem}")
+        return _read_answer(protocol, name)
+
+
+def _read_answer(protocol: TMultiplexedProtocol, name: str) -> int:
+    """The result struct of a call: field 0 is the answer, any other an exception that the call declares."""
+    answer = 0
+    refused = False
+    protocol.readStructBegin()
+    while True:
+        _, kind, number = protocol.readFieldBegin()
+        if kind == TType.STOP:
+            break
+        if number == 0 and kind == TType.I32:
+            answer = protocol.readI32()
+        elif number == 0 and kind == TType.I64:
+            answer = protocol.readI64()
+        else:
+            refused = True
+            protocol.skip(kind)
+        protocol.readFieldEnd()
+    protocol.readStructEnd()
+    protocol.readMessageEnd()
+    if refused:
+        raise SwitchError(f"BMv2 refuses {name}: unknown name, or index out of range")
+    return answer

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bernoulli loss: never, at a rate, and as good as always."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import frames
+from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, BottleneckTest, flow_of
+
+# Standard deviations between a fair coin and a failed case: once in 1.7 million runs where the target takes no seed.
+DEVIATIONS = 5
+
+
+class LossTest(BottleneckTest):
+    """Sends numbered frames through a lossy bottleneck."""
+
+    def survivors(self, count: int, threshold: int) -> list[int]:
+        """Numbers of the frames that came through, after checking that every frame is accounted for."""
+        self.reported()
+        entry = self.lose(threshold)
+        sent = [frames.ipv4(identification=number, size=80) for number in range(count)]
+        arrived: list[bytes] = []
+        for start in range(0, count, self.profile.largest_burst):
+            self.send(1, sent[start : start + self.profile.largest_burst])
+            arrived += self.drain(2)
+        self.switch.control.delete(entry)
+        flow = flow_of(sent[0])
+        lost = count - len(arrived)
+        self.assertEqual(self.switch.read_register(LOSS_DROPS, flow), lost)
+        self.assertEqual(self.counted(LOSS_COUNTER, flow), (lost, 80 * lost))
+        self.assertEqual(self.switch.read_register(ARRIVALS, flow), len(arrived))
+        numbers = [int.from_bytes(frame[18:20], "big") for frame in arrived]
+        self.assertEqual([sent[number] for number in numbers], arrived)
+        return numbers
+
+
+class NoLoss(LossTest):
+    """A threshold of 0 loses nothing."""
+
+    def runTest(self) -> None:
+        """Run."""
+        self.assertEqual(self.survivors(1000, 0), list(range(1000)))
+
+
+class AlmostCertainLoss(LossTest):
+    """The largest threshold loses all but one in 2^32."""
+
+    def runTest(self) -> None:
+        """Run."""
+        self.assertEqual(self.survivors(1000, 0xFFFFFFFF), [])
+
+
+class LossRate(LossTest):
+    """A loss of 20 % is 20 %, and frames are lost independently of each other."""
+
+    def runTest(self) -> None:
+        """Run."""
+        count, ratio = 4000, 0.2
+        numbers = self.survivors(count, round(ratio * 2**32))
+        lost = sorted(set(range(count)) - set(numbers))
+        self.assert_binomial(len(lost), count, ratio)
+        pairs = sum(one + 1 == other for one, other in itertools.pairwise(lost))
+        self.assert_binomial(pairs, count - 1, ratio * ratio)
+
+    def assert_binomial(self, hits: int, trials: int, ratio: float) -> None:
+        """The number of hits is one that independent trials give."""
+        deviation = math.sqrt(trials * ratio * (1 - ratio))
+        self.assertLess(abs(hits - trials * ratio), DEVIATIONS * deviation, f"{hits} of {trials} at {ratio}")
+
+
+class FineLossRate(LossTest):
+    """A loss of 2^-9 is told apart from none and from twice as much: the coin has far more than 8 bits."""
+
+    def runTest(self) -> None:
+        """Run."""
+        count = 6000
+        lost = count - len(self.survivors(count, 1 << 23))
+        self.assertGreater(lost, 0)
+        self.assertLess(lost, 31)
+
+
+class LossOfOneBottleneckOnly(BottleneckTest):
+    """The loss of one bottleneck touches neither another one nor wires."""
+
+    def runTest(self) -> None:
+        """Run."""
+        self.connect(1, 2, bottleneck=1)
+        self.connect(3, 4, bottleneck=2)
+        self.connect(5, 6)
+        self.lose(0xFFFFFFFF, 1)
+        frame = frames.ipv4()
+        self.send(1, [frame] * 10)
+        self.pass_through([frame] * 10, 3, 4)
+        self.pass_through([frame] * 10, 5, 6)
+        self.expect_silence()
+        self.assertEqual(self.totals(flow_of(frame, 1)), (0, 0, 10))
+        self.assertEqual(self.totals(flow_of(frame, 2)), (10, 10, 0))

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that knows targets."""
+
+from __future__ import annotations
+
+from targets.base import Target
+from targets.bmv2 import Bmv2Target
+from targets.soft import SoftTarget
+
+TARGETS: dict[str, Target] = {target.name: target for target in (SoftTarget(), Bmv2Target())}

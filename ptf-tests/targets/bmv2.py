@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BMv2's simple_switch_grpc."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import grpc
+from p4runtime import Client
+from processes import Child
+
+from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bmv2"))
+import simple_switch
+
+LOOPBACK = (10, 11)
+READY_S = 20.0
+UNLIMITED_PACKETS = 100_000
+
+
+class Bmv2:
+    """A running simple_switch_grpc: P4Runtime, and Thrift for queues and registers."""
+
+    profile = Profile(
+        name="bmv2",
+        time_unit_s=1e-6,
+        depth_in_bytes=False,
+        # It wakes up late by half a millisecond as a rule, and by more on a busy machine.
+        clock_tolerance=20_000,
+        largest_burst=200,
+        loopback=LOOPBACK,
+    )
+
+    def __init__(self, address: str, compiled: Path) -> None:
+        """Connect."""
+        self.control = Client(address, compiled)
+        self._thrift = simple_switch.Thrift()
+
+    def reset(self) -> None:
+        """Load the program afresh and take every limit off the queues."""
+        self.control.push()
+        for port in (*DATA_PORTS, COLLECTOR_PORT, *LOOPBACK):
+            for queue in range(QUEUES if port in DATA_PORTS else 1):
+                self._thrift.set_queue_rate(port, queue, 0)
+                self._thrift.set_queue_depth(port, queue, UNLIMITED_PACKETS)
+
+    def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
+        """Let frames leave a queue at a constant rate; their size plays no role here."""
+        self._thrift.set_queue_rate(port, queue, frames_per_second)
+
+    def limit_packets(self, port: int, queue: int, packets: int) -> None:
+        """Let at most so many packets wait."""
+        self._thrift.set_queue_depth(port, queue, packets)
+
+    def limit_bytes(self, port: int, queue: int, size: int) -> None:
+        """Not what BMv2 can do.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError("BMv2 has no queue limit in bytes")
+
+    def epoch(self, port: int, queue: int, program: int) -> int:
+        """BMv2 counts no settings, so reports carry what the program was told."""
+        return program
+
+    def _register(self, name: str) -> str:
+        full: str = self.control.program.find("registers", name).preamble.name
+        return full
+
+    def read_register(self, name: str, index: int) -> int:
+        """One register cell."""
+        return self._thrift.read_register(self._register(name), index)
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Set one register cell."""
+        self._thrift.write_register(self._register(name), index, value)
+
+    def close(self) -> None:
+        """Let go of the switch."""
+        self.control.close()
+        self._thrift.close()
+
+
+class Bmv2Target:
+    """Starts simple_switch_grpc from PATH."""
+
+    name = "bmv2"
+    profile = Bmv2.profile
+
+    def missing(self) -> str | None:
+        """Why this machine cannot run it."""
+        return simple_switch.missing()
+
+    def wiring(self) -> tuple[tuple[int, int], ...]:
+        """A cable from the switch to itself is its loopback port."""
+        return (LOOPBACK,)
+
+    def start(self, namespace: str, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
+        """Start it; its random numbers take no seed.
+
+        Raises:
+            RuntimeError: it did not come up.
+        """
+        address = f"127.0.0.1:{simple_switch.GRPC_PORT}"
+        command = simple_switch.command(interfaces, directory)
+        child = Child(namespace, command, directory / "switch.log", {"address": address})
+        child.wait_until(lambda running: "Server listening on" in running.log(), READY_S)
+        return child
+
+    def connect(self, parameters: Parameters, compiled: Path) -> Bmv2:
+        """Connect to a running switch."""
+        grpc.channel_ready_future(grpc.insecure_channel(parameters["address"])).result(READY_S)
+        return Bmv2(parameters["address"], compiled)

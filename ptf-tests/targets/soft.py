@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Narrows softswitch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import grpc
+from p4runtime import TIMEOUT_S, Client
+from processes import Child
+
+from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+EXECUTABLE = REPOSITORY / "target" / "release" / "narrows-softswitch"
+LOOPBACK_PORT = 10
+READY_S = 10.0
+DEFAULT_LIMIT_PACKETS = 100_000
+
+
+class Softswitch:
+    """A running softswitch: P4Runtime and its own service for queues, at one address."""
+
+    profile = Profile(
+        name="soft",
+        time_unit_s=1e-9,
+        depth_in_bytes=True,
+        clock_tolerance=0,
+        largest_burst=2000,
+        loopback=(LOOPBACK_PORT, LOOPBACK_PORT),
+    )
+
+    def __init__(self, address: str, compiled: Path) -> None:
+        """Connect."""
+        self.control = Client(address, compiled)
+        sys.path.append(str(REPOSITORY / "softswitch" / "proto"))
+        self._messages, services = grpc.protos_and_services("narrows/v1/traffic_manager.proto")
+        self._channel = grpc.insecure_channel(address)
+        self._traffic_manager = services.TrafficManagerStub(self._channel)
+        self._epochs: dict[tuple[int, int], int] = {}
+
+    def reset(self) -> None:
+        """Load the program afresh and take every limit off the queues."""
+        self.control.push()
+        for port in (*DATA_PORTS, COLLECTOR_PORT, LOOPBACK_PORT):
+            for queue in range(QUEUES if port in DATA_PORTS else 1):
+                self._configure(port, queue, rate_bps=0, limit_bytes=0, limit_packets=DEFAULT_LIMIT_PACKETS)
+
+    def _configure(self, port: int, queue: int, **settings: int) -> None:
+        request = self._messages.ConfigureRequest(port=port, queue=queue, **settings)
+        answer: Any = self._traffic_manager.Configure(request, timeout=TIMEOUT_S)
+        self._epochs[port, queue] = answer.epoch & 0xFFFF
+
+    def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
+        """Let frames of one size leave a queue at a constant rate; 0 takes the limit off again."""
+        self._configure(port, queue, rate_bps=frame_bytes * 8 * frames_per_second)
+
+    def limit_packets(self, port: int, queue: int, packets: int) -> None:
+        """Let at most so many packets wait."""
+        self._configure(port, queue, limit_packets=packets)
+
+    def limit_bytes(self, port: int, queue: int, size: int) -> None:
+        """Let at most so many bytes wait."""
+        self._configure(port, queue, limit_bytes=size)
+
+    def epoch(self, port: int, queue: int, program: int) -> int:
+        """The traffic manager's own count of settings; what the program was told does not matter."""
+        return self._epochs[port, queue]
+
+    def read_register(self, name: str, index: int) -> int:
+        """One register cell."""
+        return self.control.read_register(name, index)
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Set one register cell."""
+        self.control.write_register(name, index, value)
+
+    def close(self) -> None:
+        """Let go of the switch."""
+        self.control.close()
+        self._channel.close()
+
+
+class SoftTarget:
+    """Starts the softswitch of this checkout."""
+
+    name = "soft"
+    profile = Softswitch.profile
+
+    def missing(self) -> str | None:
+        """The switch is part of the project: where it is not built, that is a failure and not a reason to skip."""
+        return None
+
+    def wiring(self) -> tuple[tuple[int, int], ...]:
+        """None: it has loopback ports of its own."""
+        return ()
+
+    def start(self, namespace: str, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
+        """Start it.
+
+        Raises:
+            RuntimeError: it is not built, or did not come up.
+        """
+        if not EXECUTABLE.exists():
+            raise RuntimeError(f"{EXECUTABLE} is not built; run make setup")
+        address = f"unix:{directory}/switch.sock"
+        ports = [argument for port, name in interfaces.items() for argument in ("--port", f"{port}@{name}")]
+        command = [str(EXECUTABLE), "serve", "--grpc", address, *ports]
+        command += ["--loopback", str(LOOPBACK_PORT), "--seed", str(seed)]
+        child = Child(namespace, command, directory / "switch.log", {"address": address})
+        child.wait_until(lambda running: "ready" in running.log().split(), READY_S)
+        return child
+
+    def connect(self, parameters: Parameters, compiled: Path) -> Softswitch:
+        """Connect to a running softswitch."""
+        return Softswitch(parameters["address"], compiled)
