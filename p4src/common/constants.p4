@@ -11,6 +11,9 @@
 #define BOTTLENECK_WIDTH 6
 #define BOTTLENECK_COUNT (1 << BOTTLENECK_WIDTH)
 
+typedef bit<FLOW_INDEX_WIDTH> flow_index_t;
+typedef bit<BOTTLENECK_WIDTH> bottleneck_index_t;
+
 // Queue-delay histogram: 4 bins an octave over 32 bits of delay need 124 bins; 128 keep the index a concatenation.
 #define DELAY_BIN_WIDTH 7
 #define HISTOGRAM_WIDTH (BOTTLENECK_WIDTH + DELAY_BIN_WIDTH)

@@ -7,8 +7,6 @@
 typedef bit<48> mac_address_t;
 typedef bit<32> ipv4_address_t;
 typedef bit<128> ipv6_address_t;
-typedef bit<FLOW_INDEX_WIDTH> flow_index_t;
-typedef bit<BOTTLENECK_WIDTH> bottleneck_index_t;
 
 header ethernet_t {
     mac_address_t dst;
@@ -89,7 +87,9 @@ const bit<8> FLAG_CE_MARKED = 0x01;      // this switch set CE on the packet
 const bit<8> FLAG_COLLISION = 0x02;      // another flow owns this flow index: arrivals and departures are shared
 const bit<8> FLAG_NOT_IP = 0x04;         // neither IPv4 nor IPv6: all such packets of a bottleneck are one flow
 
+// TARGET_HEADERS: what a target needs beside them, never on the wire.
 struct headers_t {
+    TARGET_HEADERS
     ethernet_t report_ethernet;
     ipv4_t report_ipv4;
     udp_t report_udp;

@@ -15,14 +15,6 @@
 typedef MirrorId_t mirror_session_t;
 
 #include "../common/constants.p4"
-#include "../common/headers.p4"
-#include "../common/parser.p4"
-#include "../common/metadata.p4"
-#include "primitives.p4"
-#include "../common/cross_connect.p4"
-#include "../common/ingress.p4"
-#include "../common/egress.p4"
-#include "../common/report.p4"
 
 // First bits of whatever reaches the egress parser.
 const bit<2> KIND_WIRE = 0;
@@ -67,12 +59,16 @@ header mirror_t {
     bit<24> timestamp;
 }
 
-struct switch_headers_t {
-    bridge_t bridge;
-    bridge_flow_t bridge_flow;
-    mirror_t mirror;
-    headers_t frame;
-}
+#define TARGET_HEADERS bridge_t bridge; bridge_flow_t bridge_flow; mirror_t mirror;
+
+#include "../common/headers.p4"
+#include "../common/parser.p4"
+#include "../common/metadata.p4"
+#include "primitives.p4"
+#include "../common/cross_connect.p4"
+#include "../common/ingress.p4"
+#include "../common/egress.p4"
+#include "../common/report.p4"
 
 struct ingress_metadata_t {
     flow_state_t flow;
@@ -101,19 +97,19 @@ struct new_flow_t {
     bit<16> dst_port;
 }
 
-parser NarrowsIngressParser(packet_in packet, out switch_headers_t hdr, out ingress_metadata_t meta,
+parser NarrowsIngressParser(packet_in packet, out headers_t hdr, out ingress_metadata_t meta,
                             out ingress_intrinsic_metadata_t intrinsic) {
     FrameParser() frame;
 
     state start {
         packet.extract(intrinsic);
         packet.advance(PORT_METADATA_SIZE);
-        frame.apply(packet, hdr.frame);
+        frame.apply(packet, hdr);
         transition accept;
     }
 }
 
-control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta,
+control NarrowsIngress(inout headers_t hdr, inout ingress_metadata_t meta,
                        in ingress_intrinsic_metadata_t intrinsic,
                        in ingress_intrinsic_metadata_from_parser_t from_parser,
                        inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
@@ -123,14 +119,14 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
     bit<1> lost = 0;
 
     apply {
-        cross_connect.apply(hdr.frame, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
+        cross_connect.apply(hdr, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
         for_tm.ucast_egress_port = meta.forwarding.port;
         for_tm.qid = meta.forwarding.queue;
         hdr.bridge.setValid();
         hdr.bridge.kind = KIND_WIRE;
         hdr.bridge.bottleneck = meta.flow.bottleneck;
         if (meta.forwarding.through_bottleneck == 1) {
-            bottleneck.apply(hdr.frame, meta.flow, lost);
+            bottleneck.apply(hdr, meta.flow, lost);
             if (meta.flow.is_new == 1) {
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
@@ -151,7 +147,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
     }
 }
 
-control NarrowsIngressDeparser(packet_out packet, inout switch_headers_t hdr, in ingress_metadata_t meta,
+control NarrowsIngressDeparser(packet_out packet, inout headers_t hdr, in ingress_metadata_t meta,
                                in ingress_intrinsic_metadata_for_deparser_t for_deparser) {
     Digest<new_flow_t>() new_flow;
 
@@ -163,7 +159,7 @@ control NarrowsIngressDeparser(packet_out packet, inout switch_headers_t hdr, in
     }
 }
 
-parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egress_metadata_t meta,
+parser NarrowsEgressParser(packet_in packet, out headers_t hdr, out egress_metadata_t meta,
                            out egress_intrinsic_metadata_t intrinsic) {
     FrameParser() frame;
 
@@ -194,12 +190,12 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
     }
 
     state parse_frame {
-        frame.apply(packet, hdr.frame);
+        frame.apply(packet, hdr);
         transition accept;
     }
 }
 
-control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
+control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
                       in egress_intrinsic_metadata_t intrinsic,
                       in egress_intrinsic_metadata_from_parser_t from_parser,
                       inout egress_intrinsic_metadata_for_deparser_t for_deparser,
@@ -215,9 +211,9 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
         } else {
             meta.flow.bottleneck = hdr.bridge.bottleneck;
         }
-        flow_hash.apply(hdr.frame, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
+        flow_hash.apply(hdr, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
         if (hdr.mirror.isValid()) {
-            report.apply(hdr.frame, meta.flow, meta.seen, report_length);
+            report.apply(hdr, meta.flow, meta.seen, report_length);
             hdr.mirror.setInvalid();
         } else if (hdr.bridge_flow.isValid()) {
             meta.flow.arrivals = hdr.bridge_flow.arrivals;
@@ -228,7 +224,7 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
             meta.seen.packet_length = intrinsic.pkt_length - (BRIDGED_BYTES + FCS_BYTES);
             meta.seen.enqueue_depth = (bit<32>)intrinsic.enq_qdepth;
             meta.seen.dequeue_depth = (bit<32>)intrinsic.deq_qdepth;
-            bottleneck.apply(hdr.frame, meta.flow, meta.seen, meta.mirror_session);
+            bottleneck.apply(hdr, meta.flow, meta.seen, meta.mirror_session);
         }
         hdr.bridge.setInvalid();
         hdr.bridge_flow.setInvalid();

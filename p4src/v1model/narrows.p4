@@ -7,6 +7,20 @@
 #define QUEUE_WIDTH 3
 typedef bit<32> mirror_session_t;
 
+// v1model counts queues in packets. A traffic manager that counts bytes, the softswitch's, fills these by their alias
+// and says so by an epoch other than 0; on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by
+// its type.
+@name("traffic_manager")
+header traffic_manager_t {
+    @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
+    @alias("narrows.deq_depth_bytes") bit<32> dequeue_depth_bytes;
+    @alias("narrows.epoch") bit<16> epoch;
+    // Read by the traffic manager when it drops a packet: its own count of drops per flow checks ours.
+    @alias("narrows.flow") bit<32> flow;
+}
+
+#define TARGET_HEADERS traffic_manager_t traffic_manager;
+
 #include "../common/constants.p4"
 #include "../common/headers.p4"
 #include "../common/parser.p4"
@@ -20,21 +34,10 @@ typedef bit<32> mirror_session_t;
 #define FIELDS_OF_A_REPORT 1
 const bit<32> INSTANCE_EGRESS_CLONE = 2;
 
-// v1model counts queues in packets. A traffic manager that counts bytes, the softswitch's, fills these by their alias
-// and says so by an epoch other than 0; on BMv2 they stay 0.
-struct traffic_manager_t {
-    @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
-    @alias("narrows.deq_depth_bytes") bit<32> dequeue_depth_bytes;
-    @alias("narrows.epoch") bit<16> epoch;
-    // Read by the traffic manager when it drops a packet: its own count of drops per flow checks ours.
-    @alias("narrows.flow") bit<32> flow;
-}
-
 struct metadata_t {
     @field_list(FIELDS_OF_A_REPORT) flow_state_t flow;
     @field_list(FIELDS_OF_A_REPORT) observation_t seen;
     forwarding_t forwarding;
-    traffic_manager_t traffic_manager;
 }
 
 // What the control plane learns of a new flow: who is behind an index.
@@ -96,7 +99,8 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         standard.priority = meta.forwarding.queue;
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr, meta.flow, lost);
-            meta.traffic_manager.flow = (bit<32>)meta.flow.index;
+            hdr.traffic_manager.setValid();
+            hdr.traffic_manager = {0, 0, 0, (bit<32>)meta.flow.index};
             if (meta.flow.is_new == 1) {
                 learn();
             }
@@ -123,17 +127,18 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             meta.seen.packet_length = (bit<16>)standard.packet_length;
             meta.seen.enqueue_depth = (bit<32>)standard.enq_qdepth;
             meta.seen.dequeue_depth = (bit<32>)standard.deq_qdepth;
-            if (meta.traffic_manager.epoch != 0) {
-                meta.seen.enqueue_depth = meta.traffic_manager.enqueue_depth_bytes;
-                meta.seen.dequeue_depth = meta.traffic_manager.dequeue_depth_bytes;
+            if (hdr.traffic_manager.epoch != 0) {
+                meta.seen.enqueue_depth = hdr.traffic_manager.enqueue_depth_bytes;
+                meta.seen.dequeue_depth = hdr.traffic_manager.dequeue_depth_bytes;
             }
             bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);
-            if (meta.traffic_manager.epoch != 0) {
-                meta.seen.epoch = meta.traffic_manager.epoch;
+            if (hdr.traffic_manager.epoch != 0) {
+                meta.seen.epoch = hdr.traffic_manager.epoch;
             }
             if (mirror_session != 0) {
                 clone_preserving_field_list(CloneType.E2E, mirror_session, FIELDS_OF_A_REPORT);
             }
+            hdr.traffic_manager.setInvalid();
         }
     }
 }
