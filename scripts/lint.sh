@@ -12,12 +12,3 @@ echo "lint: ruff, mypy"
 echo "lint: rustfmt, clippy"
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
-
-if command -v p4fmt >/dev/null; then
-    echo "lint: p4fmt"
-    find p4src -name '*.p4' -print0 | while IFS= read -r -d '' file; do
-        p4fmt "$file" | diff -u "$file" - || { echo "lint: $file is not in p4fmt style" >&2; exit 1; }
-    done
-else
-    echo "lint: p4fmt skipped, it is not on PATH"
-fi

@@ -11,7 +11,7 @@ typedef bit<128> ipv6_address_t;
 header ethernet_t {
     mac_address_t dst;
     mac_address_t src;
-    bit<16> ethertype;
+    bit<16>       ethertype;
 }
 
 header vlan_t {
@@ -20,31 +20,31 @@ header vlan_t {
 }
 
 header ipv4_t {
-    bit<4> version;
-    bit<4> ihl;
-    bit<6> dscp;
-    bit<2> ecn;
-    bit<16> total_length;
-    bit<16> identification;
-    bit<1> reserved_flag;
-    bit<1> dont_fragment;
-    bit<1> more_fragments;
-    bit<13> fragment_offset;
-    bit<8> ttl;
-    bit<8> protocol;
-    bit<16> checksum;
+    bit<4>         version;
+    bit<4>         ihl;
+    bit<6>         dscp;
+    bit<2>         ecn;
+    bit<16>        total_length;
+    bit<16>        identification;
+    bit<1>         reserved_flag;
+    bit<1>         dont_fragment;
+    bit<1>         more_fragments;
+    bit<13>        fragment_offset;
+    bit<8>         ttl;
+    bit<8>         protocol;
+    bit<16>        checksum;
     ipv4_address_t src;
     ipv4_address_t dst;
 }
 
 header ipv6_t {
-    bit<4> version;
-    bit<6> dscp;
-    bit<2> ecn;
-    bit<20> flow_label;
-    bit<16> payload_length;
-    bit<8> next_header;
-    bit<8> hop_limit;
+    bit<4>         version;
+    bit<6>         dscp;
+    bit<2>         ecn;
+    bit<20>        flow_label;
+    bit<16>        payload_length;
+    bit<8>         next_header;
+    bit<8>         hop_limit;
     ipv6_address_t src;
     ipv6_address_t dst;
 }
@@ -64,10 +64,10 @@ header udp_t {
 
 // Telemetry report, big-endian, 48 bytes. Times and depths are in the units of the target profile.
 header report_t {
-    bit<8> version;         // layout version, REPORT_VERSION
-    bit<8> flags;           // report_flags_t
-    bit<8> bottleneck;      // bottleneck index, 0..63
-    bit<8> sample_shift;    // k: one report in 2^k departures of this bottleneck
+    bit<8>  version;        // layout version, REPORT_VERSION
+    bit<8>  flags;          // report_flags_t
+    bit<8>  bottleneck;     // bottleneck index, 0..63
+    bit<8>  sample_shift;   // k: one report in 2^k departures of this bottleneck
     bit<16> flow;           // flow index: hash of bottleneck and 5-tuple
     bit<16> packet_length;  // Ethernet frame without preamble, gap and FCS, before truncation, in bytes
     bit<32> signature;      // second, independent hash of bottleneck and 5-tuple: tells colliding flows apart
@@ -91,15 +91,15 @@ const bit<8> FLAG_NOT_IP = 0x04;         // neither IPv4 nor IPv6: all such pack
 struct headers_t {
     TARGET_HEADERS
     ethernet_t report_ethernet;
-    ipv4_t report_ipv4;
-    udp_t report_udp;
-    report_t report;
+    ipv4_t     report_ipv4;
+    udp_t      report_udp;
+    report_t   report;
     ethernet_t ethernet;
-    vlan_t vlan_outer;
-    vlan_t vlan_inner;
-    ipv4_t ipv4;
-    ipv6_t ipv6;
-    ports_t ports;
+    vlan_t     vlan_outer;
+    vlan_t     vlan_inner;
+    ipv4_t     ipv4;
+    ipv6_t     ipv6;
+    ports_t    ports;
 }
 
 #endif

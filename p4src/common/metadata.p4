@@ -8,21 +8,21 @@ typedef bit<QUEUE_WIDTH> queue_t;
 
 // Where the packet goes: cross_connect's decision.
 struct forwarding_t {
-    port_t port;
+    port_t  port;
     queue_t queue;
-    bit<1> discard;
-    bit<1> through_bottleneck;
+    bit<1>  discard;
+    bit<1>  through_bottleneck;
 }
 
 // What ingress learns of a packet's flow; it travels with the packet through the queue.
 struct flow_state_t {
     bottleneck_index_t bottleneck;
-    flow_index_t index;
-    bit<32> signature;
-    bit<32> arrivals;
-    bit<32> loss_drops;
-    bit<8> flags;
-    bit<1> is_new;
+    flow_index_t       index;
+    bit<32>            signature;
+    bit<32>            arrivals;
+    bit<32>            loss_drops;
+    bit<8>             flags;
+    bit<1>             is_new;
 }
 
 // What egress sees of a packet that left the queue. Times and depths are in the target's units.
@@ -35,7 +35,7 @@ struct observation_t {
     bit<48> timestamp;
     bit<16> packet_length;
     bit<16> epoch;
-    bit<8> sample_shift;
+    bit<8>  sample_shift;
 }
 
 #endif

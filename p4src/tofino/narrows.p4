@@ -27,7 +27,7 @@ const DigestType_t DIGEST_NEW_FLOW = 1;
 // From ingress to egress, through the queue. Flow index and signature are computed again at egress rather than carried:
 // every byte here takes room in the queue.
 header bridge_t {
-    bit<2> kind;
+    bit<2>             kind;
     bottleneck_index_t bottleneck;
 }
 
@@ -35,7 +35,7 @@ header bridge_flow_t {
     bit<32> arrivals;
     bit<32> loss_drops;
     bit<32> timestamp;
-    bit<8> flags;
+    bit<8>  flags;
 }
 
 // What the egress packet length counts besides the frame: both bridge headers and the frame check sequence.
@@ -45,18 +45,18 @@ const bit<16> FCS_BYTES = 4;
 // Travels with a mirrored copy: at most 32 bytes. The copy finds its flow index and signature in its own headers, and
 // the upper half of the time in its own egress time: the collector's queue is far shorter than 2^24 ns.
 header mirror_t {
-    bit<2> kind;
+    bit<2>             kind;
     bottleneck_index_t bottleneck;
-    bit<2> flags;
-    bit<14> packet_length;
-    bit<32> sequence;
-    bit<32> arrivals;
-    bit<32> departures;
-    bit<32> loss_drops;
-    bit<32> queue_delay;
-    bit<24> enqueue_depth;
-    bit<24> dequeue_depth;
-    bit<24> timestamp;
+    bit<2>             flags;
+    bit<14>            packet_length;
+    bit<32>            sequence;
+    bit<32>            arrivals;
+    bit<32>            departures;
+    bit<32>            loss_drops;
+    bit<32>            queue_delay;
+    bit<24>            enqueue_depth;
+    bit<24>            dequeue_depth;
+    bit<24>            timestamp;
 }
 
 #define TARGET_HEADERS bridge_t bridge; bridge_flow_t bridge_flow; mirror_t mirror;
@@ -76,25 +76,25 @@ struct ingress_metadata_t {
 }
 
 struct egress_metadata_t {
-    flow_state_t flow;
-    observation_t seen;
+    flow_state_t     flow;
+    observation_t    seen;
     mirror_session_t mirror_session;
-    mirror_t mirrored;
+    mirror_t         mirrored;
 }
 
 // What the control plane learns of a new flow: who is behind an index.
 struct new_flow_t {
     bottleneck_index_t bottleneck;
-    flow_index_t index;
-    bit<32> signature;
-    bit<1> is_ipv6;
-    bit<32> src_ipv4;
-    bit<32> dst_ipv4;
-    bit<128> src;
-    bit<128> dst;
-    bit<8> protocol;
-    bit<16> src_port;
-    bit<16> dst_port;
+    flow_index_t       index;
+    bit<32>            signature;
+    bit<1>             is_ipv6;
+    bit<32>            src_ipv4;
+    bit<32>            dst_ipv4;
+    bit<128>           src;
+    bit<128>           dst;
+    bit<8>             protocol;
+    bit<16>            src_port;
+    bit<16>            dst_port;
 }
 
 parser NarrowsIngressParser(packet_in packet, out headers_t hdr, out ingress_metadata_t meta,

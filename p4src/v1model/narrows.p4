@@ -14,9 +14,9 @@ typedef bit<32> mirror_session_t;
 header traffic_manager_t {
     @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
     @alias("narrows.deq_depth_bytes") bit<32> dequeue_depth_bytes;
-    @alias("narrows.epoch") bit<16> epoch;
+    @alias("narrows.epoch") bit<16>           epoch;
     // Read by the traffic manager when it drops a packet: its own count of drops per flow checks ours.
-    @alias("narrows.flow") bit<32> flow;
+    @alias("narrows.flow") bit<32>            flow;
 }
 
 #define TARGET_HEADERS traffic_manager_t traffic_manager;
@@ -35,22 +35,22 @@ header traffic_manager_t {
 const bit<32> INSTANCE_EGRESS_CLONE = 2;
 
 struct metadata_t {
-    @field_list(FIELDS_OF_A_REPORT) flow_state_t flow;
+    @field_list(FIELDS_OF_A_REPORT) flow_state_t  flow;
     @field_list(FIELDS_OF_A_REPORT) observation_t seen;
-    forwarding_t forwarding;
+    forwarding_t                                  forwarding;
 }
 
 // What the control plane learns of a new flow: who is behind an index.
 struct new_flow_t {
     bottleneck_index_t bottleneck;
-    flow_index_t index;
-    bit<32> signature;
-    bit<1> is_ipv6;
-    bit<128> src;
-    bit<128> dst;
-    bit<8> protocol;
-    bit<16> src_port;
-    bit<16> dst_port;
+    flow_index_t       index;
+    bit<32>            signature;
+    bit<1>             is_ipv6;
+    bit<128>           src;
+    bit<128>           dst;
+    bit<8>             protocol;
+    bit<16>            src_port;
+    bit<16>            dst_port;
 }
 
 parser NarrowsParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
