@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The committed artifacts are what the P4 sources compile to, and hold what decoders and targets rely on."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+P4SRC = Path(__file__).resolve().parents[2] / "p4src"
+V1MODEL = P4SRC / "compiled" / "v1model"
+
+# The layout that docs and decoders promise: name and width in bits, in this order.
+REPORT = [
+    ("version", 8),
+    ("flags", 8),
+    ("bottleneck", 8),
+    ("sample_shift", 8),
+    ("flow", 16),
+    ("packet_length", 16),
+    ("signature", 32),
+    ("sequence", 32),
+    ("arrivals", 32),
+    ("departures", 32),
+    ("loss_drops", 32),
+    ("queue_delay", 32),
+    ("enqueue_depth", 32),
+    ("dequeue_depth", 32),
+    ("timestamp", 48),
+    ("epoch", 16),
+]
+# Fields that the softswitch's traffic manager fills in or reads.
+ALIASES = {"narrows.enq_depth_bytes", "narrows.deq_depth_bytes", "narrows.epoch", "narrows.flow"}
+
+
+def load_build(folder: Path) -> ModuleType:
+    """The build script of a p4src folder."""
+    spec = importlib.util.spec_from_file_location("p4_build", folder / "build.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def compiled() -> dict[str, Any]:
+    program: dict[str, Any] = json.loads((V1MODEL / "narrows.json").read_text())
+    return program
+
+
+def architectures() -> list[str]:
+    """What has been compiled so far; v1model always."""
+    return sorted({"v1model", *(folder.name for folder in (P4SRC / "compiled").iterdir() if folder.is_dir())})
+
+
+@pytest.mark.parametrize("architecture", architectures())
+def test_artifacts_belong_to_the_sources(architecture: str) -> None:
+    assert load_build(P4SRC).stale(architecture) == []
+
+
+def test_the_build_script_tells_of_every_change(tmp_path: Path) -> None:
+    copy = tmp_path / "p4src"
+    shutil.copytree(P4SRC, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    build = load_build(copy)
+    assert copy == build.P4SRC
+    assert build.stale("v1model") == []
+    names = build.sources(build.TOPS["v1model"])
+    assert "common/headers.p4" in names and "v1model/narrows.p4" in names
+    for name in names:
+        path = copy / name
+        original = path.read_bytes()
+        path.write_bytes(original.replace(b"1", b"2", 1) + b"\n")
+        assert build.stale("v1model") == [f"v1model: {name} changed since it was compiled"]
+        path.write_bytes(original)
+    assert build.stale("v1model") == []
+
+
+def test_the_build_script_tells_of_another_include(tmp_path: Path) -> None:
+    copy = tmp_path / "p4src"
+    shutil.copytree(P4SRC, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    build = load_build(copy)
+    (copy / "common" / "more.p4").write_text("// More.\n")
+    headers = copy / "common" / "headers.p4"
+    headers.write_text('#include "more.p4"\n' + headers.read_text())
+    assert build.stale("v1model") == [
+        "v1model: common/headers.p4 changed since it was compiled",
+        "v1model: common/more.p4 changed since it was compiled",
+    ]
+
+
+@pytest.mark.parametrize("name", ["narrows.json", "narrows.p4info.txtpb"])
+def test_the_build_script_tells_of_an_edited_artifact(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = tmp_path / "p4src"
+    shutil.copytree(P4SRC, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    build = load_build(copy)
+    artifact = copy / "compiled" / "v1model" / name
+    artifact.write_text(artifact.read_text() + "\n")
+    assert build.stale("v1model") == [f"v1model: artifact {name} is not what the compiler wrote"]
+    artifact.unlink()
+    assert build.stale("v1model") == [f"v1model: artifact {name} is missing"]
+
+
+def test_the_report_is_48_bytes_in_the_promised_order(compiled: dict[str, Any]) -> None:
+    (report,) = [header for header in compiled["header_types"] if header["name"] == "report_t"]
+    assert [(name, width) for name, width, _ in report["fields"]] == REPORT
+    assert sum(width for _, width in REPORT) == 48 * 8
+
+
+def test_the_source_declares_the_report_that_was_compiled() -> None:
+    source = (P4SRC / "common" / "headers.p4").read_text()
+    body = re.search(r"header report_t \{(.*?)\n\}", source, re.DOTALL)
+    assert body is not None
+    declared = re.findall(r"^\s*bit<(\d+)>\s+(\w+);", body[1], re.MULTILINE)
+    assert [(name, int(width)) for width, name in declared] == REPORT
+
+
+def test_a_report_is_sent_in_front_of_the_original_headers(compiled: dict[str, Any]) -> None:
+    # The traffic manager's header is only there between ingress and egress.
+    order = [name for name in compiled["deparsers"][0]["order"] if name != "traffic_manager"]
+    assert order[:4] == ["report_ethernet", "report_ipv4", "report_udp", "report"]
+    assert order[4:] == ["ethernet", "vlan_outer", "vlan_inner", "ipv4", "ipv6", "ports"]
+
+
+def test_the_traffic_managers_fields_exist(compiled: dict[str, Any]) -> None:
+    """Compilers drop aliases of flattened structs without a word, and BMv2 refuses aliases of fields it has not."""
+    types = {kind["name"]: [field[0] for field in kind["fields"]] for kind in compiled["header_types"]}
+    instances = {header["name"]: types[header["header_type"]] for header in compiled["headers"]}
+    aliases = {alias: target for alias, target in compiled["field_aliases"]}
+    assert set(aliases) >= ALIASES
+    for alias, (header, field) in aliases.items():
+        assert field in instances[header], f"{alias} names {header}.{field}, which does not exist"
