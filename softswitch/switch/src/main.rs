@@ -1,1 +1,32 @@
-fn main() {}
+//! Command line of the Narrows softswitch.
+// SPDX-License-Identifier: Apache-2.0
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use narrows_softswitch::serve;
+
+#[derive(Debug, Parser)]
+#[command(name = "narrows-softswitch", version, about = "Runs a compiled P4 program behind an exact traffic manager")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Forward between Linux interfaces, controlled by P4Runtime
+    Serve(serve::ServeArgs),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Serve(args) => serve::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("narrows-softswitch: {error}");
+            ExitCode::from(error.exit_code)
+        }
+    }
+}

@@ -83,7 +83,7 @@ impl<P> Queue<P> {
             priority,
             limit_bytes: 0,
             limit_packets,
-            epoch: 0,
+            epoch: 1,
             clock: ByteClock::default(),
             waiting: VecDeque::new(),
             depth_bytes: 0,

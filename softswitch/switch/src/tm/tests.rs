@@ -104,13 +104,19 @@ fn model(steps: &[Step]) -> (Vec<Fate>, Vec<usize>) {
     let mut admitted: Vec<Admitted> = vec![];
     let (mut fates, mut dropped) = (vec![], vec![]);
     let (mut rate, mut limit_bytes, mut limit_packets, mut delay, mut epoch) =
-        (0u64, 0u64, DEFAULT_LIMIT_PACKETS, 0u64, 0u64);
+        (0u64, 0u64, DEFAULT_LIMIT_PACKETS, 0u64, 1u64);
     // Finish of the previous packet: whole nanoseconds and a fraction of one over the rate.
     let (mut finish, mut part) = (0u64, 0u128);
     let mut last_exit = 0u64;
     let mut now = 0;
-    let advance = |admitted: &mut Vec<Admitted>, fates: &mut Vec<Fate>, until: u64, rate: u64, delay: u64,
-                       finish: &mut u64, part: &mut u128, last_exit: &mut u64| {
+    let advance = |admitted: &mut Vec<Admitted>,
+                   fates: &mut Vec<Fate>,
+                   until: u64,
+                   rate: u64,
+                   delay: u64,
+                   finish: &mut u64,
+                   part: &mut u128,
+                   last_exit: &mut u64| {
         for position in 0..admitted.len() {
             if admitted[position].start.is_some() {
                 continue;
@@ -128,8 +134,9 @@ fn model(steps: &[Step]) -> (Vec<Fate>, Vec<usize>) {
                 *part = total % u128::from(rate);
             }
             *last_exit = (*last_exit).max(*finish + delay);
-            let behind = admitted[position + 1..].iter().filter(|other| other.arrival < start || other.arrival < until);
-            let behind: Vec<&Admitted> = behind.filter(|other| other.arrival <= start).collect();
+            // At one instant departures come before arrivals: what arrives at `start` itself is not left behind.
+            let behind: Vec<&Admitted> =
+                admitted[position + 1..].iter().filter(|other| other.arrival < start).collect();
             fates.push(Fate {
                 id: admitted[position].id,
                 start_ns: start,
@@ -176,8 +183,8 @@ fn model(steps: &[Step]) -> (Vec<Fate>, Vec<usize>) {
 
 fn step() -> impl Strategy<Value = Step> {
     let gap = prop_oneof![Just(0u64), 1u64..200, 1_000u64..20_000];
-    let packet = (gap.clone(), 1u32..2_000, 0u32..4)
-        .prop_map(|(gap_ns, length, flow)| Step::Packet { gap_ns, length, flow });
+    let packet =
+        (gap.clone(), 1u32..2_000, 0u32..4).prop_map(|(gap_ns, length, flow)| Step::Packet { gap_ns, length, flow });
     let changes = (
         prop::option::of(prop_oneof![Just(0u64), 1_000_000u64..400_000_000_000]),
         prop::option::of(0u64..20_000),
@@ -194,15 +201,16 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn scenario() -> impl Strategy<Value = Vec<Step>> {
-    let first = (1_000_000u64..100_000_000_000, 0u64..20_000, 0u64..40).prop_map(|(rate, bytes, packets)| Step::Change {
-        gap_ns: 0,
-        changes: Changes {
-            rate_bps: Some(rate),
-            limit_bytes: Some(bytes),
-            limit_packets: Some(packets),
-            delay_ns: Some(5_000),
-        },
-    });
+    let first =
+        (1_000_000u64..100_000_000_000, 0u64..20_000, 0u64..40).prop_map(|(rate, bytes, packets)| Step::Change {
+            gap_ns: 0,
+            changes: Changes {
+                rate_bps: Some(rate),
+                limit_bytes: Some(bytes),
+                limit_packets: Some(packets),
+                delay_ns: Some(5_000),
+            },
+        });
     (first, prop::collection::vec(step(), 1..200)).prop_map(|(first, mut steps)| {
         steps.insert(0, first);
         steps
@@ -282,7 +290,12 @@ proptest! {
 }
 
 fn saturated(rate_bps: u64, limits: (u64, u64), packets: usize, length: u32) -> Run {
-    let changes = Changes { rate_bps: Some(rate_bps), limit_bytes: Some(limits.0), limit_packets: Some(limits.1), delay_ns: None };
+    let changes = Changes {
+        rate_bps: Some(rate_bps),
+        limit_bytes: Some(limits.0),
+        limit_packets: Some(limits.1),
+        delay_ns: None,
+    };
     let mut steps = vec![Step::Change { gap_ns: 0, changes }];
     steps.extend((0..packets).map(|_| Step::Packet { gap_ns: 0, length, flow: 0 }));
     execute(&steps)
@@ -354,9 +367,9 @@ fn new_delay_is_a_new_epoch_for_the_whole_port() {
     tm.configure((1, 0), Changes::default()).expect("in range");
     tm.configure((2, 0), Changes::default()).expect("in range");
     let changes = Changes { delay_ns: Some(5), ..Changes::default() };
-    assert_eq!(tm.configure((1, 3), changes), Ok(1));
+    assert_eq!(tm.configure((1, 3), changes), Ok(2));
     let epochs: Vec<_> = tm.status().iter().map(|queue| (queue.port, queue.priority, queue.epoch)).collect();
-    assert_eq!(epochs, vec![(1, 0, 2), (1, 3, 1), (2, 0, 1)]);
+    assert_eq!(epochs, vec![(1, 0, 3), (1, 3, 2), (2, 0, 2)]);
 }
 
 #[test]

@@ -1,0 +1,270 @@
+//! The data-path thread: interfaces in, switch, interfaces out, commands between packets.
+// SPDX-License-Identifier: Apache-2.0
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use narrows_pipeline::{DigestRecord, Packet, PacketPool};
+
+use super::clock::{now_ns, WallOffset};
+use super::port::Port;
+use crate::switch::{Output, Switch};
+use crate::tm::PORTS;
+
+/// Frames taken from the rings before what is pending is sent and commands are looked at.
+const BUDGET: usize = 256;
+/// How often interfaces are looked after, and the longest sleep.
+const MAINTENANCE_NS: u64 = 250_000_000;
+/// When to try again to send what a full interface did not take.
+const RETRY_NS: u64 = 50_000;
+/// A frame that arrived after the look at the clock waits for the next look; one that seems to come from further ahead than
+/// this was stamped before the wall clock was set back.
+const STAMP_AHEAD_NS: u64 = 10_000_000;
+/// Digest records on their way to the control thread; more are dropped and counted.
+pub const DIGEST_CHANNEL: usize = 65_536;
+
+const NO_PORT: u16 = u16::MAX;
+
+/// How the loop waits.
+#[derive(Debug, Clone, Copy)]
+pub struct LoopSettings {
+    /// Keep polling this long after the last packet before sleeping.
+    pub busy_poll_ns: u64,
+    /// Wake up this long before something is due and spin until then.
+    pub spin_ns: u64,
+}
+
+/// Everything the data-path thread owns.
+pub struct DataPath {
+    /// Pipeline and queues.
+    pub switch: Switch,
+    ports: Ports,
+    digests: tokio::sync::mpsc::Sender<DigestRecord>,
+    digests_dropped: u64,
+    stop: bool,
+}
+
+/// The interfaces, by port number.
+pub struct Ports {
+    /// All ports, in order of number.
+    pub list: Vec<Port>,
+    index: Vec<u16>,
+}
+
+impl Output for Ports {
+    #[inline]
+    fn send(&mut self, port: u16, _exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
+        // The switch sends to interface ports only, and each of them is in the list.
+        match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
+            Some(port) => port.transmitter().push(packet, pool),
+            None => pool.give(packet),
+        }
+    }
+}
+
+impl Ports {
+    /// True if an interface did not take everything.
+    fn is_pending(&mut self) -> bool {
+        self.list.iter_mut().any(|port| port.transmitter().is_pending())
+    }
+}
+
+impl DataPath {
+    /// Interfaces, in order of port number.
+    pub fn ports(&mut self) -> &mut [Port] {
+        &mut self.ports.list
+    }
+
+    /// Digest records that the control thread was too slow for.
+    pub fn digests_dropped(&self) -> u64 {
+        self.digests_dropped
+    }
+}
+
+/// The data-path thread has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone;
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the data path has stopped")
+    }
+}
+
+impl std::error::Error for Gone {}
+
+type Command = Box<dyn FnOnce(&mut DataPath) + Send>;
+
+/// Sends commands to the data-path thread; each runs between two packets.
+#[derive(Clone)]
+pub struct Handle {
+    commands: Sender<Command>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Handle {
+    fn post(&self, command: Command) -> Result<(), Gone> {
+        self.commands.send(command).map_err(|_| Gone)?;
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: writes 8 readable bytes to an eventfd that `wake` keeps open. A full counter wakes as well.
+        unsafe { libc::write(self.wake.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+        Ok(())
+    }
+
+    /// Runs `command` on the data path between two packets and waits for its result.
+    pub async fn call<R: Send + 'static>(
+        &self,
+        command: impl FnOnce(&mut DataPath) -> R + Send + 'static,
+    ) -> Result<R, Gone> {
+        let (reply, result) = tokio::sync::oneshot::channel();
+        self.post(Box::new(move |data_path| {
+            // The caller may have been cancelled meanwhile: the command ran all the same.
+            let _ = reply.send(command(data_path));
+        }))?;
+        result.await.map_err(|_| Gone)
+    }
+
+    /// Ends the data-path thread.
+    pub fn stop(&self) {
+        // An error means that it has ended.
+        let _ = self.post(Box::new(|data_path| data_path.stop = true));
+    }
+}
+
+/// Starts the data path on a thread of its own. Digest records of the program go to `digests`.
+pub fn spawn(
+    switch: Switch,
+    mut list: Vec<Port>,
+    settings: LoopSettings,
+    digests: tokio::sync::mpsc::Sender<DigestRecord>,
+) -> io::Result<(Handle, JoinHandle<()>)> {
+    list.sort_by_key(|port| port.number);
+    let mut index = vec![NO_PORT; PORTS];
+    for (position, port) in list.iter().enumerate() {
+        index[usize::from(port.number)] = position as u16;
+    }
+    // SAFETY: plain system call; the result is checked.
+    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just opened and is owned by nobody else.
+    let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
+    let (sender, receiver) = mpsc::channel();
+    let handle = Handle { commands: sender, wake: Arc::clone(&wake) };
+    let data_path = DataPath { switch, ports: Ports { list, index }, digests, digests_dropped: 0, stop: false };
+    let thread =
+        thread::Builder::new().name("data-path".into()).spawn(move || run(data_path, &receiver, &wake, settings))?;
+    Ok((handle, thread))
+}
+
+fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, settings: LoopSettings) {
+    // Timers of this thread fire when they are due, not up to 50 us later.
+    // SAFETY: PR_SET_TIMERSLACK takes an integer and touches nothing but this thread's slack.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
+    let mut records = Vec::new();
+    let mut last_work = now_ns();
+    let mut next_maintenance = last_work + MAINTENANCE_NS;
+    while !data_path.stop {
+        let now = now_ns();
+        let mut worked = data_path.forward(now);
+        while let Ok(command) = commands.try_recv() {
+            command(&mut data_path);
+            worked = true;
+        }
+        if worked {
+            data_path.pass_digests(&mut records);
+            last_work = now;
+        }
+        if now >= next_maintenance {
+            next_maintenance = now + MAINTENANCE_NS;
+            data_path.ports.list.iter_mut().for_each(Port::maintain);
+        }
+        if worked || now < last_work + settings.busy_poll_ns {
+            continue;
+        }
+        let due = data_path.switch.next_due().unwrap_or(u64::MAX).saturating_sub(settings.spin_ns);
+        let retry = if data_path.ports.is_pending() { now + RETRY_NS } else { u64::MAX };
+        let asleep_until = due.min(next_maintenance).min(retry);
+        let now = now_ns();
+        if asleep_until > now {
+            wait(&mut data_path.ports.list, wake, asleep_until - now);
+        }
+    }
+}
+
+impl DataPath {
+    /// Takes what has arrived until `now`, in order of arrival over all interfaces, and lets happen what is due.
+    /// Returns whether there was anything to do.
+    fn forward(&mut self, now: u64) -> bool {
+        let offset = WallOffset::measure(now);
+        let due_before = self.switch.next_due().is_some_and(|due| due <= now);
+        let mut budget = BUDGET;
+        let mut horizon = now;
+        while let Some((time, position)) = self.earliest(offset, now) {
+            if budget == 0 {
+                horizon = self.switch.now_ns();
+                break;
+            }
+            budget -= 1;
+            // A step of the wall clock bends timestamps: what was taken now arrived between the last look and this one.
+            let time = time.clamp(self.switch.now_ns().min(now), now);
+            let port = &mut self.ports.list[position];
+            let number = port.number;
+            if let Some(packet) = port.receive(self.switch.pool()) {
+                self.switch.receive(number, time, packet, &mut self.ports);
+            }
+        }
+        self.switch.advance(horizon, &mut self.ports);
+        for port in &mut self.ports.list {
+            if port.transmitter().is_pending() {
+                port.transmitter().flush(self.switch.pool());
+            }
+        }
+        due_before || budget < BUDGET
+    }
+
+    /// The port whose oldest frame arrived first.
+    #[inline]
+    fn earliest(&self, offset: WallOffset, now: u64) -> Option<(u64, usize)> {
+        let heads = self.ports.list.iter().enumerate();
+        let heads = heads.filter_map(|(position, port)| Some((port.head_time(offset)?, position)));
+        heads.filter(|(time, _)| *time <= now || *time > now + STAMP_AHEAD_NS).min()
+    }
+
+    fn pass_digests(&mut self, records: &mut Vec<DigestRecord>) {
+        self.switch.drain_digests(records);
+        for record in records.drain(..) {
+            if self.digests.try_send(record).is_err() {
+                self.digests_dropped += 1;
+            }
+        }
+    }
+}
+
+/// Sleeps until a frame arrives, a command is posted or `timeout_ns` have passed.
+fn wait(ports: &mut [Port], wake: &OwnedFd, timeout_ns: u64) {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut entries: Vec<libc::pollfd> = Vec::with_capacity(ports.len() + 1);
+    entries.push(entry(wake.as_raw_fd()));
+    entries.extend(ports.iter().map(|port| entry(port.fd())));
+    let timeout = libc::timespec {
+        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: `entries` and `timeout` are valid for the call; no signal mask is given.
+    unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &timeout, std::ptr::null()) };
+    for (entry, port) in entries[1..].iter().zip(ports) {
+        if entry.revents & libc::POLLERR != 0 {
+            port.clear_error();
+        }
+    }
+    if entries[0].revents != 0 {
+        let mut count = [0u8; 8];
+        // SAFETY: reads at most 8 bytes into a buffer of 8.
+        unsafe { libc::read(wake.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+    }
+}

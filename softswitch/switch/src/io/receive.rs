@@ -1,0 +1,151 @@
+//! Receive ring (TPACKET_V2) of one interface: frames with their arrival times, read in place.
+//!
+//! V2 rather than V3: a V3 block is handed over when it is full or its timer expires, which adds milliseconds at low rates;
+//! a V2 frame is visible as soon as the kernel has written it.
+// SPDX-License-Identifier: Apache-2.0
+use std::io;
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::clock::WallOffset;
+use super::socket::PacketSocket;
+
+/// Ring slots are allocated by the kernel in blocks of this size.
+const BLOCK: usize = 1 << 20;
+const ALIGNMENT: usize = 16;
+/// The kernel leaves room for a link-layer header of this length, and for the address behind the slot's header.
+const MIN_HEADER: usize = 16;
+const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
+const TP_STATUS_CSUM_VALID: u32 = 1 << 7;
+
+fn align(size: usize) -> usize {
+    size.div_ceil(ALIGNMENT) * ALIGNMENT
+}
+
+/// Bytes in front of the frame in a slot: `tp_mac` as the kernel computes it for Ethernet, rounded up.
+fn slot_header() -> usize {
+    let header = align(size_of::<libc::tpacket2_hdr>()) + size_of::<libc::sockaddr_ll>();
+    align(align(header) + MIN_HEADER) + ALIGNMENT
+}
+
+/// A received frame, still in the ring.
+#[derive(Debug)]
+pub struct Frame<'r> {
+    /// The frame as the kernel delivers it: without the outer VLAN tag if `vlan` holds one.
+    pub bytes: &'r [u8],
+    /// Outer VLAN tag (TPID, TCI) that the kernel moved out of the frame.
+    pub vlan: Option<(u16, u16)>,
+    /// The sender's kernel left the transport checksum to its hardware.
+    pub partial_checksum: bool,
+    /// The frame did not fit into its slot: `bytes` is only its beginning.
+    pub truncated: bool,
+}
+
+/// The ring, mapped; owns its socket.
+#[derive(Debug)]
+pub struct ReceiveRing {
+    socket: PacketSocket,
+    base: *mut u8,
+    mapped: usize,
+    slot_size: usize,
+    slots_per_block: usize,
+    slots: usize,
+    head: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
+unsafe impl Send for ReceiveRing {}
+
+impl ReceiveRing {
+    /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes, receiving from `socket`'s interface.
+    pub fn new(socket: PacketSocket, ring_bytes: usize, frame_limit: usize) -> io::Result<Self> {
+        let slot_size = align(slot_header() + frame_limit);
+        let blocks = ring_bytes.div_ceil(BLOCK).max(1);
+        let slots_per_block = BLOCK / slot_size;
+        let slots = blocks * slots_per_block;
+        socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        let request = libc::tpacket_req {
+            tp_block_size: BLOCK as u32,
+            tp_block_nr: blocks as u32,
+            tp_frame_size: slot_size as u32,
+            tp_frame_nr: slots as u32,
+        };
+        socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+        let mapped = blocks * BLOCK;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: maps the ring just set up, of exactly this size; the result is checked.
+        let base = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, socket.fd(), 0) };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let ring = ReceiveRing { socket, base: base.cast(), mapped, slot_size, slots_per_block, slots, head: 0 };
+        ring.socket.receive_all()?;
+        Ok(ring)
+    }
+
+    /// The ring's socket.
+    pub fn socket(&self) -> &PacketSocket {
+        &self.socket
+    }
+
+    #[inline]
+    fn slot(&self) -> *mut libc::tpacket2_hdr {
+        let offset = self.head / self.slots_per_block * BLOCK + self.head % self.slots_per_block * self.slot_size;
+        // SAFETY: `head` is below `slots`, so the offset lies within the mapping with room for a whole slot.
+        unsafe { self.base.add(offset).cast() }
+    }
+
+    #[inline]
+    fn status(&self) -> &AtomicU32 {
+        // SAFETY: tp_status is the first, aligned u32 of the slot; kernel and user space share it by atomic access only.
+        unsafe { AtomicU32::from_ptr(ptr::addr_of_mut!((*self.slot()).tp_status)) }
+    }
+
+    /// Arrival time of the oldest frame, on the switch clock; `None` if the ring is empty.
+    #[inline]
+    pub fn head_time(&self, offset: WallOffset) -> Option<u64> {
+        if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
+        let header = unsafe { &*self.slot() };
+        Some(offset.to_switch(header.tp_sec, header.tp_nsec))
+    }
+
+    /// Passes the oldest frame to `take`, then gives its slot back. `None` if the ring is empty.
+    #[inline]
+    pub fn take<R>(&mut self, take: impl FnOnce(Frame<'_>) -> R) -> Option<R> {
+        let status = self.status().load(Ordering::Acquire);
+        if status & libc::TP_STATUS_USER == 0 {
+            return None;
+        }
+        let slot = self.slot();
+        // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
+        let header = unsafe { &*slot };
+        let start = usize::from(header.tp_mac).min(self.slot_size);
+        let length = (header.tp_snaplen as usize).min(self.slot_size - start);
+        // SAFETY: start + length is within the slot, by the two bounds above.
+        let bytes = unsafe { slice::from_raw_parts(slot.cast::<u8>().add(start), length) };
+        let vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
+            let tpid = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
+            (tpid, header.tp_vlan_tci)
+        });
+        let result = take(Frame {
+            bytes,
+            vlan,
+            partial_checksum: status & (TP_STATUS_CSUMNOTREADY | TP_STATUS_CSUM_VALID) == TP_STATUS_CSUMNOTREADY,
+            truncated: (header.tp_len as usize) > length,
+        });
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.head = if self.head + 1 == self.slots { 0 } else { self.head + 1 };
+        Some(result)
+    }
+}
+
+impl Drop for ReceiveRing {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `new` mapped; nothing borrows from it any more.
+        unsafe { libc::munmap(self.base.cast(), self.mapped) };
+    }
+}

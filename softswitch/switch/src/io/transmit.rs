@@ -1,0 +1,134 @@
+//! Transmission on one interface: packets are collected and sent with one sendmmsg, past the qdisc.
+// SPDX-License-Identifier: Apache-2.0
+use std::io;
+use std::ptr;
+
+use narrows_pipeline::{Packet, PacketPool};
+
+use super::socket::PacketSocket;
+
+/// Packets that are sent with one system call.
+pub const BATCH: usize = 64;
+/// Packets that wait for a full interface before more are dropped.
+const BACKLOG: usize = 4_096;
+const SEND_BUFFER: libc::c_int = 32 << 20;
+
+/// Counters of transmission.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TransmitCounters {
+    /// Frames sent.
+    pub packets: u64,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Frames dropped because the interface stayed full.
+    pub drops: u64,
+    /// Frames refused by the interface.
+    pub errors: u64,
+}
+
+/// Packets on their way into one interface.
+#[derive(Debug)]
+pub struct Transmitter {
+    socket: PacketSocket,
+    pending: Vec<Box<Packet>>,
+    counters: TransmitCounters,
+}
+
+impl Transmitter {
+    /// Sends on `socket`.
+    pub fn new(socket: PacketSocket) -> Self {
+        // Allowed to root only; without it the system's default applies and `drops` may grow sooner.
+        let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+        Transmitter { socket, pending: Vec::with_capacity(BACKLOG), counters: TransmitCounters::default() }
+    }
+
+    /// Replaces the socket, as after the interface was made anew.
+    pub fn replace_socket(&mut self, socket: PacketSocket) {
+        let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+        self.socket = socket;
+    }
+
+    /// The sending socket.
+    pub fn socket(&self) -> &PacketSocket {
+        &self.socket
+    }
+
+    /// Counters so far.
+    pub fn counters(&self) -> TransmitCounters {
+        self.counters
+    }
+
+    /// True if something waits to be flushed.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Adds a packet; sends when a batch is full.
+    #[inline]
+    pub fn push(&mut self, packet: Box<Packet>, pool: &mut PacketPool) {
+        if self.pending.len() >= BACKLOG {
+            self.counters.drops += 1;
+            pool.give(packet);
+            return;
+        }
+        self.pending.push(packet);
+        if self.pending.len() % BATCH == 0 {
+            self.flush(pool);
+        }
+    }
+
+    /// Sends what is pending, as far as the interface takes it. Never waits.
+    pub fn flush(&mut self, pool: &mut PacketPool) {
+        let mut done = 0;
+        while done < self.pending.len() {
+            let end = self.pending.len().min(done + BATCH);
+            let batch = &mut self.pending[done..end];
+            match send(&self.socket, batch) {
+                Ok(sent) => {
+                    for packet in &batch[..sent] {
+                        self.counters.packets += 1;
+                        self.counters.bytes += packet.bytes().len() as u64;
+                    }
+                    done += sent;
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => break,
+                    Some(libc::ENOBUFS) => {
+                        self.counters.drops += 1;
+                        done += 1;
+                    }
+                    _ => {
+                        self.counters.errors += 1;
+                        done += 1;
+                    }
+                },
+            }
+        }
+        for packet in self.pending.drain(..done) {
+            pool.give(packet);
+        }
+    }
+}
+
+/// Sends the batch; returns how many packets at its beginning were sent, at least one.
+fn send(socket: &PacketSocket, batch: &mut [Box<Packet>]) -> io::Result<usize> {
+    let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    // SAFETY: all-zero is a valid mmsghdr: no name, no data, no control message.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    for ((packet, vector), message) in batch.iter_mut().zip(&mut vectors).zip(&mut messages) {
+        let bytes = packet.bytes_mut();
+        *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        message.msg_hdr.msg_iov = vector;
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let count = batch.len().min(BATCH) as libc::c_uint;
+    // SAFETY: the first `count` messages point at one vector each, which points at a packet's bytes; all live until the
+    // call returns, and the kernel only reads the data.
+    let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(sent as usize)
+    }
+}

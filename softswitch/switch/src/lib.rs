@@ -1,0 +1,17 @@
+//! The Narrows softswitch: runs a compiled P4 program behind a traffic manager with an exact byte clock.
+// SPDX-License-Identifier: Apache-2.0
+#![warn(missing_docs)]
+
+pub mod forwarding;
+pub mod io;
+pub mod p4runtime;
+pub mod serve;
+pub mod switch;
+pub mod tm;
+pub mod tm_service;
+
+/// gRPC messages and services, generated from the .proto files.
+#[allow(missing_docs, clippy::all)]
+pub mod proto {
+    tonic::include_proto!("proto");
+}

@@ -1,0 +1,243 @@
+//! Who may write: connected clients, their roles and election ids.
+// SPDX-License-Identifier: Apache-2.0
+use std::collections::BTreeMap;
+
+use tokio::sync::mpsc::Sender;
+use tonic::{Code, Status};
+
+use crate::proto::google::rpc;
+use crate::proto::p4::v1::{
+    stream_message_response::Update, MasterArbitrationUpdate, Role, StreamMessageResponse, Uint128,
+};
+
+/// Messages to one client's stream.
+pub type ToClient = Sender<Result<StreamMessageResponse, Status>>;
+
+struct Client {
+    role: Role,
+    /// `None`: never primary.
+    election_id: Option<u128>,
+    stream: ToClient,
+}
+
+/// All clients with an open stream that have sent an arbitration message.
+#[derive(Default)]
+pub struct Clients {
+    device_id: u64,
+    next: u64,
+    clients: BTreeMap<u64, Client>,
+    /// Highest election id seen for each role, also of clients that left: a role's primary is the client that holds it.
+    highest: BTreeMap<String, u128>,
+}
+
+fn number(id: &Uint128) -> u128 {
+    u128::from(id.high) << 64 | u128::from(id.low)
+}
+
+fn message(id: u128) -> Uint128 {
+    Uint128 { high: (id >> 64) as u64, low: id as u64 }
+}
+
+impl Clients {
+    /// No clients yet.
+    pub fn new(device_id: u64) -> Self {
+        Clients { device_id, ..Clients::default() }
+    }
+
+    /// A number for a new stream.
+    pub fn connect(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// An arbitration message of a stream. On error the stream is to be closed with it.
+    pub fn arbitrate(
+        &mut self,
+        client: u64,
+        stream: &ToClient,
+        update: &MasterArbitrationUpdate,
+    ) -> Result<(), Status> {
+        if update.device_id != self.device_id {
+            return Err(no_such_device(update.device_id, self.device_id));
+        }
+        let role = update.role.clone().unwrap_or_default();
+        if role.config.is_some() {
+            return Err(Status::unimplemented("role.config is not supported: a role without it has full access"));
+        }
+        let previous = self.clients.get(&client);
+        if previous.is_some_and(|previous| previous.role.name != role.name) {
+            return Err(Status::failed_precondition("the role of a stream cannot change"));
+        }
+        let election_id = update.election_id.as_ref().map(number).filter(|id| *id > 0);
+        let taken = self.clients.iter().any(|(other, state)| {
+            *other != client
+                && state.role.name == role.name
+                && election_id.is_some()
+                && state.election_id == election_id
+        });
+        if taken {
+            return Err(Status::invalid_argument("another client of this role has this election id"));
+        }
+        let name = role.name.clone();
+        let before = self.primary(&name);
+        if let Some(id) = election_id {
+            let highest = self.highest.entry(name.clone()).or_default();
+            *highest = (*highest).max(id);
+        }
+        self.clients.insert(client, Client { role, election_id, stream: stream.clone() });
+        if self.primary(&name) == before && before != Some(client) {
+            self.notify(&name, |other| other == client);
+        } else {
+            self.notify(&name, |_| true);
+        }
+        Ok(())
+    }
+
+    /// A stream has ended.
+    pub fn disconnect(&mut self, client: u64) {
+        let Some(name) = self.clients.get(&client).map(|state| state.role.name.clone()) else {
+            return;
+        };
+        let was_primary = self.primary(&name) == Some(client);
+        self.clients.remove(&client);
+        if was_primary {
+            self.notify(&name, |_| true);
+        }
+    }
+
+    fn primary(&self, role: &str) -> Option<u64> {
+        let highest = *self.highest.get(role)?;
+        let mut clients = self.clients.iter();
+        clients.find(|(_, state)| state.role.name == role && state.election_id == Some(highest)).map(|(id, _)| *id)
+    }
+
+    fn notify(&self, role: &str, whom: impl Fn(u64) -> bool) {
+        let primary = self.primary(role);
+        let highest = self.highest.get(role).copied().unwrap_or(0);
+        for (client, state) in self.clients.iter().filter(|(client, state)| state.role.name == role && whom(**client)) {
+            let (code, text) = match primary {
+                Some(primary) if primary == *client => (Code::Ok, "this client is the primary"),
+                Some(_) => (Code::AlreadyExists, "another client is the primary"),
+                None => (Code::NotFound, "there is no primary"),
+            };
+            let update = MasterArbitrationUpdate {
+                device_id: self.device_id,
+                role: (!state.role.name.is_empty()).then(|| state.role.clone()),
+                election_id: Some(message(highest)),
+                status: Some(rpc::Status { code: code as i32, message: text.into(), details: vec![] }),
+            };
+            // A client that does not read its stream misses updates; it must not hold up the others.
+            let _ = state.stream.try_send(Ok(StreamMessageResponse { update: Some(Update::Arbitration(update)) }));
+        }
+    }
+
+    /// Checks that a write comes from the primary of its role.
+    pub fn authorize(&self, device_id: u64, role: &str, election_id: Option<&Uint128>) -> Result<(), Status> {
+        self.check_device(device_id)?;
+        let id = election_id.map(number).filter(|id| *id > 0);
+        let primary = self.primary(role).and_then(|client| self.clients.get(&client));
+        match primary {
+            Some(primary) if primary.election_id == id => Ok(()),
+            _ => Err(Status::permission_denied("only the primary client of the role may do this")),
+        }
+    }
+
+    /// Checks the device id of a request.
+    pub fn check_device(&self, device_id: u64) -> Result<(), Status> {
+        if device_id == self.device_id {
+            Ok(())
+        } else {
+            Err(no_such_device(device_id, self.device_id))
+        }
+    }
+
+    /// True if this stream's client is a primary.
+    pub fn is_primary(&self, client: u64) -> bool {
+        self.clients.get(&client).is_some_and(|state| self.primary(&state.role.name) == Some(client))
+    }
+
+    /// Sends a message to the primary of every role; returns how many got it.
+    pub fn to_primaries(&self, response: &StreamMessageResponse) -> usize {
+        let primaries = self.clients.iter().filter(|(client, _)| self.is_primary(**client));
+        primaries.filter(|(_, state)| state.stream.try_send(Ok(response.clone())).is_ok()).count()
+    }
+}
+
+fn no_such_device(asked: u64, own: u64) -> Status {
+    Status::not_found(format!("device {asked}: this switch is device {own}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc::{channel, Receiver};
+
+    type FromSwitch = Receiver<Result<StreamMessageResponse, Status>>;
+
+    fn client(clients: &mut Clients) -> (u64, ToClient, FromSwitch) {
+        let (sender, receiver) = channel(16);
+        (clients.connect(), sender, receiver)
+    }
+
+    fn ask(election_id: u64) -> MasterArbitrationUpdate {
+        let election_id = Some(Uint128 { high: 0, low: election_id });
+        MasterArbitrationUpdate { device_id: 1, election_id, ..Default::default() }
+    }
+
+    fn answers(receiver: &mut FromSwitch) -> Vec<(i32, u64)> {
+        let mut all = vec![];
+        while let Ok(Ok(StreamMessageResponse { update: Some(Update::Arbitration(update)) })) = receiver.try_recv() {
+            all.push((update.status.expect("status").code, update.election_id.expect("id").low));
+        }
+        all
+    }
+
+    const OK: i32 = Code::Ok as i32;
+    const BACKUP: i32 = Code::AlreadyExists as i32;
+    const NONE: i32 = Code::NotFound as i32;
+
+    #[test]
+    fn highest_election_id_is_primary() {
+        let mut clients = Clients::new(1);
+        let (a, to_a, mut from_a) = client(&mut clients);
+        let (b, to_b, mut from_b) = client(&mut clients);
+        clients.arbitrate(a, &to_a, &ask(5)).expect("first");
+        assert_eq!(answers(&mut from_a), vec![(OK, 5)]);
+        clients.arbitrate(b, &to_b, &ask(3)).expect("lower");
+        assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![], vec![(BACKUP, 5)]));
+        clients.arbitrate(b, &to_b, &ask(6)).expect("higher");
+        assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![(BACKUP, 6)], vec![(OK, 6)]));
+        assert!(clients.authorize(1, "", Some(&Uint128 { high: 0, low: 6 })).is_ok());
+        let denied = clients.authorize(1, "", Some(&Uint128 { high: 0, low: 5 })).expect_err("backup");
+        assert_eq!(denied.code(), Code::PermissionDenied);
+        clients.disconnect(b);
+        assert_eq!(answers(&mut from_a), vec![(NONE, 6)]);
+        assert!(clients.authorize(1, "", Some(&Uint128 { high: 0, low: 6 })).is_err());
+    }
+
+    #[test]
+    fn refusals() {
+        let mut clients = Clients::new(1);
+        let (a, to_a, _from_a) = client(&mut clients);
+        let (b, to_b, _from_b) = client(&mut clients);
+        clients.arbitrate(a, &to_a, &ask(5)).expect("first");
+        let same = clients.arbitrate(b, &to_b, &ask(5)).expect_err("same id");
+        assert_eq!(same.code(), Code::InvalidArgument);
+        let other_device = MasterArbitrationUpdate { device_id: 9, ..ask(8) };
+        assert_eq!(clients.arbitrate(b, &to_b, &other_device).expect_err("device").code(), Code::NotFound);
+        assert_eq!(clients.authorize(1, "", None).expect_err("no id").code(), Code::PermissionDenied);
+        assert_eq!(clients.authorize(2, "", None).expect_err("device").code(), Code::NotFound);
+    }
+
+    #[test]
+    fn roles_have_primaries_of_their_own() {
+        let mut clients = Clients::new(1);
+        let (a, to_a, mut from_a) = client(&mut clients);
+        let (b, to_b, mut from_b) = client(&mut clients);
+        clients.arbitrate(a, &to_a, &ask(5)).expect("default role");
+        let role = Some(Role { name: "monitor".into(), ..Default::default() });
+        clients.arbitrate(b, &to_b, &MasterArbitrationUpdate { role, ..ask(1) }).expect("other role");
+        assert_eq!((answers(&mut from_a), answers(&mut from_b)), (vec![(OK, 5)], vec![(OK, 1)]));
+        assert!(clients.authorize(1, "monitor", Some(&Uint128 { high: 0, low: 1 })).is_ok());
+    }
+}

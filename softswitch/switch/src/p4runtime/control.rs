@@ -1,0 +1,147 @@
+//! State of the control side: pipeline configurations, and the way to the forwarding state they describe.
+// SPDX-License-Identifier: Apache-2.0
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use narrows_pipeline::{Pipeline, Program};
+use tonic::{Code, Status};
+
+use super::arbitration::Clients;
+use super::digest::Digests;
+use super::error::UpdateError;
+use super::read::Cookies;
+use super::schema::Schema;
+use crate::forwarding::Forwarding;
+use crate::io::{Gone, Handle};
+use crate::proto::p4::v1::ForwardingPipelineConfig;
+
+/// A verified pipeline configuration.
+pub struct Configuration {
+    /// As the controller sent it.
+    pub message: ForwardingPipelineConfig,
+    /// What its ids mean.
+    pub schema: Arc<Schema>,
+    program: Arc<Program>,
+    /// What controllers stored with the table entries.
+    pub cookies: Cookies,
+}
+
+/// The configurations of the device.
+#[derive(Default)]
+pub struct Pipelines {
+    /// In the data path.
+    pub active: Option<Configuration>,
+    /// Saved but not committed: reads and writes go here until the commit.
+    pub saved: Option<(Configuration, Forwarding)>,
+}
+
+impl Pipelines {
+    /// The configuration that reads and writes refer to.
+    pub fn current(&mut self) -> Result<&mut Configuration, Status> {
+        let current = self.saved.as_mut().map(|(configuration, _)| configuration).or(self.active.as_mut());
+        current.ok_or_else(|| Status::failed_precondition("no forwarding pipeline config was set"))
+    }
+}
+
+/// What all RPCs share.
+pub struct Control {
+    /// One request at a time changes pipelines or entries.
+    pub pipelines: tokio::sync::Mutex<Pipelines>,
+    clients: Mutex<Clients>,
+    digests: Mutex<Digests>,
+    /// Wakes the task that sends digests.
+    pub digests_changed: tokio::sync::Notify,
+    /// The data path.
+    pub handle: Handle,
+    seed: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The data path has stopped: the switch is going down.
+pub fn unavailable(gone: Gone) -> Status {
+    Status::unavailable(gone.to_string())
+}
+
+impl Control {
+    /// A device without a pipeline.
+    pub fn new(device_id: u64, handle: Handle, seed: u64) -> Self {
+        Control {
+            pipelines: tokio::sync::Mutex::default(),
+            clients: Mutex::new(Clients::new(device_id)),
+            digests: Mutex::default(),
+            digests_changed: tokio::sync::Notify::new(),
+            handle,
+            seed,
+        }
+    }
+
+    /// Clients; hold the guard for a moment only.
+    pub fn clients(&self) -> MutexGuard<'_, Clients> {
+        lock(&self.clients)
+    }
+
+    /// Digests; hold the guard for a moment only.
+    pub fn digests(&self) -> MutexGuard<'_, Digests> {
+        lock(&self.digests)
+    }
+
+    /// Verifies a configuration: the program loads, and P4Info describes it.
+    pub async fn verify(config: Option<ForwardingPipelineConfig>) -> Result<Configuration, Status> {
+        let message = config.ok_or_else(|| Status::invalid_argument("config is missing"))?;
+        let load = move || -> Result<Configuration, UpdateError> {
+            let info = message.p4info.as_ref().ok_or_else(|| UpdateError::invalid("config.p4info is missing"))?;
+            if message.p4_device_config.is_empty() {
+                return Err(UpdateError::invalid("config.p4_device_config is empty: it must be the BMv2 JSON"));
+            }
+            let program = Program::load(&message.p4_device_config).map_err(|error| {
+                let code = match error {
+                    narrows_pipeline::LoadError::Unsupported { .. } => Code::Unimplemented,
+                    _ => Code::InvalidArgument,
+                };
+                UpdateError::new(code, format!("p4_device_config: {error}"))
+            })?;
+            if program.uses_multicast() {
+                return Err(UpdateError::unimplemented("p4_device_config: multicast groups are not supported"));
+            }
+            let schema = Arc::new(Schema::new(info, &program)?);
+            Ok(Configuration { schema, program: Arc::new(program), message, cookies: Arc::new(HashMap::new()) })
+        };
+        let loaded = tokio::task::spawn_blocking(load).await;
+        Ok(loaded.map_err(|_| Status::internal("the program could not be loaded: the loader failed"))??)
+    }
+
+    /// Forwarding state of a configuration with empty tables.
+    pub fn fresh(&self, configuration: &Configuration) -> Forwarding {
+        Forwarding::new(Pipeline::new(Arc::clone(&configuration.program), self.seed))
+    }
+
+    /// Puts a configuration with its forwarding state into the data path.
+    pub async fn commit(
+        &self,
+        pipelines: &mut Pipelines,
+        (configuration, forwarding): (Configuration, Forwarding),
+    ) -> Result<(), Status> {
+        self.handle.call(move |data_path| data_path.switch.set_forwarding(forwarding)).await.map_err(unavailable)?;
+        self.digests().clear();
+        pipelines.active = Some(configuration);
+        pipelines.saved = None;
+        Ok(())
+    }
+
+    /// Runs `action` on the forwarding state that reads and writes refer to: the saved one if there is one, else the data
+    /// path's, between two packets.
+    pub async fn with_forwarding<R: Send + 'static>(
+        &self,
+        pipelines: &mut Pipelines,
+        action: impl FnOnce(&mut Forwarding) -> R + Send + 'static,
+    ) -> Result<R, Status> {
+        if let Some((_, forwarding)) = &mut pipelines.saved {
+            return Ok(action(forwarding));
+        }
+        let result = self.handle.call(move |data_path| data_path.switch.forwarding().map(action)).await;
+        result.map_err(unavailable)?.ok_or_else(|| Status::failed_precondition("no forwarding pipeline config was set"))
+    }
+}

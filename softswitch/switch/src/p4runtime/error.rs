@@ -1,0 +1,105 @@
+//! Errors of single updates, and how a batch of them is reported.
+// SPDX-License-Identifier: Apache-2.0
+use narrows_pipeline::ControlError;
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::proto::{google::rpc, p4::v1 as p4};
+
+/// Why one update was refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateError {
+    /// Canonical code.
+    pub code: Code,
+    /// What is wrong, and what is allowed.
+    pub message: String,
+}
+
+impl UpdateError {
+    /// An error with any canonical code.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        UpdateError { code, message: message.into() }
+    }
+
+    /// INVALID_ARGUMENT.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, message)
+    }
+
+    /// NOT_FOUND.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, message)
+    }
+
+    /// OUT_OF_RANGE.
+    pub fn out_of_range(message: impl Into<String>) -> Self {
+        Self::new(Code::OutOfRange, message)
+    }
+
+    /// UNIMPLEMENTED.
+    pub fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, message)
+    }
+}
+
+impl From<ControlError> for UpdateError {
+    fn from(error: ControlError) -> Self {
+        let code = match &error {
+            ControlError::NotFound { .. } => Code::NotFound,
+            ControlError::InvalidArgument(_) => Code::InvalidArgument,
+            ControlError::AlreadyExists(_) => Code::AlreadyExists,
+            ControlError::ResourceExhausted(_) => Code::ResourceExhausted,
+            ControlError::PermissionDenied(_) => Code::PermissionDenied,
+            ControlError::OutOfRange { .. } => Code::OutOfRange,
+        };
+        UpdateError::new(code, error.to_string())
+    }
+}
+
+impl From<UpdateError> for Status {
+    fn from(error: UpdateError) -> Self {
+        Status::new(error.code, error.message)
+    }
+}
+
+/// The RPC's result for the results of its updates, in order: as the specification wants it, UNKNOWN with one
+/// `p4.v1.Error` for each update when any failed.
+pub fn batch_status(results: &[Result<(), UpdateError>]) -> Result<(), Status> {
+    let failed = results.iter().filter(|result| result.is_err()).count();
+    let Some(first) = results.iter().find_map(|result| result.as_ref().err()) else {
+        return Ok(());
+    };
+    let details = results.iter().map(|result| {
+        let error = match result {
+            Ok(()) => p4::Error::default(),
+            Err(error) => p4::Error {
+                canonical_code: error.code as i32,
+                message: error.message.clone(),
+                space: "narrows-softswitch".into(),
+                ..Default::default()
+            },
+        };
+        prost_types::Any { type_url: "type.googleapis.com/p4.v1.Error".into(), value: error.encode_to_vec() }
+    });
+    let message = format!("{failed} of {} updates failed, the first: {}", results.len(), first.message);
+    let status = rpc::Status { code: Code::Unknown as i32, message: message.clone(), details: details.collect() };
+    Err(Status::with_details(Code::Unknown, message, status.encode_to_vec().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_update_has_its_error() {
+        assert!(batch_status(&[Ok(()), Ok(())]).is_ok());
+        let status = batch_status(&[Ok(()), Err(UpdateError::not_found("no table 7"))]).expect_err("one failed");
+        assert_eq!(status.code(), Code::Unknown);
+        let details = rpc::Status::decode(status.details()).expect("google.rpc.Status").details;
+        let errors: Vec<p4::Error> =
+            details.iter().map(|any| p4::Error::decode(any.value.as_slice()).expect("p4.v1.Error")).collect();
+        let codes: Vec<i32> = errors.iter().map(|error| error.canonical_code).collect();
+        assert_eq!(codes, vec![Code::Ok as i32, Code::NotFound as i32]);
+        assert_eq!(errors[1].message, "no table 7");
+    }
+}

@@ -1,0 +1,17 @@
+//! P4Runtime server.
+// SPDX-License-Identifier: Apache-2.0
+mod arbitration;
+mod control;
+mod digest;
+mod entry;
+mod error;
+mod read;
+mod schema;
+mod service;
+mod stream;
+mod value;
+mod write;
+
+pub use control::{unavailable, Control};
+pub use service::P4RuntimeService;
+pub use stream::send_digests;

@@ -1,0 +1,220 @@
+//! Entities of a Read request.
+// SPDX-License-Identifier: Apache-2.0
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::entry;
+use super::error::UpdateError;
+use super::schema::{Schema, Table};
+use super::value::encode;
+use super::write::{cells, Cookie, EntryKey};
+use crate::forwarding::Forwarding;
+use crate::proto::p4::v1::{
+    self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
+};
+
+/// Answers one entity of the request from the forwarding state.
+pub type Query = Box<dyn FnOnce(&mut Forwarding) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
+
+/// What controllers stored with their entries.
+pub type Cookies = Arc<HashMap<EntryKey, Cookie>>;
+
+/// Cells of a counter or register that one query reads, so that a large array does not hold up packets.
+const CELLS: u64 = 4_096;
+
+fn wrap(entity: Entity) -> p4::Entity {
+    p4::Entity { entity: Some(entity) }
+}
+
+fn select<'a, T>(
+    all: &'a std::collections::BTreeMap<u32, T>,
+    id: u32,
+    kind: &str,
+) -> Result<Vec<(u32, &'a T)>, UpdateError> {
+    if id == 0 {
+        return Ok(all.iter().map(|(id, object)| (*id, object)).collect());
+    }
+    let found = all.get(&id).ok_or_else(|| UpdateError::not_found(format!("there is no {kind} {id}")))?;
+    Ok(vec![(id, found)])
+}
+
+/// Queries that together answer one entity of the request.
+pub fn queries(schema: &Arc<Schema>, cookies: &Cookies, wanted: &p4::Entity) -> Result<Vec<Query>, UpdateError> {
+    match wanted.entity.as_ref().ok_or_else(|| UpdateError::invalid("an entity is empty"))? {
+        Entity::TableEntry(wanted) => {
+            let tables = select(&schema.tables, wanted.table_id, "table")?;
+            tables.into_iter().map(|(id, table)| entries(schema, cookies, id, table, wanted, false)).collect()
+        }
+        Entity::DirectCounterEntry(wanted) => {
+            let wanted = wanted.table_entry.clone().unwrap_or_default();
+            let tables = select(&schema.tables, wanted.table_id, "table")?;
+            if wanted.table_id != 0 && tables.iter().any(|(_, table)| !table.direct_counter) {
+                return Err(UpdateError::invalid(format!("table {} has no direct counter", wanted.table_id)));
+            }
+            let tables = tables.into_iter().filter(|(_, table)| table.direct_counter);
+            tables.map(|(id, table)| entries(schema, cookies, id, table, &wanted, true)).collect()
+        }
+        Entity::CounterEntry(wanted) => counters(schema, wanted),
+        Entity::RegisterEntry(wanted) => registers(schema, wanted),
+        Entity::PacketReplicationEngineEntry(wanted) => match &wanted.r#type {
+            Some(Replication::CloneSessionEntry(wanted)) => Ok(vec![sessions(wanted.session_id)]),
+            Some(Replication::MulticastGroupEntry(wanted)) if wanted.multicast_group_id == 0 => Ok(vec![]),
+            Some(Replication::MulticastGroupEntry(_)) => {
+                Err(UpdateError::unimplemented("multicast groups are not supported"))
+            }
+            None => Ok(vec![sessions(0)]),
+        },
+        Entity::MeterEntry(p4::MeterEntry { meter_id: 0, .. }) | Entity::DirectMeterEntry(_) => Ok(vec![]),
+        Entity::MeterEntry(_) => Err(UpdateError::unimplemented("meters are not supported")),
+        Entity::ActionProfileMember(p4::ActionProfileMember { action_profile_id: 0, .. })
+        | Entity::ActionProfileGroup(p4::ActionProfileGroup { action_profile_id: 0, .. })
+        | Entity::ValueSetEntry(p4::ValueSetEntry { value_set_id: 0, .. }) => Ok(vec![]),
+        Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
+            Err(UpdateError::unimplemented("action profiles are not supported"))
+        }
+        Entity::ValueSetEntry(_) => Err(UpdateError::unimplemented("value sets are not supported")),
+        Entity::ExternEntry(_) => Err(UpdateError::unimplemented("extern entries are not supported")),
+        Entity::DigestEntry(_) => Err(UpdateError::invalid("digest entries are answered elsewhere")),
+    }
+}
+
+fn entries(
+    schema: &Arc<Schema>,
+    cookies: &Cookies,
+    id: u32,
+    table: &Table,
+    wanted: &p4::TableEntry,
+    as_counters: bool,
+) -> Result<Query, UpdateError> {
+    let (schema, cookies, table) = (Arc::clone(schema), Arc::clone(cookies), table.clone());
+    if wanted.is_default_action {
+        let call = move |forwarding: &mut Forwarding| {
+            let call = forwarding.pipeline.table_default(table.id)?;
+            let action = entry::to_action(&schema, &call);
+            let is_const = table.const_default;
+            let entry =
+                p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
+            Ok(if as_counters { vec![] } else { vec![wrap(Entity::TableEntry(entry))] })
+        };
+        return Ok(Box::new(call));
+    }
+    let exactly = match wanted.r#match.is_empty() {
+        true => None,
+        false => Some((entry::key(&table, &wanted.r#match)?, entry::priority(&table, wanted.priority)?)),
+    };
+    let (priority, with_counter) = (wanted.priority, wanted.counter_data.is_some() && table.direct_counter);
+    let cookie_wanted = super::write::cookie_number(wanted);
+    let action_wanted = wanted.action.as_ref().and_then(|action| match &action.r#type {
+        Some(p4::table_action::Type::Action(action)) if action.action_id != 0 => Some(action.action_id),
+        _ => None,
+    });
+    Ok(Box::new(move |forwarding| {
+        let found = forwarding.pipeline.table_entries(table.id)?;
+        let found = found.into_iter().filter(|(found, _)| match &exactly {
+            Some((key, priority)) => found.key == *key && (!table.has_priority || found.priority == *priority),
+            None => priority == 0 || found.priority == priority,
+        });
+        let answers = found.filter_map(|(found, count)| {
+            let mut answer = entry::to_entry(&schema, id, &table, &found);
+            let key = (table.id, found.key, answer.priority);
+            if let Some(cookie) = cookies.get(&key) {
+                answer.metadata = cookie.metadata.clone();
+                set_cookie_number(&mut answer, cookie.controller_metadata);
+            }
+            if cookie_wanted != 0 && super::write::cookie_number(&answer) != cookie_wanted {
+                return None;
+            }
+            let action = answer.action.as_ref().and_then(|action| match &action.r#type {
+                Some(p4::table_action::Type::Action(action)) => Some(action.action_id),
+                _ => None,
+            });
+            if action_wanted.is_some() && action != action_wanted {
+                return None;
+            }
+            if as_counters {
+                let data = Some(entry::counter_data(count));
+                answer.action = None;
+                let counter = p4::DirectCounterEntry { table_entry: Some(answer), data };
+                return Some(wrap(Entity::DirectCounterEntry(counter)));
+            }
+            answer.counter_data = with_counter.then(|| entry::counter_data(count));
+            Some(wrap(Entity::TableEntry(answer)))
+        });
+        Ok(answers.collect())
+    }))
+}
+
+#[allow(deprecated)]
+fn set_cookie_number(entry: &mut p4::TableEntry, number: u64) {
+    entry.controller_metadata = number;
+}
+
+fn chunks(range: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u64>> {
+    let end = range.end;
+    range.step_by(CELLS as usize).map(move |start| start..(start + CELLS).min(end))
+}
+
+fn index(cell: u64) -> Option<p4::Index> {
+    Some(p4::Index { index: cell as i64 })
+}
+
+fn counters(schema: &Schema, wanted: &p4::CounterEntry) -> Result<Vec<Query>, UpdateError> {
+    let mut queries: Vec<Query> = vec![];
+    for (counter_id, known) in select(&schema.counters, wanted.counter_id, "counter")? {
+        let id = known.id;
+        for part in chunks(cells(wanted.index.as_ref(), known.size, "counter")?) {
+            queries.push(Box::new(move |forwarding| {
+                let read = |cell| {
+                    let data = Some(entry::counter_data(forwarding.pipeline.counter_read(id, cell)?));
+                    Ok(wrap(Entity::CounterEntry(p4::CounterEntry { counter_id, index: index(cell), data })))
+                };
+                part.map(read).collect()
+            }));
+        }
+    }
+    Ok(queries)
+}
+
+fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, UpdateError> {
+    let mut queries: Vec<Query> = vec![];
+    for (register_id, known) in select(&schema.registers, wanted.register_id, "register")? {
+        let id = known.id;
+        for part in chunks(cells(wanted.index.as_ref(), known.size, &known.name)?) {
+            queries.push(Box::new(move |forwarding| {
+                let read = |cell| {
+                    let value = encode(forwarding.pipeline.register_read(id, cell)?);
+                    let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(value)) });
+                    Ok(wrap(Entity::RegisterEntry(p4::RegisterEntry { register_id, index: index(cell), data })))
+                };
+                part.map(read).collect()
+            }));
+        }
+    }
+    Ok(queries)
+}
+
+fn sessions(session_id: u32) -> Query {
+    Box::new(move |forwarding| {
+        let all = forwarding.sessions.iter().filter(|(number, _)| session_id == 0 || u32::from(*number) == session_id);
+        let answers = all.map(|(number, session)| {
+            let replicas = session.replicas.iter().map(|&(port, instance)| p4::Replica {
+                instance: instance.into(),
+                port_kind: Some(PortKind::Port(encode(port.into()))),
+                backup_replicas: vec![],
+            });
+            let entry = p4::CloneSessionEntry {
+                session_id: number.into(),
+                replicas: replicas.collect(),
+                class_of_service: session.priority.into(),
+                packet_length_bytes: session.length_limit as i32,
+            };
+            let r#type = Some(Replication::CloneSessionEntry(entry));
+            wrap(Entity::PacketReplicationEngineEntry(p4::PacketReplicationEngineEntry { r#type }))
+        });
+        let answers: Vec<p4::Entity> = answers.collect();
+        match answers.is_empty() && session_id != 0 {
+            true => Err(UpdateError::not_found(format!("there is no clone session {session_id}"))),
+            false => Ok(answers),
+        }
+    })
+}

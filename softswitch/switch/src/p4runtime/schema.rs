@@ -1,0 +1,223 @@
+//! P4Info beside the loaded program: which id is which table, action, counter, register or digest.
+// SPDX-License-Identifier: Apache-2.0
+use std::collections::BTreeMap;
+
+use narrows_pipeline::{CounterId, KeyInfo, MatchKind, Program, RegisterId, TableId};
+
+use super::error::UpdateError;
+use crate::proto::p4::config::v1::{self as config, match_field::MatchType, P4Info, Preamble};
+
+/// A key field of a table.
+#[derive(Debug, Clone)]
+pub struct Key {
+    pub id: u32,
+    pub name: String,
+    pub width: u32,
+    pub kind: MatchType,
+}
+
+/// A table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub id: TableId,
+    pub name: String,
+    /// In the program's order.
+    pub keys: Vec<Key>,
+    /// Entries carry a priority.
+    pub has_priority: bool,
+    /// Actions by id: where they may be used.
+    pub actions: BTreeMap<u32, config::action_ref::Scope>,
+    pub direct_counter: bool,
+    pub const_default: bool,
+    pub const_entries: bool,
+}
+
+/// An action.
+#[derive(Debug, Clone)]
+pub struct Action {
+    pub name: String,
+    /// Id, name and width of each parameter, in the program's order.
+    pub params: Vec<(u32, String, u32)>,
+}
+
+/// A counter array.
+#[derive(Debug, Clone)]
+pub struct Counter {
+    pub id: CounterId,
+    pub size: u64,
+}
+
+/// A register array.
+#[derive(Debug, Clone)]
+pub struct Register {
+    pub id: RegisterId,
+    pub name: String,
+    pub size: u64,
+    pub width: u32,
+}
+
+/// Shape of a digest's message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestShape {
+    Bits,
+    Tuple,
+    Struct,
+}
+
+/// A digest.
+#[derive(Debug, Clone)]
+pub struct Digest {
+    /// The number that the program's records carry.
+    pub list: u32,
+    pub shape: DigestShape,
+}
+
+/// Everything P4Runtime can name, by id.
+#[derive(Debug, Clone, Default)]
+pub struct Schema {
+    pub tables: BTreeMap<u32, Table>,
+    pub actions: BTreeMap<u32, Action>,
+    pub action_ids: BTreeMap<String, u32>,
+    pub counters: BTreeMap<u32, Counter>,
+    pub registers: BTreeMap<u32, Register>,
+    pub digests: BTreeMap<u32, Digest>,
+}
+
+fn identity<'a>(preamble: Option<&'a Preamble>, kind: &str) -> Result<(u32, &'a str), UpdateError> {
+    let preamble = preamble.ok_or_else(|| UpdateError::invalid(format!("p4info: a {kind} has no preamble")))?;
+    Ok((preamble.id, &preamble.name))
+}
+
+fn mismatch(kind: &str, name: &str, why: impl std::fmt::Display) -> UpdateError {
+    UpdateError::invalid(format!("p4info and p4_device_config disagree about {kind} {name}: {why}"))
+}
+
+fn width(bits: i32) -> u32 {
+    u32::try_from(bits).unwrap_or(0)
+}
+
+impl Schema {
+    /// Matches P4Info with the program. Errors: UNIMPLEMENTED for what the switch cannot do, INVALID_ARGUMENT where the two
+    /// disagree; both name the thing.
+    pub fn new(info: &P4Info, program: &Program) -> Result<Self, UpdateError> {
+        refuse_unsupported(info)?;
+        let mut schema = Schema::default();
+        for action in &info.actions {
+            let (id, name) = identity(action.preamble.as_ref(), "action")?;
+            let params = action.params.iter().map(|param| (param.id, param.name.clone(), width(param.bitwidth)));
+            schema.actions.insert(id, Action { name: name.to_owned(), params: params.collect() });
+            schema.action_ids.insert(name.to_owned(), id);
+        }
+        for table in &info.tables {
+            let (id, name) = identity(table.preamble.as_ref(), "table")?;
+            schema.tables.insert(id, schema.table(table, name, program)?);
+        }
+        for counter in &info.counters {
+            let (id, name) = identity(counter.preamble.as_ref(), "counter")?;
+            let found = program.counters().iter().find(|known| known.name == name && known.table.is_none());
+            let found = found.ok_or_else(|| mismatch("counter", name, "the program has none of this name"))?;
+            schema.counters.insert(id, Counter { id: found.id, size: found.size as u64 });
+        }
+        for register in &info.registers {
+            let (id, name) = identity(register.preamble.as_ref(), "register")?;
+            let found = program.registers().iter().find(|known| known.name == name);
+            let found = found.ok_or_else(|| mismatch("register", name, "the program has none of this name"))?;
+            let (size, name) = (found.size as u64, name.to_owned());
+            schema.registers.insert(id, Register { id: found.id, name, size, width: found.width });
+        }
+        for digest in &info.digests {
+            let (id, name) = identity(digest.preamble.as_ref(), "digest")?;
+            schema.digests.insert(id, digest_of(digest, name, program)?);
+        }
+        Ok(schema)
+    }
+
+    fn table(&self, table: &config::Table, name: &str, program: &Program) -> Result<Table, UpdateError> {
+        let known = program.tables().iter().find(|known| known.name == name);
+        let known = known.ok_or_else(|| mismatch("table", name, "the program has none of this name"))?;
+        if known.keys.len() != table.match_fields.len() {
+            let (ours, theirs) = (known.keys.len(), table.match_fields.len());
+            return Err(mismatch("table", name, format!("the program has {ours} key fields, p4info {theirs}")));
+        }
+        let keys = known.keys.iter().zip(&table.match_fields).map(|(ours, theirs)| key(name, ours, theirs));
+        let keys = keys.collect::<Result<Vec<_>, _>>()?;
+        let mut actions = BTreeMap::new();
+        for reference in &table.action_refs {
+            let action = self.actions.get(&reference.id);
+            let action = action.ok_or_else(|| mismatch("table", name, format!("no action has id {}", reference.id)))?;
+            let ours = known.actions.iter().find(|ours| ours.name == action.name);
+            let ours =
+                ours.ok_or_else(|| mismatch("table", name, format!("no action {} in the program", action.name)))?;
+            let widths_agree = ours.params.iter().map(|(_, width)| width).eq(action.params.iter().map(|(_, _, w)| w));
+            if !widths_agree {
+                return Err(mismatch("action", &action.name, "parameters differ"));
+            }
+            actions.insert(reference.id, reference.scope());
+        }
+        Ok(Table {
+            id: known.id,
+            name: name.to_owned(),
+            has_priority: keys.iter().any(|key| !matches!(key.kind, MatchType::Exact | MatchType::Lpm)),
+            keys,
+            actions,
+            direct_counter: known.direct_counter,
+            const_default: known.const_default,
+            const_entries: known.const_entries,
+        })
+    }
+}
+
+fn key(table: &str, ours: &KeyInfo, theirs: &config::MatchField) -> Result<Key, UpdateError> {
+    let kind = match theirs.r#match {
+        Some(config::match_field::Match::MatchType(kind)) => {
+            MatchType::try_from(kind).unwrap_or(MatchType::Unspecified)
+        }
+        _ => MatchType::Unspecified,
+    };
+    let agree = matches!(
+        (ours.kind, kind),
+        (MatchKind::Exact, MatchType::Exact)
+            | (MatchKind::Lpm, MatchType::Lpm)
+            | (MatchKind::Ternary, MatchType::Ternary | MatchType::Optional)
+            | (MatchKind::Range, MatchType::Range)
+    );
+    if ours.name != theirs.name || ours.width != width(theirs.bitwidth) || !agree {
+        let ours = format!("{} of {} bits, {:?}", ours.name, ours.width, ours.kind);
+        let theirs = format!("{} of {} bits, {kind:?}", theirs.name, theirs.bitwidth);
+        return Err(mismatch("table", table, format!("key field {ours} in the program, {theirs} in p4info")));
+    }
+    Ok(Key { id: theirs.id, name: theirs.name.clone(), width: ours.width, kind })
+}
+
+fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<Digest, UpdateError> {
+    use config::p4_data_type_spec::TypeSpec;
+    let known = program.digests().iter().find(|known| known.name == name);
+    let known = known.ok_or_else(|| mismatch("digest", name, "the program has none of this name"))?;
+    let shape = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
+        Some(TypeSpec::Bitstring(_)) => DigestShape::Bits,
+        Some(TypeSpec::Tuple(_)) => DigestShape::Tuple,
+        Some(TypeSpec::Struct(_)) => DigestShape::Struct,
+        _ => return Err(UpdateError::unimplemented(format!("digest {name}: only structs, tuples and bit strings"))),
+    };
+    Ok(Digest { list: known.list, shape })
+}
+
+fn refuse_unsupported(info: &P4Info) -> Result<(), UpdateError> {
+    let names: [(&str, Option<&Option<Preamble>>); 5] = [
+        ("action profile", info.action_profiles.first().map(|object| &object.preamble)),
+        ("meter", info.meters.first().map(|object| &object.preamble)),
+        ("direct meter", info.direct_meters.first().map(|object| &object.preamble)),
+        ("value set", info.value_sets.first().map(|object| &object.preamble)),
+        ("controller header", info.controller_packet_metadata.first().map(|object| &object.preamble)),
+    ];
+    for (kind, preamble) in names {
+        if let Some(preamble) = preamble {
+            let name = preamble.as_ref().map_or("without a name", |preamble| &preamble.name);
+            return Err(UpdateError::unimplemented(format!("{kind} {name}: this switch has no {kind}s")));
+        }
+    }
+    match info.externs.first() {
+        Some(found) => Err(UpdateError::unimplemented(format!("extern {}: not supported", found.extern_type_name))),
+        None => Ok(()),
+    }
+}

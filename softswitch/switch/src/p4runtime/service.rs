@@ -1,0 +1,246 @@
+//! The RPCs of p4.v1.P4Runtime.
+// SPDX-License-Identifier: Apache-2.0
+use std::sync::Arc;
+
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::control::{Control, Pipelines};
+use super::error::{batch_status, UpdateError};
+use super::read::queries;
+use super::stream;
+use super::write::{decode_update, Decoded, Operation};
+use crate::proto::p4::v1::{
+    self as p4, entity::Entity, get_forwarding_pipeline_config_request::ResponseType, p4_runtime_server::P4Runtime,
+    set_forwarding_pipeline_config_request::Action, update::Type, write_request::Atomicity,
+};
+
+/// Version of the P4Runtime specification that the server follows.
+const API_VERSION: &str = "1.5.0";
+/// Messages that wait for a client that reads its stream slowly.
+const STREAM_BACKLOG: usize = 1_024;
+/// Updates that are applied between the same two packets, so that a large batch does not hold up packets.
+const UPDATES_AT_ONCE: usize = 64;
+
+/// Serves p4.v1.P4Runtime.
+pub struct P4RuntimeService {
+    control: Arc<Control>,
+}
+
+impl P4RuntimeService {
+    /// A server over the shared control state.
+    pub fn new(control: Arc<Control>) -> Self {
+        P4RuntimeService { control }
+    }
+
+    /// Applies operations in order, a few between two packets.
+    async fn apply(
+        &self,
+        pipelines: &mut Pipelines,
+        operations: Vec<Operation>,
+    ) -> Result<Vec<Result<(), UpdateError>>, Status> {
+        let mut results = Vec::with_capacity(operations.len());
+        let mut operations = operations.into_iter();
+        while operations.len() > 0 {
+            let part: Vec<Operation> = operations.by_ref().take(UPDATES_AT_ONCE).collect();
+            let apply = move |forwarding: &mut _| part.into_iter().map(|operation| operation(forwarding)).collect();
+            let done: Vec<_> = self.control.with_forwarding(pipelines, apply).await?;
+            results.extend(done);
+        }
+        Ok(results)
+    }
+
+    fn configure_digest(
+        &self,
+        pipelines: &mut Pipelines,
+        id: u32,
+        config: Option<p4::digest_entry::Config>,
+        kind: Type,
+    ) -> Result<(), UpdateError> {
+        let mut digests = self.control.digests();
+        match (kind, digests.config(id).is_some()) {
+            (Type::Insert, true) => {
+                return Err(UpdateError::new(tonic::Code::AlreadyExists, format!("digest entry {id} exists")));
+            }
+            (Type::Modify | Type::Delete, false) => {
+                return Err(UpdateError::not_found(format!("there is no digest entry {id}")));
+            }
+            _ => {}
+        }
+        let known = pipelines.current().ok().and_then(|current| current.schema.digests.get(&id));
+        let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no digest {id}")))?;
+        digests.configure(id, known, config);
+        self.control.digests_changed.notify_one();
+        Ok(())
+    }
+
+    async fn write_all(&self, updates: &[p4::Update]) -> Result<Vec<Result<(), UpdateError>>, Status> {
+        let mut pipelines = self.control.pipelines.lock().await;
+        let schema = Arc::clone(&pipelines.current()?.schema);
+        let mut results: Vec<Result<(), UpdateError>> = updates.iter().map(|_| Ok(())).collect();
+        let (mut positions, mut operations, mut cookies) = (vec![], vec![], vec![]);
+        for (position, update) in updates.iter().enumerate() {
+            match decode_update(&schema, update) {
+                Ok(Decoded::Operation(operation)) => {
+                    positions.push(position);
+                    operations.push(operation);
+                }
+                Ok(Decoded::Entry { key, cookie, operation }) => {
+                    cookies.push((position, key, cookie));
+                    positions.push(position);
+                    operations.push(operation);
+                }
+                Ok(Decoded::Digest { id, config, kind }) => {
+                    results[position] = self.configure_digest(&mut pipelines, id, config, kind);
+                }
+                Err(error) => results[position] = Err(error),
+            }
+        }
+        for (position, result) in positions.into_iter().zip(self.apply(&mut pipelines, operations).await?) {
+            results[position] = result;
+        }
+        let stored = Arc::make_mut(&mut pipelines.current()?.cookies);
+        for (position, key, cookie) in cookies {
+            if results[position].is_ok() {
+                match cookie.filter(|cookie| *cookie != Default::default()) {
+                    Some(cookie) => stored.insert(key, cookie),
+                    None => stored.remove(&key),
+                };
+            }
+        }
+        Ok(results)
+    }
+
+    fn read_digests(&self, pipelines: &mut Pipelines, digest_id: u32) -> Result<Vec<p4::Entity>, Status> {
+        let digests = self.control.digests();
+        let known = pipelines.current()?.schema.digests.keys().copied();
+        let wanted = known.filter(|id| digest_id == 0 || *id == digest_id);
+        let entries =
+            wanted.filter_map(|id| Some(p4::DigestEntry { digest_id: id, config: Some(digests.config(id)?) }));
+        Ok(entries.map(|entry| p4::Entity { entity: Some(Entity::DigestEntry(entry)) }).collect())
+    }
+}
+
+type Stream<T> = ReceiverStream<Result<T, Status>>;
+
+#[tonic::async_trait]
+impl P4Runtime for P4RuntimeService {
+    type ReadStream = Stream<p4::ReadResponse>;
+    type StreamChannelStream = Stream<p4::StreamMessageResponse>;
+
+    async fn write(&self, request: Request<p4::WriteRequest>) -> Result<Response<p4::WriteResponse>, Status> {
+        let request = request.into_inner();
+        self.control.clients().authorize(request.device_id, &request.role, request.election_id.as_ref())?;
+        if request.atomicity() != Atomicity::ContinueOnError {
+            return Err(Status::unimplemented("atomicity: only CONTINUE_ON_ERROR is supported"));
+        }
+        batch_status(&self.write_all(&request.updates).await?)?;
+        Ok(Response::new(p4::WriteResponse {}))
+    }
+
+    async fn read(&self, request: Request<p4::ReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.control.clients().check_device(request.device_id)?;
+        let (sender, receiver) = tokio::sync::mpsc::channel(4);
+        // Everything is decoded before the first answer, so that a bad request has none.
+        let (mut answers, mut all) = (vec![], vec![]);
+        {
+            let mut pipelines = self.control.pipelines.lock().await;
+            let current = pipelines.current()?;
+            let (schema, cookies) = (Arc::clone(&current.schema), Arc::clone(&current.cookies));
+            for entity in &request.entities {
+                match &entity.entity {
+                    Some(Entity::DigestEntry(wanted)) => {
+                        answers.extend(self.read_digests(&mut pipelines, wanted.digest_id)?);
+                    }
+                    _ => all.extend(queries(&schema, &cookies, entity)?),
+                }
+            }
+        }
+        let control = Arc::clone(&self.control);
+        tokio::spawn(async move {
+            let _ = sender.send(Ok(p4::ReadResponse { entities: answers })).await;
+            for query in all {
+                let answer = control.with_forwarding(&mut *control.pipelines.lock().await, query).await;
+                let answer = answer.and_then(|result| result.map_err(Status::from));
+                let failed = answer.is_err();
+                let sent = sender.send(answer.map(|entities| p4::ReadResponse { entities })).await;
+                if failed || sent.is_err() {
+                    break;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn set_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::SetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        self.control.clients().authorize(request.device_id, &request.role, request.election_id.as_ref())?;
+        let mut pipelines = self.control.pipelines.lock().await;
+        match request.action() {
+            Action::Verify => drop(Control::verify(request.config).await?),
+            Action::VerifyAndSave => {
+                let configuration = Control::verify(request.config).await?;
+                let forwarding = self.control.fresh(&configuration);
+                pipelines.saved = Some((configuration, forwarding));
+            }
+            Action::VerifyAndCommit => {
+                let configuration = Control::verify(request.config).await?;
+                let forwarding = self.control.fresh(&configuration);
+                self.control.commit(&mut pipelines, (configuration, forwarding)).await?;
+            }
+            Action::Commit if request.config.is_some() => {
+                return Err(Status::invalid_argument("COMMIT takes no config: it commits the one saved before"));
+            }
+            Action::Commit => {
+                let saved = pipelines.saved.take();
+                let saved = saved.ok_or_else(|| Status::failed_precondition("COMMIT: no config was saved"))?;
+                self.control.commit(&mut pipelines, saved).await?;
+            }
+            Action::ReconcileAndCommit => {
+                return Err(Status::unimplemented(
+                    "RECONCILE_AND_COMMIT: use VERIFY_AND_COMMIT, which clears the tables",
+                ));
+            }
+            Action::Unspecified => return Err(Status::invalid_argument("action is missing")),
+        }
+        Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
+    }
+
+    async fn get_forwarding_pipeline_config(
+        &self,
+        request: Request<p4::GetForwardingPipelineConfigRequest>,
+    ) -> Result<Response<p4::GetForwardingPipelineConfigResponse>, Status> {
+        let request = request.into_inner();
+        self.control.clients().check_device(request.device_id)?;
+        let mut pipelines = self.control.pipelines.lock().await;
+        let mut config = pipelines.current()?.message.clone();
+        match request.response_type() {
+            ResponseType::All => {}
+            ResponseType::CookieOnly => (config.p4info, config.p4_device_config) = (None, vec![]),
+            ResponseType::P4infoAndCookie => config.p4_device_config.clear(),
+            ResponseType::DeviceConfigAndCookie => config.p4info = None,
+        }
+        Ok(Response::new(p4::GetForwardingPipelineConfigResponse { config: Some(config) }))
+    }
+
+    async fn stream_channel(
+        &self,
+        request: Request<Streaming<p4::StreamMessageRequest>>,
+    ) -> Result<Response<Self::StreamChannelStream>, Status> {
+        let (sender, receiver) = tokio::sync::mpsc::channel(STREAM_BACKLOG);
+        tokio::spawn(stream::serve(Arc::clone(&self.control), request.into_inner(), sender));
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn capabilities(
+        &self,
+        _request: Request<p4::CapabilitiesRequest>,
+    ) -> Result<Response<p4::CapabilitiesResponse>, Status> {
+        let p4runtime_api_version = API_VERSION.into();
+        Ok(Response::new(p4::CapabilitiesResponse { p4runtime_api_version, ..Default::default() }))
+    }
+}

@@ -1,0 +1,78 @@
+//! Bit strings of P4Runtime.
+// SPDX-License-Identifier: Apache-2.0
+use super::error::UpdateError;
+
+/// The number that a byte string encodes, checked against the width of what it is for.
+///
+/// The specification wants the value checked, not the length of the string: leading zero bytes are accepted.
+/// Errors: INVALID_ARGUMENT for an empty string, OUT_OF_RANGE for a value that needs more bits.
+pub fn decode(bytes: &[u8], width: u32, what: &str) -> Result<u128, UpdateError> {
+    if bytes.is_empty() {
+        return Err(UpdateError::invalid(format!("{what}: an empty byte string is not a value")));
+    }
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    let digits = &bytes[zeros..];
+    let too_wide = || UpdateError::out_of_range(format!("{what}: the value does not fit in {width} bits"));
+    if digits.len() > 16 {
+        return Err(too_wide());
+    }
+    let value = digits.iter().fold(0u128, |value, byte| value << 8 | u128::from(*byte));
+    if 128 - value.leading_zeros() > width {
+        return Err(too_wide());
+    }
+    Ok(value)
+}
+
+/// Canonical byte string: the shortest that encodes the value, one zero byte for 0.
+pub fn encode(value: u128) -> Vec<u8> {
+    let skip = (value.leading_zeros() / 8).min(15) as usize;
+    value.to_be_bytes()[skip..].to_vec()
+}
+
+/// All ones in the low `width` bits.
+pub fn ones(width: u32) -> u128 {
+    if width >= 128 {
+        u128::MAX
+    } else {
+        (1 << width) - 1
+    }
+}
+
+/// Mask of a prefix of `length` bits in a field of `width` bits.
+pub fn prefix_mask(length: u32, width: u32) -> u128 {
+    ones(width) & !ones(width.saturating_sub(length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use tonic::Code;
+
+    proptest! {
+        #[test]
+        fn round_trip_is_canonical(value: u128, padding in 0usize..4) {
+            let canonical = encode(value);
+            prop_assert!(canonical.len() == 1 || canonical[0] != 0);
+            let mut padded = vec![0; padding];
+            padded.extend(&canonical);
+            prop_assert_eq!(decode(&padded, 128, "field"), Ok(value));
+        }
+    }
+
+    #[test]
+    fn width_is_checked_in_bits() {
+        assert_eq!(decode(&[0x01, 0xff], 9, "port"), Ok(511));
+        assert_eq!(decode(&[0x02, 0x00], 9, "port").expect_err("10 bits").code, Code::OutOfRange);
+        assert_eq!(decode(&[1; 17], 128, "x").expect_err("17 bytes").code, Code::OutOfRange);
+        assert_eq!(decode(&[], 9, "port").expect_err("empty").code, Code::InvalidArgument);
+        assert_eq!(encode(0), vec![0]);
+    }
+
+    #[test]
+    fn masks() {
+        assert_eq!(prefix_mask(24, 32), 0xffff_ff00);
+        assert_eq!(prefix_mask(0, 128), 0);
+        assert_eq!(prefix_mask(128, 128), u128::MAX);
+    }
+}

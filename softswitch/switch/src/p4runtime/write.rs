@@ -1,0 +1,260 @@
+//! Updates of a Write request, decoded into operations on the forwarding state.
+// SPDX-License-Identifier: Apache-2.0
+use narrows_pipeline::{Entry, KeyMatch, TableId};
+
+use super::entry;
+use super::error::UpdateError;
+use super::schema::Schema;
+use super::value::decode;
+use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
+use crate::proto::p4::v1::{
+    self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
+    update::Type,
+};
+use crate::tm::{PORTS, PRIORITIES};
+
+/// What is done to the forwarding state, between two packets.
+pub type Operation = Box<dyn FnOnce(&mut Forwarding) -> Result<(), UpdateError> + Send>;
+
+/// Which entry of which table.
+pub type EntryKey = (TableId, Vec<KeyMatch>, i32);
+
+/// What a controller wants back with an entry.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Cookie {
+    pub controller_metadata: u64,
+    pub metadata: Vec<u8>,
+}
+
+/// A decoded update.
+pub enum Decoded {
+    /// Changes forwarding state.
+    Operation(Operation),
+    /// Changes a table entry: also what the controller stores with it (`None`: the entry goes).
+    Entry { key: EntryKey, cookie: Option<Cookie>, operation: Operation },
+    /// Configures a digest (`None`: stops it).
+    Digest { id: u32, config: Option<p4::digest_entry::Config>, kind: Type },
+}
+
+fn only_modify(kind: Type, what: &str) -> Result<(), UpdateError> {
+    match kind {
+        Type::Modify => Ok(()),
+        _ => Err(UpdateError::invalid(format!("{what}: only MODIFY is allowed"))),
+    }
+}
+
+/// Decodes one update against the schema.
+pub fn decode_update(schema: &Schema, update: &p4::Update) -> Result<Decoded, UpdateError> {
+    let kind = update.r#type();
+    if kind == Type::Unspecified {
+        return Err(UpdateError::invalid("update.type: allowed are INSERT, MODIFY and DELETE"));
+    }
+    let entity = update.entity.as_ref().and_then(|entity| entity.entity.as_ref());
+    match entity.ok_or_else(|| UpdateError::invalid("update.entity is missing"))? {
+        Entity::TableEntry(given) => table_entry(schema, kind, given),
+        Entity::CounterEntry(given) => counter(schema, kind, given),
+        Entity::DirectCounterEntry(given) => direct_counter(schema, kind, given),
+        Entity::RegisterEntry(given) => register(schema, kind, given),
+        Entity::PacketReplicationEngineEntry(given) => match &given.r#type {
+            Some(Replication::CloneSessionEntry(session)) => clone_session(kind, session),
+            Some(Replication::MulticastGroupEntry(_)) => {
+                Err(UpdateError::unimplemented("multicast groups are not supported"))
+            }
+            None => Err(UpdateError::invalid("packet_replication_engine_entry.type is missing")),
+        },
+        Entity::DigestEntry(given) => {
+            if !schema.digests.contains_key(&given.digest_id) {
+                return Err(UpdateError::not_found(format!("there is no digest {}", given.digest_id)));
+            }
+            let config = (kind != Type::Delete).then(|| given.config.unwrap_or_default());
+            Ok(Decoded::Digest { id: given.digest_id, config, kind })
+        }
+        Entity::MeterEntry(_) | Entity::DirectMeterEntry(_) => {
+            Err(UpdateError::unimplemented("meters are not supported"))
+        }
+        Entity::ActionProfileMember(_) | Entity::ActionProfileGroup(_) => {
+            Err(UpdateError::unimplemented("action profiles are not supported"))
+        }
+        Entity::ValueSetEntry(_) => Err(UpdateError::unimplemented("value sets are not supported")),
+        Entity::ExternEntry(_) => Err(UpdateError::unimplemented("extern entries are not supported")),
+    }
+}
+
+fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<Decoded, UpdateError> {
+    let table = schema.tables.get(&given.table_id);
+    let table = table.ok_or_else(|| UpdateError::not_found(format!("there is no table {}", given.table_id)))?;
+    let id = table.id;
+    if given.meter_config.is_some() || given.meter_counter_data.is_some() {
+        return Err(UpdateError::invalid(format!("table {} has no direct meter", table.name)));
+    }
+    if given.idle_timeout_ns != 0 {
+        return Err(UpdateError::invalid(format!("table {} has no idle timeouts", table.name)));
+    }
+    let counter = given.counter_data.as_ref().map(entry::counter_value).transpose()?;
+    if counter.is_some() && !table.direct_counter {
+        return Err(UpdateError::invalid(format!("table {} has no direct counter", table.name)));
+    }
+    if given.is_default_action {
+        if kind != Type::Modify {
+            return Err(UpdateError::invalid("the default action can only be modified"));
+        }
+        if !given.r#match.is_empty() || given.priority != 0 {
+            return Err(UpdateError::invalid("the default action has neither match nor priority"));
+        }
+        let call = given.action.as_ref().map(|action| entry::action(schema, table, action, true)).transpose()?;
+        return Ok(Decoded::Operation(Box::new(move |forwarding| {
+            Ok(forwarding.pipeline.table_set_default(id, call.as_ref())?)
+        })));
+    }
+    let key = entry::key(table, &given.r#match)?;
+    let priority = entry::priority(table, given.priority)?;
+    let entry_key = (id, key.clone(), priority);
+    if kind == Type::Delete {
+        let operation: Operation =
+            Box::new(move |forwarding| Ok(forwarding.pipeline.table_delete(id, &key, priority)?));
+        return Ok(Decoded::Entry { key: entry_key, cookie: None, operation });
+    }
+    let action = given.action.as_ref();
+    let action =
+        action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
+    let entry = Entry { key, priority, action: entry::action(schema, table, action, false)? };
+    let cookie = Cookie { controller_metadata: cookie_number(given), metadata: given.metadata.clone() };
+    let operation: Operation = Box::new(move |forwarding| {
+        let pipeline = &mut forwarding.pipeline;
+        match kind {
+            Type::Insert => pipeline.table_insert(id, &entry)?,
+            _ => pipeline.table_modify(id, &entry)?,
+        }
+        match counter {
+            Some(value) => Ok(pipeline.direct_counter_write(id, &entry.key, entry.priority, value)?),
+            None => Ok(()),
+        }
+    });
+    Ok(Decoded::Entry { key: entry_key, cookie: Some(cookie), operation })
+}
+
+/// The deprecated cookie, which old controllers still use.
+#[allow(deprecated)]
+pub fn cookie_number(entry: &p4::TableEntry) -> u64 {
+    entry.controller_metadata
+}
+
+/// Cell numbers that an index names in an array: one, or all.
+pub fn cells(index: Option<&p4::Index>, size: u64, what: &str) -> Result<std::ops::Range<u64>, UpdateError> {
+    let Some(index) = index else {
+        return Ok(0..size);
+    };
+    match u64::try_from(index.index).ok().filter(|index| *index < size) {
+        Some(index) => Ok(index..index + 1),
+        None => {
+            Err(UpdateError::out_of_range(format!("{what}: index {} is not within 0 to {}", index.index, size - 1)))
+        }
+    }
+}
+
+fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Decoded, UpdateError> {
+    only_modify(kind, "counter entry")?;
+    let known = schema.counters.get(&given.counter_id);
+    let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no counter {}", given.counter_id)))?;
+    let cells = cells(given.index.as_ref(), known.size, "counter")?;
+    let value = entry::counter_value(&given.data.unwrap_or_default())?;
+    let id = known.id;
+    Ok(Decoded::Operation(Box::new(move |forwarding| {
+        for index in cells {
+            forwarding.pipeline.counter_write(id, index, value)?;
+        }
+        Ok(())
+    })))
+}
+
+fn direct_counter(schema: &Schema, kind: Type, given: &p4::DirectCounterEntry) -> Result<Decoded, UpdateError> {
+    only_modify(kind, "direct counter entry")?;
+    let named = given.table_entry.as_ref();
+    let named = named.ok_or_else(|| UpdateError::invalid("direct_counter_entry.table_entry is missing"))?;
+    let table = schema.tables.get(&named.table_id);
+    let table = table.ok_or_else(|| UpdateError::not_found(format!("there is no table {}", named.table_id)))?;
+    if !table.direct_counter {
+        return Err(UpdateError::invalid(format!("table {} has no direct counter", table.name)));
+    }
+    let (id, key) = (table.id, entry::key(table, &named.r#match)?);
+    let priority = entry::priority(table, named.priority)?;
+    let value = entry::counter_value(&given.data.unwrap_or_default())?;
+    Ok(Decoded::Operation(Box::new(move |forwarding| {
+        Ok(forwarding.pipeline.direct_counter_write(id, &key, priority, value)?)
+    })))
+}
+
+fn register(schema: &Schema, kind: Type, given: &p4::RegisterEntry) -> Result<Decoded, UpdateError> {
+    only_modify(kind, "register entry")?;
+    let known = schema.registers.get(&given.register_id);
+    let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no register {}", given.register_id)))?;
+    let cells = cells(given.index.as_ref(), known.size, &known.name)?;
+    let value = match given.data.as_ref().and_then(|data| data.data.as_ref()) {
+        Some(p4_data::Data::Bitstring(bytes)) => decode(bytes, known.width, &known.name)?,
+        _ => return Err(UpdateError::invalid(format!("register {}: data must be a bit string", known.name))),
+    };
+    let id = known.id;
+    Ok(Decoded::Operation(Box::new(move |forwarding| {
+        for index in cells {
+            forwarding.pipeline.register_write(id, index, value)?;
+        }
+        Ok(())
+    })))
+}
+
+fn replica(given: &p4::Replica) -> Result<(u16, u16), UpdateError> {
+    #[allow(deprecated)]
+    let port = match &given.port_kind {
+        Some(PortKind::Port(bytes)) => decode(bytes, 32, "replica.port")?,
+        Some(PortKind::EgressPort(port)) => u128::from(*port),
+        None => return Err(UpdateError::invalid("replica.port is missing")),
+    };
+    if port >= PORTS as u128 {
+        return Err(UpdateError::out_of_range(format!("replica.port {port}: allowed are 0 to {}", PORTS - 1)));
+    }
+    if !given.backup_replicas.is_empty() {
+        return Err(UpdateError::unimplemented("backup replicas are not supported"));
+    }
+    let instance = u16::try_from(given.instance);
+    let instance = instance.map_err(|_| {
+        UpdateError::out_of_range(format!("replica.instance {}: allowed are 0 to 65535", given.instance))
+    })?;
+    Ok((port as u16, instance))
+}
+
+fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, UpdateError> {
+    let number = u16::try_from(given.session_id).ok().filter(|number| (1..=MAX_SESSION).contains(number));
+    let number = number.ok_or_else(|| {
+        UpdateError::invalid(format!("clone session {}: allowed are 1 to {MAX_SESSION}", given.session_id))
+    })?;
+    let session = match kind {
+        Type::Delete => None,
+        _ => {
+            let priority = u8::try_from(given.class_of_service).ok().filter(|queue| usize::from(*queue) < PRIORITIES);
+            let priority = priority.ok_or_else(|| {
+                UpdateError::invalid(format!("class_of_service {}: allowed are 0 to 7", given.class_of_service))
+            })?;
+            let length_limit = u32::try_from(given.packet_length_bytes)
+                .map_err(|_| UpdateError::invalid("packet_length_bytes must not be negative"))?;
+            let replicas = given.replicas.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
+            if replicas.iter().enumerate().any(|(position, replica)| replicas[..position].contains(replica)) {
+                return Err(UpdateError::invalid("two replicas have the same port and instance"));
+            }
+            Some(CloneSession { replicas, priority, length_limit })
+        }
+    };
+    Ok(Decoded::Operation(Box::new(move |forwarding| {
+        match (kind, forwarding.sessions.get(number).is_some()) {
+            (Type::Insert, true) => {
+                let message = format!("clone session {number} exists");
+                return Err(UpdateError::new(tonic::Code::AlreadyExists, message));
+            }
+            (Type::Modify | Type::Delete, false) => {
+                return Err(UpdateError::not_found(format!("there is no clone session {number}")));
+            }
+            _ => {}
+        }
+        forwarding.sessions.set(number, session);
+        Ok(())
+    })))
+}

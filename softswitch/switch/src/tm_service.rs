@@ -1,0 +1,154 @@
+//! The RPCs of narrows.v1.TrafficManager.
+// SPDX-License-Identifier: Apache-2.0
+use std::sync::Arc;
+
+use tonic::{Request, Response, Status};
+
+use crate::io::{link_is_up, DataPath, Handle};
+use crate::p4runtime::unavailable;
+use crate::proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
+use crate::switch::PortKind;
+use crate::tm::{Changes, QueueStatus, PRIORITIES};
+
+/// Serves narrows.v1.TrafficManager.
+pub struct TrafficManagerService {
+    handle: Handle,
+    loopbacks: Arc<[u16]>,
+}
+
+impl TrafficManagerService {
+    /// A server for the switch behind `handle`; `loopbacks` are its ports without an interface.
+    pub fn new(handle: Handle, loopbacks: Arc<[u16]>) -> Self {
+        TrafficManagerService { handle, loopbacks }
+    }
+}
+
+/// Checks that the switch has this port, and a queue of this number.
+fn queue_of(data_path: &DataPath, port: u32, queue: u32) -> Result<(u16, u8), Status> {
+    let known = u16::try_from(port).ok().filter(|port| data_path.switch.kind(*port) != PortKind::Absent);
+    let known = known.ok_or_else(|| Status::invalid_argument(format!("port {port}: the switch has no such port")))?;
+    match u8::try_from(queue).ok().filter(|queue| usize::from(*queue) < PRIORITIES) {
+        Some(queue) => Ok((known, queue)),
+        None => Err(Status::invalid_argument(format!("queue {queue}: allowed are 0 to {}", PRIORITIES - 1))),
+    }
+}
+
+fn queue_message(status: &QueueStatus) -> narrows::Queue {
+    let counters = status.counters;
+    narrows::Queue {
+        port: status.port.into(),
+        queue: status.priority.into(),
+        rate_bps: status.rate_bps,
+        limit_bytes: status.limit_bytes,
+        limit_packets: status.limit_packets,
+        delay_ns: status.delay_ns,
+        epoch: status.epoch,
+        enqueued_packets: counters.enqueued_packets,
+        enqueued_bytes: counters.enqueued_bytes,
+        dequeued_packets: counters.dequeued_packets,
+        dequeued_bytes: counters.dequeued_bytes,
+        dropped_packets: counters.dropped_packets,
+        dropped_bytes: counters.dropped_bytes,
+        depth_bytes: status.depth_bytes,
+        depth_packets: status.depth_packets,
+        peak_depth_bytes: counters.peak_depth_bytes,
+        peak_depth_packets: counters.peak_depth_packets,
+        pool_dropped_packets: counters.pool_dropped_packets,
+        flushed_packets: counters.flushed_packets,
+        flushed_bytes: counters.flushed_bytes,
+    }
+}
+
+#[tonic::async_trait]
+impl TrafficManager for TrafficManagerService {
+    async fn configure(
+        &self,
+        request: Request<narrows::ConfigureRequest>,
+    ) -> Result<Response<narrows::ConfigureResponse>, Status> {
+        let request = request.into_inner();
+        let configure = move |data_path: &mut DataPath| {
+            let queue = queue_of(data_path, request.port, request.queue)?;
+            let changes = Changes {
+                rate_bps: request.rate_bps,
+                limit_bytes: request.limit_bytes,
+                limit_packets: request.limit_packets,
+                delay_ns: request.delay_ns,
+            };
+            let epoch = data_path.switch.tm.configure(queue, changes).map_err(Status::invalid_argument)?;
+            Ok(narrows::ConfigureResponse { epoch, timestamp_ns: data_path.switch.now_ns() })
+        };
+        self.handle.call(configure).await.map_err(unavailable)?.map(Response::new)
+    }
+
+    async fn list(&self, _: Request<narrows::ListRequest>) -> Result<Response<narrows::ListResponse>, Status> {
+        let list = |data_path: &mut DataPath| {
+            let tm = &data_path.switch.tm;
+            narrows::ListResponse {
+                queues: tm.status().iter().map(queue_message).collect(),
+                timestamp_ns: data_path.switch.now_ns(),
+                pool_used_packets: tm.held() as u64,
+                pool_limit_packets: tm.pool_limit() as u64,
+            }
+        };
+        self.handle.call(list).await.map(Response::new).map_err(unavailable)
+    }
+
+    async fn flow_drops(
+        &self,
+        request: Request<narrows::FlowDropsRequest>,
+    ) -> Result<Response<narrows::FlowDropsResponse>, Status> {
+        let request = request.into_inner();
+        let read = move |data_path: &mut DataPath| {
+            let (port, queue) = queue_of(data_path, request.port, request.queue)?;
+            let drops = data_path.switch.tm.flow_drops(port, queue).map_err(Status::invalid_argument)?;
+            let flows = drops.into_iter();
+            let flows =
+                flows.map(|(flow, drops)| narrows::FlowDrop { flow, packets: drops.packets, bytes: drops.bytes });
+            Ok(narrows::FlowDropsResponse { flows: flows.collect() })
+        };
+        self.handle.call(read).await.map_err(unavailable)?.map(Response::new)
+    }
+
+    async fn port_stats(
+        &self,
+        _: Request<narrows::PortStatsRequest>,
+    ) -> Result<Response<narrows::PortStatsResponse>, Status> {
+        let read = |data_path: &mut DataPath| {
+            let ports = data_path.ports().iter_mut();
+            let ports = ports.map(|port| (port.number, port.name.clone(), port.counters())).collect::<Vec<_>>();
+            (ports, data_path.switch.discards(), data_path.digests_dropped())
+        };
+        let (interfaces, discards, digests_dropped) = self.handle.call(read).await.map_err(unavailable)?;
+        let interfaces = interfaces.into_iter().map(|(number, name, counters)| narrows::Port {
+            port: number.into(),
+            link_up: link_is_up(&name),
+            interface: name,
+            rx_packets: counters.rx_packets,
+            rx_bytes: counters.rx_bytes,
+            tx_packets: counters.tx_packets,
+            tx_bytes: counters.tx_bytes,
+            rx_ring_drops: counters.rx_ring_drops,
+            rx_errors: counters.rx_errors,
+            tx_drops: counters.tx_drops,
+            tx_errors: counters.tx_errors,
+            rx_partial_checksums: counters.rx_partial_checksums,
+        });
+        let loopbacks = self.loopbacks.iter();
+        let loopbacks =
+            loopbacks.map(|port| narrows::Port { port: (*port).into(), link_up: true, ..Default::default() });
+        let mut ports: Vec<narrows::Port> = interfaces.chain(loopbacks).collect();
+        ports.sort_by_key(|port| port.port);
+        Ok(Response::new(narrows::PortStatsResponse {
+            ports,
+            discards: Some(narrows::Discards {
+                no_pipeline: discards.no_pipeline,
+                ingress: discards.ingress,
+                egress: discards.egress,
+                absent_port: discards.absent_port,
+                clones: discards.clones,
+                loopback: discards.loopback,
+                digests: digests_dropped,
+            }),
+        }))
+    }
+}
