@@ -5,6 +5,27 @@
 #ifndef NARROWS_INGRESS_P4
 #define NARROWS_INGRESS_P4
 
+// Who owns a flow index, for the control plane: told once per flow, as a digest.
+control NewFlow(in headers_t hdr, in flow_state_t flow, out new_flow_t learned) {
+    apply {
+        learned = {flow.bottleneck, flow.index, flow.signature, 0, 0, 0, 0, 0, 0};
+        if (hdr.ipv4.isValid()) {
+            learned.src = (bit<128>)hdr.ipv4.src;
+            learned.dst = (bit<128>)hdr.ipv4.dst;
+            learned.protocol = hdr.ipv4.protocol;
+        } else if (hdr.ipv6.isValid()) {
+            learned.is_ipv6 = 1;
+            learned.src = hdr.ipv6.src;
+            learned.dst = hdr.ipv6.dst;
+            learned.protocol = hdr.ipv6.next_header;
+        }
+        if (hdr.ports.isValid()) {
+            learned.src_port = hdr.ports.src;
+            learned.dst_port = hdr.ports.dst;
+        }
+    }
+}
+
 control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> lost) {
     FlowHash() flow_hash;
     // Remembers which flow owns an index, so that a hash collision is reported instead of silently merging two flows.

@@ -38,4 +38,17 @@ struct observation_t {
     bit<8>  sample_shift;
 }
 
+// What the control plane learns of a new flow: who is behind an index.
+struct new_flow_t {
+    bottleneck_index_t bottleneck;
+    flow_index_t       index;
+    bit<32>            signature;
+    bit<1>             is_ipv6;
+    bit<128>           src;
+    bit<128>           dst;
+    bit<8>             protocol;
+    bit<16>            src_port;
+    bit<16>            dst_port;
+}
+
 #endif

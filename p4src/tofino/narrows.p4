@@ -73,6 +73,7 @@ header mirror_t {
 struct ingress_metadata_t {
     flow_state_t flow;
     forwarding_t forwarding;
+    new_flow_t   learned;
 }
 
 struct egress_metadata_t {
@@ -80,21 +81,6 @@ struct egress_metadata_t {
     observation_t    seen;
     mirror_session_t mirror_session;
     mirror_t         mirrored;
-}
-
-// What the control plane learns of a new flow: who is behind an index.
-struct new_flow_t {
-    bottleneck_index_t bottleneck;
-    flow_index_t       index;
-    bit<32>            signature;
-    bit<1>             is_ipv6;
-    bit<32>            src_ipv4;
-    bit<32>            dst_ipv4;
-    bit<128>           src;
-    bit<128>           dst;
-    bit<8>             protocol;
-    bit<16>            src_port;
-    bit<16>            dst_port;
 }
 
 parser NarrowsIngressParser(packet_in packet, out headers_t hdr, out ingress_metadata_t meta,
@@ -116,6 +102,7 @@ control NarrowsIngress(inout headers_t hdr, inout ingress_metadata_t meta,
                        inout ingress_intrinsic_metadata_for_tm_t for_tm) {
     CrossConnect() cross_connect;
     BottleneckIngress() bottleneck;
+    NewFlow() new_flow;
     bit<1> lost = 0;
 
     apply {
@@ -128,6 +115,7 @@ control NarrowsIngress(inout headers_t hdr, inout ingress_metadata_t meta,
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr, meta.flow, lost);
             if (meta.flow.is_new == 1) {
+                new_flow.apply(hdr, meta.flow, meta.learned);
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
             hdr.bridge.kind = KIND_BOTTLENECK;
@@ -153,7 +141,7 @@ control NarrowsIngressDeparser(packet_out packet, inout headers_t hdr, in ingres
 
     apply {
         if (for_deparser.digest_type == DIGEST_NEW_FLOW) {
-            new_flow.pack({meta.flow.bottleneck, meta.flow.index, meta.flow.signature});
+            new_flow.pack(meta.learned);
         }
         packet.emit(hdr);
     }
@@ -195,24 +183,48 @@ parser NarrowsEgressParser(packet_in packet, out headers_t hdr, out egress_metad
     }
 }
 
+// The report's fields, as the mirrored copy brought them.
+control MirroredReport(in mirror_t mirror, in bit<48> now, inout flow_state_t flow, inout observation_t seen) {
+    bit<24> age;
+
+    apply {
+        flow.flags = flow.flags | (bit<8>)mirror.flags;
+        flow.arrivals = mirror.arrivals;
+        flow.loss_drops = mirror.loss_drops;
+        seen.sequence = mirror.sequence;
+        seen.departures = mirror.departures;
+        seen.queue_delay = mirror.queue_delay;
+        seen.enqueue_depth = (bit<32>)mirror.enqueue_depth;
+        seen.dequeue_depth = (bit<32>)mirror.dequeue_depth;
+        seen.packet_length = (bit<16>)mirror.packet_length;
+        age = now[23:0] - mirror.timestamp;
+        seen.timestamp = now - (bit<48>)age;
+    }
+}
+
 control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
                       in egress_intrinsic_metadata_t intrinsic,
                       in egress_intrinsic_metadata_from_parser_t from_parser,
                       inout egress_intrinsic_metadata_for_deparser_t for_deparser,
                       inout egress_intrinsic_metadata_for_output_port_t for_output_port) {
     FlowHash() flow_hash;
+    MirroredReport() mirrored;
     BottleneckEgress() bottleneck;
     ReportEncapsulation() report;
     bit<16> report_length;
 
     apply {
+        meta.flow.flags = 0;
+        meta.flow.bottleneck = hdr.bridge.bottleneck;
         if (hdr.mirror.isValid()) {
             meta.flow.bottleneck = hdr.mirror.bottleneck;
-        } else {
-            meta.flow.bottleneck = hdr.bridge.bottleneck;
         }
         flow_hash.apply(hdr, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
         if (hdr.mirror.isValid()) {
+            if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
+                meta.flow.flags = FLAG_NOT_IP;
+            }
+            mirrored.apply(hdr.mirror, from_parser.global_tstamp, meta.flow, meta.seen);
             report.apply(hdr, meta.flow, meta.seen, report_length);
             hdr.mirror.setInvalid();
         } else if (hdr.bridge_flow.isValid()) {
@@ -225,8 +237,42 @@ control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
             meta.seen.enqueue_depth = (bit<32>)intrinsic.enq_qdepth;
             meta.seen.dequeue_depth = (bit<32>)intrinsic.deq_qdepth;
             bottleneck.apply(hdr, meta.flow, meta.seen, meta.mirror_session);
+            if (meta.mirror_session != 0) {
+                for_deparser.mirror_type = MIRROR_REPORT;
+                meta.mirrored.setValid();
+                meta.mirrored.kind = KIND_MIRROR;
+            }
         }
         hdr.bridge.setInvalid();
         hdr.bridge_flow.setInvalid();
     }
 }
+
+control NarrowsEgressDeparser(packet_out packet, inout headers_t hdr, in egress_metadata_t meta,
+                              in egress_intrinsic_metadata_for_deparser_t for_deparser) {
+    Checksum() report_checksum;
+    Mirror() mirror;
+
+    apply {
+        if (hdr.report_ipv4.isValid()) {
+            hdr.report_ipv4.checksum = report_checksum.update(
+                {hdr.report_ipv4.version, hdr.report_ipv4.ihl, hdr.report_ipv4.dscp, hdr.report_ipv4.ecn,
+                 hdr.report_ipv4.total_length, hdr.report_ipv4.identification, hdr.report_ipv4.reserved_flag,
+                 hdr.report_ipv4.dont_fragment, hdr.report_ipv4.more_fragments, hdr.report_ipv4.fragment_offset,
+                 hdr.report_ipv4.ttl, hdr.report_ipv4.protocol, hdr.report_ipv4.src, hdr.report_ipv4.dst});
+        }
+        if (for_deparser.mirror_type == MIRROR_REPORT) {
+            mirror.emit<mirror_t>(meta.mirror_session,
+                {meta.mirrored.kind, meta.flow.bottleneck, meta.flow.flags[1:0], meta.seen.packet_length[13:0],
+                 meta.seen.sequence, meta.flow.arrivals, meta.seen.departures, meta.flow.loss_drops,
+                 meta.seen.queue_delay, meta.seen.enqueue_depth[23:0], meta.seen.dequeue_depth[23:0],
+                 meta.seen.timestamp[23:0]});
+        }
+        packet.emit(hdr);
+    }
+}
+
+Pipeline(NarrowsIngressParser(), NarrowsIngress(), NarrowsIngressDeparser(), NarrowsEgressParser(), NarrowsEgress(),
+         NarrowsEgressDeparser()) pipe;
+
+Switch(pipe) main;

@@ -40,19 +40,6 @@ struct metadata_t {
     forwarding_t                                  forwarding;
 }
 
-// What the control plane learns of a new flow: who is behind an index.
-struct new_flow_t {
-    bottleneck_index_t bottleneck;
-    flow_index_t       index;
-    bit<32>            signature;
-    bit<1>             is_ipv6;
-    bit<128>           src;
-    bit<128>           dst;
-    bit<8>             protocol;
-    bit<16>            src_port;
-    bit<16>            dst_port;
-}
-
 parser NarrowsParser(packet_in packet, out headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
     FrameParser() frame;
 
@@ -70,28 +57,8 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     CrossConnect() cross_connect;
     BottleneckIngress() bottleneck;
     bit<1> lost = 0;
+    NewFlow() new_flow;
     new_flow_t learned;
-
-    // Tells the control plane who owns a flow index, once per flow.
-    action learn() {
-        learned = {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, 0, 0, 0, 0, 0, 0};
-        if (hdr.ipv4.isValid()) {
-            learned.src = (bit<128>)hdr.ipv4.src;
-            learned.dst = (bit<128>)hdr.ipv4.dst;
-            learned.protocol = hdr.ipv4.protocol;
-        }
-        if (hdr.ipv6.isValid()) {
-            learned.is_ipv6 = 1;
-            learned.src = hdr.ipv6.src;
-            learned.dst = hdr.ipv6.dst;
-            learned.protocol = hdr.ipv6.next_header;
-        }
-        if (hdr.ports.isValid()) {
-            learned.src_port = hdr.ports.src;
-            learned.dst_port = hdr.ports.dst;
-        }
-        digest<new_flow_t>(1, learned);
-    }
 
     apply {
         cross_connect.apply(hdr, standard.ingress_port, meta.forwarding, meta.flow.bottleneck);
@@ -102,7 +69,8 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             hdr.traffic_manager.setValid();
             hdr.traffic_manager = {0, 0, 0, (bit<32>)meta.flow.index};
             if (meta.flow.is_new == 1) {
-                learn();
+                new_flow.apply(hdr, meta.flow, learned);
+                digest<new_flow_t>(1, learned);
             }
         }
         if (meta.forwarding.discard == 1 || lost == 1) {
