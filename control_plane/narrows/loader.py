@@ -92,7 +92,8 @@ def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"{field}: is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
     value = _show(error["input"])
     if kind == "narrows":
-        problem = context["problem"] if isinstance(error["input"], dict) else f"{value} {context['problem']}"
+        whole = isinstance(error["input"], dict | list | tuple)
+        problem = context["problem"] if whole else f"{value} {context['problem']}"
         return f"{field}: {problem}; allowed: {context['allowed']}"
     if kind == "literal_error":
         return f"{field}: {value} is not one of the choices; allowed: {context['expected']}"

@@ -61,11 +61,12 @@ def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writa
         P4CloneSessionEntry(COLLECTOR_SESSION, replicas=[plan.collector.port]),
     ]
     for bin_ in delay_bins():
-        match = {"queue_delay": f"{bin_.lowest:#x}/{bin_.prefix_length}"}
-        found.append(names.entry("delay_bins", match, "set_bin", {"bin": bin_.number}))
+        prefix = f"{bin_.lowest:#x}/{bin_.prefix_length}"
+        found.append(names.entry("delay_bins", {"queue_delay": prefix}, "set_bin", {"bin": bin_.number}))
     found += _bottleneck(plan, profile, names)
     for number, path in enumerate(plan.paths):
-        match = {"ingress_port": f"{path.ingress_port:#x}&&&0x1ff", "dst_mac": f"{path.dst_mac}&&&ff:ff:ff:ff:ff:ff"}
+        # A ternary key that is given as a plain value must match in all its bits.
+        match = {"ingress_port": path.ingress_port, "dst_mac": path.dst_mac}
         if path.bottleneck is None:
             action, parameters = "wire", {"port": path.egress_port}
         else:

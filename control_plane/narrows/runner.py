@@ -51,8 +51,8 @@ def check(experiment: Experiment, target: Target, origin: str) -> Plan:
     except InputError as error:
         raise InputError(f"{origin}: {error}") from error
     refused = [
-        f"flows.{group.name}.cca: {problem}"
-        for group in experiment.flows
+        f"flows.{number}.cca: {problem}"
+        for number, group in enumerate(experiment.flows)
         if (problem := machine.missing_cca(group.cca))
     ]
     refused += iperf3.refusals(plan)

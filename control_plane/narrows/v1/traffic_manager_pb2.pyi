@@ -119,10 +119,30 @@ class PortStatsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class PortStatsResponse(_message.Message):
-    __slots__ = ("ports",)
+    __slots__ = ("ports", "discards")
     PORTS_FIELD_NUMBER: _ClassVar[int]
+    DISCARDS_FIELD_NUMBER: _ClassVar[int]
     ports: _containers.RepeatedCompositeFieldContainer[Port]
-    def __init__(self, ports: _Optional[_Iterable[_Union[Port, _Mapping]]] = ...) -> None: ...
+    discards: Discards
+    def __init__(self, ports: _Optional[_Iterable[_Union[Port, _Mapping]]] = ..., discards: _Optional[_Union[Discards, _Mapping]] = ...) -> None: ...
+
+class Discards(_message.Message):
+    __slots__ = ("no_pipeline", "ingress", "egress", "absent_port", "clones", "loopback", "digests")
+    NO_PIPELINE_FIELD_NUMBER: _ClassVar[int]
+    INGRESS_FIELD_NUMBER: _ClassVar[int]
+    EGRESS_FIELD_NUMBER: _ClassVar[int]
+    ABSENT_PORT_FIELD_NUMBER: _ClassVar[int]
+    CLONES_FIELD_NUMBER: _ClassVar[int]
+    LOOPBACK_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    no_pipeline: int
+    ingress: int
+    egress: int
+    absent_port: int
+    clones: int
+    loopback: int
+    digests: int
+    def __init__(self, no_pipeline: _Optional[int] = ..., ingress: _Optional[int] = ..., egress: _Optional[int] = ..., absent_port: _Optional[int] = ..., clones: _Optional[int] = ..., loopback: _Optional[int] = ..., digests: _Optional[int] = ...) -> None: ...
 
 class Port(_message.Message):
     __slots__ = ("port", "interface", "link_up", "rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "rx_ring_drops", "rx_errors", "tx_drops", "tx_errors", "rx_partial_checksums")

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.errors import InputError
+from narrows.loader import load
+from narrows.sweep import Series, load_series
+
+BASE: dict[str, Any] = {
+    "name": "test",
+    "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"},
+    "flows": [{"cca": "bbr", "duration": "30s"}, {"cca": "cubic", "duration": "30s"}],
+}
+
+
+def write(path: Path, **changes: Any) -> Path:
+    file = path / "experiment.yaml"
+    file.write_text(yaml.safe_dump({**BASE, **changes}))
+    return file
+
+
+def series(path: Path, **changes: Any) -> Series:
+    return load_series(write(path, **changes))
+
+
+def test_defaults(tmp_path: Path) -> None:
+    experiment, _ = load(write(tmp_path))
+    assert experiment.bottleneck.rate == 100_000_000
+    assert experiment.bottleneck.rate_layer == "l2"
+    assert experiment.bottleneck.rtt == 40_000_000
+    assert experiment.telemetry.sample == 1
+    assert experiment.mtu == 1500
+    assert [group.name for group in experiment.flows] == ["bbr", "cubic"]
+    assert [group.duration for group in experiment.flows] == [30_000_000_000] * 2
+
+
+def test_groups_are_named_after_their_cca(tmp_path: Path) -> None:
+    flow = {"cca": "bbr", "duration": "1s"}
+    experiment, _ = load(write(tmp_path, flows=[flow, flow, {**flow, "name": "bbr-2"}, flow]))
+    assert [group.name for group in experiment.flows] == ["bbr", "bbr-3", "bbr-2", "bbr-4"]
+
+
+def test_resolved_experiment_is_an_experiment(tmp_path: Path) -> None:
+    changes = {
+        "bottleneck": {**BASE["bottleneck"], "ecn_threshold": "20packets", "loss": "0.1%", "rate_layer": "l1"},
+        "flows": [{"cca": "bbr", "size": "1.5MB", "repeat": 3, "gap": "100ms", "rtt": "7us", "start": "1.5s"}],
+        "telemetry": {"sample": 16},
+        "ip_version": 6,
+    }
+    first = series(tmp_path, **changes).points[0].experiment
+    again = tmp_path / "again.yaml"
+    again.write_text(yaml.safe_dump(first.as_yaml_data()))
+    assert load(again)[0] == first
+
+
+def test_one_run_without_sweep(tmp_path: Path) -> None:
+    found = series(tmp_path)
+    assert found.single
+    assert [point.directory for point in found.points] == [""]
+
+
+def test_sweep_is_the_cartesian_product(tmp_path: Path) -> None:
+    found = series(
+        tmp_path, sweep={"bottleneck.buffer": ["0.5bdp", "1bdp"], "flows.bbr.count": [1, 2]}, repeat=2, seed=7
+    )
+    assert not found.single
+    assert [
+        (str(p.experiment.bottleneck.buffer), p.experiment.flows[0].count, p.repetition, p.experiment.seed)
+        for p in found.points
+    ] == [
+        (buffer, count, repetition, 6 + repetition)
+        for buffer in ("0.5bdp", "1bdp")
+        for count in (1, 2)
+        for repetition in (1, 2)
+    ]
+    assert found.points[0].directory == "0001-buffer=0.5bdp-count=1-r1"
+    assert len({p.directory for p in found.points}) == 8
+
+
+def test_sweep_reaches_any_field(tmp_path: Path) -> None:
+    found = series(tmp_path, sweep={"flows.1.cca": ["reno"], "telemetry.sample": [4], "mtu": [9000]})
+    experiment = found.points[0].experiment
+    assert (experiment.flows[1].cca, experiment.telemetry.sample, experiment.mtu) == ("reno", 4, 9000)
+    # The group keeps the name it has in the file, so that the points of a sweep can be compared.
+    assert experiment.flows[1].name == "cubic"
+
+
+@pytest.mark.parametrize(
+    ("sweep", "message"),
+    [
+        ({"bottleneck.bufer": ["1bdp"]}, "sweep.bottleneck.bufer: unknown field 'bufer', did you mean 'buffer'?"),
+        ({"flows.bbbr.count": [1]}, "sweep.flows.bbbr.count: no flow group 'bbbr', did you mean 'bbr'?"),
+        ({"flows.2.count": [1]}, "sweep.flows.2.count: no flow group '2'"),
+        ({"repeat": [1]}, "sweep.repeat: unknown field 'repeat'"),
+        ({"bottleneck.rate.x": [1]}, "sweep.bottleneck.rate.x: 'rate' has no fields of its own"),
+        ({"bottleneck.buffer": []}, "sweep.bottleneck.buffer: is empty"),
+        ({"bottleneck.buffer": ["1bdp", "0bdp"]}, "sweep at bottleneck.buffer=0bdp: bottleneck.buffer: '0bdp' is not"),
+    ],
+)
+def test_sweep_errors(tmp_path: Path, sweep: dict[str, list[Any]], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        series(tmp_path, sweep=sweep)
+    assert message in str(caught.value)
+    assert str(tmp_path / "experiment.yaml") in str(caught.value)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+from narrows.identity import LastReport, check, last_reports
+from narrows.targets.base import FlowDrops, FlowTotals
+
+
+def write(path: Path, rows: list[tuple[int, int, int, int]]) -> None:
+    frame = pd.DataFrame(rows, columns=["bottleneck", "flow", "arrivals", "departures"])
+    frame.astype({"bottleneck": "uint8", "flow": "uint16", "arrivals": "uint32", "departures": "uint32"}).to_parquet(
+        path
+    )
+
+
+def test_last_reports_span_files_and_leave_other_bottlenecks_out(tmp_path: Path) -> None:
+    write(tmp_path / "reports-00000.parquet", [(0, 1, 1, 1), (0, 2, 1, 1), (0, 1, 3, 2), (1, 1, 99, 9)])
+    write(tmp_path / "reports-00001.parquet", [(0, 2, 5, 4)])
+    assert last_reports(tmp_path, 0) == {1: LastReport(1, 3, 2), 2: LastReport(2, 5, 4)}
+    assert last_reports(tmp_path, 1) == {1: LastReport(1, 99, 9)}
+
+
+def test_holds() -> None:
+    outcome = check(
+        {1: LastReport(1, 10, 7), 2: LastReport(2, 5, 5)},
+        [FlowTotals(1, 10, 7), FlowTotals(2, 5, 5)],
+        [FlowDrops(1, 3, 3 * 1514)],
+        3,
+    )
+    assert outcome.holds
+    assert outcome.as_json()["sum_of_flows"] == outcome.as_json()["port_drops"] == 3
+    assert [flow["flow"] for flow in outcome.as_json()["flows_with_drops"]] == [1]
+
+
+def test_drops_after_the_last_report_are_named_apart() -> None:
+    """The last two packets of the flow were dropped: no report can carry that, the arrival counter does."""
+    outcome = check({1: LastReport(1, 10, 7)}, [FlowTotals(1, 12, 7)], [FlowDrops(1, 5, 0)], 5)
+    assert outcome.holds
+    assert (outcome.flows[0].in_last_report, outcome.flows[0].after_last_report) == (3, 2)
+
+
+def test_a_flow_that_lost_everything() -> None:
+    assert check({}, [FlowTotals(1, 4, 0)], [FlowDrops(1, 4, 0)], 4).holds
+
+
+def test_totals_wrap() -> None:
+    assert check({1: LastReport(1, 2, 2**32 - 1)}, [FlowTotals(1, 2**32 + 2, 2**32 - 1)], [FlowDrops(1, 3, 0)], 3).holds
+
+
+def test_one_packet_off_is_found() -> None:
+    reports, totals = {1: LastReport(1, 10, 7)}, [FlowTotals(1, 10, 7)]
+    outcome = check(reports, totals, [FlowDrops(1, 2, 0)], 2)
+    assert not outcome.holds
+    assert "flow index 1: 3 drops by its last report" in outcome.problems[0]
+    assert not check(reports, totals, [], 0).holds
+    assert check(reports, totals, [FlowDrops(1, 3, 0)], 4).problems == (
+        "the drops of all flows are 3, but the queue's drop counter says 4",
+    )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import ipaddress
+from typing import Any
+
+import pytest
+from narrows.errors import InputError
+from narrows.loader import validate
+from narrows.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan, make_plan
+
+MS = 1_000_000
+BASE: dict[str, Any] = {
+    "name": "test",
+    "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"},
+    "flows": [
+        {"cca": "bbr", "duration": "30s", "count": 2},
+        {"cca": "cubic", "size": "1MB", "repeat": 3, "rtt": "10ms", "start": "5s"},
+    ],
+}
+
+
+def plan(bottleneck: dict[str, Any] | None = None, **changes: Any) -> Plan:
+    data = {**BASE, **changes, "bottleneck": {**BASE["bottleneck"], **(bottleneck or {})}}
+    return make_plan(validate(data, "test"))
+
+
+def test_every_flow_has_its_own_5_tuples() -> None:
+    flows = plan().flows
+    tuples = [
+        (flow.src, flow.dst, flow.src_port + number, flow.dst_port) for flow in flows for number in range(flow.repeat)
+    ]
+    assert len(set(tuples)) == len(tuples) == 5
+    assert all(port in DATA_PORTS for _, _, port, _ in tuples)
+    assert not set(DATA_PORTS) & set(range(EPHEMERAL_PORTS[0], EPHEMERAL_PORTS[1] + 1))
+
+
+def test_the_rtt_is_made_on_the_way_back() -> None:
+    delays = {port.host: port.delay_ns for port in plan().ports}
+    assert delays == {"receiver": 0, "collector": 0, "sender0": 40 * MS, "sender1": 10 * MS}
+
+
+def test_only_data_passes_the_bottleneck() -> None:
+    built = plan()
+    for path in built.paths:
+        to_receiver = path.dst_mac == built.receiver.mac
+        assert (path.bottleneck == 0) == to_receiver
+        assert path.egress_port == next(host.port for host in built.hosts if host.mac == path.dst_mac)
+    assert {path.ingress_port for path in built.paths if path.bottleneck == 0} == {s.port for s in built.senders}
+
+
+def test_addresses_are_those_for_benchmarks() -> None:
+    for version, network in ((4, "198.18.0.0/15"), (6, "2001:2::/48")):
+        hosts = [host for host in plan(ip_version=version).hosts if host.address]
+        addresses = {ipaddress.ip_address(host.address) for host in hosts}
+        assert len(addresses) == len(hosts) == 3
+        assert all(address in ipaddress.ip_network(network) for address in addresses)
+
+
+@pytest.mark.parametrize(
+    ("settings", "rate", "limit", "packets"),
+    [
+        ({}, 100_000_000, 500_000, None),
+        ({"buffer": "0.5bdp"}, 100_000_000, 250_000, None),
+        ({"buffer": "30ms"}, 100_000_000, 375_000, None),
+        ({"buffer": "100packets"}, 100_000_000, 151_400, 100),
+        # 100 Mbit/s on the wire with 24 B of preamble, FCS and gap a frame of 1514 B.
+        ({"rate_layer": "l1", "buffer": "1MB"}, 98_439_532, 1_000_000, None),
+    ],
+)
+def test_bottleneck(settings: dict[str, Any], rate: int, limit: int, packets: int | None) -> None:
+    bottleneck = plan(settings).bottleneck
+    assert (bottleneck.rate_bps, bottleneck.limit_bytes, bottleneck.limit_packets) == (rate, limit, packets)
+
+
+def test_sampling_and_ecn() -> None:
+    bottleneck = plan({"ecn_threshold": "20packets"}, telemetry={"sample": 16}).bottleneck
+    assert bottleneck.sample_shift == 4
+    assert bottleneck.ecn_threshold_bytes == 20 * 1514
+
+
+def test_end_is_known_for_bulk_flows_only() -> None:
+    assert plan().end_ns is None
+    flows = [{"cca": "bbr", "duration": "30s"}, {"cca": "cubic", "duration": "10s", "start": "25s"}]
+    assert plan(flows=flows).end_ns == 35_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bottleneck": {"buffer": "1000B"}}, "bottleneck.buffer: 1kB is 1000 B, which no full-size frame of 1514 B"),
+        ({"flows": [{"cca": "bbr", "duration": "1s"}] * 501}, "flows: 501 groups; allowed: up to 500"),
+        ({"flows": [{"cca": "bbr", "size": "1MB", "repeat": 30001}]}, "30001 connections; allowed: up to 30000"),
+        ({"flows": [{"cca": "bbr", "duration": "1s", "count": 4800}]}, "flows: 4800 flows in all; allowed: up to 4799"),
+    ],
+)
+def test_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match="allowed") as caught:
+        plan(**changes)
+    assert message in str(caught.value)

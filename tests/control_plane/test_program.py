@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from finsy import P4Schema
+from finsy.proto import p4i
+from narrows.errors import RunError
+from narrows.loader import validate
+from narrows.paths import compiled_program
+from narrows.plan import Plan, make_plan
+from narrows.program import delay_bins, ecn_threshold, entities, loss_threshold
+from narrows.targets.soft import PROFILE
+
+
+def plan(**settings: Any) -> Plan:
+    bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp", **settings}
+    data = {"name": "test", "bottleneck": bottleneck, "flows": [{"cca": "bbr", "duration": "1s"}]}
+    return make_plan(validate(data, "test"))
+
+
+def bin_of(delay: int) -> int:
+    """The bin that a longest-prefix match over all bins finds."""
+    matches = [b for b in delay_bins() if delay >> (32 - b.prefix_length) == b.lowest >> (32 - b.prefix_length)]
+    return max(matches, key=lambda b: b.prefix_length).number
+
+
+def test_delay_bins_are_four_an_octave() -> None:
+    bins = list(delay_bins())
+    assert [b.number for b in bins] == list(range(124))
+    assert [b.lowest for b in bins] == sorted(b.lowest for b in bins)
+    for octave in range(2, 32):
+        assert sum(1 << octave <= b.lowest < 2 << octave for b in bins) == 4
+
+
+@pytest.mark.parametrize(
+    ("delay", "number"), [(0, 0), (3, 3), (4, 4), (7, 7), (8, 8), (9, 8), (10, 9), (15, 11), (16, 12), (2**32 - 1, 123)]
+)
+def test_delay_bin(delay: int, number: int) -> None:
+    assert bin_of(delay) == number
+
+
+def test_every_delay_has_exactly_one_bin() -> None:
+    bins = list(delay_bins())
+    covered = sum(1 << (32 - b.prefix_length) for b in bins)
+    assert covered == 2**32
+    for lower, upper in pairwise(bins):
+        assert lower.lowest + (1 << (32 - lower.prefix_length)) == upper.lowest
+
+
+def test_thresholds() -> None:
+    assert loss_threshold(0.5) == 2**31
+    assert loss_threshold(2**-32) == 1
+    assert ecn_threshold(plan(), PROFILE) == 0xFFFFFFFF
+    assert ecn_threshold(plan(ecn_threshold="20packets"), PROFILE) == 20 * 1514
+    packets = dataclasses.replace(PROFILE, depth_unit="packets", depth_unit_bytes=None)
+    assert ecn_threshold(plan(ecn_threshold="20packets"), packets) == 20
+    cells = dataclasses.replace(PROFILE, depth_unit="cells", depth_unit_bytes=80)
+    assert ecn_threshold(plan(ecn_threshold="81B"), cells) == 2
+
+
+def test_entries_fit_the_compiled_program() -> None:
+    device_config, p4info = compiled_program("v1model")
+    schema = P4Schema(p4info, device_config)
+    encoded = [entity.encode(schema) for entity in entities(plan(loss="1%"), PROFILE, schema)]
+    tables = {table.id: table.name.rpartition(".")[2] for table in schema.tables}
+    used = [tables[entity.table_entry.table_id] for entity in encoded if entity.HasField("table_entry")]
+    assert {name: used.count(name) for name in set(used)} == {
+        "delay_bins": 124,
+        "loss": 1,
+        "bottleneck": 1,
+        "collector": 1,
+        "cross_connect": 2,
+    }
+    assert sum(entity.HasField("packet_replication_engine_entry") for entity in encoded) == 1
+    assert len(list(delay_bins())) <= next(t.size for t in schema.tables if t.name.endswith("delay_bins"))
+
+
+def test_paths_come_last() -> None:
+    """No packet may pass a bottleneck that is not set up yet."""
+    device_config, p4info = compiled_program("v1model")
+    schema = P4Schema(p4info, device_config)
+    names = [getattr(entity, "table_id", "") for entity in entities(plan(), PROFILE, schema)]
+    assert all("cross_connect" in name for name in names[-2:])
+    assert not any("cross_connect" in name for name in names[:-2])
+
+
+def test_another_program_is_refused_by_name() -> None:
+    with pytest.raises(RunError, match="the P4 program has no table 'delay_bins'"):
+        entities(plan(), PROFILE, P4Schema(p4i.P4Info()))
