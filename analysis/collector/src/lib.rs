@@ -10,6 +10,7 @@ pub mod capture;
 pub mod error;
 pub mod flow_keys;
 
+pub mod generate;
 pub mod intake;
 pub mod receiver;
 pub mod sequencer;

@@ -21,12 +21,15 @@ enum Command {
     Collect(commands::collect::CollectArgs),
     /// Store the reports in a pcap or pcapng file.
     Convert(commands::convert::ConvertArgs),
+    /// Write a synthetic capture whose truth is known.
+    Generate(commands::generate::GenerateArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Collect(args) => commands::collect::run(args),
         Command::Convert(args) => commands::convert::run(args),
+        Command::Generate(args) => commands::generate::run(args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,3 +3,4 @@
 
 pub mod collect;
 pub mod convert;
+pub mod generate;

@@ -12,8 +12,6 @@ pub const FLAG_CE_MARKED: u8 = 0x01;
 pub const FLAG_COLLISION: u8 = 0x02;
 /// Neither IPv4 nor IPv6.
 pub const FLAG_NOT_IP: u8 = 0x04;
-/// First packet that this flow index has seen.
-pub const FLAG_NEW_FLOW: u8 = 0x08;
 
 /// One field of the report: name, offset from the report's first bit and width, both in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
