@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults that mutate.py puts into the P4 one at a time, each with the case that must notice.
+
+``old`` stands exactly once in ``file``: a changed program makes the list fail instead of letting it rot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One fault: a piece of source, what replaces it, and the case that catches it."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    case: str
+
+
+_INGRESS = "common/ingress.p4"
+_EGRESS = "common/egress.p4"
+_REPORT = "common/report.p4"
+_PARSER = "common/parser.p4"
+_PRIMITIVES = "v1model/primitives.p4"
+_TOP = "v1model/narrows.p4"
+
+MUTATIONS = (
+    Mutation(
+        "lost packets are counted as arrivals",
+        _INGRESS,
+        "            loss_counter.apply(flow.index);\n",
+        "            arrival_counter.apply(flow.index);\n",
+        "counting.LossIsCountedApart",
+    ),
+    Mutation(
+        "arrivals grow by two",
+        _INGRESS,
+        "flow_arrivals.apply(flow.index, 1, flow.arrivals)",
+        "flow_arrivals.apply(flow.index, 2, flow.arrivals)",
+        "counting.PacketsAndBytes",
+    ),
+    Mutation(
+        "departures are counted for flow 0",
+        _EGRESS,
+        "departure_counter.apply(flow.index)",
+        "departure_counter.apply(0)",
+        "counting.PacketsAndBytes",
+    ),
+    Mutation(
+        "totals stop at 2^31",
+        _PRIMITIVES,
+        "            total = total + increment;\n",
+        "            total = (total + increment) & 0x7fffffff;\n",
+        "counting.TotalsWrap",
+    ),
+    Mutation(
+        "no packet is ever lost",
+        _PRIMITIVES,
+        "        if (value < threshold) {",
+        "        if (value < 0) {",
+        "loss.AlmostCertainLoss",
+    ),
+    Mutation(
+        "the coin has only 8 bits",
+        _PRIMITIVES,
+        "random(value, 32w0, 32w0xffffffff);",
+        "random(value, 32w0, 32w0xff);\n        value = value << 24;",
+        "loss.FineLossRate",
+    ),
+    Mutation(
+        "loss is twice what was set",
+        _INGRESS,
+        "        loss_threshold = threshold;",
+        "        loss_threshold = threshold << 1;",
+        "loss.LossRate",
+    ),
+    Mutation(
+        "ECN marks one unit above the threshold",
+        _EGRESS,
+        "ecn_threshold |-| seen.enqueue_depth",
+        "(ecn_threshold |+| 1) |-| seen.enqueue_depth",
+        "ecn.ThresholdIsExact",
+    ),
+    Mutation(
+        "ECN marks one unit below the threshold",
+        _EGRESS,
+        "ecn_threshold |-| seen.enqueue_depth",
+        "(ecn_threshold |-| 1) |-| seen.enqueue_depth",
+        "ecn.ThresholdIsExact",
+    ),
+    Mutation(
+        "ECN looks at the depth left behind",
+        _EGRESS,
+        "ecn_threshold |-| seen.enqueue_depth",
+        "ecn_threshold |-| seen.dequeue_depth",
+        "ecn.ThresholdIsExact",
+    ),
+    Mutation(
+        "marking leaves the IPv4 checksum as it was",
+        _EGRESS,
+        "        hdr.ipv4.checksum = hdr.ipv4.checksum - delta;\n",
+        "",
+        "ecn.Ipv4Codepoints",
+    ),
+    Mutation(
+        "the end-around borrow of ECT(0) is forgotten",
+        _EGRESS,
+        "(0, true, 2, 0x0000, _, _): mark_ipv4(2);",
+        "(0, true, 2, 0x0000, _, _): mark_ipv4(1);",
+        "ecn.ChecksumEndAround",
+    ),
+    Mutation(
+        "the end-around borrow of ECT(1) is done for 0x0000 only",
+        _EGRESS,
+        "(0, true, 1, 0x0000 &&& 0xfffe, _, _): mark_ipv4(3);",
+        "(0, true, 1, 0x0000, _, _): mark_ipv4(3);",
+        "ecn.ChecksumEndAround",
+    ),
+    Mutation(
+        "Not-ECT packets are marked",
+        _EGRESS,
+        "            (0, _, _, _, true, 2): mark_ipv6();",
+        "            (0, _, _, _, true, _): mark_ipv6();",
+        "ecn.Ipv6Codepoints",
+    ),
+    Mutation(
+        "ECT(1) of IPv6 is not marked",
+        _EGRESS,
+        "            (0, _, _, _, true, 1): mark_ipv6();\n",
+        "",
+        "ecn.Ipv6Codepoints",
+    ),
+    Mutation(
+        "source and destination port of flow identity are the same",
+        _PRIMITIVES,
+        "            dst_port = hdr.ports.dst;",
+        "            dst_port = hdr.ports.src;",
+        "identity.Ipv4FiveTuple",
+    ),
+    Mutation(
+        "the upper half of IPv6 addresses does not count",
+        _PRIMITIVES,
+        "            src = hdr.ipv6.src;",
+        "            src = (bit<128>)hdr.ipv6.src[63:0];",
+        "identity.Ipv6FiveTuple",
+    ),
+    Mutation(
+        "fragments are parsed for ports",
+        _PARSER,
+        "            (5, 0, 0, PROTOCOL_UDP): parse_ports;",
+        "            (5, _, _, PROTOCOL_UDP): parse_ports;",
+        "identity.FragmentsAreOneFlow",
+    ),
+    Mutation(
+        "IPv4 options are taken for ports",
+        _PARSER,
+        "            (5, 0, 0, PROTOCOL_TCP): parse_ports;",
+        "            (_, 0, 0, PROTOCOL_TCP): parse_ports;",
+        "identity.HeadersBetweenIpAndTransport",
+    ),
+    Mutation(
+        "double-tagged frames are not looked into",
+        _PARSER,
+        "            ETHERTYPE_QINQ: parse_vlan_outer;\n",
+        "",
+        "identity.Ipv4FiveTuple",
+    ),
+    Mutation(
+        "collisions are not flagged",
+        _INGRESS,
+        "            flow.flags = flow.flags | FLAG_COLLISION;",
+        "            flow.flags = flow.flags;",
+        "identity.CollisionIsFlagged",
+    ),
+    Mutation(
+        "the last flow owns an index",
+        _PRIMITIVES,
+        "            if (owner == 0) {\n                signatures.write((bit<32>)index, signature);\n            }",
+        "            signatures.write((bit<32>)index, signature);",
+        "identity.CollisionIsFlagged",
+    ),
+    Mutation(
+        "every packet is learned",
+        _TOP,
+        "            if (meta.flow.is_new == 1) {",
+        "            if (meta.flow.is_new == 1 || true) {",
+        "identity.NewFlowsAreLearned",
+    ),
+    Mutation(
+        "the watermark is the last depth",
+        _PRIMITIVES,
+        "            if (depth > highest) {",
+        "            if (depth != highest) {",
+        "queueing.DepthsOfARamp",
+    ),
+    Mutation(
+        "the histogram's bins of two bottlenecks overlap",
+        _PRIMITIVES,
+        "bins.count((bit<32>)(index ++ bin));",
+        "bins.count((bit<32>)index + (bit<32>)bin);",
+        "queueing.DelayHistogram",
+    ),
+    Mutation(
+        "only reported packets enter the histogram",
+        _EGRESS,
+        "        delay_histogram.apply(flow.bottleneck, delay_bin);\n\n        bottleneck.apply();\n",
+        "        bottleneck.apply();\n"
+        "        if (seen.sequence & sample_mask == 0) { delay_histogram.apply(flow.bottleneck, delay_bin); }\n",
+        "queueing.DelayHistogram",
+    ),
+    Mutation(
+        "the queue of a bottleneck is ignored",
+        _TOP,
+        "        standard.priority = meta.forwarding.queue;\n",
+        "",
+        "queueing.QueuesOfOnePort",
+    ),
+    Mutation(
+        "sampling is one packet late",
+        _EGRESS,
+        "        if (sample_phase == 0) {",
+        "        if (sample_phase == (1 & sample_mask)) {",
+        "reporting.Sampling",
+    ),
+    Mutation(
+        "all bottlenecks share one sequence",
+        _EGRESS,
+        "bottleneck_departures.apply(flow.bottleneck, seen.sequence)",
+        "bottleneck_departures.apply(0, seen.sequence)",
+        "reporting.SequenceIsTheBottlenecks",
+    ),
+    Mutation(
+        "arrivals and departures are swapped in the report",
+        _REPORT,
+        "        hdr.report.arrivals = flow.arrivals;\n        hdr.report.departures = seen.departures;",
+        "        hdr.report.arrivals = seen.departures;\n        hdr.report.departures = flow.arrivals;",
+        "reporting.EveryField",
+    ),
+    Mutation(
+        "the depths are swapped in the report",
+        _REPORT,
+        "        hdr.report.enqueue_depth = seen.enqueue_depth;",
+        "        hdr.report.enqueue_depth = seen.dequeue_depth;",
+        "queueing.DepthsOfARamp",
+    ),
+    Mutation(
+        "the report's UDP length counts the IPv4 header",
+        _REPORT,
+        "report_length - (ETHERNET_BYTES + IPV4_BYTES)",
+        "report_length - ETHERNET_BYTES",
+        "reporting.CollectorOfEachBottleneck",
+    ),
+    Mutation(
+        "the report's IPv4 checksum leaves the destination out",
+        _TOP,
+        "hdr.report_ipv4.protocol, hdr.report_ipv4.src, hdr.report_ipv4.dst},",
+        "hdr.report_ipv4.protocol, hdr.report_ipv4.src},",
+        "reporting.CollectorOfEachBottleneck",
+    ),
+    Mutation(
+        "the report's addresses are swapped",
+        _REPORT,
+        "        hdr.report_ipv4.src = src_ip;",
+        "        hdr.report_ipv4.src = dst_ip;",
+        "reporting.CollectorOfEachBottleneck",
+    ),
+    Mutation(
+        "a report is one byte longer than allowed",
+        _TOP,
+        "truncate((bit<32>)report_length);",
+        "truncate((bit<32>)report_length + 1);",
+        "reporting.EveryReportLength",
+    ),
+    Mutation(
+        "the original is truncated with its report",
+        _TOP,
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);\n",
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);\n            truncate(176);\n",
+        "reporting.ShortAndLongPackets",
+    ),
+    Mutation(
+        "unconnected ports leak to port 0",
+        "common/cross_connect.p4",
+        "        forwarding.discard = 1;",
+        "        forwarding.discard = 0;\n        forwarding.port = 2;",
+        "forwarding.DiscardUnconnected",
+    ),
+)
