@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The experiment as a user writes it: one YAML file, these models, docs/experiments.md in words.
+"""The experiment as a user writes it: one YAML file, checked by these models.
 
 Rates are held in bits per second, sizes in bytes and times in nanoseconds; written out again they take the form in
 which people write them, so that a resolved experiment is itself a valid experiment file.

@@ -6,18 +6,22 @@ Speaks to the softswitch and to BMv2's simple_switch_grpc alike.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import grpc
-from finsy import P4Client, P4ClientError, P4CloneSessionEntry, P4Schema, P4TableEntry
+from finsy import P4ClientError, P4CloneSessionEntry, P4Schema, P4TableEntry
 from finsy.p4entity import P4Entity, decode_entity, encode_entities
-from finsy.proto import U128, p4r
+from finsy.proto import U128, p4r, p4r_grpc
 
 from narrows.errors import RunError
 
 DEVICE_ID = 1
-ELECTION_ID = 1
+ELECTION_ID = U128.encode(1)
+TIMEOUT_S = 10.0
+MAX_MESSAGE_BYTES = 64 << 20
 
 Writable = P4TableEntry | P4CloneSessionEntry
 
@@ -34,15 +38,17 @@ class P4RuntimeSession:
             device_config: what the target runs, the BMv2 JSON for v1model targets.
         """
         self.schema = P4Schema(p4info, device_config)
-        self._client = P4Client(address)
+        self._address = address
+        self._channel: grpc.aio.Channel | None = None
+        self._stub: Any = None
+        self._stream: Any = None
 
     @property
     def channel(self) -> grpc.aio.Channel:
         """The open channel, for services that the switch has beside P4Runtime."""
-        channel = self._client.channel
-        if channel is None:
+        if self._channel is None:
             raise RunError("the P4Runtime session is not open")
-        return channel
+        return self._channel
 
     async def open(self) -> None:
         """Connect and become primary.
@@ -50,19 +56,36 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch does not answer, or another controller is primary.
         """
-        await self._client.open(schema=self.schema, complete_request=self._complete)
-        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=U128.encode(ELECTION_ID))
+        options = [
+            # For a Unix socket gRPC would send its path, which is no valid :authority and is refused by strict servers.
+            ("grpc.default_authority", "localhost"),
+            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+        ]
+        self._channel = grpc.aio.insecure_channel(self._address, options=options)
+        self._stub = p4r_grpc.P4RuntimeStub(self._channel)
+        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=ELECTION_ID)
+        self._stream = self._stub.StreamChannel(wait_for_ready=True)
         try:
-            await self._client.send(p4r.StreamMessageRequest(arbitration=arbitration))
-            answer = await self._client.receive()
-        except (P4ClientError, RuntimeError) as error:
-            raise RunError(f"P4Runtime: the switch does not take part in arbitration: {error}") from error
+            async with asyncio.timeout(TIMEOUT_S):
+                await self._stream.write(p4r.StreamMessageRequest(arbitration=arbitration))
+                answer = await self._stream.read()
+        except TimeoutError:
+            raise RunError(f"P4Runtime: the switch at {self._address} does not answer") from None
+        except grpc.aio.AioRpcError as error:
+            raise _refused("arbitration", error) from error
+        if not isinstance(answer, p4r.StreamMessageResponse):
+            raise RunError("P4Runtime: the switch ended the session during arbitration")
         if answer.arbitration.status.code != 0:
             raise RunError(f"P4Runtime: another controller is primary: {answer.arbitration.status.message}")
 
     async def close(self) -> None:
         """End the session; safe to call at any time."""
-        await self._client.close()
+        if self._stream is not None:
+            self._stream.cancel()
+            self._stream = None
+        if self._channel is not None:
+            await self._channel.close(None)
+            self._channel = None
 
     async def push_pipeline(self) -> None:
         """Load the program and put it to work.
@@ -71,13 +94,15 @@ class P4RuntimeSession:
             RunError: the switch refuses the program.
         """
         request = p4r.SetForwardingPipelineConfigRequest(
+            device_id=DEVICE_ID,
+            election_id=ELECTION_ID,
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
             config=self.schema.get_pipeline_config(),
         )
         try:
-            await self._client.request(request)
-        except P4ClientError as error:
-            raise RunError(f"P4Runtime: the switch refuses the program: {error}") from error
+            await self._stub.SetForwardingPipelineConfig(request, timeout=TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise _refused("the switch refuses the program", error) from error
 
     async def insert(self, entities: Sequence[Writable]) -> None:
         """Insert entities in one request.
@@ -86,28 +111,27 @@ class P4RuntimeSession:
             RunError: the switch refuses one of them.
         """
         updates = [p4r.Update(type=p4r.Update.INSERT, entity=entity.encode(self.schema)) for entity in entities]
+        request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=ELECTION_ID, updates=updates)
         try:
-            await self._client.request(p4r.WriteRequest(updates=updates))
-        except P4ClientError as error:
-            raise RunError(f"P4Runtime: the switch refuses an entry: {error}") from error
+            await self._stub.Write(request, timeout=TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise _refused("the switch refuses an entry", error, request) from error
 
-    async def read(self, entity: P4Entity) -> AsyncIterator[P4Entity]:
-        """Read all entities that match one with fields left out.
+    async def read(self, entities: Sequence[P4Entity]) -> AsyncIterator[P4Entity]:
+        """Read all entities that match those given; a field that is left out matches everything.
 
         Raises:
             RunError: the switch cannot read this.
         """
-        request = p4r.ReadRequest(entities=encode_entities([entity], self.schema))
+        request = p4r.ReadRequest(device_id=DEVICE_ID, entities=encode_entities(entities, self.schema))
         try:
-            async for answer in self._client.request_iter(request):
+            async for answer in self._stub.Read(request, timeout=TIMEOUT_S):
                 for found in answer.entities:
                     yield decode_entity(found, self.schema)
-        except P4ClientError as error:
-            raise RunError(f"P4Runtime: the switch cannot read: {error}") from error
+        except grpc.aio.AioRpcError as error:
+            raise _refused("the switch cannot read", error) from error
 
-    def _complete(self, message: object) -> None:
-        """Fill in what every request carries."""
-        if isinstance(message, p4r.WriteRequest | p4r.SetForwardingPipelineConfigRequest):
-            message.election_id.CopyFrom(U128.encode(ELECTION_ID))
-        if isinstance(message, p4r.WriteRequest | p4r.SetForwardingPipelineConfigRequest | p4r.ReadRequest):
-            message.device_id = DEVICE_ID
+
+def _refused(what: str, error: grpc.aio.AioRpcError, request: p4r.WriteRequest | None = None) -> RunError:
+    """An error whose message has the details that P4Runtime hides in the trailing metadata."""
+    return RunError(f"P4Runtime: {what}: {P4ClientError(error, what, msg=request)}")

@@ -23,6 +23,7 @@ ECN_OFF = 0xFFFFFFFF
 FIRST_PRIORITY = 1000
 DELAY_BITS = 32
 BINS_AN_OCTAVE = 4
+READ_BATCH = 256
 
 
 @dataclass(frozen=True)
@@ -122,17 +123,14 @@ async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) ->
     counters = {name.rpartition(".flows")[0].rpartition(".")[2]: name for name in _counter_names(session.schema)}
     arrivals = _lookup(counters, "arrival_counter", "counter")
     departures = _lookup(counters, "departure_counter", "counter")
-    return [
-        FlowTotals(flow, await _packets(session, arrivals, flow), await _packets(session, departures, flow))
-        for flow in sorted(flows)
-    ]
-
-
-async def _packets(session: P4RuntimeSession, counter: str, index: int) -> int:
-    async for entry in session.read(P4CounterEntry(counter, index=index)):
-        if isinstance(entry, P4CounterEntry) and entry.data is not None:
-            return entry.data.packet_count
-    raise RunError(f"P4Runtime: no answer for counter {counter}[{index}]")
+    found = {arrivals: dict.fromkeys(flows, 0), departures: dict.fromkeys(flows, 0)}
+    wanted = [P4CounterEntry(counter, index=flow) for counter in found for flow in flows]
+    for start in range(0, len(wanted), READ_BATCH):
+        async for entry in session.read(wanted[start : start + READ_BATCH]):
+            if isinstance(entry, P4CounterEntry) and entry.data is not None and entry.index is not None:
+                name = next(name for name in found if name.endswith(entry.counter_id))
+                found[name][entry.index] = entry.data.packet_count
+    return [FlowTotals(flow, found[arrivals][flow], found[departures][flow]) for flow in sorted(flows)]
 
 
 def _counter_names(schema: P4Schema) -> Iterator[str]:

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real runs: namespaces, the softswitch, iperf3 and the collector. Needs root and the built binaries."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
+from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
+from narrows.process import start_time
+from narrows.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
+]
+
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+RATE_BPS = 20_000_000
+RTT_S = 0.02
+EXPERIMENT: dict[str, Any] = {
+    "name": "e2e",
+    "bottleneck": {"rate": "20Mbit", "rtt": "20ms", "buffer": "1bdp"},
+    "flows": [{"cca": "cubic", "count": 2, "duration": "5s"}, {"cca": "reno", "duration": "3s", "start": "1s"}],
+}
+
+
+def write(path: Path, **changes: Any) -> Path:
+    file = path / "experiment.yaml"
+    file.write_text(yaml.safe_dump({**EXPERIMENT, **changes}))
+    return file
+
+
+class Running:
+    """A ``narrows run`` in the background, with the record of its run and of every process it ever started."""
+
+    def __init__(self, file: Path, out: Path) -> None:
+        self._printed = file.parent / f"{out.name}.printed"
+        with self._printed.open("w") as printed:
+            command = [*NARROWS, "run", str(file), "--out", str(out)]
+            self.process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
+        self.state = wait_for(self._load, 20)
+        self.processes: dict[int, int] = {}
+
+    def _load(self) -> RunState | None:
+        states = (RunState.load(path) for path in STATE_ROOT.glob("*.json"))
+        return next((state for state in states if state.owner_pid == self.process.pid), None)
+
+    def observe(self) -> None:
+        """Note the processes that are on record now."""
+        with contextlib.suppress(OSError, ValueError):
+            state = self._load()
+            if state is not None:
+                self.processes |= {int(pid): started for pid, started in state.processes.items()}
+
+    def wait_for_traffic(self) -> None:
+        sender = self.state.namespace("sender0")
+        wait_for(lambda: namespace_pids(sender), 30)
+        time.sleep(1.5)
+        self.observe()
+
+    def finish(self, seconds: float) -> str:
+        """Wait for its end and return what it printed."""
+        deadline = time.monotonic() + seconds
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self._printed.read_text()
+            self.observe()
+            time.sleep(0.1)
+        return self._printed.read_text()
+
+    def left_over(self) -> list[str]:
+        """Namespaces, processes, links and records of the run that still exist."""
+        found = [name for name in existing_namespaces() if self.state.run_id in name]
+        found += [f"process {pid}" for pid, started in self.processes.items() if start_time(pid) == started]
+        # A veth end whose namespace went away without it would be in this one.
+        links = subprocess.run(["ip", "-brief", "link"], capture_output=True, text=True, check=True).stdout
+        found += [line for line in links.splitlines() if line.startswith("port")]
+        found += [str(path) for path in STATE_ROOT.glob(f"{self.state.run_id}*")]
+        return found
+
+
+def wait_for(condition: Any, seconds: float) -> Any:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if value := condition():
+                return value
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any], str]]:
+    """One complete run: its directory, its run.json and what it printed."""
+    directory = tmp_path_factory.mktemp("run")
+    out = directory / "result"
+    running = Running(write(directory), out)
+    printed = running.finish(120)
+    assert running.process.returncode == EXIT_OK, printed
+    assert len(running.processes) >= 8, "switch, collector, three servers and three clients"
+    assert running.left_over() == []
+    yield out, json.loads((out / "run.json").read_text()), printed
+
+
+def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, Any], str]) -> None:
+    out, run, printed = finished
+    assert run["status"] == "complete"
+    assert run["bottleneck"]["rate_bps"] == RATE_BPS
+    assert run["bottleneck"]["buffer_bytes"] == RATE_BPS * RTT_S / 8
+    assert [(flow["cca"], flow["started_s"] >= flow["start_s"]) for flow in run["flows"]] == [
+        ("cubic", True),
+        ("cubic", True),
+        ("reno", True),
+    ]
+    offloads = run["host"]["testbed"]["offloads"]
+    assert len(offloads) == 8
+    assert {value for interface in offloads.values() for value in interface.values()} == {"off"}
+    for name in ("experiment.yaml", "summary.json", "flows.parquet", "queue.parquet", "report.html"):
+        assert (out / name).stat().st_size > 0
+    assert sorted(path.name for path in (out / "hosts").iterdir()) == ["cubic-1.json", "cubic-2.json", "reno-1.json"]
+    assert str(out / "report.html") in printed
+    assert [path.name for path in out.parent.iterdir() if path.name.startswith(".")] == []
+
+
+def test_the_identity_holds(finished: tuple[Path, dict[str, Any], str]) -> None:
+    """Drops by telemetry equal the traffic manager's own counts, flow by flow and in sum, and there were some."""
+    _, run, _ = finished
+    assert run["identity"]["problems"] == []
+    assert run["identity"]["holds"]
+    assert run["identity"]["sum_of_flows"] == run["identity"]["port_drops"] > 0
+    assert run["losses_elsewhere"] == []
+    queue = next(queue for queue in run["traffic_manager"]["queues"] if queue["rate_bps"] == RATE_BPS)
+    assert queue["dropped_packets"] == run["identity"]["port_drops"]
+    assert queue["peak_depth_bytes"] <= queue["limit_bytes"] == run["bottleneck"]["buffer_bytes"]
+
+
+def test_the_bottleneck_is_what_was_asked(finished: tuple[Path, dict[str, Any], str]) -> None:
+    out, _, _ = finished
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["telemetry"]["lost"] == 0
+    assert summary["bottleneck"]["loss_ratio"] > 0
+    goodput = sum(group["goodput_bps"] for group in summary["groups"])
+    assert 0.7 * RATE_BPS < goodput < 1.1 * RATE_BPS
+    assert all(RTT_S <= flow["rtt_s"]["min"] < RTT_S + 0.03 for flow in summary["flows"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_run_keeps_what_it_measured(tmp_path: Path, number: signal.Signals) -> None:
+    out = tmp_path / "result"
+    running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "60s"}]), out)
+    running.wait_for_traffic()
+    running.process.send_signal(number)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_INTERRUPTED, printed
+    assert running.left_over() == []
+    run = json.loads((out / "run.json").read_text())
+    assert (run["status"], run["reason"]) == ("partial", f"interrupted by {number.name}")
+    assert run["identity"]["holds"], run["identity"]
+    assert json.loads((out / "summary.json").read_text())["telemetry"]["reports"] > 100
+
+
+def test_interrupted_before_traffic_keeps_nothing(tmp_path: Path) -> None:
+    out = tmp_path / "result"
+    running = Running(write(tmp_path), out)
+    running.process.send_signal(signal.SIGINT)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_INTERRUPTED, printed
+    assert running.left_over() == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.yaml", "result.printed"]
+
+
+def test_clean_after_a_kill(tmp_path: Path) -> None:
+    """SIGKILL leaves everything behind; clean removes it, and never touches a run that is alive."""
+    flows = [{"cca": "cubic", "duration": "60s"}]
+    killed = Running(write(tmp_path, flows=flows), tmp_path / "killed")
+    killed.wait_for_traffic()
+    alive = Running(write(tmp_path, flows=flows), tmp_path / "alive")
+    alive.wait_for_traffic()
+    try:
+        killed.process.kill()
+        killed.process.wait(10)
+        assert killed.left_over() != []
+        result = subprocess.run([*NARROWS, "clean"], capture_output=True, text=True)
+        assert result.returncode == EXIT_OK, result.stderr
+        assert f"removed namespace narrows-{killed.state.run_id}-switch" in result.stdout
+        assert killed.left_over() == []
+        assert f"left alone: run {alive.state.run_id}" in result.stdout
+        assert namespace_pids(alive.state.namespace("sender0"))
+    finally:
+        alive.process.send_signal(signal.SIGINT)
+        alive.finish(60)
+    assert alive.process.returncode == EXIT_INTERRUPTED
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "alive",
+        "alive.printed",
+        "experiment.yaml",
+        "killed.printed",
+    ]
+
+
+def test_sweep_makes_a_directory_of_runs(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    file = write(tmp_path, flows=[{"cca": "cubic", "size": "1MB"}], sweep={"bottleneck.buffer": ["20packets", "50kB"]})
+    result = subprocess.run([*NARROWS, "run", str(file), "--out", str(out)], capture_output=True, text=True)
+    assert result.returncode == EXIT_OK, result.stdout + result.stderr
+    runs = [json.loads(path.read_text()) for path in sorted(out.glob("*/run.json"))]
+    assert [run["bottleneck"]["buffer_packets"] for run in runs] == [20, None]
+    assert [run["bottleneck"]["buffer_bytes"] for run in runs] == [20 * 1514, 50_000]
+    assert all(run["flows"][0]["bytes_sent"] == 1_000_000 for run in runs)
+    manifest = json.loads((out / "sweep.json").read_text())
+    assert [run["parameters"]["bottleneck.buffer"] for run in manifest["runs"]] == ["20packets", "50kB"]
