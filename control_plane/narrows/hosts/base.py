@@ -51,6 +51,10 @@ class Testbed(Protocol):
         """Name of the interface of a host that faces the switch."""
         ...
 
+    def silence_senders(self) -> None:
+        """Make sure that nothing arrives at the bottleneck any more."""
+        ...
+
     def describe(self) -> dict[str, Any]:
         """What was set on the hosts and read back, for run.json."""
         ...

@@ -101,6 +101,11 @@ class NetnsTestbed:
         """Take a process that has ended off the record."""
         self._state.remove_process(process.pid)
 
+    def silence_senders(self) -> None:
+        """Take the senders' links down: nothing arrives at the bottleneck any more."""
+        for sender in self._plan.senders:
+            self._ip(sender.name, [f"link set {HOST_INTERFACE} down"])
+
     def describe(self) -> dict[str, Any]:
         """Offloads and kernel settings as read back, for run.json."""
         return {

@@ -104,6 +104,11 @@ class Iperf3Traffic:
         self._origin = 0.0
 
     @property
+    def origin_s(self) -> float:
+        """Monotonic time of the experiment's start, 0 before it."""
+        return self._origin
+
+    @property
     def active(self) -> int:
         """Connections under way."""
         return len(self._clients)
@@ -129,11 +134,11 @@ class Iperf3Traffic:
                     raise RunError(f"{server.name} does not listen{server.last_words()}")
                 await asyncio.sleep(0.02)
 
-    async def run(self) -> float:
-        """Run all flows to their end; returns the monotonic time that was the experiment's start.
+    async def run(self) -> None:
+        """Run all flows to their end.
 
         Raises:
-            RunError: a connection fails; the others are interrupted.
+            RunError: a connection fails; the others are left for `stop` to interrupt.
         """
         self._origin = time.monotonic()
         try:
@@ -142,13 +147,15 @@ class Iperf3Traffic:
                     group.create_task(self._run_flow(flow))
         except* RunError as errors:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
-        return self._origin
 
     async def stop(self) -> None:
         """Interrupt what still runs, so that its partial result is written, and end the servers."""
         clients = list(self._clients.values())
         await asyncio.gather(*(client.stop(INTERRUPT_GRACE_S, signal.SIGINT) for client in clients))
         await asyncio.gather(*(server.stop(INTERRUPT_GRACE_S) for server in self._servers))
+        for connection in self.connections:
+            if connection.ended_s is None:
+                connection.ended_s = time.monotonic() - self._origin
         self._clients.clear()
         self._servers.clear()
 
