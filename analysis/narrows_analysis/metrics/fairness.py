@@ -73,7 +73,7 @@ def convergence_time(
     last flow started. Rates are first averaged over the past `smooth_s` (fewer at the start). The fair share of an
     interval is the mean of the flows' smoothed rates, so an unsaturated link does not hide unfairness.
     Source: the definition of M. Dong et al., "PCC: Re-architecting Congestion Control for Consistent High
-    Performance", NSDI 2015, section 4.2.2 (within +-25 % of the ideal rate, kept for 5 s), here for every flow at once.
+    Performance", NSDI 2015 (within +-25 % of the ideal rate, kept for at least 5 s), here for every flow at once.
     """
     x = np.asarray(rates_bps, dtype=np.float64)
     if x.ndim != 2 or x.shape[0] < 2 or not x.shape[1]:
@@ -100,7 +100,7 @@ def harm(solo: float, competing: float, *, more_is_better: bool) -> float | None
     For throughput more is better: (solo - competing) / solo. For delay, jitter, loss or completion time less is better:
     (competing - solo) / competing. An improvement is harm 0.
     Source: R. Ware, M. Mukerjee, S. Seshan, J. Sherry, "Beyond Jain's Fairness Index: Setting the Bar for the
-    Deployment of Congestion Control Algorithms", HotNets 2019, section 4.
+    Deployment of Congestion Control Algorithms", HotNets 2019.
     """
     worse, better = (solo, competing) if more_is_better else (competing, solo)
     if worse <= 0:
