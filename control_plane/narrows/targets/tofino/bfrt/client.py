@@ -64,8 +64,8 @@ class Client(ABC):
         """Read one entry, from hardware where the table has any."""
 
     @abstractmethod
-    def read_all(self, table: Table, *, pipe: int = ALL_PIPES) -> list[Entry]:
-        """Read every entry of a table, the default entry left out."""
+    def read_all(self, table: Table, *, pipe: int = ALL_PIPES, from_hw: bool = True) -> list[Entry]:
+        """Read every entry of a table, the default entry left out; without ``from_hw`` the driver's copy of it."""
 
     @abstractmethod
     def read_default(self, table: Table, *, pipe: int = ALL_PIPES) -> Entry:
@@ -83,6 +83,10 @@ class Client(ABC):
         pipe: int = ALL_PIPES,
     ) -> None:
         """Write one entry; a key of None means the default entry. Counters of a modified entry keep their values."""
+
+    @abstractmethod
+    def clear(self, table: Table) -> None:
+        """Delete all entries of a table, or zero all of a register or counter, in all pipes."""
 
     @abstractmethod
     def execute(self, table: Table, operation: str, *, pipe: int = ALL_PIPES) -> None:

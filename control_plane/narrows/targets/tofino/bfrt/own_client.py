@@ -88,9 +88,9 @@ class OwnClient(Client):
             raise SwitchRefused(describe(table, key, pipe), (Refusal(0, "NOT_FOUND", "the switch sent no entry"),))
         return found[0]
 
-    def read_all(self, table: Table, *, pipe: int = ALL_PIPES) -> list[Entry]:
+    def read_all(self, table: Table, *, pipe: int = ALL_PIPES, from_hw: bool = True) -> list[Entry]:
         """See `Client.read_all`."""
-        found = self._entries(table, None, pb.TableEntry(table_id=table.id), pipe)
+        found = self._entries(table, None, pb.TableEntry(table_id=table.id), pipe, from_hw)
         return [entry for entry in found if not entry.is_default]
 
     def read_default(self, table: Table, *, pipe: int = ALL_PIPES) -> Entry:
@@ -119,6 +119,11 @@ class OwnClient(Client):
             entry.data.CopyFrom(encode_data(table, data, action))
         update = pb.Update(type=_TYPES[operation], entity=pb.Entity(table_entry=entry))
         self._update(f"{operation} of {describe(table, key, pipe)}", update, pipe)
+
+    def clear(self, table: Table) -> None:
+        """See `Client.clear`."""
+        entity = pb.Entity(table_entry=pb.TableEntry(table_id=table.id))
+        self._update(f"clear of {table.name}", pb.Update(type=pb.Update.DELETE, entity=entity), ALL_PIPES)
 
     def execute(self, table: Table, operation: str, *, pipe: int = ALL_PIPES) -> None:
         """See `Client.execute`."""
@@ -236,8 +241,10 @@ class OwnClient(Client):
             device_id=self._endpoint.device, pipe_id=pipe, direction=ALL_DIRECTIONS, prsr_id=ALL_PARSERS
         )
 
-    def _entries(self, table: Table, key: Key | None, entry: pb.TableEntry, pipe: int) -> list[Entry]:
-        entry.table_flags.from_hw = True
+    def _entries(
+        self, table: Table, key: Key | None, entry: pb.TableEntry, pipe: int, from_hw: bool = True
+    ) -> list[Entry]:
+        entry.table_flags.from_hw = from_hw
         request = pb.ReadRequest(
             target=self._target(pipe),
             client_id=self._endpoint.client_id,

@@ -121,7 +121,7 @@ class Schema:
 
     @classmethod
     def parse(cls, *documents: bytes | str) -> Schema:
-        """Read bf-rt.json documents: the program's and the driver's (several JSON objects may follow one another).
+        """Read bf-rt.json documents: the program's and the driver's.
 
         Raises:
             SchemaError: not JSON, or not a bf-rt.json.
@@ -129,12 +129,15 @@ class Schema:
         tables: list[Table] = []
         digests: list[Digest] = []
         for text in documents:
-            for document in _objects(text):
-                try:
-                    tables += [_table(raw) for raw in document.get("tables", ())]
-                    digests += [_digest(raw) for raw in document.get("learn_filters", ())]
-                except (KeyError, TypeError, AttributeError) as error:
-                    raise SchemaError(f"the schema of the switch cannot be read: {error!r}") from error
+            try:
+                document = json.loads(text)
+            except ValueError as error:
+                raise SchemaError(f"the schema of the switch is not JSON: {error}") from error
+            try:
+                tables += [_table(raw) for raw in document.get("tables", ())]
+                digests += [_digest(raw) for raw in document.get("learn_filters", ())]
+            except (KeyError, TypeError, AttributeError) as error:
+                raise SchemaError(f"the schema of the switch cannot be read: {error!r}") from error
         return cls(tables, digests)
 
     def table(self, name: str) -> Table:
@@ -193,24 +196,6 @@ def _named(fields: Iterable[Field], name: str, problem: str) -> Field:
         if field.name == name:
             return field
     raise SchemaError(f"{problem} '{name}'; it has: {', '.join(field.name for field in known) or 'none'}")
-
-
-def _objects(text: bytes | str) -> list[dict[str, Any]]:
-    """JSON objects that stand one after the other: the driver joins its files without a separator."""
-    source = text.decode() if isinstance(text, bytes) else text
-    decoder = json.JSONDecoder()
-    found: list[dict[str, Any]] = []
-    position = 0
-    try:
-        while position < len(source):
-            while position < len(source) and (source[position].isspace() or source[position] == "\0"):
-                position += 1
-            if position < len(source):
-                value, position = decoder.raw_decode(source, position)
-                found.append(value)
-    except json.JSONDecodeError as error:
-        raise SchemaError(f"the schema of the switch is not JSON: {error}") from error
-    return found
 
 
 def _field(raw: dict[str, Any], **more: Any) -> Field:

@@ -72,10 +72,11 @@ class SdeClient(Client):
             raise SwitchRefused(describe(table, key, pipe), (Refusal(0, "NOT_FOUND", "the switch sent no entry"),))
         return found[0]
 
-    def read_all(self, table: Table, *, pipe: int = ALL_PIPES) -> list[Entry]:
+    def read_all(self, table: Table, *, pipe: int = ALL_PIPES, from_hw: bool = True) -> list[Entry]:
         """See `Client.read_all`."""
         theirs = self._table(table)
-        found = self._entries(table, None, pipe, lambda target: theirs.entry_get(target, flags=_FROM_HARDWARE))
+        flags = {"from_hw": from_hw}
+        found = self._entries(table, None, pipe, lambda target: theirs.entry_get(target, flags=flags))
         return [entry for entry in found if not entry.is_default]
 
     def read_default(self, table: Table, *, pipe: int = ALL_PIPES) -> Entry:
@@ -121,6 +122,11 @@ class SdeClient(Client):
 
         self._call(f"{operation} of {describe(table, key, pipe)}", pipe, call)
 
+    def clear(self, table: Table) -> None:
+        """See `Client.clear`."""
+        theirs = self._table(table)
+        self._call(f"clear of {table.name}", ALL_PIPES, lambda target: theirs.entry_del(target))
+
     def execute(self, table: Table, operation: str, *, pipe: int = ALL_PIPES) -> None:
         """See `Client.execute`."""
         theirs = self._table(table)
@@ -143,8 +149,8 @@ class SdeClient(Client):
             wait = 0
 
     def alive(self) -> bool:
-        """See `Client.alive`. This client records the end of its stream as an exception."""
-        return not self._closed and self._interface.exception_q.empty()
+        """See `Client.alive`. The thread that listens to the stream ends with it."""
+        return not self._closed and self._interface.stream_recv_thread.is_alive()
 
     def close(self) -> None:
         """See `Client.close`."""

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All writes of an experiment, in the order in which they must be made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from narrows.experiment import Experiment
+from narrows.plan import Plan, make_plan
+from narrows.targets.tofino.binding import bind
+from narrows.targets.tofino.depth import depth_units
+from narrows.targets.tofino.entries import program_writes
+from narrows.targets.tofino.inventory import Inventory
+from narrows.targets.tofino.mirror import mirror_writes
+from narrows.targets.tofino.ports import port_writes
+from narrows.targets.tofino.reader import AssumedReader
+from narrows.targets.tofino.traffic_manager import Bottleneck, Layer, TrafficManager
+from narrows.targets.tofino.writes import PlannedWrite, Reader
+
+
+@dataclass(frozen=True)
+class SwitchPlan:
+    """The writes behind the ports, and what the bottlenecks will be."""
+
+    writes: tuple[PlannedWrite, ...]
+    manager: TrafficManager
+
+
+def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = None) -> list[PlannedWrite]:
+    """Every write that running an experiment on a testbed makes, in order.
+
+    Without a ``reader`` the switch is taken to be as its driver leaves it after start; what is looked up at run time
+    (port groups, present limits) may then differ, and writes that only raise a limit may turn out not to be needed.
+
+    Args:
+        experiment: one run; sweep and repeats already resolved.
+        inventory: the testbed.
+        reader: the switch's present state.
+
+    Raises:
+        InputError: the experiment does not fit the switch or the testbed; the message names what would.
+    """
+    source = AssumedReader(inventory.switch.generation) if reader is None else reader
+    bound = bind(make_plan(experiment), inventory)
+    found = port_writes(inventory, used_ports([bound]), source)
+    return [*found, *plan_switch(inventory, [bound], layer_of(experiment), source).writes]
+
+
+def layer_of(experiment: Experiment) -> Layer:
+    """The layer that the experiment states its rate in."""
+    settings = experiment.bottleneck
+    return Layer("l1", settings.rate) if settings.rate_layer == "l1" else Layer()
+
+
+def used_ports(plans: Sequence[Plan]) -> list[int]:
+    """All ports of some bound plans, ascending."""
+    return sorted({port.number for one in plans for port in one.ports})
+
+
+def plan_switch(
+    inventory: Inventory, plans: Sequence[Plan], layer: Layer, reader: Reader, epoch: int = 0
+) -> SwitchPlan:
+    """What is written once the ports are there.
+
+    Args:
+        inventory: the testbed.
+        plans: bound plans, one for each bottleneck, with distinct bottleneck indices.
+        layer: the layer of their rates.
+        reader: the switch's present state, after its ports were added.
+        epoch: the settings generation that reports will carry.
+
+    Raises:
+        InputError: they do not fit the switch.
+    """
+    manager = TrafficManager(inventory, reader, plans, layer)
+    writes = [*manager.writes(), *mirror_writes(inventory, plans, reader)]
+    writes += program_writes(plans, inventory.switch.generation.cell_bytes, reader, epoch)
+    return SwitchPlan(tuple(writes), manager)
+
+
+def realised(bottleneck: Bottleneck) -> dict[str, Any]:
+    """What run.json says of a bottleneck: asked for and made, in the units of both worlds."""
+    depth, shaping, queue = bottleneck.depth, bottleneck.shaping, bottleneck.queue
+    threshold = bottleneck.plan.bottleneck.ecn_threshold_bytes
+    return {
+        "rate": {
+            "asked_bps": shaping.asked_bps,
+            "made_bps": round(shaping.realised_bps),
+            "shaper_kbps": shaping.rate_kbps,
+            "burst_bytes": shaping.burst_bytes,
+            "layer": shaping.overhead.note,
+            "error": shaping.error,
+            "uncertainty": shaping.overhead.uncertainty,
+        },
+        "depth": {
+            "asked_bytes": depth.asked_bytes,
+            "cells": depth.cells,
+            "guaranteed_cells": depth.guaranteed_cells,
+            "cell_bytes": depth.cell_bytes,
+            "cells_per_frame": depth.cells_per_frame,
+            "frame_bytes": depth.frame_bytes,
+            "made_bytes": depth.bytes,
+            "made_packets": depth.packets,
+            "hysteresis_cells": depth.hysteresis_cells,
+            "hysteresis_bytes": depth.hysteresis_bytes,
+        },
+        "ecn_threshold_cells": None
+        if threshold is None
+        else depth_units(threshold, depth.frame_bytes, depth.cell_bytes),
+        "queue": {
+            "dev_port": queue.dev_port,
+            "queue": queue.queue,
+            "pipe": queue.pipe,
+            "pg_id": queue.pg_id,
+            "pg_queue": queue.pg_queue,
+        },
+    }
+
+
+def with_settings(
+    one: Plan,
+    *,
+    rate_bps: int | None = None,
+    limit_bytes: int | None = None,
+    ecn_threshold_bytes: int | None = None,
+    loss: float | None = None,
+) -> Plan:
+    """A plan with some of its bottleneck's settings changed, for changes while it runs."""
+    changes: dict[str, Any] = {
+        "rate_bps": rate_bps,
+        "limit_bytes": limit_bytes,
+        "ecn_threshold_bytes": ecn_threshold_bytes,
+        "loss": loss,
+    }
+    given = {name: value for name, value in changes.items() if value is not None}
+    return replace(one, bottleneck=replace(one.bottleneck, **given))

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of this directory share: a fake switch of each generation, a testbed, an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakeswitch.server import PROGRAM, FakeSwitch
+from narrows.experiment import Experiment
+from narrows.plan import Plan, make_plan
+from narrows.targets.tofino.audit import AuditLog
+from narrows.targets.tofino.bfrt.client import Client, Endpoint, connect
+from narrows.targets.tofino.binding import bind
+from narrows.targets.tofino.inventory import Inventory
+from narrows.targets.tofino.programmer import Programmer
+
+SENDER_PORT = 136
+SECOND_SENDER_PORT = 264
+RECEIVER_PORT = 128
+COLLECTOR_PORT = 144
+PIPE = 1
+
+
+def machine(name: str, port: str, number: int) -> dict[str, Any]:
+    """A server of the testbed."""
+    return {
+        "name": name,
+        "ssh": {"host": f"{name}.example"},
+        "port": port,
+        "interface": "ens1f0",
+        "mac": f"02:00:00:00:00:{number:02x}",
+        "address": f"10.0.0.{number}/24",
+        "address6": f"2001:db8::{number}/64",
+    }
+
+
+def inventory_data(chip: str = "tofino", address: str = "127.0.0.1:50052", **switch: Any) -> dict[str, Any]:
+    """A testbed with two senders, a receiver and a collector, at 100 Gbit/s."""
+    return {
+        "switch": {"chip": chip, "address": address, "client": "own", **switch},
+        "ports": [
+            {"name": "1/0", "dev_port": RECEIVER_PORT, "speed": "100G", "fec": "rs"},
+            {"name": "2/0", "dev_port": SENDER_PORT, "speed": "100G", "fec": "rs"},
+            {"name": "3/0", "dev_port": COLLECTOR_PORT, "speed": "25G"},
+            {"name": "17/0", "dev_port": SECOND_SENDER_PORT, "speed": "100G"},
+        ],
+        "senders": [machine("alice", "2/0", 1), machine("bob", "17/0", 2)],
+        "receiver": machine("carol", "1/0", 3),
+        "collector": machine("dave", "3/0", 4),
+    }
+
+
+def make_inventory(chip: str = "tofino", address: str = "127.0.0.1:50052", **switch: Any) -> Inventory:
+    """`inventory_data`, checked."""
+    return Inventory.model_validate(inventory_data(chip, address, **switch))
+
+
+def make_experiment(**bottleneck: Any) -> Experiment:
+    """Two groups of one flow over 10 Gbit/s with a queue of 1 MB."""
+    return Experiment.model_validate(
+        {
+            "name": "test",
+            "bottleneck": {"rate": "10Gbit", "buffer": "1MB", "rtt": "10ms", **bottleneck},
+            "flows": [{"cca": "cubic", "duration": "10s"}, {"cca": "reno", "duration": "10s"}],
+        }
+    )
+
+
+def bound_plan(inventory: Inventory, **bottleneck: Any) -> Plan:
+    """The plan of `make_experiment` on a testbed."""
+    return bind(make_plan(make_experiment(**bottleneck)), inventory)
+
+
+@pytest.fixture(params=["tofino", "tofino2"])
+def switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
+    """A fake switch of each generation."""
+    fake = FakeSwitch(request.param)
+    yield fake
+    fake.stop()
+
+
+@pytest.fixture
+def inventory(switch: FakeSwitch) -> Inventory:
+    """A testbed around the fake switch."""
+    return make_inventory(switch.chip, switch.address)
+
+
+@pytest.fixture
+def client(switch: FakeSwitch) -> Iterator[Client]:
+    """Our own client, connected."""
+    one = connect(Endpoint(switch.address, PROGRAM, timeout_s=5), prefer=("own",))
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Iterator[AuditLog]:
+    """An audit log in a temporary directory."""
+    log = AuditLog(tmp_path / "audit.jsonl")
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def programmer(client: Client, audit: AuditLog) -> Programmer:
+    """A programmer of the fake switch."""
+    return Programmer(client, audit)

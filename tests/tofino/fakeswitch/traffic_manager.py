@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Behaviour of the traffic manager and the ports behind the fixed tables, with all the traps that are known."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+ALL_PIPES = 0xFFFF
+BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
+       "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
+PROFILES = 32
+IN_MEMORY_BYTES = 18
+
+
+class Refused(Exception):
+    """An error of the driver: name of a google.rpc code and a text."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a generation has."""
+
+    prefix: str
+    cell: int
+    total: int
+    ports_per_group: int
+    queues_per_port: int
+    groups: int
+    guaranteed: int
+    dpg: tuple[int, int]
+    ingress_pool: int
+    egress_pool: int
+    mirror_static: int | None
+    clock: Fraction
+    mantissa: int
+    nearest: bool
+    burst_bits: int
+
+
+KINDS = {
+    "tofino": Kind("tf1", 80, 260 * 1024, 4, 8, 18, 20, (40, 305), 89_260, 30_284, 160,
+                   Fraction(1_220_000_000), 1023, True, 4),
+    "tofino2": Kind("tf2", 176, 384 * 1024, 8, 16, 9, 36, (72, 1103), 80_579, 50_195, None,
+                    Fraction(1_000_000_000), 4095, False, 8),
+}  # fmt: skip
+
+
+@dataclass
+class TrafficManager:
+    """Settings, memory and counters. ``asic``: shapers read back what the hardware has, not what was asked for."""
+
+    kind: Kind
+    pipes: int = 4
+    asic: bool = True
+    links: bool = True
+    ports: dict[int, dict[str, Any]] = field(default_factory=dict)
+    settings: dict[tuple[str, tuple[Any, ...], int], dict[str, Any]] = field(default_factory=dict)
+    counters: dict[tuple[Any, ...], int] = field(default_factory=lambda: defaultdict(int))
+    profiles: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    waiting: dict[tuple[int, int], deque[tuple[int, tuple[tuple[Any, ...], ...]]]] = field(
+        default_factory=lambda: defaultdict(deque)
+    )
+    used: dict[tuple[Any, ...], int] = field(default_factory=lambda: defaultdict(int))
+
+    # Ports
+
+    def add_port(self, port: int, data: dict[str, Any]) -> None:
+        if port in self.ports:
+            raise Refused("ALREADY_EXISTS", "Table Add failed Already exists")
+        if port >= self.pipes * 128 or port % 128 >= 72:
+            raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
+        if "$SPEED" not in data or "$FEC" not in data:
+            raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
+        self.ports[port] = {
+            "$N_LANES": 4, "$PORT_ENABLE": False, "$AUTO_NEGOTIATION": "PM_AN_DEFAULT",
+            "$LOOPBACK_MODE": "BF_LPBK_NONE", "$TX_MTU": 10240, "$RX_MTU": 10240, "$TX_PFC_EN_MAP": 0,
+            "$RX_PFC_EN_MAP": 0, "$TX_PAUSE_FRAME_EN": False, "$RX_PAUSE_FRAME_EN": False, "$CUT_THROUGH_EN": False,
+            "$PORT_DIR": "PM_PORT_DIR_DEFAULT", **data,
+        }  # fmt: skip
+        self._reset_port(port)
+
+    def modify_port(self, port: int, data: dict[str, Any]) -> None:
+        if port not in self.ports:
+            raise Refused("NOT_FOUND", "Table Entry modify failed Object not found")
+        before = self.ports[port]["$SPEED"]
+        self.ports[port].update(data)
+        if self.ports[port]["$SPEED"] != before:
+            self._reset_port(port)
+
+    def delete_port(self, port: int) -> None:
+        if port not in self.ports:
+            raise Refused("NOT_FOUND", "Table Entry delete failed Object not found")
+        for queue in range(self.kind.queues_per_port):
+            self._queue("queue.buffer", port, queue)["guaranteed_cells"] = 0
+        del self.ports[port]
+
+    def port(self, port: int) -> dict[str, Any]:
+        if port not in self.ports:
+            raise Refused("NOT_FOUND", "Object not found")
+        data = dict(self.ports[port])
+        local = port % 128
+        name = f"{port // 128 * 16 + local // 4 + 1}/{local % 4}"
+        data.update({"$IS_VALID": True, "$IS_INTERNAL": False, "$CONN_ID": local // 4 + 1, "$CHNL_ID": local % 4,
+                     "$PORT_UP": bool(self.links and data["$PORT_ENABLE"]), "$PORT_NAME": name})  # fmt: skip
+        return data
+
+    def speed_bps(self, port: int) -> int:
+        return int(str(self.ports[port]["$SPEED"]).removeprefix("BF_SPEED_").removesuffix("G")) * 10**9
+
+    def _reset_port(self, port: int) -> None:
+        """What adding a port, or changing its speed, does to everything that was set before."""
+        kbps = self.speed_bps(port) // 1000
+        for queue in range(self.kind.queues_per_port):
+            self._queue("queue.buffer", port, queue)["guaranteed_cells"] = self.kind.guaranteed
+            shaping = self._queue("queue.sched_shaping", port, queue)
+            shaping.update({"max_rate": kbps, "min_rate": 0})
+        self._at("port.sched_shaping", (port,)).update({"max_rate": kbps, "max_burst_size": 9216})
+        self._at("port.flowcontrol", (port,)).update({"mode_tx": "NONE", "mode_rx": "NONE"})
+
+    # Settings
+
+    def group(self, port: int) -> tuple[int, int, int]:
+        """Pipe, port group and first queue of a port."""
+        group, number = divmod(port % 128, self.kind.ports_per_group)
+        return port // 128, group, number * self.kind.queues_per_port
+
+    def _queue(self, table: str, port: int, queue: int) -> dict[str, Any]:
+        pipe, group, first = self.group(port)
+        return self._at(table, (group, first + queue), pipe)
+
+    def _port_of(self, group: int, queue: int, pipe: int) -> int:
+        limit = self.kind.ports_per_group * self.kind.queues_per_port
+        if group >= self.kind.groups or queue >= limit:
+            raise Refused("INVALID_ARGUMENT", "Invalid arguments")
+        port = pipe * 128 + group * self.kind.ports_per_group + queue // self.kind.queues_per_port
+        if port not in self.ports:
+            raise Refused("UNAVAILABLE", "Not ready")
+        return port
+
+    def _at(self, table: str, key: tuple[Any, ...], pipe: int = ALL_PIPES) -> dict[str, Any]:
+        place = (table, key, pipe)
+        if place not in self.settings:
+            self.settings[place] = self._default(table, key)
+        return self.settings[place]
+
+    def _default(self, table: str, key: tuple[Any, ...]) -> dict[str, Any]:
+        kind = self.kind
+        dpg = {"icos_ppg_map": [0] * 8, **{f"icos_{n}": True for n in range(8)}, "guaranteed_cells": kind.dpg[0],
+               "hysteresis_cells": 32, "pool_id": "IG_APP_POOL_0", "pool_max_cells": kind.dpg[1],
+               "dynamic_baf": "80%"}  # fmt: skip
+        match table:
+            case "cfg":
+                cap = {"ig_buffer_limit_cells": 256_000, "ig_buffer_limit_enable": True}
+                more = cap if kind.prefix == "tf2" else {}
+                return {"timestamp_shift_bits": 0, "cell_size_bytes": kind.cell, "total_cells": kind.total, **more}
+            case "pool.cfg":
+                sizes = {"EG_APP_POOL_0": kind.egress_pool, "IG_APP_POOL_0": kind.ingress_pool,
+                         "EG_APP_POOL_3": 12_288, "IG_EG_NEGATIVE_MIRROR_POOL": 1460}  # fmt: skip
+                return {"size_cells": sizes.get(key[0], 0)}
+            case "queue.buffer":
+                return {"action": "shared_pool", "guaranteed_cells": 0, "hysteresis_cells": 32,
+                        "tail_drop_enable": True, "pool_id": "EG_APP_POOL_0", "pool_max_cells": 13,
+                        "dynamic_baf": "80%"}  # fmt: skip
+            case "queue.sched_shaping":
+                return {"unit": "BPS", "provisioning": "UPPER", "min_rate": 0, "min_burst_size": 16384,
+                        "max_rate": 0, "max_burst_size": 16384}  # fmt: skip
+            case "queue.sched_cfg":
+                more = {"advanced_flow_control": "CREDIT", "scheduling_speed": "BF_SPEED_100G", "pg_l1_node": 0}
+                return {"min_rate_enable": False, "min_priority": "0", "max_rate_enable": False, "max_priority": "0",
+                        "dwrr_weight": 1023, "scheduling_enable": True,
+                        **(more if kind.prefix == "tf2" else {})}  # fmt: skip
+            case "port.sched_cfg":
+                return {"max_rate_enable": False, "scheduling_speed": "BF_SPEED_100G"}
+            case "port.sched_shaping":
+                return {"unit": "BPS", "provisioning": "UPPER", "max_rate": 0, "max_burst_size": 9216}
+            case "port.buffer":
+                return {"ct_enable": False, "uc_ct_limit_cells": 0, "ig_limit_cells": kind.total,
+                        "eg_limit_cells": kind.total, "eg_hysteresis_cells": 32, "skid_limit_cells": 0,
+                        **({} if kind.prefix == "tf2" else {"ig_hysteresis_cells": 32})}  # fmt: skip
+            case "port.flowcontrol":
+                return {"mode_tx": "NONE", "mode_rx": "NONE", "cos_to_icos": [0] * 8}
+            case "port.dpg":
+                return dpg
+            case "mirror.dpg":
+                static = {"pool_max_cells": kind.mirror_static, "dynamic_baf": "DISABLE"}
+                return {**dpg, **(static if kind.mirror_static is not None else {})}
+            case "pipe.cfg":
+                more = {"mirror_drop_enable": True, "queue_depth_report_mode": "COLOR"} if kind.prefix == "tf2" else {}
+                return {"mirror_drop_pg_id": 0, "mirror_drop_pg_queue": 0, "mirror_drop_dev_port": 0,
+                        "mirror_drop_queue_nr": 0, "eg_limit_cells": kind.total, "eg_hysteresis_cells": 32,
+                        **more}  # fmt: skip
+            case "pipe.sched_cfg":
+                more = {"advanced_flow_control_enable": False} if kind.prefix == "tf2" else {}
+                return {"packet_ifg_compensation": 20, **more}
+        raise Refused("UNIMPLEMENTED", f"{table} Object not implemented")
+
+    def check(self, table: str, key: tuple[Any, ...], pipe: int) -> None:
+        """Whether an entry exists at all."""
+        if table.startswith(("queue.", "counter.queue")):
+            self._port_of(key[0], key[1], pipe)
+        elif table.startswith(("port.", "counter.ig_port", "counter.eg_port", "counter.dpg")) and (
+            key[0] >= self.pipes * 128 or key[0] % 128 >= 72
+        ):
+            raise Refused("INVALID_ARGUMENT", "Invalid arguments")
+
+    def read(self, table: str, key: tuple[Any, ...], pipe: int) -> dict[str, Any]:
+        self.check(table, key, pipe)
+        if table == "port.cfg":
+            _, group, first = self.group(key[0])
+            count = self.kind.queues_per_port
+            return {"pg_id": group, "pg_port_nr": first // count, "port_queues_count": count,
+                    "ingress_qid_map": [n % count for n in range(32)],
+                    "egress_qid_queues": [first + n for n in range(count)], "copy_to_cpu": False,
+                    "mirror_drop_destination": False, "mirror_drop_pg_queue": 0,
+                    "pkt_extraction_credits": 0}  # fmt: skip
+        if table.startswith("counter."):
+            return self._read_counter(table.removeprefix("counter."), key, pipe)
+        data = dict(self._at(table, key, pipe))
+        if self.asic and table in ("queue.sched_shaping", "port.sched_shaping"):
+            data["max_rate"] = int(self.shaper_bps(data["max_rate"]) / 1000)
+            data["max_burst_size"] = self.burst(data["max_burst_size"])
+        return data
+
+    def modify(self, table: str, key: tuple[Any, ...], pipe: int, data: dict[str, Any]) -> None:
+        self.check(table, key, pipe)
+        if table.startswith("counter."):
+            for name, value in data.items():
+                self.counters[(table.removeprefix("counter."), key, pipe, name)] = value
+            return
+        if table == "pool.cfg" and data.get("size_cells", 0) > self.kind.total:
+            raise Refused("INVALID_ARGUMENT", "Table Entry modify failed Invalid arguments")
+        if table == "queue.buffer":
+            data = {**data, "action": data.get("action", "shared_pool")}
+            if data["action"] == "buffer_only":
+                data["pool_max_cells"] = 0
+            if "hysteresis_cells" in data:
+                # The driver raises what is less than four units of eight cells, and rounds down.
+                data["hysteresis_cells"] = max(data["hysteresis_cells"] // 8, 4) * 8
+                profiles = self.profiles[pipe] | {data["hysteresis_cells"]}
+                if len(profiles) > PROFILES:
+                    raise Refused("RESOURCE_EXHAUSTED", "Table Entry modify failed Not enough space")
+                self.profiles[pipe] = profiles
+        self._at(table, key, pipe).update(data)
+
+    # Rates
+
+    def shaper_bps(self, kbps: int) -> float:
+        """The nearest (Tofino 1) or next higher (Tofino 2) mantissa / 2^exponent; 0 above the range."""
+        value = Fraction(kbps * 1000 * 10) / self.kind.clock
+        if value > self.kind.mantissa or kbps == 0:
+            return 0.0
+        best: Fraction | None = None
+        for exponent in range(16):
+            scaled = value * 2**exponent
+            whole = [int(scaled), int(scaled) + (scaled.denominator != 1)]
+            for mantissa in whole if self.kind.nearest else whole[1:]:
+                candidate = Fraction(mantissa, 2**exponent)
+                closer = best is None or abs(candidate - value) < abs(best - value)
+                if 0 < mantissa <= self.kind.mantissa and closer:
+                    best = candidate
+        return float(best * self.kind.clock / 10) if best is not None else 0.0
+
+    def burst(self, size: int) -> int:
+        shift = max(0, size.bit_length() - self.kind.burst_bits)
+        mantissa = size >> shift
+        if self.kind.burst_bits == 4 and size >= 65_536:
+            # The conversion yields a mantissa that is too wide for its register.
+            mantissa, shift = (size >> 12) & 0xF, 12
+        return mantissa << shift
+
+    # Memory
+
+    def cells(self, frame: int) -> int:
+        return -(-(frame + IN_MEMORY_BYTES) // self.kind.cell)
+
+    def offer(self, in_port: int, port: int, queue: int, frame: int) -> bool:
+        """One packet comes to the traffic manager; False if any of the limits drops it."""
+        need = self.cells(frame)
+        pipe, group, first = self.group(port)
+        place = (group, first + queue)
+        dpg, buffer = self._at("port.dpg", (in_port,)), self._at("queue.buffer", place, pipe)
+        used = self.used
+        ingress, mine = used["dpg", in_port], used["queue", port, queue]
+        ig_pool, eg_pool = dpg["pool_id"], buffer["pool_id"]
+        total = used["total",]
+        cap = self._at("cfg", ())
+        drops: list[tuple[Any, ...]] = []
+        if total + need > self.kind.total:
+            drops = [("pipe", (), in_port // 128, "total_buffer_full_drop_packets")]
+        elif ingress + need > self._limit(dpg, used["pool", ig_pool]) or (
+            cap.get("ig_buffer_limit_enable") and total + need > cap["ig_buffer_limit_cells"]
+        ):
+            drops = [("dpg", (in_port,), ALL_PIPES, "drop_count_packets"),
+                     ("ig_port", (in_port,), ALL_PIPES, "drop_count_packets"),
+                     ("pipe", (), in_port // 128, "ig_buf_full_drop_packets")]  # fmt: skip
+        elif mine + need > self._limit(buffer, used["pool", eg_pool]) and buffer["tail_drop_enable"]:
+            drops = [("queue", place, pipe, "drop_count_packets"),
+                     ("eg_port", (port,), ALL_PIPES, "drop_count_packets"),
+                     ("pipe", (), pipe, "eg_total_drop_packets")]  # fmt: skip
+        if drops:
+            for counter in drops:
+                self.counters[counter] += 1
+            return False
+        holders = (("queue", port, queue), ("dpg", in_port), ("pool", ig_pool), ("pool", eg_pool), ("total",))
+        self.waiting[port, queue].append((need, holders))
+        for holder in holders:
+            used[holder] += need
+        for counter, value in (
+            (("queue", place, pipe, "watermark_cells"), used["queue", port, queue]),
+            (("eg_port", (port,), ALL_PIPES, "watermark_cells"), used["queue", port, queue]),
+            (("dpg", (in_port,), ALL_PIPES, "watermark_cells"), used["dpg", in_port]),
+            (("pool", (eg_pool,), ALL_PIPES, "watermark_cells"), used["pool", eg_pool]),
+        ):
+            self.counters[counter] = max(self.counters[counter], value)
+        return True
+
+    def drain(self, port: int, queue: int, packets: int) -> int:
+        """Packets leave a queue; returns how many did."""
+        line = self.waiting[port, queue]
+        gone = min(packets, len(line))
+        for _ in range(gone):
+            need, holders = line.popleft()
+            for holder in holders:
+                self.used[holder] -= need
+        return gone
+
+    def _limit(self, entry: dict[str, Any], pool_used: int) -> int:
+        size = self._at("pool.cfg", (entry["pool_id"],))["size_cells"]
+        if size == 0:
+            return int(entry["guaranteed_cells"])
+        free = max(0, size - pool_used)
+        dynamic = int(BAF[entry["dynamic_baf"]] * free)
+        return int(entry["guaranteed_cells"] + min(max(entry["pool_max_cells"], dynamic), size))
+
+    def _read_counter(self, name: str, key: tuple[Any, ...], pipe: int) -> dict[str, Any]:
+        where = pipe if name in ("queue", "pipe", "mirror_dpg") else ALL_PIPES
+        used = self.used
+
+        def stored(field_name: str) -> int:
+            return self.counters[(name, key, where, field_name)]
+
+        if name == "pipe":
+            names = ("total_buffer_full_drop_packets", "discard_queue_watermark_cells", "total_cells", "total_packets",
+                     "uc_ct_packets", "mc_ct_packets", "ig_no_dest_drop_packets", "ig_buf_full_drop_packets",
+                     "eg_total_drop_packets", "mc_queue_drop_packets",
+                     *(f"mc_input_fifo_{n}_drop_packets" for n in range(4)))  # fmt: skip
+            return {"discard_queue_usage_cells": 0, **{one: stored(one) for one in names}}
+        if name == "pool":
+            return {"usage_cells": used["pool", key[0]], "watermark_cells": stored("watermark_cells")}
+        common = {"drop_count_packets": stored("drop_count_packets"), "watermark_cells": stored("watermark_cells")}
+        if name in ("dpg", "mirror_dpg"):
+            usage = used["dpg", key[0]] if key else 0
+            return {**common, "guaranteed_min_usage_cells": 0, "shared_pool_usage_cells": usage}
+        if name == "queue":
+            port = self._port_of(key[0], key[1], pipe)
+            return {**common, "usage_cells": used["queue", port, key[1] % self.kind.queues_per_port]}
+        lines = [value for place, value in used.items() if place[:2] == ("queue", key[0])]
+        usage = used["dpg", key[0]] if name == "ig_port" else sum(lines)
+        return {**common, "usage_cells": usage}
