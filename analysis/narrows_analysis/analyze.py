@@ -19,6 +19,7 @@ from narrows_analysis.series import write_flows, write_queue
 from narrows_analysis.summary import (
     Summary,
     bottleneck_section,
+    dynamics_section,
     fairness_section,
     flow_sections,
     group_sections,
@@ -82,6 +83,7 @@ def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary
         "status": run.status,
         "bottleneck": bottleneck,
         "fairness": fairness_section(run, aggregation),
+        "dynamics": dynamics_section(run, aggregation),
         "groups": groups,
         "flows": flows,
         "telemetry": telemetry_section(aggregation),

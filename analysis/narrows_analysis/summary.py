@@ -13,8 +13,10 @@ from narrows_analysis.flow_table import FlowTable
 from narrows_analysis.histogram import LogLinearHistogram
 from narrows_analysis.hosts import HostRecord
 from narrows_analysis.metrics.fairness import convergence_time, jain_index
+from narrows_analysis.metrics.queue import STANDING_WINDOW_S, oscillation, standing_queue
+from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
 from narrows_analysis.run_directory import Run
-from narrows_analysis.series import goodput_bytes
+from narrows_analysis.series import goodput_bytes, ratio
 
 Summary = dict[str, Any]
 
@@ -74,6 +76,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
         "queue_bytes": _empty_distribution(),
         "queue_delay_s": _empty_distribution(),
         "saturated_rate_bps": None,
+        "standing_queue_bytes": None,
         "standing_queue_bdp": None,
         "drops": None,
         "loss_emulation_drops": None,
@@ -93,8 +96,12 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
     )
     section["queue_delay_s"] = _distribution(aggregation.delay_histogram, unit_s)
     section["saturated_rate_bps"] = _quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
-    if run.bottleneck.bdp_bytes and section["queue_bytes"]["mean"] is not None:
-        section["standing_queue_bdp"] = section["queue_bytes"]["mean"] / run.bottleneck.bdp_bytes
+    if window is not None:
+        least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.profile.depth_unit_bytes
+        standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
+        section["standing_queue_bytes"] = standing
+        if run.bottleneck.bdp_bytes and standing is not None:
+            section["standing_queue_bdp"] = standing / run.bottleneck.bdp_bytes
     section["drops"] = int(totals["drops"].sum())
     section["loss_emulation_drops"] = int(totals["loss_drops"].sum())
     section["ce_marks"] = int(queue.totals["ce_marks"][0])
@@ -103,9 +110,44 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
 
 def _carried_bits(aggregation: Aggregation, window: tuple[float, float]) -> float:
     """L2 bits that left inside the window, from the queue's fine intervals."""
+    return float(aggregation.queue.cells["bytes"][0, _queue_bins(aggregation, window)].sum()) * 8
+
+
+def _queue_bins(aggregation: Aggregation, window: tuple[float, float]) -> slice:
     width = aggregation.intervals.queue_s
-    low, high = int(window[0] / width), int(window[1] / width) + 1
-    return float(aggregation.queue.cells["bytes"][0, low:high].sum()) * 8
+    return slice(int(window[0] / width), int(window[1] / width) + 1)
+
+
+def reaction_time(run: Run) -> float:
+    """Seconds within which a sender reacts to the queue: 0.1 s, or the RTT if that is longer."""
+    return max(STANDING_WINDOW_S, run.bottleneck.rtt_s or 0.0)
+
+
+def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any]:
+    """How queue and flows move together: oscillation of the depth over the time in which all flows were running, and
+    the fraction of the flows that lose in the same episode (drops taken at the flow series' intervals)."""
+    section: dict[str, Any] = {
+        "oscillation_period_s": None,
+        "oscillation_amplitude_bytes": None,
+        "loss_synchronization": None,
+        "rate_synchronization": None,
+    }
+    window = None if aggregation is None else common_window(aggregation)
+    if aggregation is None or window is None:
+        return section
+    width = aggregation.intervals.flows_s
+    bins = _queue_bins(aggregation, (window[0] * width, window[1] * width))
+    cells = {name: aggregation.queue.cells[name][0, bins] for name in ("depth_units", "samples")}
+    depth = ratio(cells["depth_units"], cells["samples"]) * run.profile.depth_unit_bytes
+    found = oscillation(depth, aggregation.intervals.queue_s)
+    if found is not None:
+        section["oscillation_period_s"], section["oscillation_amplitude_bytes"] = found.period_s, found.amplitude
+    if len(run.flows) > 1:
+        drops = aggregation.flows.cells["drops"][:-1, slice(*window)]
+        times = [np.flatnonzero(flow) * width for flow in drops]
+        section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
+        section["rate_synchronization"] = rate_synchronization(aggregation.flows.cells["bytes"][:-1, slice(*window)])
+    return section
 
 
 def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any]:

@@ -86,6 +86,18 @@ def test_rates_times_and_fairness(competition: Competition) -> None:
     assert summary["flows"][0]["rtt_s"]["min"] == pytest.approx(min(r for _, r in truth.rtt_ns[0]) / 1e9, abs=1e-6)
 
 
+def test_dynamics(competition: Competition) -> None:
+    """The queue swings with the additive-increase flow's sawtooth, which alone loses packets."""
+    run_dir, _, summary = competition
+    dynamics = summary["dynamics"]
+    drops = pd.read_parquet(run_dir / "flows.parquet").query("flow == 1 and drops > 0 and time_s > 3")["time_s"]
+    assert dynamics["oscillation_period_s"] == pytest.approx(drops.diff().median(), rel=0.15)
+    assert 4_000 < dynamics["oscillation_amplitude_bytes"] < 12_000
+    assert dynamics["loss_synchronization"] == 0.5
+    assert dynamics["rate_synchronization"] < -0.5
+    assert 25_000 < summary["bottleneck"]["standing_queue_bytes"] < summary["bottleneck"]["queue_bytes"]["mean"]
+
+
 def test_series_add_up_to_the_totals(competition: Competition) -> None:
     run_dir, truth, _ = competition
     flows = pd.read_parquet(run_dir / "flows.parquet")

@@ -68,9 +68,9 @@ def verdict(run: Run, summary: Summary) -> str:
             if converged is None
             else (f"; fair after {units.duration(converged)}.")
         )
-    standing = link["standing_queue_bdp"]
-    if standing is not None:
-        held, lost = units.significant(standing, 2), units.percent(link["loss_ratio"])
+    mean = link["queue_bytes"]["mean"]
+    if mean is not None and run.bottleneck.bdp_bytes:
+        held, lost = units.significant(mean / run.bottleneck.bdp_bytes, 2), units.percent(link["loss_ratio"])
         words += f" The queue held {held} BDP on average and dropped {lost} of the packets."
     return words
 
@@ -178,6 +178,37 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
     ]
     note = "Goodput and share over the time in which all flows were running."
     return {"id": "groups", "title": "Groups", "columns": columns, "rows": rows, "note": note}
+
+
+def dynamics(summary: Summary) -> list[tuple[str, str]]:
+    """How queue and flows moved."""
+    link, moves, fairness = summary["bottleneck"], summary["dynamics"], summary["fairness"]
+    standing = units.MISSING
+    if link["standing_queue_bytes"] is not None:
+        standing = units.size(link["standing_queue_bytes"])
+        if link["standing_queue_bdp"] is not None:
+            standing += f", {units.significant(link['standing_queue_bdp'], 3)} BDP"
+    period = "none found"
+    if moves["oscillation_period_s"] is not None:
+        swing = units.size(moves["oscillation_amplitude_bytes"])
+        period = f"every {units.duration(moves['oscillation_period_s'])}, by \u00b1{swing}"
+    rows = [
+        ("Standing queue (mean of the least depth in windows of 0.1 s or an RTT)", standing),
+        ("Oscillation of the queue depth", period),
+    ]
+    if moves["rate_synchronization"] is not None:
+        rows.append(("Correlation of the flows' rate changes (-1 to 1)", f"{moves['rate_synchronization']:.2f}"))
+    if moves["loss_synchronization"] is not None:
+        rows.append(("Flows that lose in the same episode", units.percent(moves["loss_synchronization"])))
+    if fairness["jain_index"] is not None:
+        steady = units.index(fairness["jain_index_steady"])
+        settled = fairness["convergence_s"]
+        rows.append(("Jain's index in the second half of the common time", steady))
+        rows.append(
+            ("Convergence (all within 25 % of the fair share for 5 s)", "never" if settled is None else
+             f"{units.duration(settled)} after all flows ran")
+        )  # fmt: skip
+    return rows
 
 
 def _flat(value: object) -> str:

@@ -21,7 +21,7 @@ from narrows_analysis.hosts import read_host_record
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.colors import flow_colors, flow_labels
-from narrows_analysis.report.content import parameters, provenance, setting, tables, tiles, verdict
+from narrows_analysis.report.content import dynamics, parameters, provenance, setting, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.run_directory import Run, read_json, read_run
 from narrows_analysis.summary import Summary
@@ -129,6 +129,7 @@ def write_report(run_dir: Path | str) -> Path:
         tiles=tiles(run, summary),
         tables=tables(run, summary),
         sections=sections,
+        dynamics=dynamics(summary) if sections else [],
         parameters=parameters(run, summary),
         experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.exists() else "",
         provenance=provenance(run, summary),
