@@ -187,6 +187,8 @@ class Measurement:
         reports = identity.last_reports(self._results.telemetry, bottleneck.index)
         totals = await self._target.flow_totals(reports.keys() | {drop.flow for drop in drops})
         port_drops = (await self._bottleneck_queue()).dropped_packets
+        if not reports:
+            self._degrade("failed", "no telemetry report arrived")
         losses = await self._target.losses_elsewhere(self._plan)
         if losses:
             self._degrade("failed", "packets were lost where the experiment loses none: " + "; ".join(losses))

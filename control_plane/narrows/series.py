@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from narrows import __version__
+from narrows import __version__, sweep_table
 from narrows.results import check_free, give_to_user, make_directory
 from narrows.runner import Outcome, check, execute
 from narrows.sweep import Point, Series
@@ -56,6 +56,7 @@ def run_series(
         done.append(PointOutcome(point, outcome))
         if not series.single:
             _write_manifest(series, done, directory)
+            _write_table(done, directory)
         if outcome.status != "complete":
             break
     return done
@@ -85,3 +86,20 @@ def _write_manifest(series: Series, done: list[PointOutcome], directory: Path) -
     temporary.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     temporary.replace(path)
     give_to_user(path)
+
+
+def _write_table(done: list[PointOutcome], directory: Path) -> None:
+    table = [
+        row
+        for item in done
+        if item.outcome.summary is not None
+        for row in sweep_table.rows(
+            item.point.directory,
+            item.point.parameters,
+            item.point.repetition,
+            item.outcome.status,
+            item.outcome.summary,
+        )
+    ]
+    if table:
+        give_to_user(sweep_table.write(directory, table))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from rich.table import Table
@@ -19,14 +20,15 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
     for column in ("goodput", "share", "drops", "loss", "RTT mean", "RTT min"):
         table.add_column(column, justify="right")
     flows = summary["flows"]
-    total = sum(flow["goodput_bps"] or 0 for flow in flows)
-    for number, flow in enumerate(flows[:MOST_ROWS], 1):
+    numbers: Counter[str] = Counter()
+    for flow in flows[:MOST_ROWS]:
+        numbers[flow["group"]] += 1
         rtt = flow["rtt_s"] or {}
         table.add_row(
-            flow.get("name") or f"{flow['group']} {number}",
+            f"{flow['group']} {numbers[flow['group']]}",
             flow["cca"],
             _scaled(flow["goodput_bps"], 1e-6, "Mbit/s"),
-            _scaled(flow["goodput_bps"] / total if total and flow["goodput_bps"] is not None else None, 100, "%"),
+            _scaled(flow["share"], 100, "%"),
             NOT_KNOWN if flow["drops"] is None else f"{flow['drops']}",
             _scaled(flow["loss_ratio"], 100, "%"),
             _scaled(rtt.get("mean"), 1e3, "ms"),

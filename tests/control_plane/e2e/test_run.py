@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
-from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
+from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
 from narrows.process import start_time
 from narrows.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
@@ -223,3 +224,38 @@ def test_sweep_makes_a_directory_of_runs(tmp_path: Path) -> None:
     assert all(run["flows"][0]["bytes_sent"] == 1_000_000 for run in runs)
     manifest = json.loads((out / "sweep.json").read_text())
     assert [run["parameters"]["bottleneck.buffer"] for run in manifest["runs"]] == ["20packets", "50kB"]
+    table = pd.read_parquet(out / "sweep.parquet")
+    assert list(table["bottleneck.buffer"]) == ["20packets", "50kB"]
+    assert list(table["buffer_bytes"]) == [20 * 1514, 50_000]
+    assert (table["goodput_bps"] > 0).all()
+
+
+def test_a_switch_that_dies_fails_the_run(tmp_path: Path) -> None:
+    out = tmp_path / "result"
+    running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "60s"}]), out)
+    running.wait_for_traffic()
+    (switch,) = namespace_pids(running.state.namespace("switch"))
+    os.kill(switch, signal.SIGKILL)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_FAILED, printed
+    assert running.left_over() == []
+    run = json.loads((out / "run.json").read_text())
+    assert run["status"] == "failed"
+    assert "the softswitch ended with exit code -9" in run["reason"]
+
+
+def test_ipv6_loss_and_sampling(tmp_path: Path) -> None:
+    """Settings of the program that the other runs leave at their defaults."""
+    out = tmp_path / "result"
+    bottleneck = {**EXPERIMENT["bottleneck"], "loss": "1%"}
+    flows = [{"cca": "cubic", "duration": "4s"}]
+    file = write(tmp_path, bottleneck=bottleneck, flows=flows, ip_version=6, telemetry={"sample": 4})
+    result = subprocess.run([*NARROWS, "run", str(file), "--out", str(out)], capture_output=True, text=True)
+    assert result.returncode == EXIT_OK, result.stdout + result.stderr
+    run = json.loads((out / "run.json").read_text())
+    assert run["flows"][0]["src"] == "2001:2::3"
+    assert run["identity"]["sum_of_flows"] == run["identity"]["port_drops"]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["telemetry"]["sample"] == 4
+    assert summary["telemetry"]["lost"] == 0
+    assert 0.004 < summary["flows"][0]["loss_emulation_drops"] / summary["flows"][0]["arrivals"] < 0.02

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sweep.parquet: the summaries of a sweep's runs as one tidy table, a row for every flow group of every run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+TABLE = "sweep.parquet"
+
+
+def rows(
+    directory: str, parameters: dict[str, Any], repetition: int, status: str, summary: dict[str, Any]
+) -> list[dict[str, Any]]:
+    """The rows of one run: swept fields under their dotted names, then the run's and the group's results (SI units)."""
+    bottleneck = summary["bottleneck"]
+    run = {
+        "directory": directory,
+        "repetition": repetition,
+        "status": status,
+        # As text, because a field may be swept over values of several kinds (20packets, 50kB, 1).
+        **{field: str(value) for field, value in parameters.items()},
+        "rate_bps": bottleneck["rate_bps"],
+        "buffer_bytes": bottleneck["buffer_bytes"],
+        "utilization": bottleneck["utilization"],
+        "bottleneck_loss_ratio": bottleneck["loss_ratio"],
+        "queue_bytes_mean": bottleneck["queue_bytes"]["mean"],
+        "queue_delay_mean_s": bottleneck["queue_delay_s"]["mean"],
+        "queue_delay_p99_s": bottleneck["queue_delay_s"]["p99"],
+        "jain_index": summary["fairness"]["jain_index"],
+        "reports_lost": summary["telemetry"]["lost"],
+    }
+    return [
+        {
+            **run,
+            "group": group["name"],
+            "cca": group["cca"],
+            "flows": group["flows"],
+            "goodput_bps": group["goodput_bps"],
+            "share": group["share"],
+            "loss_ratio": group["loss_ratio"],
+        }
+        for group in summary["groups"]
+    ]
+
+
+def write(directory: Path, table: Sequence[dict[str, Any]]) -> Path:
+    """Write the table of a sweep's directory, in one step."""
+    path = directory / TABLE
+    temporary = path.with_suffix(".tmp")
+    pd.DataFrame(list(table)).to_parquet(temporary, index=False)
+    return temporary.replace(path)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from narrows import __version__, machine
+from narrows.cli import app
+from narrows.cli.analyze import run_directories
+from narrows.cli.doctor import findings
+from narrows.errors import RunError
+from narrows.sweep_table import rows, write
+from narrows.table import summary_table
+from rich.console import Console
+from typer.testing import CliRunner
+
+SUMMARY: dict[str, Any] = {
+    "bottleneck": {
+        "rate_bps": 1e8,
+        "buffer_bytes": 500000,
+        "utilization": 0.99,
+        "loss_ratio": 0.01,
+        "queue_bytes": {"mean": 1.0, "p50": 1.0, "p99": 2.0, "max": 3.0},
+        "queue_delay_s": {"mean": 0.01, "p50": 0.01, "p99": 0.02, "max": 0.03},
+    },
+    "fairness": {"jain_index": 0.9, "interval_s": 0.5, "convergence_s": None},
+    "groups": [
+        {"name": "bbr", "cca": "bbr", "flows": 1, "goodput_bps": 6e7, "share": 0.6, "loss_ratio": 0.02},
+        {"name": "cubic", "cca": "cubic", "flows": 1, "goodput_bps": 4e7, "share": 0.4, "loss_ratio": 0.01},
+    ],
+    "flows": [
+        {
+            "group": "bbr",
+            "cca": "bbr",
+            "goodput_bps": 6e7,
+            "share": 0.6,
+            "drops": 123,
+            "loss_ratio": 0.02,
+            "rtt_s": {"min": 0.04, "mean": 0.05},
+        },
+        {
+            "group": "cubic",
+            "cca": "cubic",
+            "goodput_bps": None,
+            "share": None,
+            "drops": None,
+            "loss_ratio": None,
+            "rtt_s": {"min": None, "mean": None},
+        },
+    ],
+    "telemetry": {"reports": 10, "lost": 0, "sample": 1},
+}
+
+
+def rendered(table: object) -> str:
+    console = Console(width=140, record=True, file=io.StringIO())
+    console.print(table)
+    return console.export_text()
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(app, ["--version"])
+    assert (result.exit_code, result.output) == (0, f"narrows {__version__}\n")
+
+
+def test_table_shows_flows_and_says_what_is_not_known() -> None:
+    lines = rendered(summary_table(SUMMARY, "run")).splitlines()
+    bbr = next(line for line in lines if "bbr 1" in line)
+    assert all(cell in bbr for cell in ("60.00 Mbit/s", "60.00 %", "123", "2.00 %", "50.00 ms", "40.00 ms"))
+    cubic = next(line for line in lines if "cubic 1" in line)
+    assert cubic.count(" - ") == 6
+
+
+def test_sweep_table_is_tidy(tmp_path: Path) -> None:
+    found = rows("0001", {"bottleneck.buffer": "1bdp", "flows.bbr.count": 2}, 1, "complete", SUMMARY)
+    table = pd.read_parquet(write(tmp_path, found))
+    assert list(table["group"]) == ["bbr", "cubic"]
+    assert list(table["share"]) == [0.6, 0.4]
+    assert list(table["flows.bbr.count"]) == ["2", "2"]
+    assert [path.name for path in tmp_path.iterdir()] == ["sweep.parquet"]
+
+
+def test_doctor_names_what_is_missing_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    problems = {finding.found: finding.problem for finding in findings() if finding.subject == "tool"}
+    assert problems["ethtool"] == "the command 'ethtool' is missing; fix: apt-get install ethtool"
+
+
+def test_doctor_lists_the_kernels_ccas() -> None:
+    found = next(finding.found for finding in findings() if finding.subject == "CCAs")
+    assert found == ", ".join(machine.kernel_ccas())
+    assert "cubic" in found
+
+
+def test_run_directories(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="is not a run's directory"):
+        run_directories(tmp_path)
+    for name in ("b", "a", ".c.unfinished"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text(json.dumps({}))
+    assert run_directories(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert run_directories(tmp_path / "a") == [tmp_path / "a"]
+
+
+def test_report_of_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError):
+        CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
