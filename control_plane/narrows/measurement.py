@@ -271,10 +271,14 @@ class Measurement:
             progress.note(f"{number.name}: stopping, and removing what was made ...")
             task.cancel()
 
-        for number in STOP_SIGNALS:
+        # Under nohup SIGHUP is ignored, and stays so.
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        heeded = [number for number in STOP_SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
+        for number in heeded:
             loop.add_signal_handler(number, stop, number)
         try:
             yield
         finally:
-            for number in STOP_SIGNALS:
+            for number in heeded:
                 loop.remove_signal_handler(number)
+                signal.signal(number, before[number])

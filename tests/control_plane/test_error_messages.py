@@ -7,38 +7,55 @@ UPDATE_GOLDEN=1 writes the files anew; read the difference before you commit it.
 from __future__ import annotations
 
 import os
-import subprocess
+import signal
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from narrows import machine
+from narrows.cli import main
 from narrows.errors import EXIT_BAD_INPUT
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("*.yaml"))
-# Stands in for the command, with a kernel whose algorithms are known.
-PROGRAM = """
-import sys
-from narrows import cli, machine
-machine.kernel_ccas = lambda: ["reno", "cubic", "bbr"]
-machine.cca_modules = lambda: ["dctcp"]
-machine.missing_tools = lambda: []
-sys.argv = ["narrows", *sys.argv[1:]]
-cli.main()
-"""
 
 
-def narrows(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    environment = {**os.environ, "COLUMNS": "200", "NARROWS_BIN": str(directory)}
-    return subprocess.run(command, cwd=directory, env=environment, capture_output=True, text=True)
+@dataclass(frozen=True)
+class Result:
+    returncode: object
+    stdout: str
+    stderr: str
+
+
+Narrows = Callable[..., Result]
+
+
+@pytest.fixture
+def narrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Narrows]:
+    """The command in an empty directory, on a machine whose algorithms are known."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(machine, "kernel_ccas", lambda: ["reno", "cubic", "bbr"])
+    monkeypatch.setattr(machine, "cca_modules", lambda: ["dctcp"])
+    before = signal.getsignal(signal.SIGTERM)
+
+    def run(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["narrows", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        return Result(ended.value.code, said.out, said.err)
+
+    yield run
+    signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.stem for case in CASES])
-def test_golden(case: Path, tmp_path: Path) -> None:
+def test_golden(case: Path, tmp_path: Path, narrows: Narrows) -> None:
     (tmp_path / case.name).write_text(case.read_text())
-    result = narrows(tmp_path, "run", case.name)
+    result = narrows("run", case.name)
     assert result.returncode == EXIT_BAD_INPUT
     assert result.stdout == ""
     # What the machine lacks (a build, root) is not the file's fault and not this test's matter.
@@ -54,14 +71,14 @@ def test_there_are_cases() -> None:
     assert len(CASES) >= 12
 
 
-def test_missing_file(tmp_path: Path) -> None:
-    result = narrows(tmp_path, "run", "none.yaml")
+def test_missing_file(narrows: Narrows) -> None:
+    result = narrows("run", "none.yaml")
     assert (result.returncode, result.stderr) == (2, "narrows: none.yaml: cannot be read: No such file or directory\n")
 
 
-def test_unknown_target(tmp_path: Path) -> None:
+def test_unknown_target(tmp_path: Path, narrows: Narrows) -> None:
     (tmp_path / "x.yaml").write_text("")
-    result = narrows(tmp_path, "run", "x.yaml", "--target", "sft")
+    result = narrows("run", "x.yaml", "--target", "sft")
     assert result.returncode == EXIT_BAD_INPUT
     assert result.stderr.startswith("narrows: --target sft: no such target; allowed: soft")
 

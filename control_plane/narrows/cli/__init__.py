@@ -43,7 +43,10 @@ def _options(
 
 def main() -> None:
     """Entry point: errors become one message and an exit code."""
+    # What takes long outside a measurement, the analysis, ends the same way for every signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         app()
     except NarrowsError as error:
