@@ -10,6 +10,9 @@ from typing import Any, Protocol
 
 from narrows.process import Process
 
+# Where a software switch runs, as `Testbed.spawn` names it.
+SWITCH = "switch"
+
 
 @dataclass(frozen=True)
 class SwitchAttachment:
@@ -21,11 +24,6 @@ class SwitchAttachment:
 
 class Testbed(Protocol):
     """Hosts wired to the ports of one switch."""
-
-    @property
-    def run_id(self) -> str:
-        """Names everything that belongs to this run."""
-        ...
 
     @property
     def state_dir(self) -> Path:
@@ -40,7 +38,7 @@ class Testbed(Protocol):
     async def spawn(
         self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
     ) -> Process:
-        """Start a process on a host (``switch`` is where a software switch runs)."""
+        """Start a process on a host (or at `SWITCH`)."""
         ...
 
     def ended(self, process: Process) -> None:

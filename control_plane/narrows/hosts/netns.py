@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import RunError
-from narrows.hosts.base import SwitchAttachment
+from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.process import Process, spawn
 from narrows.state import RunState
 
-SWITCH = "switch"
 HOST_INTERFACE = "eth0"
 MIN_TCP_BUFFER = 64 << 20
 MAX_TCP_BUFFER = (1 << 31) - 1
@@ -46,11 +45,6 @@ class NetnsTestbed:
         self._mtu = mtu
         self._offloads: dict[str, dict[str, str]] = {}
         self._sysctls: dict[str, dict[str, str]] = {}
-
-    @property
-    def run_id(self) -> str:
-        """Names everything that belongs to this run."""
-        return self._state.run_id
 
     @property
     def state_dir(self) -> Path:

@@ -9,8 +9,7 @@ import signal
 from collections.abc import Collection
 
 from narrows.errors import RunError
-from narrows.hosts.base import Testbed
-from narrows.hosts.netns import SWITCH
+from narrows.hosts.base import SWITCH, Testbed
 from narrows.p4runtime import P4RuntimeSession
 from narrows.paths import SOFTSWITCH, binary, compiled_program, find_binary, missing_binary
 from narrows.plan import Plan
