@@ -2,9 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #![warn(missing_docs)]
 
+pub mod failure;
 pub mod forwarding;
 pub mod io;
 pub mod p4runtime;
+pub mod replay;
 pub mod serve;
 pub mod switch;
 pub mod tm;

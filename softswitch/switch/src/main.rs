@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use narrows_softswitch::serve;
+use narrows_softswitch::{replay, serve};
 
 #[derive(Debug, Parser)]
 #[command(name = "narrows-softswitch", version, about = "Runs a compiled P4 program behind an exact traffic manager")]
@@ -16,11 +16,14 @@ struct Cli {
 enum Command {
     /// Forward between Linux interfaces, controlled by P4Runtime
     Serve(serve::ServeArgs),
+    /// Run captures or generated traffic through the switch in virtual time
+    Replay(replay::ReplayArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Serve(args) => serve::run(&args),
+        Command::Replay(args) => replay::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

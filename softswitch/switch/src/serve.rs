@@ -1,6 +1,5 @@
 //! `narrows-softswitch serve`: Linux interfaces as ports, gRPC as control.
 // SPDX-License-Identifier: Apache-2.0
-use std::fmt;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -15,6 +14,7 @@ use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::server::Router;
 use tonic::transport::Server;
 
+use crate::failure::Failure;
 use crate::io::{spawn, LoopSettings, Port, DIGEST_CHANNEL};
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
@@ -57,32 +57,6 @@ pub struct ServeArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
 }
-
-/// Why `serve` cannot run. The message is complete.
-#[derive(Debug)]
-pub struct ServeError {
-    message: String,
-    /// Exit code: 2 for what the user can correct.
-    pub exit_code: u8,
-}
-
-impl ServeError {
-    fn usage(message: impl Into<String>) -> Self {
-        ServeError { message: message.into(), exit_code: 2 }
-    }
-
-    fn failure(message: impl Into<String>) -> Self {
-        ServeError { message: message.into(), exit_code: 1 }
-    }
-}
-
-impl fmt::Display for ServeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for ServeError {}
 
 /// A port number and its interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,58 +106,58 @@ impl FromStr for Address {
     }
 }
 
-fn check_numbers(args: &ServeArgs) -> Result<(), ServeError> {
+fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     let mut numbers: Vec<u16> =
         args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).collect();
     numbers.sort_unstable();
     match numbers.windows(2).find(|pair| pair[0] == pair[1]) {
-        Some(pair) => Err(ServeError::usage(format!("port {} is given twice", pair[0]))),
+        Some(pair) => Err(Failure::usage(format!("port {} is given twice", pair[0]))),
         None => Ok(()),
     }
 }
 
-fn open_port(spec: &PortSpec, ring_bytes: usize) -> Result<Port, ServeError> {
+fn open_port(spec: &PortSpec, ring_bytes: usize) -> Result<Port, Failure> {
     Port::open(spec.number, &spec.interface, ring_bytes).map_err(|error| {
         let place = format!("port {}: interface {}", spec.number, spec.interface);
         match error.raw_os_error() {
-            Some(libc::ENODEV) => ServeError::usage(format!("{place} does not exist in this network namespace")),
+            Some(libc::ENODEV) => Failure::usage(format!("{place} does not exist in this network namespace")),
             Some(libc::EPERM | libc::EACCES) => {
-                ServeError::usage(format!("{place}: no permission for raw packets: run as root or with CAP_NET_RAW"))
+                Failure::usage(format!("{place}: no permission for raw packets: run as root or with CAP_NET_RAW"))
             }
-            _ => ServeError::failure(format!("{place}: {error}")),
+            _ => Failure::internal(format!("{place}: {error}")),
         }
     })
 }
 
 /// Removes the socket of a server that is gone; refuses to touch anything else.
-fn remove_stale(path: &Path) -> Result<(), ServeError> {
+fn remove_stale(path: &Path) -> Result<(), Failure> {
     let Ok(metadata) = std::fs::symlink_metadata(path) else {
         return Ok(());
     };
     if !metadata.file_type().is_socket() {
-        return Err(ServeError::usage(format!("--grpc unix:{}: exists and is not a socket", path.display())));
+        return Err(Failure::usage(format!("--grpc unix:{}: exists and is not a socket", path.display())));
     }
     if UnixStream::connect(path).is_ok() {
-        return Err(ServeError::usage(format!("--grpc unix:{}: another server is listening there", path.display())));
+        return Err(Failure::usage(format!("--grpc unix:{}: another server is listening there", path.display())));
     }
     std::fs::remove_file(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))
 }
 
-fn cannot_listen(address: &str, error: &io::Error) -> ServeError {
-    ServeError::usage(format!("--grpc {address}: {error}"))
+fn cannot_listen(address: &str, error: &io::Error) -> Failure {
+    Failure::usage(format!("--grpc {address}: {error}"))
 }
 
-fn announce() -> Result<(), ServeError> {
+fn announce() -> Result<(), Failure> {
     let mut stdout = io::stdout();
     let written = writeln!(stdout, "ready").and_then(|()| stdout.flush());
-    written.map_err(|error| ServeError::failure(format!("standard output: {error}")))
+    written.map_err(|error| Failure::internal(format!("standard output: {error}")))
 }
 
 async fn listen(
     router: Router,
     address: &Address,
     stopped: impl std::future::Future<Output = ()>,
-) -> Result<(), ServeError> {
+) -> Result<(), Failure> {
     let result = match address {
         Address::Unix(path) => {
             remove_stale(path)?;
@@ -201,11 +175,11 @@ async fn listen(
             router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped).await
         }
     };
-    result.map_err(|error| ServeError::failure(format!("gRPC server: {error}")))
+    result.map_err(|error| Failure::internal(format!("gRPC server: {error}")))
 }
 
 /// Runs the switch until SIGTERM or SIGINT.
-pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
+pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     check_numbers(args)?;
     let ring_bytes = usize::from(args.ring_mib) << 20;
     let ports = args.ports.iter().map(|spec| open_port(spec, ring_bytes)).collect::<Result<Vec<_>, _>>()?;
@@ -217,14 +191,14 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
         LoopSettings { busy_poll_ns: u64::from(args.busy_poll_us) * 1_000, spin_ns: u64::from(args.spin_us) * 1_000 };
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
     let (handle, thread) = spawn(switch, ports, settings, digest_sender)
-        .map_err(|error| ServeError::failure(format!("data-path thread: {error}")))?;
+        .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
 
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.map_err(|error| ServeError::failure(format!("control thread: {error}")))?;
+    let runtime = runtime.map_err(|error| Failure::internal(format!("control thread: {error}")))?;
     let served = runtime.block_on(async {
         let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
-            return Err(ServeError::failure("cannot install signal handlers"));
+            return Err(Failure::internal("cannot install signal handlers"));
         };
         let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed));
         let digests = tokio::spawn(send_digests(Arc::clone(&control), digest_receiver));
@@ -258,7 +232,7 @@ pub fn run(args: &ServeArgs) -> Result<(), ServeError> {
     });
     handle.stop();
     runtime.shutdown_background();
-    let ended = thread.join().map_err(|_| ServeError::failure("the data path failed"));
+    let ended = thread.join().map_err(|_| Failure::internal("the data path failed"));
     served.and(ended)
 }
 

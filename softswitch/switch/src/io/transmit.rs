@@ -30,6 +30,8 @@ pub struct TransmitCounters {
 #[derive(Debug)]
 pub struct Transmitter {
     socket: PacketSocket,
+    // Boxed: packets move between queues and pools by pointer.
+    #[allow(clippy::vec_box)]
     pending: Vec<Box<Packet>>,
     counters: TransmitCounters,
 }

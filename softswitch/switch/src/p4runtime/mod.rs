@@ -9,7 +9,7 @@ mod read;
 mod schema;
 mod service;
 mod stream;
-mod value;
+pub mod value;
 mod write;
 
 pub use control::{unavailable, Control};

@@ -47,9 +47,9 @@ impl ByteClock {
             self.remainder = 0;
         }
         let start_ns = self.finish_ns;
-        if self.rate_bps > 0 {
-            let numerator = u64::from(length) * BYTE + self.remainder;
-            self.finish_ns += numerator / self.rate_bps;
+        let numerator = u64::from(length) * BYTE + self.remainder;
+        if let Some(whole_ns) = numerator.checked_div(self.rate_bps) {
+            self.finish_ns += whole_ns;
             self.remainder = numerator % self.rate_bps;
         }
         start_ns

@@ -1,0 +1,338 @@
+//! `narrows-softswitch replay`: the switch in virtual time. The same input and seed give the same bytes out.
+// SPDX-License-Identifier: Apache-2.0
+mod config;
+mod entries;
+mod generate;
+mod pcap;
+mod source;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use clap::Args;
+use narrows_pipeline::{Packet, PacketPool, Pipeline, Program, TableInfo};
+use serde_json::{json, Value};
+
+use crate::failure::Failure;
+use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
+use crate::switch::{Output, PortKind, Switch};
+use crate::tm::{Changes, PORTS, PRIORITIES};
+use config::{Config, QueueConfig};
+use source::Source;
+
+/// How often the program's digests are taken from it, in frames.
+const DIGEST_INTERVAL: u64 = 16_384;
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Configuration file (JSON; softswitch/README.md describes it)
+    #[arg(long)]
+    config: PathBuf,
+    /// Directory for the captures and summary.json; made if it does not exist
+    #[arg(long)]
+    out: PathBuf,
+    /// Seed, instead of the configuration's
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+/// What left one port.
+struct Sink {
+    port: u16,
+    writer: Option<pcap::Writer<BufWriter<File>>>,
+    packets: u64,
+    bytes: u64,
+    last_ns: u64,
+}
+
+/// What left the switch.
+struct Sinks {
+    list: Vec<Sink>,
+    by_port: Vec<Option<usize>>,
+    error: Option<std::io::Error>,
+}
+
+impl Output for Sinks {
+    #[inline]
+    fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
+        if let Some(sink) = self.by_port[usize::from(port)].and_then(|position| self.list.get_mut(position)) {
+            sink.packets += 1;
+            sink.bytes += packet.bytes().len() as u64;
+            sink.last_ns = exit_ns;
+            if let Some(writer) = &mut sink.writer {
+                if let Err(error) = writer.write(exit_ns, packet.bytes()) {
+                    self.error.get_or_insert(error);
+                }
+            }
+        }
+        pool.give(packet);
+    }
+}
+
+fn port_number(port: u16, known: &[u16], place: &str) -> Result<(), Failure> {
+    match known.contains(&port) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{place}: port {port} is not among ports and loopbacks"))),
+    }
+}
+
+fn table<'p>(program: &'p Program, name: &str, place: &str) -> Result<&'p TableInfo, Failure> {
+    let found = program.tables().iter().find(|table| table.name == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = program.tables().iter().map(|table| table.name.as_str()).collect();
+        Failure::usage(format!("{place}: no table {name}: the program has {}", names.join(", ")))
+    })
+}
+
+/// Loads the program and installs entries, default actions and clone sessions.
+fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
+    let place = config.program.display();
+    let json = std::fs::read(&config.program).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    let program = Program::load(&json).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    if program.uses_multicast() {
+        return Err(Failure::usage(format!("{place}: multicast groups are not supported")));
+    }
+    let program = Arc::new(program);
+    let mut forwarding = Forwarding::new(Pipeline::new(Arc::clone(&program), seed));
+    for (number, given) in config.entries.iter().enumerate() {
+        let place = format!("entries[{number}]");
+        let wrong = |why: String| Failure::usage(format!("{place}: table {}: {why}", given.table));
+        let table = table(&program, &given.table, &place)?;
+        let entry = entries::entry(table, given).map_err(wrong)?;
+        forwarding.pipeline.table_insert(table.id, &entry).map_err(|error| wrong(error.to_string()))?;
+    }
+    for (number, given) in config.defaults.iter().enumerate() {
+        let place = format!("defaults[{number}]");
+        let wrong = |why: String| Failure::usage(format!("{place}: table {}: {why}", given.table));
+        let table = table(&program, &given.table, &place)?;
+        let action = entries::action(table, &given.action, &given.params).map_err(wrong)?;
+        let set = forwarding.pipeline.table_set_default(table.id, Some(&action));
+        set.map_err(|error| wrong(error.to_string()))?;
+    }
+    for (number, given) in config.clone_sessions.iter().enumerate() {
+        let place = format!("clone_sessions[{number}]");
+        if !(1..=MAX_SESSION).contains(&given.session) {
+            return Err(Failure::usage(format!("{place}: session {}: allowed are 1 to {MAX_SESSION}", given.session)));
+        }
+        if usize::from(given.queue) >= PRIORITIES {
+            return Err(Failure::usage(format!("{place}: queue {}: allowed are 0 to 7", given.queue)));
+        }
+        let replicas = given.ports.iter().map(|port| (*port, 0)).collect();
+        let session = CloneSession { replicas, priority: given.queue, length_limit: given.length_limit };
+        forwarding.sessions.set(given.session, Some(session));
+    }
+    Ok(forwarding)
+}
+
+fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
+    let interfaces = config.ports.iter().map(|port| (*port, PortKind::Interface));
+    let loopbacks = config.loopbacks.iter().map(|port| (*port, PortKind::Loopback));
+    let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).collect();
+    for (position, (port, _)) in kinds.iter().enumerate() {
+        if usize::from(*port) >= PORTS {
+            return Err(Failure::usage(format!("ports: {port}: allowed are 0 to {}", PORTS - 1)));
+        }
+        if kinds[..position].iter().any(|(other, _)| other == port) {
+            return Err(Failure::usage(format!("ports: {port} is given twice")));
+        }
+    }
+    if !config.loopbacks.is_empty() && config.until_ns.is_none() {
+        return Err(Failure::usage("until_ns is missing: with loopback ports a frame may circulate for ever"));
+    }
+    let mut switch = Switch::new(&kinds, config.pool_packets);
+    switch.set_forwarding(forwarding(config, seed)?);
+    Ok(switch)
+}
+
+fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
+    let mut sinks = Sinks { list: vec![], by_port: vec![None; PORTS], error: None };
+    for port in &config.ports {
+        sinks.by_port[usize::from(*port)] = Some(sinks.list.len());
+        sinks.list.push(Sink { port: *port, writer: None, packets: 0, bytes: 0, last_ns: 0 });
+    }
+    for (number, given) in config.outputs.iter().enumerate() {
+        let place = format!("outputs[{number}]");
+        port_number(given.port, &config.ports, &place)?;
+        if given.pcap.contains('/') || given.pcap.starts_with('.') || given.pcap.is_empty() {
+            return Err(Failure::usage(format!("{place}: pcap {:?}: it must be a file name", given.pcap)));
+        }
+        let path = out.join(&given.pcap);
+        let failed = |error| Failure::usage(format!("{}: {error}", path.display()));
+        let file = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
+        let writer = pcap::Writer::new(file, given.snap_bytes).map_err(failed)?;
+        if let Some(sink) = sinks.list.iter_mut().find(|sink| sink.port == given.port) {
+            if sink.writer.replace(writer).is_some() {
+                return Err(Failure::usage(format!("{place}: port {} has an output already", given.port)));
+            }
+        }
+    }
+    Ok(sinks)
+}
+
+/// Bytes of a frame that some output shows; what is behind them need not be written.
+fn visible(config: &Config) -> usize {
+    let snaps = config.outputs.iter().map(|output| output.snap_bytes);
+    snaps.map(|snap| if snap == 0 { usize::MAX } else { snap }).max().unwrap_or(0)
+}
+
+fn apply(switch: &mut Switch, given: &QueueConfig) -> Result<(), String> {
+    let changes = Changes {
+        rate_bps: given.rate_bps,
+        limit_bytes: given.limit_bytes,
+        limit_packets: given.limit_packets,
+        delay_ns: given.delay_ns,
+    };
+    switch.tm.configure((given.port, given.queue), changes).map(drop)
+}
+
+/// Queue settings in order of time; all are tried on a switch of their own first, so that a wrong one stops the run early.
+fn schedule(config: &Config, known: &[u16]) -> Result<Vec<QueueConfig>, Failure> {
+    let mut trial = Switch::new(&[], 1);
+    for (number, given) in config.queues.iter().enumerate() {
+        let place = format!("queues[{number}]");
+        port_number(given.port, known, &place)?;
+        apply(&mut trial, given).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    }
+    let mut queues = config.queues.clone();
+    queues.sort_by_key(|given| given.at_ns);
+    Ok(queues)
+}
+
+struct Run {
+    switch: Switch,
+    sinks: Sinks,
+    sources: Vec<Source>,
+    changes: std::vec::IntoIter<QueueConfig>,
+    visible: usize,
+    until_ns: u64,
+    digests: u64,
+}
+
+impl Run {
+    fn drain_digests(&mut self) {
+        let mut records = vec![];
+        self.switch.drain_digests(&mut records);
+        self.digests += records.len() as u64;
+    }
+
+    fn execute(&mut self) -> Result<(), Failure> {
+        let mut frames = 0u64;
+        loop {
+            let heads = self.sources.iter().enumerate();
+            let next = heads.filter_map(|(position, source)| Some((source.next_time()?, position))).min();
+            let next = next.filter(|(time_ns, _)| *time_ns < self.until_ns);
+            let change = self.changes.as_slice().first().map(|change| change.at_ns).filter(|at| *at < self.until_ns);
+            match (next, change) {
+                (next, Some(at_ns)) if next.is_none_or(|(time_ns, _)| at_ns <= time_ns) => {
+                    self.switch.advance(at_ns, &mut self.sinks);
+                    if let Some(change) = self.changes.next() {
+                        apply(&mut self.switch, &change).map_err(Failure::usage)?;
+                    }
+                }
+                (Some((time_ns, position)), _) => {
+                    let source = &mut self.sources[position];
+                    let packet = source.take(self.switch.pool(), self.visible)?;
+                    self.switch.receive(source.port, time_ns, packet, &mut self.sinks);
+                    frames += 1;
+                    if frames % DIGEST_INTERVAL == 0 {
+                        self.drain_digests();
+                    }
+                }
+                (None, None) => break,
+                (None, Some(_)) => {}
+            }
+            if let Some(error) = self.sinks.error.take() {
+                return Err(Failure::internal(format!("writing a capture: {error}")));
+            }
+        }
+        while let Some(due) = self.switch.next_due().filter(|due| *due < self.until_ns) {
+            self.switch.advance(due, &mut self.sinks);
+        }
+        self.drain_digests();
+        Ok(())
+    }
+
+    fn summary(&self, seed: u64) -> Value {
+        let inputs = self.sources.iter().map(|source| {
+            let (packets, bytes, padded) = (source.packets, source.bytes, source.padded);
+            json!({"port": source.port, "packets": packets, "bytes": bytes, "padded_packets": padded})
+        });
+        let outputs = self.sinks.list.iter().map(
+            |sink| json!({"port": sink.port, "packets": sink.packets, "bytes": sink.bytes, "last_ns": sink.last_ns}),
+        );
+        let queues = self.switch.tm.status().into_iter().map(|queue| {
+            let drops = self.switch.tm.flow_drops(queue.port, queue.priority).unwrap_or_default();
+            let drops = drops.into_iter();
+            let drops =
+                drops.map(|(flow, drops)| json!({"flow": flow, "packets": drops.packets, "bytes": drops.bytes}));
+            let counters = queue.counters;
+            json!({
+                "port": queue.port, "queue": queue.priority, "rate_bps": queue.rate_bps,
+                "limit_bytes": queue.limit_bytes, "limit_packets": queue.limit_packets,
+                "delay_ns": queue.delay_ns, "epoch": queue.epoch,
+                "enqueued_packets": counters.enqueued_packets, "enqueued_bytes": counters.enqueued_bytes,
+                "dequeued_packets": counters.dequeued_packets, "dequeued_bytes": counters.dequeued_bytes,
+                "dropped_packets": counters.dropped_packets, "dropped_bytes": counters.dropped_bytes,
+                "pool_dropped_packets": counters.pool_dropped_packets,
+                "depth_packets": queue.depth_packets, "depth_bytes": queue.depth_bytes,
+                "peak_depth_packets": counters.peak_depth_packets, "peak_depth_bytes": counters.peak_depth_bytes,
+                "flow_drops": drops.collect::<Vec<_>>(),
+            })
+        });
+        let discards = self.switch.discards();
+        json!({
+            "narrows_version": env!("CARGO_PKG_VERSION"),
+            "seed": seed,
+            "end_ns": self.switch.now_ns(),
+            "inputs": inputs.collect::<Vec<_>>(),
+            "outputs": outputs.collect::<Vec<_>>(),
+            "queues": queues.collect::<Vec<_>>(),
+            "held_packets": self.switch.tm.held(),
+            "discards": {"ingress": discards.ingress, "egress": discards.egress, "absent_port": discards.absent_port,
+                         "clones": discards.clones, "loopback": discards.loopback},
+            "digests": self.digests,
+        })
+    }
+}
+
+/// Runs the replay.
+pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    let config = Config::read(&args.config)?;
+    let in_file = |failure: Failure| failure.within(&args.config.display().to_string());
+    let seed = args.seed.unwrap_or(config.seed);
+    let known: Vec<u16> = config.ports.iter().chain(&config.loopbacks).copied().collect();
+    let switch = switch(&config, seed).map_err(in_file)?;
+    let changes = schedule(&config, &known).map_err(in_file)?.into_iter();
+    let sources = config.inputs.iter().enumerate().map(|(number, input)| {
+        let place = format!("inputs[{number}]");
+        port_number(input.port, &known, &place)?;
+        Source::open(input, &place, seed.wrapping_add(number as u64 + 1))
+    });
+    let sources = sources.collect::<Result<Vec<_>, _>>().map_err(in_file)?;
+    std::fs::create_dir_all(&args.out).map_err(|error| Failure::usage(format!("{}: {error}", args.out.display())))?;
+    let sinks = sinks(&config, &args.out).map_err(in_file)?;
+    let (visible, until_ns) = (visible(&config), config.until_ns.unwrap_or(u64::MAX));
+    let mut run = Run { switch, sinks, sources, changes, visible, until_ns, digests: 0 };
+
+    let started = Instant::now();
+    run.execute()?;
+    for sink in &mut run.sinks.list {
+        if let Some(writer) = sink.writer.take() {
+            let finished = writer.finish();
+            finished.map_err(|error| Failure::internal(format!("writing a capture: {error}")))?;
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    let path = args.out.join("summary.json");
+    let failed = |error| Failure::internal(format!("{}: {error}", path.display()));
+    let mut file = File::create(&path).map_err(failed)?;
+    writeln!(file, "{:#}", run.summary(seed)).map_err(failed)?;
+    // Elapsed time is not part of the result, which depends on input and seed only.
+    let packets: u64 = run.sources.iter().map(|source| source.packets).sum();
+    eprintln!("{packets} frames in {seconds:.3} s ({:.2} million/s)", packets as f64 / seconds / 1e6);
+    Ok(())
+}

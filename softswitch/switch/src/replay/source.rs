@@ -1,0 +1,125 @@
+//! Inputs of a replay, merged in order of time.
+// SPDX-License-Identifier: Apache-2.0
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
+
+use narrows_pipeline::{Packet, PacketPool};
+
+use super::config::InputConfig;
+use super::generate::Generator;
+use super::pcap::{Reader, Record};
+use crate::failure::Failure;
+use crate::io::MAX_FRAME;
+
+/// A capture at work.
+struct Capture {
+    path: PathBuf,
+    reader: Reader<BufReader<File>>,
+    record: Record,
+    /// Capture time of the first frame.
+    origin_ns: Option<u64>,
+    start_ns: u64,
+}
+
+enum Kind {
+    Capture(Box<Capture>),
+    Generator { generator: Box<Generator>, flow: u32 },
+}
+
+/// One input and its next frame.
+pub struct Source {
+    /// Ingress port.
+    pub port: u16,
+    kind: Kind,
+    time_ns: u64,
+    ended: bool,
+    /// Frames so far.
+    pub packets: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+    /// Frames that the capture does not hold whole; they were filled up with zeros.
+    pub padded: u64,
+}
+
+impl Source {
+    /// Opens the input. `place` names it in errors; `seed` is the generator's.
+    pub fn open(config: &InputConfig, place: &str, seed: u64) -> Result<Self, Failure> {
+        let kind = match (&config.pcap, &config.generator) {
+            (Some(path), None) => {
+                let broken = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
+                let file = File::open(path).map_err(|error| broken(&error))?;
+                let reader = Reader::new(BufReader::with_capacity(1 << 20, file)).map_err(|error| broken(&error))?;
+                let (path, record, start_ns) = (path.clone(), Record::default(), config.start_ns);
+                Kind::Capture(Box::new(Capture { path, reader, record, origin_ns: None, start_ns }))
+            }
+            (None, Some(generator)) => {
+                let generator = Generator::new(generator, seed)
+                    .map_err(|error| Failure::usage(format!("{place}: generator: {error}")))?;
+                Kind::Generator { generator: Box::new(generator), flow: 0 }
+            }
+            _ => return Err(Failure::usage(format!("{place}: one of pcap and generator is needed"))),
+        };
+        let mut source = Source { port: config.port, kind, time_ns: 0, ended: false, packets: 0, bytes: 0, padded: 0 };
+        source.advance()?;
+        Ok(source)
+    }
+
+    /// Time of the next frame.
+    #[inline]
+    pub fn next_time(&self) -> Option<u64> {
+        (!self.ended).then_some(self.time_ns)
+    }
+
+    fn advance(&mut self) -> Result<(), Failure> {
+        match &mut self.kind {
+            Kind::Generator { generator, flow } => match generator.next() {
+                Some((time_ns, next_flow)) => (self.time_ns, *flow) = (time_ns, next_flow),
+                None => self.ended = true,
+            },
+            Kind::Capture(capture) => {
+                let place = || capture.path.display().to_string();
+                let more = capture.reader.next(&mut capture.record);
+                if !more.map_err(|error| Failure::usage(format!("{}: {error}", place())))? {
+                    self.ended = true;
+                    return Ok(());
+                }
+                if capture.record.wire_length > MAX_FRAME || capture.record.wire_length < 14 {
+                    let length = capture.record.wire_length;
+                    let message = format!("{}: a frame of {length} bytes: allowed are 14 to {MAX_FRAME}", place());
+                    return Err(Failure::usage(message));
+                }
+                let origin_ns = *capture.origin_ns.get_or_insert(capture.record.time_ns);
+                let time_ns = capture.record.time_ns.saturating_sub(origin_ns) + capture.start_ns;
+                // Frames that are out of order in the file follow at once.
+                self.time_ns = self.time_ns.max(time_ns);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next frame. `visible`: bytes of a frame that somebody looks at.
+    #[inline]
+    pub fn take(&mut self, pool: &mut PacketPool, visible: usize) -> Result<Box<Packet>, Failure> {
+        let packet = match &self.kind {
+            Kind::Generator { generator, flow } => {
+                let mut packet = pool.take(generator.frame_bytes());
+                generator.write(*flow, visible, packet.bytes_mut());
+                packet
+            }
+            Kind::Capture(capture) => {
+                let record = &capture.record;
+                let mut packet = pool.take(record.wire_length);
+                let (captured, missing) = packet.bytes_mut().split_at_mut(record.bytes.len());
+                captured.copy_from_slice(&record.bytes);
+                missing.fill(0);
+                self.padded += u64::from(!missing.is_empty());
+                packet
+            }
+        };
+        self.packets += 1;
+        self.bytes += packet.bytes().len() as u64;
+        self.advance()?;
+        Ok(packet)
+    }
+}
