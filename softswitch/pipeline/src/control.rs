@@ -62,11 +62,20 @@ pub struct TableInfo {
 pub enum KeyMatch {
     Exact(u128),
     /// Bits behind the prefix must be 0.
-    Lpm { value: u128, prefix_len: u32 },
+    Lpm {
+        value: u128,
+        prefix_len: u32,
+    },
     /// Bits outside the mask must be 0; a mask of 0 matches everything.
-    Ternary { value: u128, mask: u128 },
+    Ternary {
+        value: u128,
+        mask: u128,
+    },
     /// Both ends included.
-    Range { low: u128, high: u128 },
+    Range {
+        low: u128,
+        high: u128,
+    },
     /// `None` matches everything. Accepted for ternary key fields.
     Optional(Option<u128>),
 }

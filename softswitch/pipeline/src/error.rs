@@ -20,7 +20,10 @@ impl LoadError {
     }
 
     pub(crate) fn unsupported(what: impl Into<String>, place: impl Into<String>) -> Self {
-        LoadError::Unsupported { what: what.into(), place: place.into() }
+        LoadError::Unsupported {
+            what: what.into(),
+            place: place.into(),
+        }
     }
 }
 
@@ -62,7 +65,10 @@ impl fmt::Display for ControlError {
             | ControlError::ResourceExhausted(m)
             | ControlError::PermissionDenied(m) => f.write_str(m),
             ControlError::OutOfRange { name, index, size } => {
-                write!(f, "index {index} is out of range: {name} has {size} elements")
+                write!(
+                    f,
+                    "index {index} is out of range: {name} has {size} elements"
+                )
             }
         }
     }

@@ -17,15 +17,26 @@
 
 #![forbid(unsafe_code)]
 
+mod compile;
 mod control;
 mod error;
+mod exec;
+mod expr;
+mod hash;
+mod json;
+mod layout;
+mod live;
+mod op;
 mod packet;
 mod pipeline;
 mod program;
+mod random;
+mod state;
+mod table;
 
 pub use control::{
-    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, Entry, KeyInfo, KeyMatch,
-    MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
+    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, Entry,
+    KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 pub use error::{ControlError, LoadError};
 pub use packet::{Instance, Packet, PacketPool, MAX_HEADERS};

@@ -4,13 +4,16 @@
 /// Headers a program may declare: header positions travel with the packet in arrays of this size.
 pub const MAX_HEADERS: usize = 64;
 
+/// The longest frame in bytes.
+pub const MAX_FRAME: usize = 60_000;
+
 /// Zero bytes kept behind the packet so that a field can be read as one machine word.
 pub(crate) const TAIL: usize = 16;
 
 /// A packet and what the pipeline knows about it.
 ///
-/// The bytes lie in one buffer: first the headroom, in which headers that the program adds have fixed places, then
-/// the frame. Parsed headers are read and written where they lie, so nothing is copied between parser and deparser.
+/// The bytes lie in one buffer: first the headroom (zeros, which stand for headers that are not there, and the fixed
+/// places of headers that the program adds), then the frame. Parsed headers are read and written where they lie, so nothing is copied between parser and deparser.
 #[derive(Debug, Clone)]
 pub struct Packet {
     pub(crate) buffer: Vec<u8>,
@@ -21,8 +24,8 @@ pub struct Packet {
     pub(crate) end: u32,
     /// Bit h: header h is valid.
     pub(crate) valid: u64,
-    /// Offset of each valid header in the buffer.
-    pub(crate) base: [u32; MAX_HEADERS],
+    /// Where each header lies in the buffer: an invalid one in the zeros at the buffer's start.
+    pub(crate) base: [u16; MAX_HEADERS],
     /// Metadata that egress reads before it writes it, in the order of the program's live list.
     pub(crate) live: Vec<u64>,
     /// v1model's packet length: bytes received, then corrected for each header added or removed.
@@ -33,7 +36,6 @@ pub struct Packet {
     pub(crate) truncated: u32,
     pub(crate) flow: u32,
     pub(crate) instance: Instance,
-    pub(crate) preserve: Option<u16>,
 }
 
 /// v1model's `standard_metadata.instance_type`.
@@ -85,6 +87,8 @@ impl Packet {
 /// Recycles packets so that nothing is allocated in steady state.
 ///
 /// Buffers come in two sizes, so that a long queue of small packets does not occupy the memory of large ones.
+// A packet is large and moves between queues: its box is what is pooled.
+#[allow(clippy::vec_box)]
 #[derive(Debug, Default)]
 pub struct PacketPool {
     headroom: usize,
@@ -101,15 +105,22 @@ impl PacketPool {
     /// A pool for packets of `program`.
     #[must_use]
     pub fn new(program: &crate::Program) -> Self {
-        Self { headroom: program.headroom(), small: Vec::new(), large: Vec::new() }
+        Self {
+            headroom: program.headroom(),
+            small: Vec::new(),
+            large: Vec::new(),
+        }
     }
 
-    /// A packet with room for a frame of `length` bytes, whose content is whatever the buffer held: fill all of
+    /// A packet with room for a frame of `length` bytes (at most [`MAX_FRAME`]), whose content is whatever the buffer held: fill all of
     /// [`Packet::bytes_mut`].
     #[must_use]
     pub fn take(&mut self, length: usize) -> Box<Packet> {
-        let (pool, least) =
-            if length <= SMALL_FRAME { (&mut self.small, SMALL_FRAME) } else { (&mut self.large, LARGE_FRAME) };
+        let (pool, least) = if length <= SMALL_FRAME {
+            (&mut self.small, SMALL_FRAME)
+        } else {
+            (&mut self.large, LARGE_FRAME)
+        };
         let mut packet = pool.pop().unwrap_or_else(|| {
             Box::new(Packet {
                 buffer: vec![0; self.headroom + least + TAIL],
@@ -124,7 +135,6 @@ impl PacketPool {
                 truncated: u32::MAX,
                 flow: 0,
                 instance: Instance::Normal,
-                preserve: None,
             })
         });
         packet.set_frame(self.headroom, length);
@@ -150,7 +160,133 @@ impl PacketPool {
 }
 
 impl Packet {
+    pub(crate) fn is_valid(&self, header: u8) -> bool {
+        self.valid >> (header & 63) & 1 == 1
+    }
+
+    #[inline(always)]
+    fn bytes_at<const N: usize>(&self, header: u8, byte: u16) -> [u8; N] {
+        let at = usize::from(self.base[usize::from(header) % MAX_HEADERS]) + usize::from(byte);
+        let mut bytes = [0; N];
+        if let Some(found) = self.buffer.get(at..at + N) {
+            bytes.copy_from_slice(found);
+        }
+        bytes
+    }
+
+    #[inline(always)]
+    pub(crate) fn window1(&self, header: u8, byte: u16) -> u64 {
+        u64::from(u8::from_be_bytes(self.bytes_at(header, byte)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn window2(&self, header: u8, byte: u16) -> u64 {
+        u64::from(u16::from_be_bytes(self.bytes_at(header, byte)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn window4(&self, header: u8, byte: u16) -> u64 {
+        u64::from(u32::from_be_bytes(self.bytes_at(header, byte)))
+    }
+
+    #[inline(always)]
+    pub(crate) fn window8(&self, header: u8, byte: u16) -> u64 {
+        u64::from_be_bytes(self.bytes_at(header, byte))
+    }
+
+    #[inline(always)]
+    pub(crate) fn window16(&self, header: u8, byte: u16) -> u128 {
+        u128::from_be_bytes(self.bytes_at(header, byte))
+    }
+
+    /// Writes bytes of a header, unless it is invalid.
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(&mut self, header: u8, byte: u16, bytes: [u8; N]) {
+        if self.is_valid(header) {
+            let at = usize::from(self.base[usize::from(header) % MAX_HEADERS]) + usize::from(byte);
+            if let Some(place) = self.buffer.get_mut(at..at + N) {
+                place.copy_from_slice(&bytes);
+            }
+        }
+    }
+
+    /// Writes the low `count` bytes of a value.
+    pub(crate) fn write_bytes(&mut self, header: u8, byte: u16, value: u64, count: usize) {
+        if self.is_valid(header) {
+            let at = usize::from(self.base[usize::from(header) % MAX_HEADERS]) + usize::from(byte);
+            if let (Some(place), true) = (self.buffer.get_mut(at..at + count), count <= 8) {
+                place.copy_from_slice(&value.to_be_bytes()[8 - count..]);
+            }
+        }
+    }
+
+    /// The `count` bytes (at most 16) of a window, right-aligned.
+    pub(crate) fn read_bytes(&self, header: u8, byte: u16, count: usize) -> u128 {
+        let at = usize::from(self.base[usize::from(header) % MAX_HEADERS]) + usize::from(byte);
+        let found = self.buffer.get(at..at + count).unwrap_or_default();
+        found.iter().fold(0, |value, &b| value << 8 | u128::from(b))
+    }
+
+    /// Writes the low `count` bytes (at most 16) of a value.
+    pub(crate) fn write_wide(&mut self, header: u8, byte: u16, value: u128, count: usize) {
+        if self.is_valid(header) {
+            let at = usize::from(self.base[usize::from(header) % MAX_HEADERS]) + usize::from(byte);
+            if let (Some(place), true) = (self.buffer.get_mut(at..at + count), count <= 16) {
+                place.copy_from_slice(&value.to_be_bytes()[16 - count..]);
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn place_header(&mut self, header: u8, base: u16) {
+        self.valid |= 1 << (header & 63);
+        self.base[usize::from(header) % MAX_HEADERS] = base;
+    }
+
+    pub(crate) fn invalidate_header(&mut self, header: u8) {
+        self.valid &= !(1 << (header & 63));
+        self.base[usize::from(header) % MAX_HEADERS] = 0;
+    }
+
+    pub(crate) fn zero_header(&mut self, header: u8, bytes: usize) {
+        let at = usize::from(self.base[usize::from(header) % MAX_HEADERS]);
+        if let Some(place) = self.buffer.get_mut(at..at + bytes) {
+            place.fill(0);
+        }
+    }
+
+    pub(crate) fn copy_header(&mut self, to: u8, from: u8, bytes: usize) {
+        let [to, from] = [to, from].map(|h| usize::from(self.base[usize::from(h) % MAX_HEADERS]));
+        if to.max(from) + bytes <= self.buffer.len() {
+            self.buffer.copy_within(from..from + bytes, to);
+        }
+    }
+
+    /// `bits` bits (at most 128) that lie `bit` bits behind the parsed headers; `None` if the packet ends before.
+    pub(crate) fn look_ahead(&self, bit: u32, bits: u8) -> Option<u128> {
+        let (bit, bits) = (bit as usize, usize::from(bits));
+        let from = self.payload as usize + bit / 8;
+        let skip = bit % 8;
+        let count = (skip + bits).div_ceil(8);
+        if from + count > self.end as usize {
+            return None;
+        }
+        let bytes = self.buffer.get(from..from + count)?;
+        let mut value = 0u128;
+        for (i, &byte) in bytes.iter().enumerate() {
+            let byte = if i == 0 { byte & (0xff >> skip) } else { byte };
+            let keep = (8 * count - skip - bits) as u32;
+            value = if i + 1 == count {
+                value << (8 - keep) | u128::from(byte >> keep)
+            } else {
+                value << 8 | u128::from(byte)
+            };
+        }
+        Some(value)
+    }
+
     pub(crate) fn set_frame(&mut self, headroom: usize, length: usize) {
+        let length = length.min(MAX_FRAME);
         let needed = headroom + length + TAIL;
         if self.buffer.len() < needed {
             self.buffer.resize(needed, 0);
@@ -162,8 +298,8 @@ impl Packet {
         self.ingress_length = length as u32;
         self.truncated = u32::MAX;
         self.valid = 0;
+        self.base = [0; MAX_HEADERS];
         self.flow = 0;
         self.instance = Instance::Normal;
-        self.preserve = None;
     }
 }

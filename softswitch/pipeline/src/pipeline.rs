@@ -3,19 +3,38 @@
 
 use std::sync::Arc;
 
-use crate::control::{CounterId, CounterValue, DigestRecord, Entry, KeyMatch, RegisterId, TableId};
+use crate::control::{
+    ActionCall, CounterId, CounterValue, DigestRecord, Entry, KeyMatch, RegisterId, TableId,
+};
 use crate::error::ControlError;
-use crate::packet::Packet;
-use crate::program::Program;
+use crate::exec::{Machine, Outcome};
+use crate::hash::Bits;
+use crate::layout::{Field, Place};
+use crate::packet::{Instance, Packet};
+use crate::program::{OptionalField, Program, DROP_PORT};
+use crate::random::Random;
+use crate::state::Registers;
+use crate::table::{wide_ones, TableCode, TableState};
+
+type Result<T> = std::result::Result<T, ControlError>;
+
+/// Digest records that wait to be drained, at most.
+const MAX_DIGESTS: usize = 65_536;
 
 /// Where a packet goes after ingress.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forward {
     Drop,
     /// To the queue of this port and this priority (v1model's `standard_metadata.priority`, 0..7).
-    Unicast { port: u16, priority: u8 },
+    Unicast {
+        port: u16,
+        priority: u8,
+    },
     /// To every member of the group: one [`Clone`] of the packet each, with its replica id in [`EgressMeta::rid`].
-    Multicast { group: u16, priority: u8 },
+    Multicast {
+        group: u16,
+        priority: u8,
+    },
 }
 
 /// What ingress decided. An ignored verdict leaks a decision of the program.
@@ -64,14 +83,30 @@ pub struct EgressVerdict {
 #[derive(Debug)]
 pub struct Pipeline {
     program: Arc<Program>,
+    seed: u64,
+    machine: Machine,
+    /// The parsed bytes of the last packet as they came in, for programs that clone at ingress.
+    original: Vec<u8>,
+    /// The headers of a packet that cannot be sent from where they lie.
+    gathered: Vec<u8>,
+    digests: Vec<DigestRecord>,
+    digests_lost: u64,
 }
 
 impl Pipeline {
-    /// A pipeline with empty tables. `seed` is the seed of the program's random numbers.
+    /// A pipeline with only the program's constant entries. `seed` is the seed of the program's random numbers.
     #[must_use]
     pub fn new(program: Arc<Program>, seed: u64) -> Self {
-        let _ = seed;
-        Self { program }
+        let machine = machine(&program, seed);
+        Self {
+            program,
+            seed,
+            machine,
+            original: Vec::new(),
+            gathered: Vec::new(),
+            digests: Vec::new(),
+            digests_lost: 0,
+        }
     }
 
     #[must_use]
@@ -81,83 +116,269 @@ impl Pipeline {
 
     /// Parser, checksum verification and ingress control. `timestamp` is `ingress_global_timestamp` (48 bits).
     pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
-        todo!("{packet:?}{port}{timestamp}")
+        let program = &*self.program;
+        let (machine, fields) = (&mut self.machine, &program.intrinsics);
+        machine.frame[..usize::from(program.metadata_slots)].fill(0);
+        let frame = &mut machine.frame;
+        fields.ingress_port.set(frame, u64::from(port));
+        fields.packet_length.set(frame, u64::from(packet.length));
+        fields.ingress_timestamp.set(frame, timestamp);
+        if program.clones_at_ingress {
+            self.original.clear();
+            self.original.extend_from_slice(packet.bytes());
+        }
+        parse(program, machine, packet);
+        machine.run(program, packet, program.code.ingress);
+
+        let Outcome { clone, digest, .. } = machine.outcome;
+        if let Some(index) = digest {
+            let fields = &program.digest_fields[usize::from(index)];
+            if self.digests.len() < MAX_DIGESTS {
+                let values = fields
+                    .iter()
+                    .map(|f| value_of(*f, machine, packet))
+                    .collect();
+                self.digests.push(DigestRecord {
+                    list: program.digests[usize::from(index)].list,
+                    values,
+                });
+            } else {
+                self.digests_lost += 1;
+            }
+        }
+        let frame = &machine.frame;
+        packet.flow = fields.flow.get(frame) as u32;
+        packet.live.clear();
+        packet
+            .live
+            .extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
+        let priority = fields.priority.get(frame) as u8;
+        let (group, port) = (fields.mcast_grp.get(frame), fields.egress_spec.get(frame));
+        let forward = if group != 0 {
+            packet.instance = Instance::Replication;
+            Forward::Multicast {
+                group: group as u16,
+                priority,
+            }
+        } else if port == DROP_PORT {
+            Forward::Drop
+        } else {
+            Forward::Unicast {
+                port: port as u16,
+                priority,
+            }
+        };
+        IngressVerdict {
+            forward,
+            clone: clone.map(|(session, _)| session),
+        }
     }
 
     /// Egress control.
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
-        todo!("{packet:?}{meta:?}")
+        let program = &*self.program;
+        let (machine, fields) = (&mut self.machine, &program.intrinsics);
+        let frame = &mut machine.frame;
+        for (&slot, &value) in program.live.iter().zip(&packet.live) {
+            frame[usize::from(slot)] = value;
+        }
+        fields.instance_type.set(frame, packet.instance as u64);
+        fields.egress_spec.set(frame, DROP_PORT + 1);
+        fields.egress_port.set(frame, u64::from(meta.port));
+        fields.packet_length.set(frame, u64::from(packet.length));
+        fields.egress_rid.set(frame, u64::from(meta.rid));
+        fields.qid.set(frame, u64::from(meta.priority));
+        fields.egress_timestamp.set(frame, meta.timestamp);
+        fields
+            .enq_timestamp
+            .set(frame, u64::from(meta.enq_timestamp));
+        fields.enq_qdepth.set(frame, u64::from(meta.enq_qdepth));
+        fields
+            .deq_timedelta
+            .set(frame, u64::from(meta.deq_timedelta));
+        fields.deq_qdepth.set(frame, u64::from(meta.deq_qdepth));
+        fields
+            .enq_depth_bytes
+            .set(frame, u64::from(meta.enq_depth_bytes));
+        fields
+            .deq_depth_bytes
+            .set(frame, u64::from(meta.deq_depth_bytes));
+        fields.epoch.set(frame, u64::from(meta.epoch));
+        machine.outcome = Outcome::default();
+        machine.run(program, packet, program.code.egress);
+        EgressVerdict {
+            transmit: fields.egress_spec.get(&machine.frame) != DROP_PORT,
+            clone: machine.outcome.clone.map(|(session, _)| session),
+        }
     }
 
     /// Makes `copy` the ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen: its original
     /// bytes, parsed again, metadata reset but for the preserved field list. Ready for [`Pipeline::egress`].
     pub fn clone_ingress(&mut self, packet: &Packet, copy: &mut Packet) {
-        todo!("{packet:?}{copy:?}")
+        let program = &*self.program;
+        let machine = &mut self.machine;
+        let outcome = machine.outcome;
+        let kept = kept(program, machine, outcome.clone);
+        let port = program.intrinsics.ingress_port.get(&machine.frame);
+        copy.set_frame(program.headroom, self.original.len());
+        copy.bytes_mut().copy_from_slice(&self.original);
+        copy.ingress_length = packet.ingress_length;
+        machine.frame[..usize::from(program.metadata_slots)].fill(0);
+        program
+            .intrinsics
+            .ingress_port
+            .set(&mut machine.frame, port);
+        parse(program, machine, copy);
+        machine.outcome = outcome;
+        copy.live.clear();
+        copy.live.resize(program.live.len(), 0);
+        for (position, value) in kept {
+            copy.live[position] = value;
+        }
+        copy.instance = Instance::IngressClone;
     }
 
     /// Makes `copy` the egress-to-egress clone of the packet that [`Pipeline::egress`] has just seen: headers as after
     /// egress and not yet deparsed, metadata reset but for the preserved field list. Ready for [`Pipeline::egress`].
     ///
-    /// At most `limit` bytes of the packet are copied (the session's `packet_length_bytes`; `usize::MAX` for all).
+    /// At most `limit` bytes of the frame (but all parsed headers) are copied: `usize::MAX`, or less if the session or
+    /// the program is known to truncate the copy.
     pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
-        todo!("{packet:?}{copy:?}{limit}")
+        let program = &*self.program;
+        let start = program.headroom;
+        let end = start
+            .saturating_add(limit)
+            .clamp(packet.payload as usize, packet.end as usize);
+        copy.set_frame(start, end - start);
+        copy.bytes_mut().copy_from_slice(&packet.buffer[start..end]);
+        if (0..64).any(|h| packet.is_valid(h) && usize::from(packet.base[usize::from(h)]) < start) {
+            // Added headers lie in the headroom, behind its zeros.
+            let zeros = program.zeros();
+            copy.buffer[zeros..start].copy_from_slice(&packet.buffer[zeros..start]);
+        }
+        copy.payload = packet.payload;
+        copy.valid = packet.valid;
+        copy.base = packet.base;
+        copy.length = packet.length;
+        copy.ingress_length = packet.ingress_length;
+        copy.live.clear();
+        copy.live.resize(program.live.len(), 0);
+        if let Some(kept) = self
+            .machine
+            .outcome
+            .clone
+            .and_then(|(_, list)| program.kept.get(&list))
+        {
+            for &(position, slot) in kept {
+                copy.live[position] = self.machine.frame[usize::from(slot)];
+            }
+        }
+        copy.instance = Instance::EgressClone;
     }
 
     /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.
     pub fn deparse<'p>(&mut self, packet: &'p mut Packet) -> &'p [u8] {
+        let program = &*self.program;
+        self.machine.run(program, packet, program.code.update);
+        let (mut next, mut contiguous, mut length) = (None, true, 0);
+        for &header in program.deparser.iter().filter(|&&h| packet.is_valid(h)) {
+            let base = u32::from(packet.base[usize::from(header)]);
+            contiguous &= next.is_none_or(|n| n == base);
+            next = Some(base + program.headers[usize::from(header)]);
+            length += program.headers[usize::from(header)];
+        }
+        contiguous &= next.is_none_or(|n| n == packet.payload);
+        if contiguous {
+            packet.start = packet.payload - length;
+        } else {
+            gather(program, packet, &mut self.gathered);
+        }
+        packet.end = packet
+            .end
+            .min(packet.start.saturating_add(packet.truncated));
         packet.bytes()
+    }
+
+    // ---- control
+
+    fn table(&self, table: TableId) -> Result<(&TableCode, &TableState)> {
+        let index = table.0 as usize;
+        let found = self
+            .program
+            .tables
+            .get(index)
+            .zip(self.machine.tables.get(index));
+        found.ok_or_else(|| ControlError::NotFound {
+            kind: "table with id",
+            name: table.0.to_string(),
+        })
+    }
+
+    fn table_mut(&mut self, table: TableId) -> Result<(&TableCode, &mut TableState)> {
+        let index = table.0 as usize;
+        let found = self
+            .program
+            .tables
+            .get(index)
+            .zip(self.machine.tables.get_mut(index));
+        found.ok_or_else(|| ControlError::NotFound {
+            kind: "table with id",
+            name: table.0.to_string(),
+        })
     }
 
     /// Adds an entry.
     ///
     /// # Errors
     /// Unknown action, key or parameters that do not fit, duplicate, table full, constant entries.
-    pub fn table_insert(&mut self, table: TableId, entry: &Entry) -> Result<(), ControlError> {
-        todo!("{table:?}{entry:?}")
+    pub fn table_insert(&mut self, table: TableId, entry: &Entry) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.insert(code, entry)
     }
 
     /// Replaces the action of the entry with this key and priority; its direct counter stays.
     ///
     /// # Errors
     /// As for insertion; no such entry.
-    pub fn table_modify(&mut self, table: TableId, entry: &Entry) -> Result<(), ControlError> {
-        todo!("{table:?}{entry:?}")
+    pub fn table_modify(&mut self, table: TableId, entry: &Entry) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.modify(code, entry)
     }
 
     /// Removes the entry with this key and priority.
     ///
     /// # Errors
     /// No such entry; constant entries.
-    pub fn table_delete(&mut self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<(), ControlError> {
-        todo!("{table:?}{key:?}{priority}")
+    pub fn table_delete(&mut self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.delete(code, key, priority)
     }
 
-    /// All entries of a table with their direct counters (zero if it has none).
+    /// All entries of a table, in the order of insertion, with their direct counters (zero if it has none).
     ///
     /// # Errors
     /// A table id of another program.
-    pub fn table_entries(&self, table: TableId) -> Result<Vec<(Entry, CounterValue)>, ControlError> {
-        todo!("{table:?}")
+    pub fn table_entries(&self, table: TableId) -> Result<Vec<(Entry, CounterValue)>> {
+        let (code, state) = self.table(table)?;
+        Ok(state.entries(code))
     }
 
-    /// The default action.
+    /// The default action (`NoAction` without parameters if the program has none).
     ///
     /// # Errors
     /// A table id of another program.
-    pub fn table_default(&self, table: TableId) -> Result<crate::ActionCall, ControlError> {
-        todo!("{table:?}")
+    pub fn table_default(&self, table: TableId) -> Result<ActionCall> {
+        let (code, state) = self.table(table)?;
+        Ok(state.default_call(code))
     }
 
     /// Sets the default action, or the program's own again with `None`.
     ///
     /// # Errors
     /// Unknown action, parameters that do not fit, constant default action.
-    pub fn table_set_default(
-        &mut self,
-        table: TableId,
-        action: Option<&crate::ActionCall>,
-    ) -> Result<(), ControlError> {
-        todo!("{table:?}{action:?}")
+    pub fn table_set_default(&mut self, table: TableId, action: Option<&ActionCall>) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.set_default(code, action)
     }
 
     /// Sets the direct counter of an entry.
@@ -170,55 +391,231 @@ impl Pipeline {
         key: &[KeyMatch],
         priority: i32,
         value: CounterValue,
-    ) -> Result<(), ControlError> {
-        todo!("{table:?}{key:?}{priority}{value:?}")
+    ) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.write_counter(code, key, priority, value)
+    }
+
+    fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, usize)> {
+        let at = counter.0 as usize;
+        let Some(info) = self.program.counters.get(at) else {
+            return Err(ControlError::NotFound {
+                kind: "counter with id",
+                name: at.to_string(),
+            });
+        };
+        let size = info.size as u64;
+        if index >= size {
+            return Err(ControlError::OutOfRange {
+                name: info.name.clone(),
+                index,
+                size,
+            });
+        }
+        Ok((at, index as usize))
     }
 
     /// Reads a cell of an indirect counter.
     ///
     /// # Errors
     /// Index out of range; a direct counter.
-    pub fn counter_read(&self, counter: CounterId, index: u64) -> Result<CounterValue, ControlError> {
-        todo!("{counter:?}{index}")
+    pub fn counter_read(&self, counter: CounterId, index: u64) -> Result<CounterValue> {
+        let (at, index) = self.counter_index(counter, index)?;
+        Ok(self.machine.counters[at][index])
     }
 
     /// Writes a cell of an indirect counter.
     ///
     /// # Errors
     /// Index out of range; a direct counter.
-    pub fn counter_write(&mut self, counter: CounterId, index: u64, value: CounterValue) -> Result<(), ControlError> {
-        todo!("{counter:?}{index}{value:?}")
+    pub fn counter_write(
+        &mut self,
+        counter: CounterId,
+        index: u64,
+        value: CounterValue,
+    ) -> Result<()> {
+        let (at, index) = self.counter_index(counter, index)?;
+        self.machine.counters[at][index] = value;
+        Ok(())
     }
 
     /// Reads a register cell.
     ///
     /// # Errors
     /// Index out of range.
-    pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128, ControlError> {
-        todo!("{register:?}{index}")
+    pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128> {
+        let (at, name, size) = self.register(register)?;
+        let value = self.machine.registers[at].get(index);
+        value
+            .map(u128::from)
+            .ok_or_else(|| ControlError::OutOfRange {
+                name: name.to_owned(),
+                index,
+                size,
+            })
     }
 
     /// Writes a register cell.
     ///
     /// # Errors
     /// Index out of range; value too wide.
-    pub fn register_write(&mut self, register: RegisterId, index: u64, value: u128) -> Result<(), ControlError> {
-        todo!("{register:?}{index}{value}")
+    pub fn register_write(&mut self, register: RegisterId, index: u64, value: u128) -> Result<()> {
+        let (at, name, size) = self.register(register)?;
+        let width = self.program.registers[at].width;
+        if value & !wide_ones(width) != 0 {
+            let message = format!("{name} has cells of {width} bits: {value:#x} does not fit");
+            return Err(ControlError::InvalidArgument(message));
+        }
+        if index >= size {
+            return Err(ControlError::OutOfRange {
+                name: name.to_owned(),
+                index,
+                size,
+            });
+        }
+        self.machine.registers[at].set(index, value as u64);
+        Ok(())
     }
 
-    /// Moves the digest records gathered since the last call to `records`.
+    fn register(&self, register: RegisterId) -> Result<(usize, &str, u64)> {
+        let at = register.0 as usize;
+        let info = self.program.registers.get(at);
+        let info = info.ok_or_else(|| ControlError::NotFound {
+            kind: "register with id",
+            name: at.to_string(),
+        })?;
+        Ok((at, &info.name, info.size as u64))
+    }
+
+    /// Moves the digest records gathered since the last call to the end of `records`.
     pub fn drain_digests(&mut self, records: &mut Vec<DigestRecord>) {
-        todo!("{records:?}")
+        records.append(&mut self.digests);
     }
 
     /// Digest records thrown away because nobody drained them (65,536 are kept).
     #[must_use]
     pub fn digests_lost(&self) -> u64 {
-        todo!()
+        self.digests_lost
     }
 
     /// Back to the state after loading: tables, counters, registers, digests, random numbers.
     pub fn reset(&mut self) {
-        todo!()
+        self.machine = machine(&self.program, self.seed);
+        self.digests.clear();
+        self.digests_lost = 0;
     }
+}
+
+fn machine(program: &Program, seed: u64) -> Machine {
+    let mut frame = vec![0; 65536].into_boxed_slice();
+    for &(slot, value) in &program.code.constants {
+        frame[usize::from(slot)] = value;
+    }
+    Machine {
+        frame: frame.try_into().unwrap_or_else(|_| Box::new([0; 65536])),
+        // Loading has checked that the constant entries fit.
+        tables: program
+            .tables
+            .iter()
+            .filter_map(|t| TableState::new(t).ok())
+            .collect(),
+        registers: program
+            .registers
+            .iter()
+            .map(|r| Registers::new(r.size, r.width))
+            .collect(),
+        counters: program
+            .counters
+            .iter()
+            .map(|c| vec![CounterValue::default(); c.size])
+            .collect(),
+        random: Random::new(seed),
+        bits: Bits::default(),
+        outcome: Outcome::default(),
+    }
+}
+
+/// Parser and checksum verification, and the metadata that they set.
+fn parse(program: &Program, machine: &mut Machine, packet: &mut Packet) {
+    machine.outcome = Outcome {
+        parser_error: program.errors.none,
+        ..Outcome::default()
+    };
+    machine.run(program, packet, program.code.parser);
+    machine.run(program, packet, program.code.verify);
+    let outcome = machine.outcome;
+    program
+        .intrinsics
+        .parser_error
+        .set(&mut machine.frame, outcome.parser_error);
+    program
+        .intrinsics
+        .checksum_error
+        .set(&mut machine.frame, u64::from(outcome.checksum_error));
+}
+
+/// Positions and values of the metadata that a clone keeps.
+fn kept(program: &Program, machine: &Machine, clone: Option<(u16, u16)>) -> Vec<(usize, u64)> {
+    let list = clone
+        .and_then(|(_, list)| program.kept.get(&list))
+        .map_or(&[][..], Vec::as_slice);
+    list.iter()
+        .map(|&(position, slot)| (position, machine.frame[usize::from(slot)]))
+        .collect()
+}
+
+fn value_of(field: Field, machine: &Machine, packet: &Packet) -> u128 {
+    match field.place {
+        Place::Slot(slot) => {
+            let slot = usize::from(slot);
+            let high = if field.width > 64 {
+                machine.frame[slot + 1]
+            } else {
+                0
+            };
+            u128::from(machine.frame[slot]) | u128::from(high) << 64
+        }
+        Place::Valid(header) => u128::from(packet.is_valid(header)),
+        Place::Header { header, bit } => {
+            let byte = (bit / 8) as u16;
+            let end = bit % 8 + field.width;
+            if end <= 128 {
+                packet.window16(header, byte) >> (128 - end) & wide_ones(field.width)
+            } else {
+                // 17 bytes: all but the last, then the rest.
+                let rest = end - 128;
+                let head = packet.window16(header, byte) & wide_ones(128 - bit % 8);
+                head << rest | u128::from(packet.window1(header, byte + 16) >> (8 - rest))
+            }
+        }
+    }
+}
+
+/// Puts the headers together in a row, right before the payload.
+fn gather(program: &Program, packet: &mut Packet, gathered: &mut Vec<u8>) {
+    gathered.clear();
+    for &header in program.deparser.iter().filter(|&&h| packet.is_valid(h)) {
+        let base = usize::from(packet.base[usize::from(header)]);
+        gathered.extend_from_slice(
+            &packet.buffer[base..base + program.headers[usize::from(header)] as usize],
+        );
+    }
+    let zeros = program.zeros();
+    let mut payload = packet.payload as usize;
+    if payload < zeros + gathered.len() {
+        // No room before the payload: it moves back.
+        let length = packet.end as usize - payload;
+        let moved = zeros + gathered.len();
+        let needed = moved + length + crate::packet::TAIL;
+        if packet.buffer.len() < needed {
+            packet.buffer.resize(needed, 0);
+        }
+        packet.buffer.copy_within(payload..payload + length, moved);
+        payload = moved;
+        packet.payload = moved as u32;
+        packet.end = (moved + length) as u32;
+    }
+    let start = payload - gathered.len();
+    packet.buffer[start..payload].copy_from_slice(gathered);
+    packet.start = start as u32;
 }

@@ -1,16 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A loaded program.
 
-use crate::control::{CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId, TableInfo};
+use std::collections::HashMap;
+
+use crate::control::{
+    CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId, TableInfo,
+};
 use crate::error::LoadError;
+use crate::hash::Calculation;
+use crate::layout::{Field, Layout, Place, Slot};
+use crate::op::Op;
+use crate::table::TableCode;
+
+/// v1model's port that means "drop".
+pub(crate) const DROP_PORT: u64 = 511;
 
 /// A compiled program: immutable, shared by pipelines.
 #[derive(Debug)]
 pub struct Program {
-    pub(crate) tables: Vec<TableInfo>,
+    /// Length in bytes of each header.
+    pub(crate) headers: Vec<u32>,
+    pub(crate) metadata_slots: Slot,
+    /// Where each header that the program can add goes in the buffer.
+    pub(crate) homes: Vec<u16>,
+    pub(crate) headroom: usize,
+    /// Headers in the order in which they are emitted.
+    pub(crate) deparser: Vec<u8>,
+    pub(crate) code: Code,
+    pub(crate) infos: Vec<TableInfo>,
+    pub(crate) tables: Vec<TableCode>,
     pub(crate) counters: Vec<CounterInfo>,
     pub(crate) registers: Vec<RegisterInfo>,
+    pub(crate) calculations: Vec<Calculation>,
     pub(crate) digests: Vec<DigestInfo>,
+    pub(crate) digest_fields: Vec<Vec<Field>>,
+    /// Metadata that travels from ingress to egress.
+    pub(crate) live: Vec<Slot>,
+    /// For each clone field list: position in `live`, and slot.
+    pub(crate) kept: HashMap<u16, Vec<(usize, Slot)>>,
+    pub(crate) intrinsics: Intrinsics,
+    pub(crate) errors: ParserErrors,
+    pub(crate) uses_multicast: bool,
+    pub(crate) clones_at_ingress: bool,
+}
+
+/// The instructions and where its parts start.
+#[derive(Debug)]
+pub(crate) struct Code {
+    pub ops: Vec<Op>,
+    pub constants: Vec<(Slot, u64)>,
+    pub parser: u32,
+    pub verify: u32,
+    pub ingress: u32,
+    pub egress: u32,
+    pub update: u32,
+}
+
+/// A metadata field that the architecture reads or writes, if the program has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Intrinsic {
+    slot: Slot,
+    mask: u64,
+}
+
+impl Intrinsic {
+    fn find(layout: &Layout, name: &str) -> Option<Self> {
+        let (slot, width) = layout.intrinsic(name)?;
+        Some(Self {
+            slot,
+            mask: crate::compile::ones(width),
+        })
+    }
+}
+
+/// Reading and writing of fields that may not be there.
+pub(crate) trait OptionalField {
+    fn get(self, frame: &[u64; 65536]) -> u64;
+    fn set(self, frame: &mut [u64; 65536], value: u64);
+}
+
+impl OptionalField for Option<Intrinsic> {
+    #[inline(always)]
+    fn get(self, frame: &[u64; 65536]) -> u64 {
+        self.map_or(0, |f| frame[usize::from(f.slot)])
+    }
+
+    #[inline(always)]
+    fn set(self, frame: &mut [u64; 65536], value: u64) {
+        if let Some(f) = self {
+            frame[usize::from(f.slot)] = value & f.mask;
+        }
+    }
+}
+
+/// The fields of v1model's standard metadata, and Narrows' own.
+#[derive(Debug)]
+pub(crate) struct Intrinsics {
+    pub ingress_port: Option<Intrinsic>,
+    pub egress_spec: Option<Intrinsic>,
+    pub egress_port: Option<Intrinsic>,
+    pub packet_length: Option<Intrinsic>,
+    pub instance_type: Option<Intrinsic>,
+    pub parser_error: Option<Intrinsic>,
+    pub checksum_error: Option<Intrinsic>,
+    pub ingress_timestamp: Option<Intrinsic>,
+    pub egress_timestamp: Option<Intrinsic>,
+    pub mcast_grp: Option<Intrinsic>,
+    pub egress_rid: Option<Intrinsic>,
+    pub priority: Option<Intrinsic>,
+    pub qid: Option<Intrinsic>,
+    pub enq_timestamp: Option<Intrinsic>,
+    pub enq_qdepth: Option<Intrinsic>,
+    pub deq_timedelta: Option<Intrinsic>,
+    pub deq_qdepth: Option<Intrinsic>,
+    pub enq_depth_bytes: Option<Intrinsic>,
+    pub deq_depth_bytes: Option<Intrinsic>,
+    pub epoch: Option<Intrinsic>,
+    pub flow: Option<Intrinsic>,
+}
+
+impl Intrinsics {
+    pub(crate) fn of(layout: &Layout) -> Self {
+        let find = |name: &str| Intrinsic::find(layout, name);
+        Self {
+            ingress_port: find("standard_metadata.ingress_port"),
+            egress_spec: find("standard_metadata.egress_spec"),
+            egress_port: find("standard_metadata.egress_port"),
+            packet_length: find("standard_metadata.packet_length"),
+            instance_type: find("standard_metadata.instance_type"),
+            parser_error: find("standard_metadata.parser_error"),
+            checksum_error: find("standard_metadata.checksum_error"),
+            ingress_timestamp: find("intrinsic_metadata.ingress_global_timestamp"),
+            egress_timestamp: find("intrinsic_metadata.egress_global_timestamp"),
+            mcast_grp: find("intrinsic_metadata.mcast_grp"),
+            egress_rid: find("intrinsic_metadata.egress_rid"),
+            priority: find("intrinsic_metadata.priority"),
+            qid: find("queueing_metadata.qid"),
+            enq_timestamp: find("queueing_metadata.enq_timestamp"),
+            enq_qdepth: find("queueing_metadata.enq_qdepth"),
+            deq_timedelta: find("queueing_metadata.deq_timedelta"),
+            deq_qdepth: find("queueing_metadata.deq_qdepth"),
+            enq_depth_bytes: find("narrows.enq_depth_bytes"),
+            deq_depth_bytes: find("narrows.deq_depth_bytes"),
+            epoch: find("narrows.epoch"),
+            flow: find("narrows.flow"),
+        }
+    }
+
+    /// What [`crate::Pipeline::egress`] writes before the program runs.
+    pub(crate) fn set_at_egress(&self) -> Vec<Slot> {
+        [
+            self.egress_spec,
+            self.egress_port,
+            self.packet_length,
+            self.instance_type,
+            self.egress_timestamp,
+            self.egress_rid,
+            self.qid,
+            self.enq_timestamp,
+            self.enq_qdepth,
+            self.deq_timedelta,
+            self.deq_qdepth,
+            self.enq_depth_bytes,
+            self.deq_depth_bytes,
+            self.epoch,
+        ]
+        .iter()
+        .filter_map(|f| f.map(|f| f.slot))
+        .collect()
+    }
+}
+
+/// Codes of the core library's parser errors in this program.
+#[derive(Debug)]
+pub(crate) struct ParserErrors {
+    pub none: u64,
+    pub packet_too_short: u64,
+    pub timeout: u64,
+    pub invalid_argument: u64,
+}
+
+impl ParserErrors {
+    pub(crate) fn of(errors: &HashMap<String, u64>) -> Self {
+        let code = |name: &str, otherwise| errors.get(name).copied().unwrap_or(otherwise);
+        Self {
+            none: code("NoError", 0),
+            packet_too_short: code("PacketTooShort", 1),
+            timeout: code("ParserTimeout", 5),
+            invalid_argument: code("ParserInvalidArgument", 6),
+        }
+    }
 }
 
 impl Program {
@@ -19,19 +198,52 @@ impl Program {
     /// # Errors
     /// Whatever the program needs and this engine lacks is refused here, by name.
     pub fn load(json: &[u8]) -> Result<Self, LoadError> {
-        todo!("{}", json.len())
+        let root = serde_json::from_slice(json).map_err(|e| LoadError::Json(e.to_string()))?;
+        let program = crate::compile::compile(&root)?;
+        for table in &program.tables {
+            crate::table::TableState::new(table)
+                .map_err(|e| LoadError::malformed(e.to_string()))?;
+        }
+        Ok(program)
     }
 
-    /// All tables that the control plane can see (not those the compiler made for plain statements).
+    /// Length of the zeros at the start of every buffer.
+    pub(crate) fn zeros(&self) -> usize {
+        self.homes
+            .iter()
+            .filter(|&&h| h > 0)
+            .min()
+            .map_or(self.headroom, |&h| usize::from(h))
+    }
+
+    /// The slots that a clone keeps.
+    pub(crate) fn kept_slots(&self, fields: &[Field]) -> Vec<(usize, Slot)> {
+        let mut kept = Vec::new();
+        for field in fields {
+            if let Place::Slot(first) = field.place {
+                for slot in [first, first + 1]
+                    .into_iter()
+                    .take(field.width.div_ceil(64) as usize)
+                {
+                    if let Some(position) = self.live.iter().position(|&s| s == slot) {
+                        kept.push((position, slot));
+                    }
+                }
+            }
+        }
+        kept
+    }
+
+    /// All tables, also those that the compiler made for plain statements (no key, constant default action).
     #[must_use]
     pub fn tables(&self) -> &[TableInfo] {
-        &self.tables
+        &self.infos
     }
 
     /// The table with this fully qualified name.
     #[must_use]
     pub fn table_id(&self, name: &str) -> Option<TableId> {
-        self.tables.iter().find(|t| t.name == name).map(|t| t.id)
+        self.infos.iter().find(|t| t.name == name).map(|t| t.id)
     }
 
     /// All counter arrays.
@@ -67,12 +279,12 @@ impl Program {
     /// True if the program can send packets to multicast groups.
     #[must_use]
     pub fn uses_multicast(&self) -> bool {
-        todo!()
+        self.uses_multicast
     }
 
-    /// Bytes in front of each frame that headers added by the program need.
+    /// Bytes in front of each frame: zeros that stand for invalid headers, and room for headers that are added.
     #[must_use]
     pub fn headroom(&self) -> usize {
-        todo!()
+        self.headroom
     }
 }

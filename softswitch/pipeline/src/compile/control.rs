@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Control flow: tables, conditions and direct action calls of ingress and egress.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::emit::{Emitter, Label};
+use super::{Objects, Result};
+use crate::control::{
+    ActionCall, ActionInfo, Entry, KeyInfo, KeyMatch, MatchKind, TableId, TableInfo,
+};
+use crate::error::LoadError;
+use crate::expr::Expr;
+use crate::json;
+use crate::op::Op;
+use crate::table::{KeyLayout, TableAction, TableCode};
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Table,
+    Conditional,
+    ActionCall,
+}
+
+struct Node<'v> {
+    kind: Kind,
+    value: &'v Value,
+    label: Label,
+}
+
+struct Control<'v, 'o> {
+    nodes: HashMap<&'v str, Node<'v>>,
+    pending: Vec<&'v str>,
+    end: Label,
+    objects: &'o mut Objects<'v>,
+    emitter: &'o mut Emitter,
+    tables: &'o mut Vec<TableCode>,
+}
+
+pub(super) fn compile<'v>(
+    root: &'v Value,
+    name: &str,
+    objects: &mut Objects<'v>,
+    emitter: &mut Emitter,
+    tables: &mut Vec<TableCode>,
+) -> Result<()> {
+    let pipelines = json::array(root, "pipelines", "program")?;
+    let Some(pipeline) = pipelines
+        .iter()
+        .find(|p| p.get("name").and_then(Value::as_str) == Some(name))
+    else {
+        return Err(LoadError::malformed(format!("there is no pipeline {name}")));
+    };
+    if let Some(profile) = json::array(pipeline, "action_profiles", name)?.first() {
+        return Err(LoadError::unsupported(
+            "an action profile",
+            json::text(profile, "name", name)?,
+        ));
+    }
+    let mut nodes = HashMap::new();
+    for (key, kind) in [
+        ("tables", Kind::Table),
+        ("conditionals", Kind::Conditional),
+        ("action_calls", Kind::ActionCall),
+    ] {
+        for value in json::array(pipeline, key, name)? {
+            let node = Node {
+                kind,
+                value,
+                label: emitter.label(),
+            };
+            if nodes
+                .insert(json::text(value, "name", key)?, node)
+                .is_some()
+            {
+                return Err(LoadError::malformed(format!(
+                    "{name}: two nodes have one name"
+                )));
+            }
+        }
+    }
+    let end = emitter.label();
+    let mut control = Control {
+        nodes,
+        pending: Vec::new(),
+        end,
+        objects,
+        emitter,
+        tables,
+    };
+    control.refuse_loops(name)?;
+    if let Some(first) = json::optional_text(pipeline, "init_table", name)? {
+        control.pending.push(control.known(first, name)?);
+    }
+    while let Some(name) = control.pending.pop() {
+        control.node(name)?;
+    }
+    control.emitter.place(end);
+    control.emitter.op(Op::End);
+    Ok(())
+}
+
+impl<'v> Control<'v, '_> {
+    fn known(&self, name: &str, place: &str) -> Result<&'v str> {
+        let found = self.nodes.get_key_value(name).map(|(k, _)| *k);
+        found.ok_or_else(|| LoadError::malformed(format!("{place}: no table or condition {name}")))
+    }
+
+    /// Control flow must not go in circles: a packet would never leave.
+    fn refuse_loops(&self, place: &str) -> Result<()> {
+        let mut left: HashMap<&str, Vec<&str>> = HashMap::new();
+        for (name, node) in &self.nodes {
+            let mut next = Vec::new();
+            for key in ["true_next", "false_next", "next_node", "base_default_next"] {
+                next.extend(node.value.get(key).and_then(Value::as_str));
+            }
+            if let Some(map) = node.value.get("next_tables").and_then(Value::as_object) {
+                next.extend(map.values().filter_map(Value::as_str));
+            }
+            left.insert(name, next);
+        }
+        loop {
+            let done: Vec<&str> = left
+                .iter()
+                .filter(|(_, n)| !n.iter().any(|s| left.contains_key(s)))
+                .map(|(k, _)| *k)
+                .collect();
+            if done.is_empty() && !left.is_empty() {
+                return Err(LoadError::malformed(format!(
+                    "{place}: control flow goes in circles"
+                )));
+            }
+            if done.is_empty() {
+                return Ok(());
+            }
+            for name in done {
+                left.remove(name);
+            }
+        }
+    }
+
+    /// Goes on at the node (or the end), which is compiled later unless it already is.
+    fn go(&mut self, next: Option<&str>, place: &str) -> Result<()> {
+        let label = self.label(next, place)?;
+        self.emitter.op(Op::Jump(label));
+        Ok(())
+    }
+
+    fn label(&mut self, next: Option<&str>, place: &str) -> Result<Label> {
+        let Some(name) = next else {
+            return Ok(self.end);
+        };
+        let name = self.known(name, place)?;
+        self.pending.push(name);
+        Ok(self.nodes[name].label)
+    }
+
+    fn node(&mut self, name: &'v str) -> Result<()> {
+        let node = &self.nodes[name];
+        let (value, label) = (node.value, node.label);
+        if self.emitter.is_placed(label) {
+            return Ok(());
+        }
+        // The jump that led here is not needed.
+        self.emitter.fall_through(label);
+        self.emitter.place(label);
+        match node.kind {
+            Kind::Table => self.table(name, value),
+            Kind::Conditional => {
+                let condition = Expr::parse(
+                    json::member(value, "expression", name)?,
+                    self.objects.layout,
+                    &[],
+                    name,
+                )?;
+                let if_false = self.label(json::optional_text(value, "false_next", name)?, name)?;
+                self.emitter.jump_if(&condition, false, if_false, name)?;
+                self.emitter.end_statement();
+                self.go(json::optional_text(value, "true_next", name)?, name)
+            }
+            Kind::ActionCall => {
+                let action = self.action(json::number(value, "action_id", name)?, name)?;
+                self.body(action, &[])?;
+                self.go(json::optional_text(value, "next_node", name)?, name)
+            }
+        }
+    }
+
+    fn action(&self, id: u64, place: &str) -> Result<usize> {
+        let found = self.objects.action_ids.get(&id).copied();
+        found.ok_or_else(|| LoadError::malformed(format!("{place}: no action with id {id}")))
+    }
+
+    fn body(&mut self, action: usize, params: &[Expr]) -> Result<()> {
+        let action = self.objects.actions[action].clone();
+        action.compile(params, self.objects, self.emitter, self.end)
+    }
+
+    fn table(&mut self, name: &'v str, value: &'v Value) -> Result<()> {
+        let place = format!("table {name}");
+        let kind = json::text(value, "type", &place)?;
+        if kind != "simple" {
+            return Err(LoadError::unsupported(
+                format!("the implementation {kind} (action profile)"),
+                place,
+            ));
+        }
+        if json::flag(value, "support_timeout") {
+            return Err(LoadError::unsupported("an idle timeout", place));
+        }
+        if value.get("direct_meters").is_some_and(|m| !m.is_null()) {
+            return Err(LoadError::unsupported("a direct meter", place));
+        }
+        let mut ids = Vec::new();
+        for id in json::array(value, "action_ids", &place)? {
+            ids.push(self.action(json::as_number(id, &place)?, &place)?);
+        }
+        let keys = self.keys(value, &place)?;
+        let default = self.default_entry(value, &ids, &place)?;
+        let const_default = value
+            .get("default_entry")
+            .is_some_and(|d| json::flag(d, "action_const"));
+        let infos: Vec<KeyInfo> = keys.iter().map(|k| k.0.clone()).collect();
+        let entries = self.entries(value, &infos, &ids, &place)?;
+        let kinds: Vec<MatchKind> = infos.iter().map(|k| k.kind).collect();
+        let info = TableInfo {
+            id: TableId(self.tables.len() as u32),
+            name: name.to_owned(),
+            has_priority: kinds
+                .iter()
+                .any(|k| matches!(k, MatchKind::Ternary | MatchKind::Range)),
+            keys: infos,
+            actions: ids
+                .iter()
+                .map(|&i| self.objects.actions[i].info())
+                .collect(),
+            size: json::number(value, "max_size", &place)? as usize,
+            direct_counter: json::flag(value, "with_counters"),
+            const_default,
+            const_entries: value.get("entries").is_some(),
+        };
+        let inline = keys.is_empty() && const_default && entries.is_empty();
+        let mut code = TableCode {
+            layout: KeyLayout::new(&keys, &place)?,
+            direct_counter: self.direct_counter(value, name)?,
+            params: self.objects.params,
+            actions: Vec::new(),
+            default,
+            entries,
+            info,
+        };
+        if inline {
+            // What the compiler makes of a plain statement: the table can only miss, its action is known.
+            let (index, data) = code.default.clone();
+            let action = ids.get(usize::from(index)).copied();
+            if let Some(action) = action {
+                let constants: Vec<Expr> = data.iter().map(|&v| Expr::constant(v)).collect();
+                self.body(action, &constants)?;
+                let next = self.next(
+                    value,
+                    &self.objects.actions[action].name.clone(),
+                    false,
+                    &place,
+                )?;
+                self.go(next, &place)?;
+            } else {
+                let next = self.next(value, "", false, &place)?;
+                self.go(next, &place)?;
+            }
+            self.tables.push(code);
+            return Ok(());
+        }
+        self.emitter.op(Op::Table {
+            table: self.tables.len() as u16,
+        });
+        for &action in &ids {
+            let object = self.objects.actions[action].clone();
+            let mut labels = [0; 2];
+            let nexts = [
+                self.next(value, &object.name, false, &place)?,
+                self.next(value, &object.name, true, &place)?,
+            ];
+            for hit in [true, false] {
+                if !hit && nexts[0] == nexts[1] {
+                    labels[0] = labels[1];
+                    continue;
+                }
+                let label = self.emitter.label();
+                self.emitter.place(label);
+                self.body(action, &object.bind(self.objects.params))?;
+                self.go(nexts[usize::from(hit)], &place)?;
+                labels[usize::from(hit)] = label;
+            }
+            code.actions.push(TableAction {
+                widths: object.params.iter().map(|p| p.1).collect(),
+                targets: labels,
+            });
+        }
+        // A table without default action that misses runs none.
+        let label = self.emitter.label();
+        self.emitter.place(label);
+        let next = self.next(value, "", false, &place)?;
+        self.go(next, &place)?;
+        code.actions.push(TableAction {
+            widths: Vec::new(),
+            targets: [label; 2],
+        });
+        if self.tables.len() >= usize::from(u16::MAX) {
+            return Err(LoadError::unsupported("so many tables", place));
+        }
+        self.tables.push(code);
+        Ok(())
+    }
+
+    /// Where control goes after an action.
+    fn next(
+        &self,
+        value: &'v Value,
+        action: &str,
+        hit: bool,
+        place: &str,
+    ) -> Result<Option<&'v str>> {
+        let none = serde_json::Map::new();
+        let nexts = value
+            .get("next_tables")
+            .and_then(Value::as_object)
+            .unwrap_or(&none);
+        let key = if hit { "__HIT__" } else { "__MISS__" };
+        let found = match nexts.get(key).or_else(|| nexts.get(action)) {
+            Some(found) => found,
+            None if nexts.contains_key("__HIT__") || nexts.contains_key("__MISS__") => &Value::Null,
+            None => value.get("base_default_next").unwrap_or(&Value::Null),
+        };
+        match found {
+            Value::Null => Ok(None),
+            name => self.known(json::as_text(name, place)?, place).map(Some),
+        }
+    }
+
+    fn direct_counter(&self, value: &Value, name: &str) -> Result<Option<String>> {
+        if !json::flag(value, "with_counters") {
+            return Ok(None);
+        }
+        // The counter array names its table; the table does not name its counter.
+        Ok(self.objects.direct_counters.get(name).cloned())
+    }
+
+    fn keys(
+        &self,
+        value: &Value,
+        place: &str,
+    ) -> Result<Vec<(KeyInfo, crate::layout::Field, Option<u128>)>> {
+        let mut keys = Vec::new();
+        for key in json::array(value, "key", place)? {
+            let kind = match json::text(key, "match_type", place)? {
+                "exact" => MatchKind::Exact,
+                "lpm" => MatchKind::Lpm,
+                "ternary" | "optional" => MatchKind::Ternary,
+                "range" => MatchKind::Range,
+                other => {
+                    return Err(LoadError::unsupported(
+                        format!("a key field of type {other}"),
+                        place,
+                    ))
+                }
+            };
+            let target = json::member(key, "target", place)?;
+            let field = self.objects.layout.field_ref(target, place)?;
+            let name = match json::optional_text(key, "name", place)? {
+                Some(name) => name.to_owned(),
+                None => {
+                    let (header, field) = json::pair(target, place)?;
+                    format!(
+                        "{}.{}",
+                        header.as_str().unwrap_or_default(),
+                        field.as_str().unwrap_or_default()
+                    )
+                }
+            };
+            let mask = match key.get("mask") {
+                None | Some(Value::Null) => None,
+                Some(mask) => Some(json::unsigned_hex(mask, place)?),
+            };
+            keys.push((
+                KeyInfo {
+                    name,
+                    kind,
+                    width: field.width,
+                },
+                field,
+                mask,
+            ));
+        }
+        if keys.iter().filter(|k| k.0.kind == MatchKind::Lpm).count() > 1 {
+            return Err(LoadError::malformed(format!(
+                "{place}: more than one lpm key field"
+            )));
+        }
+        Ok(keys)
+    }
+
+    /// Index of the default action among the table's actions, and its data; beyond them if there is none.
+    fn default_entry(&self, value: &Value, ids: &[usize], place: &str) -> Result<(u16, Vec<u128>)> {
+        match value.get("default_entry") {
+            None | Some(Value::Null) => Ok((ids.len() as u16, Vec::new())),
+            Some(entry) => self.action_entry(entry, ids, place),
+        }
+    }
+
+    fn action_entry(&self, entry: &Value, ids: &[usize], place: &str) -> Result<(u16, Vec<u128>)> {
+        let action = self.action(json::number(entry, "action_id", place)?, place)?;
+        let found = ids.iter().position(|&i| i == action);
+        let index = found.ok_or_else(|| {
+            LoadError::malformed(format!("{place}: an action that it does not have"))
+        })?;
+        let mut data = Vec::new();
+        for item in json::array(entry, "action_data", place)? {
+            data.push(json::unsigned_hex(item, place)?);
+        }
+        let params = &self.objects.actions[action].params;
+        let fits = |(v, (_, width)): (&u128, &(String, u32))| *width == 128 || v >> width == 0;
+        if data.len() != params.len() || !data.iter().zip(params).all(fits) {
+            return Err(LoadError::malformed(format!(
+                "{place}: action data that does not fit the action"
+            )));
+        }
+        Ok((index as u16, data))
+    }
+
+    fn entries(
+        &self,
+        value: &Value,
+        keys: &[KeyInfo],
+        ids: &[usize],
+        place: &str,
+    ) -> Result<Vec<Entry>> {
+        let values = json::array(value, "entries", place)?;
+        let mut entries = Vec::new();
+        for value in values {
+            let mut key = Vec::new();
+            for part in json::array(value, "match_key", place)? {
+                key.push(match_key(part, keys.get(key.len()), place)?);
+            }
+            let entry = json::member(value, "action_entry", place)?;
+            let (index, params) = self.action_entry(entry, ids, place)?;
+            let action = self.objects.actions[ids[usize::from(index)]].name.clone();
+            // In the JSON the least number wins.
+            let priority = value.get("priority").and_then(Value::as_i64).unwrap_or(0);
+            let priority = i32::try_from(priority)
+                .map_err(|_| LoadError::malformed(format!("{place}: a priority")))?;
+            entries.push(Entry {
+                key,
+                priority,
+                action: ActionCall { action, params },
+            });
+        }
+        let last = entries.iter().map(|e| e.priority).max().unwrap_or(0);
+        let ordered = keys
+            .iter()
+            .any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range));
+        for entry in &mut entries {
+            entry.priority = if ordered {
+                last.saturating_sub(entry.priority).saturating_add(1)
+            } else {
+                0
+            };
+        }
+        Ok(entries)
+    }
+}
+
+fn match_key(part: &Value, key: Option<&KeyInfo>, place: &str) -> Result<KeyMatch> {
+    let hex = |name: &str| json::unsigned_hex(json::member(part, name, place)?, place);
+    let kind = json::text(part, "match_type", place)?;
+    Ok(match kind {
+        "exact" => KeyMatch::Exact(hex("key")?),
+        "lpm" => {
+            let prefix_len =
+                json::number(part, "prefix_length", place)?.min(u64::from(u32::MAX)) as u32;
+            let width = key.map_or(0, |k| k.width);
+            let keep = crate::table::prefix_mask(width, prefix_len);
+            KeyMatch::Lpm {
+                value: hex("key")? & keep,
+                prefix_len,
+            }
+        }
+        "ternary" | "optional" => {
+            let mask = hex("mask")?;
+            KeyMatch::Ternary {
+                value: hex("key")? & mask,
+                mask,
+            }
+        }
+        "range" => KeyMatch::Range {
+            low: hex("start")?,
+            high: hex("end")?,
+        },
+        other => {
+            return Err(LoadError::unsupported(
+                format!("an entry's key of type {other}"),
+                place,
+            ))
+        }
+    })
+}
+
+impl super::action::Action<'_> {
+    fn info(&self) -> ActionInfo {
+        ActionInfo {
+            name: self.name.clone(),
+            params: self.params.clone(),
+        }
+    }
+}

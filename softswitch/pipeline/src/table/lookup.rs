@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ways to find the entry that matches a key.
+
+use super::key_map::{KeyMap, NONE};
+use super::{Key, MAX_WORDS};
+use crate::compile::ones;
+
+/// Exact keys of at most this many bits index an array.
+pub(crate) const DIRECT_BITS: u32 = 12;
+/// Up to this many prioritised entries are compared one by one.
+const LINEAR_ENTRIES: usize = 8;
+
+/// An entry as lookups see it.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    pub value: Key,
+    pub mask: Key,
+    /// The matching rule with the greatest rank wins; no two are equal.
+    pub rank: u64,
+    pub handle: u32,
+    /// Word, shift, width, low and high end of range key fields.
+    pub ranges: Vec<Interval>,
+}
+
+/// The range that part of a key must lie in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interval {
+    pub part: super::KeyPart,
+    pub low: u64,
+    pub high: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Lookup {
+    /// No entries, or no key.
+    Empty,
+    /// Indexed by the key.
+    Direct(Vec<u32>),
+    Exact(KeyMap),
+    /// One prefix field of at most 64 bits.
+    Prefixes(Box<Prefixes>),
+    /// Best first.
+    Linear(Vec<Rule>),
+    Tuples(Tuples),
+}
+
+impl Lookup {
+    /// The handle of the entry that matches, or [`NONE`].
+    #[inline(always)]
+    pub(crate) fn find(&self, key: &Key) -> u32 {
+        match self {
+            Lookup::Empty => NONE,
+            Lookup::Direct(handles) => handles.get(key[0] as usize).copied().unwrap_or(NONE),
+            Lookup::Exact(map) => map.get(key),
+            Lookup::Prefixes(prefixes) => prefixes.find(key[0]),
+            Lookup::Linear(rules) => rules
+                .iter()
+                .find(|rule| rule.matches(key))
+                .map_or(NONE, |rule| rule.handle),
+            Lookup::Tuples(tuples) => tuples.find(key),
+        }
+    }
+
+    /// The best way to look up prioritised rules.
+    pub(crate) fn of_rules(mut rules: Vec<Rule>) -> Self {
+        if rules.is_empty() {
+            return Lookup::Empty;
+        }
+        rules.sort_by_key(|r| std::cmp::Reverse(r.rank));
+        if rules.len() <= LINEAR_ENTRIES || rules.iter().any(|r| !r.ranges.is_empty()) {
+            return Lookup::Linear(rules);
+        }
+        Lookup::Tuples(Tuples::new(&rules))
+    }
+}
+
+impl Rule {
+    #[inline(always)]
+    pub(crate) fn matches(&self, key: &Key) -> bool {
+        (0..MAX_WORDS).fold(0, |differ, i| {
+            differ | (key[i] ^ self.value[i]) & self.mask[i]
+        }) == 0
+            && self
+                .ranges
+                .iter()
+                .all(|r| (r.low..=r.high).contains(&r.part.unpack(key)))
+    }
+}
+
+/// Rules grouped by mask (tuple space search): one hash lookup a group, groups with the best rules first.
+#[derive(Debug)]
+pub(crate) struct Tuples {
+    groups: Vec<Group>,
+    /// By handle.
+    ranks: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Group {
+    mask: Key,
+    best: u64,
+    map: KeyMap,
+}
+
+impl Tuples {
+    /// `rules` are sorted, best first.
+    fn new(rules: &[Rule]) -> Self {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut index = std::collections::HashMap::new();
+        let last = rules.iter().map(|r| r.handle).max().unwrap_or(0);
+        let mut ranks = vec![0; last as usize + 1];
+        let words = (0..MAX_WORDS)
+            .rev()
+            .find(|&i| rules.iter().any(|r| r.mask[i] != 0))
+            .map_or(1, |i| i + 1);
+        for rule in rules {
+            let at = *index.entry(rule.mask).or_insert_with(|| {
+                groups.push(Group {
+                    mask: rule.mask,
+                    best: rule.rank,
+                    map: KeyMap::new(words),
+                });
+                groups.len() - 1
+            });
+            ranks[rule.handle as usize] = rule.rank;
+            if groups[at].map.get(&rule.value) == NONE {
+                groups[at].map.insert(&rule.value, rule.handle);
+            }
+        }
+        Self { groups, ranks }
+    }
+
+    #[inline(always)]
+    fn find(&self, key: &Key) -> u32 {
+        let (mut found, mut rank) = (NONE, 0);
+        for group in &self.groups {
+            if found != NONE && group.best < rank {
+                break;
+            }
+            let mut masked = *key;
+            for (word, mask) in masked.iter_mut().zip(&group.mask) {
+                *word &= mask;
+            }
+            let handle = group.map.get(&masked);
+            if handle != NONE && (found == NONE || self.ranks[handle as usize] > rank) {
+                found = handle;
+                rank = self.ranks[handle as usize];
+            }
+        }
+        found
+    }
+}
+
+/// Prefixes of one field as the intervals they cut its range into, with an index by the position of the highest bit.
+#[derive(Debug)]
+pub(crate) struct Prefixes {
+    /// First value of each interval, ascending, starting with 0.
+    starts: Vec<u64>,
+    handles: Vec<u32>,
+    /// For values of n significant bits: the first and the last interval they can lie in.
+    index: [(u32, u32); 65],
+}
+
+impl Prefixes {
+    /// From prefixes as (value, length, handle) in a field of `width` bits.
+    pub(crate) fn new(mut prefixes: Vec<(u64, u32, u32)>, width: u32) -> Self {
+        // Parents before children: a stack then holds the prefixes that are open.
+        prefixes.sort_unstable();
+        let mut result = Self {
+            starts: vec![0],
+            handles: vec![NONE],
+            index: [(0, 0); 65],
+        };
+        let mut open: Vec<(u64, u32)> = Vec::new();
+        for (value, length, handle) in prefixes {
+            result.close(&mut open, Some(value));
+            result.begin(value, handle);
+            open.push((value | ones(width - length), handle));
+        }
+        result.close(&mut open, None);
+        for bits in 0..=64u32 {
+            let (first, last) = if bits == 0 {
+                (0, 0)
+            } else {
+                (1 << (bits - 1), ones(bits))
+            };
+            let holding = |v: u64| (result.starts.partition_point(|&s| s <= v) - 1) as u32;
+            result.index[bits as usize] = (holding(first), holding(last));
+        }
+        result
+    }
+
+    /// Ends the open prefixes that end before `next`.
+    fn close(&mut self, open: &mut Vec<(u64, u32)>, next: Option<u64>) {
+        while let Some(&(last, _)) = open.last() {
+            if next.is_some_and(|v| v <= last) {
+                return;
+            }
+            open.pop();
+            if let Some(after) = last.checked_add(1) {
+                self.begin(after, open.last().map_or(NONE, |o| o.1));
+            }
+        }
+    }
+
+    fn begin(&mut self, start: u64, handle: u32) {
+        if self.starts.last() == Some(&start) {
+            let last = self.handles.len() - 1;
+            self.handles[last] = handle;
+        } else {
+            self.starts.push(start);
+            self.handles.push(handle);
+        }
+    }
+
+    #[inline(always)]
+    fn find(&self, value: u64) -> u32 {
+        let (first, last) = self.index[(64 - value.leading_zeros()) as usize];
+        let (mut at, mut length) = (first as usize, (last - first + 1) as usize);
+        while length > 1 {
+            let half = length / 2;
+            if self.starts[at + half] <= value {
+                at += half;
+            }
+            length -= half;
+        }
+        self.handles[at]
+    }
+}
