@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
 from types import TracebackType
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -21,7 +20,6 @@ from thrift.transport.TTransport import TBufferedTransport, TTransportException
 EXECUTABLE = "simple_switch_grpc"
 INSTALL_PAGE = "https://github.com/p4lang/behavioral-model#installing-bmv2"
 PRIORITY_QUEUES = 8
-GRPC_PORT = 9559
 THRIFT_PORT = 9090
 TIMEOUT_MS = 5000
 
@@ -40,12 +38,15 @@ def missing() -> str | None:
     return None
 
 
-def command(interfaces: Mapping[int, str], directory: Path, device_id: int = 1) -> list[str]:
+def command(interfaces: Mapping[int, str], grpc_address: str, device_id: int = 1) -> list[str]:
     """The command line of a switch that waits for its program over P4Runtime.
 
-    It binds to the namespace's loopback address for gRPC; Thrift always listens on every address, so run it inside a
-    namespace of its own. The notification socket gets a path of its own because the default one is shared by all
-    instances of a machine.
+    Thrift always listens on every address, so run it inside a namespace of its own.
+
+    Args:
+        interfaces: interface of each port, in the namespace that it will run in.
+        grpc_address: ``unix:/path`` or ``host:port``.
+        device_id: P4Runtime's name of the switch.
     """
     ports = [argument for port, name in sorted(interfaces.items()) for argument in ("-i", f"{port}@{name}")]
     return [
@@ -53,11 +54,10 @@ def command(interfaces: Mapping[int, str], directory: Path, device_id: int = 1) 
         "--no-p4",
         *("--device-id", str(device_id)),
         *("--thrift-port", str(THRIFT_PORT)),
-        *("--notifications-addr", f"ipc://{directory}/bmv2-notifications.ipc"),
         *("--log-level", "warn", "--log-console"),
         *ports,
         "--",
-        *("--grpc-server-addr", f"127.0.0.1:{GRPC_PORT}"),
+        *("--grpc-server-addr", grpc_address),
         *("--priority-queues", str(PRIORITY_QUEUES)),
     ]
 

@@ -66,6 +66,9 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         self.plane: Any = ptf.dataplane_instance
         self.plane.flush()
 
+    def shortDescription(self) -> None:
+        """Name cases by their name alone."""
+
     def run(self, result: unittest.TestResult | None = None) -> None:
         """Run the case and write down how it ended."""
         assert result is not None

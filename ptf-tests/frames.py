@@ -80,7 +80,7 @@ def ipv6(
 
 def arp(size: int = SMALLEST_BYTES) -> bytes:
     """An ARP request."""
-    request = Ether(src=SRC_MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(psrc="198.18.0.1", pdst="198.18.0.2")
+    request = Ether(src=SRC_MAC, dst="ff:ff:ff:ff:ff:ff") / ARP(hwsrc=SRC_MAC, psrc="198.18.0.1", pdst="198.18.0.2")
     return padded(request, size)
 
 
@@ -115,7 +115,7 @@ def catalogue() -> dict[str, bytes]:
         "VLAN IPv4": ipv4(tags=(7,)),
         "VLAN IPv6": ipv6(tags=(4094,)),
         "priority tag": ipv4(tags=(0,)),
-        "VLAN ARP": padded(ethernet((7,)) / ARP(psrc="198.18.0.1", pdst="198.18.0.2"), 64),
+        "VLAN ARP": padded(ethernet((7,)) / ARP(hwsrc=SRC_MAC, psrc="198.18.0.1", pdst="198.18.0.2"), 64),
         "QinQ IPv4": ipv4(tags=(100, 7)),
         "QinQ IPv6": ipv6(tags=(100, 7)),
         "three tags": ipv4(tags=(1, 2, 3)),
@@ -132,13 +132,13 @@ def catalogue() -> dict[str, bytes]:
 
 
 def broken() -> dict[str, bytes]:
-    """Frames that end too early or say what is not so. Tags cut short are missing: Linux itself discards those."""
+    """Frames that end too early or say what is not so. Linux itself discards tagged frames shorter than 20 B."""
     whole = ipv4(size=100)
     whole6 = ipv6(size=100)
     found = {f"IPv4 cut after {size} B": whole[:size] for size in (14, 15, 33, 34, 35, 37, 38, 53)}
     found.update({f"IPv6 cut after {size} B": whole6[:size] for size in (14, 15, 53, 54, 57, 58, 73)})
     tagged = ipv4(tags=(9,), size=100)
-    found.update({f"tagged IPv4 cut after {size} B": tagged[:size] for size in (18, 37, 38, 41, 42)})
+    found.update({f"tagged IPv4 cut after {size} B": tagged[:size] for size in (20, 37, 38, 41, 42)})
     found["IPv4 length too long"] = _with(whole, 16, b"\xff\xff")
     found["IPv4 length 0"] = _with(whole, 16, b"\0\0")
     found["IPv4 checksum wrong"] = _with(whole, 24, b"\xde\xad")

@@ -48,17 +48,18 @@ def _veth(namespace: str, ends: tuple[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def built(tester_ports: Sequence[int], cables: Sequence[tuple[int, int]]) -> Iterator[Lab]:
+def built(name: str, tester_ports: Sequence[int], cables: Sequence[tuple[int, int]]) -> Iterator[Lab]:
     """Build the namespace and remove it, with all that is in it, at the end.
 
     Args:
+        name: what the namespace is for; becomes part of its name.
         tester_ports: switch ports whose other end the tester holds.
         cables: pairs of switch ports that are connected to each other.
 
     Raises:
         RuntimeError: the kernel refused; nothing is left behind.
     """
-    namespace = f"{PREFIX}{os.getpid()}"
+    namespace = f"{PREFIX}{os.getpid()}-{name}"
     try:
         _ip("netns", "add", namespace)
         # Frames of the host's own, such as IPv6 router solicitations, would be counted as the tester's.
@@ -82,7 +83,7 @@ def leftovers() -> list[str]:
     """Namespaces of test runs that were killed: their process is gone."""
     folder = Path("/run/netns")
     names = sorted(path.name for path in folder.glob(f"{PREFIX}*")) if folder.exists() else []
-    return [name for name in names if not Path(f"/proc/{name.removeprefix(PREFIX)}").exists()]
+    return [name for name in names if not Path(f"/proc/{name.removeprefix(PREFIX).split('-')[0]}").exists()]
 
 
 def remove(namespace: str) -> None:

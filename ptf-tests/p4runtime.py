@@ -37,6 +37,17 @@ def encode(value: int) -> bytes:
     return value.to_bytes(max(1, (value.bit_length() + 7) // 8), "big")
 
 
+def open_channel(address: str) -> grpc.Channel:
+    """A channel to ``unix:/path`` or ``host:port``.
+
+    Of a Unix socket gRPC would make its path the :authority, which is none, and which strict servers refuse.
+    """
+    options = [("grpc.default_authority", "localhost"), ("grpc.max_receive_message_length", 64 << 20)]
+    channel = grpc.insecure_channel(address, options=options)
+    grpc.channel_ready_future(channel).result(TIMEOUT_S)
+    return channel
+
+
 class Program:
     """Names of a compiled program; everything may be called by the end of its full name."""
 
@@ -98,8 +109,7 @@ class Client:
         """
         self.program = Program(compiled / "narrows.p4info.txtpb")
         self._config = (compiled / "narrows.json").read_bytes()
-        self._channel = grpc.insecure_channel(address, options=[("grpc.max_receive_message_length", 64 << 20)])
-        grpc.channel_ready_future(self._channel).result(TIMEOUT_S)
+        self._channel = open_channel(address)
         self._stub = p4r_grpc.P4RuntimeStub(self._channel)
         self._requests: queue.SimpleQueue[p4r.StreamMessageRequest | None] = queue.SimpleQueue()
         self._digests: queue.Queue[p4r.DigestList] = queue.Queue()

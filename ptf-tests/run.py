@@ -80,7 +80,7 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
     """
     outcomes = folder / "outcomes.jsonl"
     outcomes.touch()
-    with lab.built(target.profile.tester_ports, target.wiring()) as wires:
+    with lab.built(target.name, target.profile.tester_ports, target.wiring()) as wires:
         running = target.start(wires.namespace, wires.switch, folder, settings.seed)
         try:
             parameters = {
@@ -91,7 +91,8 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
             }
             command = ptf_command(
                 folder,
-                *("--qlen", str(FRAMES_KEPT), "--test-params", ";".join(f"{k}={v!r}" for k, v in parameters.items())),
+                *("--qlen", str(FRAMES_KEPT), "--socket-recv-size", str(LARGEST_FRAME_BYTES)),
+                *("--test-params", ";".join(f"{k}={v!r}" for k, v in parameters.items())),
                 *(option for port, name in wires.tester.items() for option in ("--interface", f"{port}@{name}")),
                 *(["--failfast"] if settings.failfast else []),
                 *settings.cases,

@@ -23,7 +23,6 @@ class PacketsAndBytes(BottleneckTest):
     """Registers and counters of two flows at the boundary sizes, to the byte."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         sizes = {4: [64, 65, 1500, 9216, 64], 6: [9216, 75, 1500]}
         sent = {4: [frames.ipv4(size=size) for size in sizes[4]], 6: [frames.ipv6(size=size) for size in sizes[6]]}
@@ -43,7 +42,6 @@ class LossIsCountedApart(BottleneckTest):
     """What loss emulation takes is neither an arrival nor a departure; reports carry its count."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         frame, flow = frames.ipv4(size=300), flow_of(frames.ipv4())
         self.pass_through([frame] * 2)
@@ -68,7 +66,6 @@ class QueueDropsAreArrivalsMinusDepartures(BottleneckTest):
     """A full queue's drops show as the difference of the two totals, in registers, counters and the next report."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         frame = frames.ipv4(size=500)
         flow = flow_of(frame)
@@ -90,7 +87,6 @@ class TotalsWrap(BottleneckTest):
     """32-bit totals run from 2^32-1 to 0, and their differences stay right."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         frame = frames.ipv4()
         flow = flow_of(frame)
@@ -118,7 +114,6 @@ class SamplingAcrossTheWrap(BottleneckTest):
     """One report in four goes on as one in four when the sequence number wraps."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(sample_shift=2)
         self.switch.write_register(SEQUENCE, 0, 0xFFFFFFF9)
         self.pass_through([frames.ipv4()] * 16)

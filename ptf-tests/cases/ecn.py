@@ -40,7 +40,6 @@ class ThresholdIsExact(BottleneckTest):
     """The packet that finds the threshold's depth is marked, the one before is not; one more unit marks one later."""
 
     def runTest(self) -> None:
-        """Run."""
         frame = frames.ipv4(size=SIZE, ecn=ECT_0)
         two_waiting = self.profile.depth(2, SIZE)
         self.reported(ecn_threshold=two_waiting)
@@ -64,7 +63,6 @@ class Ipv4Codepoints(EcnTest):
     """Only ECT(0) and ECT(1) become CE; Not-ECT and CE stay as they are."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(ecn_threshold=0)
         self.check_marks([frames.ipv4(ecn=ecn, tags=tags) for ecn in range(4) for tags in ((), (7,), (100, 7))])
 
@@ -73,7 +71,6 @@ class Ipv6Codepoints(EcnTest):
     """The same for IPv6, which has no checksum to keep."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(ecn_threshold=0)
         self.check_marks([frames.ipv6(ecn=ecn, tags=tags) for ecn in range(4) for tags in ((), (7,), (100, 7))])
 
@@ -82,7 +79,6 @@ class ChecksumEndAround(EcnTest):
     """The checksum is right where one's-complement arithmetic wraps: around 0x0000, 0x0001, 0x00ff and 0xfffe."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(ecn_threshold=0)
         for ecn in (ECT_0, ECT_1):
             checksums = (0, 1, 2, 3, 0x00FF, 0x0100, 0x0101, 0x7FFF, 0x8000, 0xFFFD, 0xFFFE)
@@ -98,7 +94,6 @@ class OptionsAndFragments(EcnTest):
     """IPv4 headers with options, fragments, and ICMP are marked as well, with the checksum over the whole header."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(ecn_threshold=0)
         options = (bytes.fromhex("94040000"), b"\x01" * 40, bytes.fromhex("8307040a00000100"))
         sent = [frames.ipv4(ecn=ecn, options=option, size=140) for ecn in range(4) for option in options]
@@ -115,7 +110,6 @@ class WrongChecksumStaysWrong(BottleneckTest):
     """Marking updates the checksum by the difference: a header that was damaged before is still seen to be."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(ecn_threshold=0)
         damaged = bytearray(frames.ipv4(ecn=ECT_0))
         damaged[22] ^= 0x10
@@ -131,7 +125,6 @@ class NotIpIsNotMarked(EcnTest):
     """Nothing but IP is touched, however deep the queue."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(ecn_threshold=0)
         catalogue = frames.catalogue()
         names = ("ARP", "LLDP", "MPLS", "three tags", "802.3 length field", "VLAN ARP")
@@ -142,7 +135,6 @@ class OffMarksNothing(BottleneckTest):
     """Without a threshold, and on wires, nobody is marked, not even in a queue."""
 
     def runTest(self) -> None:
-        """Run."""
         frame = frames.ipv4(size=SIZE, ecn=ECT_0)
         self.reported()
         self.connect(3, 4)

@@ -26,7 +26,6 @@ class WireByPort(BottleneckTest):
     """A wire joins two ports in both directions, and counts nothing."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2)
         self.connect(2, 1)
         there, back = frames.ipv4(src_port=1), frames.ipv4(src_port=2)
@@ -41,7 +40,6 @@ class DiscardUnconnected(BottleneckTest):
     """What nobody connected goes nowhere and is nobody's flow."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2)
         frame = frames.ipv4()
         self.send(3, [frame, frames.arp(), frames.ipv6()])
@@ -54,7 +52,6 @@ class DiscardByEntry(BottleneckTest):
     """An explicit discard wins over a wire of lower priority."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, priority=1)
         unwanted = frames.ipv4(dst="203.0.113.9")
         entry = self.connect(1, 3, priority=2, is_ipv4=(1, 1), dst_ipv4=prefix("203.0.113.0/24"))
@@ -68,7 +65,6 @@ class ByDestinationMac(BottleneckTest):
     """Several hosts behind one port are told apart by MAC address or by a prefix of it."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, dst_mac=(mac("02:00:00:00:00:02"), MAC_MASK))
         self.connect(1, 3, dst_mac=(mac("02:00:00:00:00:03"), MAC_MASK))
         self.connect(1, 4, priority=1, dst_mac=(mac("02:aa:00:00:00:00"), mac("ff:ff:00:00:00:00")))
@@ -83,7 +79,6 @@ class ByIpv4Prefix(BottleneckTest):
     """Prefixes of the IPv4 destination, longer ones first by priority; others fall through to the port's entry."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, priority=1)
         self.connect(1, 4, priority=24, is_ipv4=(1, 1), dst_ipv4=prefix("10.1.2.0/24"))
         self.connect(1, 3, priority=16, is_ipv4=(1, 1), dst_ipv4=prefix("10.1.0.0/16"))
@@ -100,7 +95,6 @@ class ByIpv6Prefix(BottleneckTest):
     """Prefixes of the IPv6 destination, up to the last bit."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, priority=1)
         self.connect(1, 3, priority=32, is_ipv6=(1, 1), dst_ipv6=prefix("2001:db8::/32"))
         self.connect(1, 4, priority=64, is_ipv6=(1, 1), dst_ipv6=prefix("2001:db8:0:1::/64"))
@@ -116,7 +110,6 @@ class Ipv4AndIpv6AreApart(BottleneckTest):
     """A prefix of one family never catches the other, nor what is not IP: 0.0.0.0/0 and ::/0 are families."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, priority=2, is_ipv4=(1, 1))
         self.connect(1, 3, priority=2, is_ipv6=(1, 1))
         self.connect(1, 4, priority=1)
@@ -131,7 +124,6 @@ class PriorityDecides(BottleneckTest):
     """Of overlapping entries the one with the larger priority wins, whichever came first."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, priority=5)
         self.connect(None, 3, priority=9, dst_mac=(mac(frames.DST_MAC), MAC_MASK))
         self.connect(1, 4, priority=7, is_ipv4=(1, 1))
@@ -145,7 +137,6 @@ class SharedQueue(BottleneckTest):
     """Two senders at two ports share one bottleneck; each flow is counted for itself."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(1, 2, 0)
         self.connect(3, 2, bottleneck=0)
         one, other = frames.ipv4(src="198.18.0.1"), frames.ipv4(src="198.18.0.3")
@@ -160,7 +151,6 @@ class LoopbackFanOut(BottleneckTest):
     """Through a loopback port: the first pass queues for all receivers, the second tells them apart."""
 
     def runTest(self) -> None:
-        """Run."""
         leaves, returns = self.profile.loopback
         self.reported(1, leaves, 3)
         self.connect(2, leaves, bottleneck=3)

@@ -35,7 +35,6 @@ class Ipv4FiveTuple(IdentityTest):
     """Every part of the IPv4 5-tuple counts, nothing else does."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         same = [frames.ipv4(), frames.ipv4(size=1500, ecn=1, identification=9), frames.ipv4(tags=(7,))]
         same += [frames.ipv4(tags=(100, 7)), frames.ipv4(dst_mac="02:00:00:00:00:44")]
@@ -57,7 +56,6 @@ class Ipv6FiveTuple(IdentityTest):
     """Every part of the IPv6 5-tuple counts, to the last bit of the addresses; the flow label does not."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         relabelled = bytearray(frames.ipv6())
         relabelled[17] ^= 0xFF
@@ -80,7 +78,6 @@ class TransportsWithPorts(IdentityTest):
     """Ports of TCP, UDP, DCCP, SCTP and UDP-Lite tell flows apart; the first four bytes of others do not."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         ports = Raw(bytes.fromhex("00070008"))
         with_ports = [
@@ -102,7 +99,6 @@ class FragmentsAreOneFlow(IdentityTest):
     """First, middle and last fragment of a datagram share a flow, though only the first has ports."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         udp = UDP(sport=7, dport=8)
         parts = [
@@ -125,7 +121,6 @@ class HeadersBetweenIpAndTransport(IdentityTest):
     """Behind IPv4 options or IPv6 extension headers nothing is taken for ports."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         options = bytes.fromhex("9404000001010101")
         reports = self.check_identity([frames.ipv4(options=options, src_port=port) for port in (1, 2)])
@@ -139,7 +134,6 @@ class NotIpIsOneFlow(IdentityTest):
     """All that is not IP, or too short to be, is one flow of its bottleneck, and flagged."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         cut = frames.ipv4()[:33], frames.ipv6()[:53]
         catalogue = frames.catalogue()
@@ -154,7 +148,6 @@ class BrokenFramesHaveAnIdentity(IdentityTest):
     """Truncated and malformed frames belong to the flow that can still be read off them."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         self.check_identity(frames.broken().values())
 
@@ -163,7 +156,6 @@ class BottleneckIsPartOfIdentity(IdentityTest):
     """The same 5-tuple has a flow of its own in every bottleneck."""
 
     def runTest(self) -> None:
-        """Run."""
         frame = frames.ipv4()
         self.reported()
         (in_0,) = self.check_identity([frame])
@@ -182,7 +174,6 @@ class CollisionIsFlagged(IdentityTest):
     """Two flows with one index: the second is flagged in every report, and the index stays the first one's."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         owner, other = frames.ipv4(), frames.ipv4(src="198.18.0.77")
         intruder = frames.ipv4(src="198.18.0.77", src_port=colliding_port(0, owner, other))
@@ -198,7 +189,6 @@ class NewFlowsAreLearned(BottleneckTest):
     """One digest for each new flow, with its 5-tuple; none for known flows, for collisions, and for wires."""
 
     def runTest(self) -> None:
-        """Run."""
         self.switch.control.enable_digest("new_flow_t")
         self.reported(1, 2, 5)
         self.connect(3, 4)

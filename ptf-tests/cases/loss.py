@@ -40,7 +40,6 @@ class NoLoss(LossTest):
     """A threshold of 0 loses nothing."""
 
     def runTest(self) -> None:
-        """Run."""
         self.assertEqual(self.survivors(1000, 0), list(range(1000)))
 
 
@@ -48,7 +47,6 @@ class AlmostCertainLoss(LossTest):
     """The largest threshold loses all but one in 2^32."""
 
     def runTest(self) -> None:
-        """Run."""
         self.assertEqual(self.survivors(1000, 0xFFFFFFFF), [])
 
 
@@ -56,7 +54,6 @@ class LossRate(LossTest):
     """A loss of 20 % is 20 %, and frames are lost independently of each other."""
 
     def runTest(self) -> None:
-        """Run."""
         count, ratio = 4000, 0.2
         numbers = self.survivors(count, round(ratio * 2**32))
         lost = sorted(set(range(count)) - set(numbers))
@@ -74,7 +71,6 @@ class FineLossRate(LossTest):
     """A loss of 2^-9 is told apart from none and from twice as much: the coin has far more than 8 bits."""
 
     def runTest(self) -> None:
-        """Run."""
         count = 6000
         lost = count - len(self.survivors(count, 1 << 23))
         self.assertGreater(lost, 0)
@@ -85,7 +81,6 @@ class LossOfOneBottleneckOnly(BottleneckTest):
     """The loss of one bottleneck touches neither another one nor wires."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, bottleneck=1)
         self.connect(3, 4, bottleneck=2)
         self.connect(5, 6)

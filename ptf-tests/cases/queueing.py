@@ -28,7 +28,6 @@ class TailDropAtThePacket(QueueTest):
     """A queue of five takes the fifth packet and drops the sixth, and takes the next when one has left."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         sent = [frames.ipv4(size=SIZE, identification=number) for number in range(10)]
         self.switch.limit_packets(2, 0, 5)
@@ -38,8 +37,8 @@ class TailDropAtThePacket(QueueTest):
         self.expect(2, sent[1:2])
         self.send(1, sent[9:10])
         self.expect(2, sent[2:6] + sent[9:10])
-        self.expect_silence()
         depths = [report.enqueue_depth for report in self.reports(7)]
+        self.expect_silence()
         self.assertEqual(depths, [self.profile.depth(waiting, SIZE) for waiting in (0, 0, 1, 2, 3, 4, 4)])
 
 
@@ -47,7 +46,6 @@ class TailDropAtTheByte(QueueTest):
     """A queue of exactly three frames takes three; with one byte less it takes two, and a smaller frame after them."""
 
     def runTest(self) -> None:
-        """Run."""
         if not self.profile.depth_in_bytes:
             self.skipTest(f"{self.profile.name} has no queue limit in bytes")
         frame, small = frames.ipv4(size=SIZE), frames.ipv4(size=SIZE - 1)
@@ -73,7 +71,6 @@ class DepthsOfARamp(QueueTest):
     """Depths that a burst finds grow by one frame each, those it leaves behind shrink; the watermark is the top."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(1, 2, 7)
         self.assertEqual(self.switch.read_register(WATERMARK, 7), 0)
         self.fill(frames.ipv4(size=SIZE), 5)
@@ -93,7 +90,6 @@ class DepthsOfMixedSizes(QueueTest):
     """The depth is the sum of what waits, frame by frame."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         sizes = [64, 1500, 65, 9216, 200]
         self.fill(frames.ipv4(size=SIZE), 0)
@@ -111,7 +107,6 @@ class ShaperKeepsItsClock(QueueTest):
     """Frames of a backlog leave at exactly the set distance, and waited for the time between."""
 
     def runTest(self) -> None:
-        """Run."""
         rate, count = 50, 8
         self.reported()
         frame = frames.ipv4(size=SIZE)
@@ -134,7 +129,6 @@ class DelayHistogram(QueueTest):
     """Every packet, reported or not, is counted in the bin of its queue delay, four bins an octave."""
 
     def runTest(self) -> None:
-        """Run."""
         self.install_delay_bins()
         self.reported(1, 2, 9)
         frame = frames.ipv4(size=SIZE)
@@ -162,7 +156,6 @@ class QueuesOfOnePort(QueueTest):
     """Two priorities of one port are two bottlenecks: one overtakes the other, both keep their order and counts."""
 
     def runTest(self) -> None:
-        """Run."""
         slow = [frames.ipv4(size=SIZE, identification=number) for number in range(5)]
         fast = [frames.ipv6(size=SIZE - number) for number in range(10)]
         self.reported(1, 2, 0, queue=0)
@@ -172,7 +165,8 @@ class QueuesOfOnePort(QueueTest):
         self.switch.shape(2, 0, SIZE, SLOW)
         self.pass_through(slow[:1], 1, 2)
         self.send(1, slow[1:])
-        self.pass_through(fast, 3, 2)
+        for frame in fast:
+            self.pass_through([frame], 3, 2)
         self.expect(2, slow[1:])
         self.expect_silence_at_2()
         reports = self.reports(15)
@@ -193,7 +187,6 @@ class SettingsHaveAnEpoch(QueueTest):
     """A report names the generation of the settings under which its packet was enqueued."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(1, 2, 0)
         frame = frames.ipv4(size=SIZE)
         self.pass_through([frame])

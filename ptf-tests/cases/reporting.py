@@ -19,7 +19,6 @@ class EveryField(BottleneckTest):
     """Reports of a hand-made sequence: two flows, a queue, marks, losses; each field against its expected value."""
 
     def runTest(self) -> None:
-        """Run."""
         depth = self.profile.depth
         self.reported(1, 2, 41, queue=3, ecn_threshold=depth(1, SIZE))
         one = frames.ipv4(size=SIZE, ecn=ECT_0)
@@ -90,7 +89,6 @@ class CollectorOfEachBottleneck(BottleneckTest):
     """Every address and port of the encapsulation is the bottleneck's own."""
 
     def runTest(self) -> None:
-        """Run."""
         plain = Collector()
         odd = Collector("0a:0b:0c:0d:0e:0f", "fa:fb:fc:fd:fe:ff", "203.0.113.255", "255.254.253.252", 65535, 1, 200)
         self.reported(1, 2, 0, collector=plain)
@@ -108,7 +106,6 @@ class EveryReportLength(BottleneckTest):
     """Reports are cut at every length that can be set, and are whole when the limit is beyond them."""
 
     def runTest(self) -> None:
-        """Run."""
         collector = Collector()
         self.reported(collector=collector)
         frame = frames.ipv4(size=200)
@@ -126,7 +123,6 @@ class ShortAndLongPackets(BottleneckTest):
     """A packet shorter than the report's limit is reported whole; the original is never cut."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         sent = [frames.ipv4(size=size) for size in (60, 64, 65, 85, 86, 87, 1500, 9216)] + [frames.ipv4()[:14]]
         for frame in sent:
@@ -140,7 +136,6 @@ class WholeJumboInAReport(BottleneckTest):
     """A report may hold a whole 9000 B packet."""
 
     def runTest(self) -> None:
-        """Run."""
         collector = Collector(report_length=9200)
         self.reported(collector=collector)
         frame = frames.ipv4(size=9000)
@@ -152,7 +147,6 @@ class Sampling(BottleneckTest):
     """One report in 2^k departures, by the bottleneck's own count; the state is kept for all packets."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         frame = frames.ipv4()
         for shift in (0, 1, 2, 3, 5):
@@ -170,7 +164,6 @@ class SequenceIsTheBottlenecks(BottleneckTest):
     """Flows of one bottleneck share a sequence; another bottleneck has its own."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported(1, 2, 0)
         self.connect(3, 4, bottleneck=1)
         self.observe(1)
@@ -187,7 +180,6 @@ class NoReports(BottleneckTest):
     """Without settings, with mirror session 0, or with one that does not exist, nothing is reported; all is counted."""
 
     def runTest(self) -> None:
-        """Run."""
         frame = frames.ipv4()
         self.connect(1, 2, bottleneck=0)
         self.report_to(Collector())

@@ -27,7 +27,6 @@ class SixtyFourBottlenecks(BottleneckTest):
     """64 bottlenecks on 8 ports with 8 queues each: settings, state and reports of one never touch another's."""
 
     def runTest(self) -> None:
-        """Run."""
         self.switch.control.add_mirror(SESSION, COLLECTOR_PORT)
         collectors = [Collector(dst_port=5500 + number, report_length=100 + number) for number in range(BOTTLENECKS)]
         for number in range(BOTTLENECKS):
@@ -91,7 +90,6 @@ class ManyFlows(BottleneckTest):
     """A thousand flows of one bottleneck: each is counted for itself, or its collision is flagged."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         draw = random.Random(1)
         flows = [frames.ipv4(src=f"10.0.0.{draw.randrange(256)}", src_port=draw.randrange(65536)) for _ in range(1000)]

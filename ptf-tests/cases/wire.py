@@ -16,7 +16,6 @@ class WireKeepsEveryFrame(BottleneckTest):
     """Every kind of frame passes a wire unchanged."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2)
         for frame in everything():
             self.pass_through([frame])
@@ -27,7 +26,6 @@ class BottleneckKeepsEveryFrame(BottleneckTest):
     """Every kind of frame passes a bottleneck that does not mark unchanged, and is reported once with its length."""
 
     def runTest(self) -> None:
-        """Run."""
         self.reported()
         for number, frame in enumerate(everything(), 1):
             with self.subTest(frame=frame[:60].hex()):
@@ -43,7 +41,6 @@ class EverySize(BottleneckTest):
     """Frames of all sizes around the boundaries pass both a wire and a bottleneck."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2)
         self.connect(3, 4, bottleneck=0)
         for ingress, egress in ((1, 2), (3, 4)):
@@ -59,7 +56,6 @@ class LargestFramesInBursts(BottleneckTest):
     """Bursts of 9216 B frames come through whole and in order."""
 
     def runTest(self) -> None:
-        """Run."""
         self.connect(1, 2, bottleneck=0)
         burst = [frames.ipv4(size=9216, identification=number) for number in range(50)]
         self.pass_through(burst)

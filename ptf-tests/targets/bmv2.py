@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import grpc
 from p4runtime import Client
 from processes import Child
 
@@ -105,13 +104,12 @@ class Bmv2Target:
         Raises:
             RuntimeError: it did not come up.
         """
-        address = f"127.0.0.1:{simple_switch.GRPC_PORT}"
-        command = simple_switch.command(interfaces, directory)
+        address = f"unix:{directory}/switch.sock"
+        command = simple_switch.command(interfaces, address)
         child = Child(namespace, command, directory / "switch.log", {"address": address})
-        child.wait_until(lambda running: "Server listening on" in running.log(), READY_S)
+        child.wait_until(lambda _: (directory / "switch.sock").exists(), READY_S)
         return child
 
     def connect(self, parameters: Parameters, compiled: Path) -> Bmv2:
         """Connect to a running switch."""
-        grpc.channel_ready_future(grpc.insecure_channel(parameters["address"])).result(READY_S)
         return Bmv2(parameters["address"], compiled)

@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-import grpc
-from p4runtime import TIMEOUT_S, Client
+from narrows.v1.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse
+from p4runtime import TIMEOUT_S, Client, open_channel
 from processes import Child
 
 from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
@@ -36,10 +34,12 @@ class Softswitch:
     def __init__(self, address: str, compiled: Path) -> None:
         """Connect."""
         self.control = Client(address, compiled)
-        sys.path.append(str(REPOSITORY / "softswitch" / "proto"))
-        self._messages, services = grpc.protos_and_services("narrows/v1/traffic_manager.proto")
-        self._channel = grpc.insecure_channel(address)
-        self._traffic_manager = services.TrafficManagerStub(self._channel)
+        self._channel = open_channel(address)
+        self._call = self._channel.unary_unary(
+            "/narrows.v1.TrafficManager/Configure",
+            request_serializer=ConfigureRequest.SerializeToString,
+            response_deserializer=ConfigureResponse.FromString,
+        )
         self._epochs: dict[tuple[int, int], int] = {}
 
     def reset(self) -> None:
@@ -50,8 +50,7 @@ class Softswitch:
                 self._configure(port, queue, rate_bps=0, limit_bytes=0, limit_packets=DEFAULT_LIMIT_PACKETS)
 
     def _configure(self, port: int, queue: int, **settings: int) -> None:
-        request = self._messages.ConfigureRequest(port=port, queue=queue, **settings)
-        answer: Any = self._traffic_manager.Configure(request, timeout=TIMEOUT_S)
+        answer = self._call(ConfigureRequest(port=port, queue=queue, **settings), timeout=TIMEOUT_S)
         self._epochs[port, queue] = answer.epoch & 0xFFFF
 
     def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
