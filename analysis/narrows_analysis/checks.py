@@ -107,6 +107,12 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
             f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable."
         )
         found.append(Finding("clock", "error", message))
+    if run.profile.depth_is_estimate:
+        message = (
+            f"The target reports queue depth in {run.profile.depth_unit}: depths in bytes take each for a full frame "
+            f"of {run.profile.depth_unit_bytes:g} bytes."
+        )
+        found.append(Finding("depth_estimated", "warning", message))
     if run.clock_origin_ns is None:
         message = "run.json states no clock origin: times count from the first report."
         found.append(Finding("clock_origin", "warning", message))
@@ -143,18 +149,28 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     if not isinstance(rows, list):
         return []
     counted = {int(row["flow"]): int(row["packets"]) for row in rows if isinstance(row, dict) and "flow" in row}
+    later = _drops_after_last_report(run)
     found = []
     for number, index in enumerate(table.index_of):
         if index < 0 or aggregation.collided[index]:
             continue
         ours, theirs = int(aggregation.flows.totals["drops"][number]), counted.get(index, 0)
-        if ours != theirs:
+        if ours + later.get(index, 0) != theirs:
             message = (
                 f"Flow {number}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
                 "(drops after a flow's last departing packet leave no report)."
             )
             found.append(Finding("drops_disagree", "warning", message))
     return found
+
+
+def _drops_after_last_report(run: Run) -> dict[int, int]:
+    """Drops of each flow index that the control plane found by the arrival counters, after the last report."""
+    identity = run.raw.get("identity")
+    rows = identity.get("flows_with_drops") if isinstance(identity, dict) else None
+    if not isinstance(rows, list):
+        return {}
+    return {int(row["flow"]): int(row.get("after_last_report", 0)) for row in rows if isinstance(row, dict)}
 
 
 def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Finding]:

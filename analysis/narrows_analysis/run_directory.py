@@ -16,13 +16,17 @@ STATUSES = ("complete", "partial", "failed")
 
 @dataclass(frozen=True)
 class TargetProfile:
-    """Units of a target's telemetry: seconds a time unit, bytes a depth unit, and the clock's width in bits."""
+    """Units of a target's telemetry: seconds a time unit, bytes a depth unit, and the clock's width in bits.
+
+    A unit without a fixed size (packets) is taken for a full-size frame, and `depth_is_estimate` says so.
+    """
 
     name: str
     time_unit_s: float
     depth_unit: str
     depth_unit_bytes: float
     timestamp_bits: int = 48
+    depth_is_estimate: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,14 +133,16 @@ class _Section:
         return None if value is None else int(value)
 
 
-def _profile(path: Path, value: object) -> TargetProfile:
+def _profile(path: Path, value: object, frame_bytes: int) -> TargetProfile:
     section = _Section(path, "target_profile", value)
+    depth_unit_bytes = section.optional_number("depth_unit_bytes", positive=True)
     return TargetProfile(
         name=section.text("name"),
         time_unit_s=section.number("time_unit_s", positive=True),
         depth_unit=section.text("depth_unit"),
-        depth_unit_bytes=section.number("depth_unit_bytes", positive=True),
+        depth_unit_bytes=frame_bytes if depth_unit_bytes is None else depth_unit_bytes,
         timestamp_bits=section.optional_integer("timestamp_bits") or 48,
+        depth_is_estimate=depth_unit_bytes is None,
     )
 
 
@@ -189,14 +195,15 @@ def read_run(run_dir: Path) -> Run:
     if not isinstance(flows, list):
         raise AnalysisError(f"{path}: flows: a list is expected")
     origin = raw.get("clock_origin_ns")
+    bottleneck = _bottleneck(path, raw.get("bottleneck"))
     if origin is not None and (isinstance(origin, bool) or not isinstance(origin, int)):
         raise AnalysisError(f"{path}: clock_origin_ns: {origin!r} is not an integer or null")
     return Run(
         path=run_dir,
         status=status,
         reason=raw.get("reason") or None,
-        profile=_profile(path, raw.get("target_profile")),
-        bottleneck=_bottleneck(path, raw.get("bottleneck")),
+        profile=_profile(path, raw.get("target_profile"), bottleneck.mtu_frame_bytes),
+        bottleneck=bottleneck,
         flows=tuple(_flow(path, number, value) for number, value in enumerate(flows)),
         clock_origin_ns=origin,
         raw=raw,

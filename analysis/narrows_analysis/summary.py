@@ -158,12 +158,17 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
         "convergence_s": None,
         "jain_index_steady": None,
         "window_s": None,
+        "reason": None,
     }
-    if aggregation is None or len(run.flows) < 2 or missing_ratio(aggregation) > MAX_MISSING_RATIO:
-        return section
+    if aggregation is None or not aggregation.order.reports:
+        return section | {"reason": "no telemetry"}
+    if len(run.flows) < 2:
+        return section | {"reason": "a single flow"}
+    if missing_ratio(aggregation) > MAX_MISSING_RATIO:
+        return section | {"reason": f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing"}
     window = common_window(aggregation)
     if window is None:
-        return section
+        return section | {"reason": "the flows were never all running at the same time"}
     width = aggregation.intervals.flows_s
     rates = goodput_bytes(aggregation)[0][:-1, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))

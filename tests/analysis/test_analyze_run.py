@@ -139,10 +139,11 @@ def test_microseconds_and_packets_are_converted(tmp_path: Path) -> None:
         return columns
 
     edit_reports(tmp_path / "run", change)
-    profile = {"name": "bmv2", "time_unit_s": 1e-6, "depth_unit": "packets", "depth_unit_bytes": 1514}
+    profile = {"name": "bmv2", "time_unit_s": 1e-6, "depth_unit": "packets", "depth_unit_bytes": None}
     edit_run_json(tmp_path / "run", target_profile=profile)
     summary = analyze_run(tmp_path / "run")
     assert summary["bottleneck"]["queue_bytes"]["max"] == truth.peak_bytes
+    assert "depth_estimated" in codes(summary)
     assert summary["bottleneck"]["queue_delay_s"]["mean"] == pytest.approx(truth.delays_ns.mean() / 1e9, abs=2e-6)
     assert summary["flows"][1]["start_s"] == pytest.approx(1.0, abs=1e-4)
 
@@ -188,6 +189,7 @@ def test_no_fairness_above_one_percent_missing(tmp_path: Path) -> None:
     edit_reports(tmp_path / "run", lambda columns: rows(columns, np.arange(len(columns["flow"])) % 50 != 7))
     summary = analyze_run(tmp_path / "run")
     assert summary["fairness"]["jain_index"] is None and summary["fairness"]["convergence_s"] is None
+    assert summary["fairness"]["reason"] == "more than 1% of the telemetry reports are missing"
     assert summary["warnings"][0]["code"] == "reports_missing" and summary["warnings"][0]["severity"] == "error"
     assert "2.0% of the telemetry reports are missing" in summary["warnings"][0]["message"]
 
@@ -259,6 +261,14 @@ def test_disagreement_with_the_traffic_manager_is_told(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     edit_run_json(tmp_path / "run", traffic_manager={"flow_drops": [{"flow": 1000, "packets": 1, "bytes": 1514}]})
     assert "drops_disagree" in codes(analyze_run(tmp_path / "run"))
+
+
+def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    drops = [{"flow": 1000 + 7 * n, "packets": count + 2} for n, count in enumerate(truth.drops)]
+    after = [{"flow": row["flow"], "after_last_report": 2} for row in drops]
+    edit_run_json(tmp_path / "run", traffic_manager={"flow_drops": drops}, identity={"flows_with_drops": after})
+    assert "drops_disagree" not in codes(analyze_run(tmp_path / "run"))
 
 
 def test_counters_that_were_not_zero(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
          f"greatest {units.size(depth['max'])}"),
     ]  # fmt: skip
     if len(run.flows) > 1:
-        detail = f"{units.duration(window[0])} to {units.duration(window[1])}" if window else "not given, see above"
+        detail = f"not given: {fairness['reason']}"
+        if window:
+            detail = f"{units.duration(window[0])} to {units.duration(window[1])}"
         rows.append(
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
