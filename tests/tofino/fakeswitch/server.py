@@ -122,9 +122,7 @@ class FakeSwitch:
         """Everything that was set, comparable: settings (not counters), ports, mirror sessions, table entries."""
         with self.lock:
             return {
-                # Entries that were only looked at are as they always were.
-                "settings": {place: dict(data) for place, data in self.tm.settings.items()
-                             if data != self.tm._default(place[0], place[1])},
+                "settings": self.tm.changed(),
                 "ports": {port: dict(data) for port, data in self.tm.ports.items()},
                 "mirrors": {sid: dict(data) for sid, data in self.mirrors.items()},
                 "entries": {name: dict(entries) for name, entries in self.programs.entries.items() if entries},

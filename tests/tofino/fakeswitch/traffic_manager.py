@@ -201,6 +201,18 @@ class TrafficManager:
                 return {"packet_ifg_compensation": 20, **more}
         raise Refused("UNIMPLEMENTED", f"{table} Object not implemented")
 
+    def changed(self) -> dict[tuple[str, tuple[Any, ...], int], dict[str, Any]]:
+        """Settings that are not the driver's defaults; those of queues and shapers only while their port exists."""
+        found = {}
+        for (table, key, pipe), data in self.settings.items():
+            if table.startswith("queue."):
+                port = pipe * 128 + key[0] * self.kind.ports_per_group + key[1] // self.kind.queues_per_port
+            else:
+                port = key[0] if table == "port.sched_shaping" else None
+            if data != self._default(table, key) and (port is None or port in self.ports):
+                found[table, key, pipe] = dict(data)
+        return found
+
     def check(self, table: str, key: tuple[Any, ...], pipe: int) -> None:
         """Whether an entry exists at all."""
         if table.startswith(("queue.", "counter.queue")):

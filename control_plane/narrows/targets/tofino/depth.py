@@ -118,7 +118,7 @@ def depth_for(
             f"{format_size(-(-least * frame_bytes // per_frame))} or more"
         )
     if cells > available_cells:
-        most = available_cells * frame_bytes // per_frame
+        most = available_cells * frame_bytes // per_frame // 1000 * 1000
         delay_ns = limit_bytes * 8 * 1_000_000_000 // rate_bps
         most_ns = most * 8 * 1_000_000_000 // rate_bps
         fits = rate_bps * most // limit_bytes

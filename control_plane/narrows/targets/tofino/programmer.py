@@ -8,6 +8,7 @@ what was there before, and whatever fails, everything written so far is restored
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from narrows.errors import RunError
 from narrows.targets.tofino.audit import AuditError, AuditLog, Change, Phase
@@ -87,7 +88,13 @@ class Programmer:
         drifted = self._drifted()
         for write, words in drifted:
             self._progress(f"again: {words}")
-            self._carry_out(write)
+            table = self.client.schema.table(write.table)
+            name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
+            first = next(change for change in self.journal if change.entry == name)
+            self.journal = [change for change in self.journal if change.entry != name]
+            self._audit.record(replace(first, phase="undone"))
+            # Teardown goes back to what was there before the first write, not to what came in between.
+            self._carry_out(write, first.old)
         return [words for _, words in drifted]
 
     def _drifted(self) -> list[tuple[PlannedWrite, str]]:
@@ -101,11 +108,13 @@ class Programmer:
                 found.append((write, f"{describe(table, write.key, write.pipe)}: {problem}"))
         return found
 
-    def _carry_out(self, write: PlannedWrite) -> None:
+    def _carry_out(self, write: PlannedWrite, origin: Entry | None = None) -> None:
+        """Write and read back; ``origin`` is what teardown shall restore instead of what is there now."""
         table = self.client.schema.table(write.table)
-        old = _find(self.client, table, write.key, write.pipe)
+        now = _find(self.client, table, write.key, write.pipe)
+        old = now if origin is None else origin
         operation = write.operation
-        if operation is Operation.INSERT and old is not None:
+        if operation is Operation.INSERT and now is not None:
             operation = Operation.MODIFY
         data = None if operation is Operation.DELETE else write.data
 

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is written, in which order, and every trap of the traffic manager that the order and the values avoid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fakeswitch.fixtures import (
+    COLLECTOR_PORT,
+    PIPE,
+    RECEIVER_PORT,
+    SECOND_SENDER_PORT,
+    SENDER_PORT,
+    audit,
+    bound_plan,
+    client,
+    inventory,
+    make_experiment,
+    make_inventory,
+    programmer,
+    switch,
+)
+from fakeswitch.server import FakeSwitch
+from fakeswitch.traffic_manager import ALL_PIPES
+from narrows.errors import InputError
+from narrows.targets.tofino.bfrt.client import Client
+from narrows.targets.tofino.inventory import Inventory
+from narrows.targets.tofino.planner import Layer, plan, plan_switch, port_writes, realised, used_ports
+from narrows.targets.tofino.programmer import Programmer
+from narrows.targets.tofino.reader import AssumedReader, LiveReader
+from narrows.targets.tofino.writes import PlannedWrite
+
+__all__ = ["audit", "client", "inventory", "programmer", "switch"]
+
+QUEUE = {"tofino": ((0, 0), 20), "tofino2": ((0, 0), 36)}
+
+
+def program(programmer: Programmer, inventory: Inventory, *plans, layer: Layer = Layer()):  # type: ignore[no-untyped-def]
+    """Everything, as the target does it."""
+    reader = LiveReader(programmer.client)
+    programmer.apply(port_writes(inventory, used_ports(plans), reader))
+    switch_plan = plan_switch(inventory, plans, layer, reader)
+    programmer.apply(switch_plan.writes)
+    return switch_plan
+
+
+def test_ports_come_first_because_adding_one_resets_its_queues(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    program(programmer, inventory, bound_plan(inventory))
+    written = [table for operation, table in switch.requests if operation in ("insert", "modify")]
+    assert written[:4] == ["$PORT"] * 4 and "$PORT" not in written[4:]
+    shaping = switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]
+    assert shaping["max_rate"] == 10_000_000
+
+
+def test_traffic_manager_tables_are_only_modified_and_queues_only_in_their_pipe(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    program(programmer, inventory, bound_plan(inventory))
+    operations = {operation for operation, table in switch.requests if ".tm." in table}
+    assert operations == {"read", "modify"}
+    places = {(table, pipe) for table, _, pipe in switch.tm.settings if table.startswith("queue.")}
+    assert {pipe for table, pipe in places if table == "queue.sched_cfg"} == {PIPE}
+
+
+def test_the_queue_s_limit_is_static_and_its_hysteresis_minimal(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
+    buffer = switch.tm.settings["queue.buffer", QUEUE[switch.chip][0], PIPE]
+    assert buffer["action"] == "shared_pool" and buffer["dynamic_baf"] == "DISABLE" and buffer["tail_drop_enable"]
+    assert buffer["guaranteed_cells"] == QUEUE[switch.chip][1]
+    assert buffer["guaranteed_cells"] + buffer["pool_max_cells"] == found.depth.cells
+    assert buffer["hysteresis_cells"] == 32
+    assert len(switch.tm.profiles[PIPE]) == 1
+
+
+def test_the_shaper_is_switched_on_in_a_table_of_its_own(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    program(programmer, inventory, bound_plan(inventory))
+    assert switch.tm.settings["queue.sched_cfg", (0, 0), PIPE]["max_rate_enable"] is True
+    shaping = switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]
+    assert (shaping["unit"], shaping["provisioning"]) == ("BPS", "MIN_ERROR")
+    assert shaping["max_burst_size"] == {"tofino": 3328, "tofino2": 4096}[switch.chip]
+
+
+@pytest.mark.parametrize(("layer", "compensation"), [(Layer(), 0), (Layer("l1", 10**10), 20)])
+def test_the_rate_means_the_layer_that_was_asked_for(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory, layer: Layer, compensation: int
+) -> None:
+    program(programmer, inventory, bound_plan(inventory), layer=layer)
+    assert switch.tm.settings["pipe.sched_cfg", (), PIPE]["packet_ifg_compensation"] == compensation
+    assert ("pipe.sched_cfg", (), 0) not in switch.tm.settings
+
+
+def test_the_queue_is_the_first_to_drop(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
+    found = program(programmer, inventory, bound_plan(inventory, buffer="15MB", rate="50Gbit")).manager.bottlenecks[0]
+    accepted = 0
+    for number in range(11_000):
+        accepted += switch.tm.offer((SENDER_PORT, SECOND_SENDER_PORT)[number % 2], RECEIVER_PORT, 0, 1514)
+    assert accepted == found.depth.packets == 15_000_000 // 1514
+    moved = {name for (name, _, _, field), value in switch.tm.counters.items() if value and "drop" in field}
+    assert moved == {"queue", "eg_port", "pipe"}
+    assert {field for (name, _, _, field), value in switch.tm.counters.items() if name == "pipe" and value} == {
+        "eg_total_drop_packets"
+    }
+
+
+def test_with_the_driver_s_defaults_another_limit_drops_first(switch: FakeSwitch) -> None:
+    """The test above would not fail without pools and ingress limits if the fake were too kind."""
+    for port in (SENDER_PORT, RECEIVER_PORT):
+        switch.tm.add_port(port, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_NONE"})
+    switch.tm.modify("queue.buffer", (0, 0), PIPE, {"pool_max_cells": 190_000, "dynamic_baf": "DISABLE"})
+    accepted = sum(switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514) for _ in range(11_000))
+    assert accepted < 8000
+
+
+def test_a_queue_that_is_full_reaches_its_watermark(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    from narrows.targets.tofino.checks import clear_watermark, watermark
+
+    found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
+    prefix = inventory.switch.generation.prefix
+    switch.tm.counters["queue", (0, 0), PIPE, "watermark_cells"] = 99_999
+    clear_watermark(programmer.client, prefix, found)
+    assert not watermark(programmer.client, prefix, found).faithful
+    while switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514):
+        pass
+    measured = watermark(programmer.client, prefix, found)
+    assert measured.faithful and str(measured).endswith("as set")
+    switch.tm.settings["queue.buffer", (0, 0), PIPE]["pool_max_cells"] += 500
+    while switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514):
+        pass
+    assert "NOT as set" in str(watermark(programmer.client, prefix, found))
+
+
+def test_reports_have_a_session_cut_behind_its_header_and_memory(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    program(programmer, inventory, bound_plan(inventory))
+    session = switch.mirrors[1]
+    assert session["$session_enable"] and session["$ucast_egress_port_valid"]
+    assert (session["$direction"], session["$ucast_egress_port"]) == ("EGRESS", COLLECTOR_PORT)
+    # 86 B of the frame and the mirror header of 32 B; Tofino 2 counts the FCS and steps by 4.
+    assert session["$max_pkt_len"] == {"tofino": 118, "tofino2": 124}[switch.chip]
+    written = ("modify", f"{switch.kind.prefix}.tm.mirror.dpg") in switch.requests
+    assert written == (switch.chip == "tofino")
+
+
+def test_paths_are_connected_last(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
+    program(programmer, inventory, bound_plan(inventory, loss=0.01, ecn_threshold="100kB"))
+    inserted = [table for operation, table in switch.requests if operation == "insert"]
+    assert [table.rpartition(".")[2] for table in inserted[-4:]] == ["cross_connect"] * 4
+    entries = switch.programs.entries
+    assert len(entries[switch.schema.table("delay_bins").name]) == 124
+    ((_, loss),) = entries[switch.schema.table("loss").name].values()
+    assert loss == {"threshold": round(0.01 * 2**32)}
+    ((_, observe),) = entries[switch.schema.table("bottleneck").name].values()
+    assert observe["threshold"] == {"tofino": 1321, "tofino2": 594}[switch.chip]
+    assert (observe["mask"], observe["shift"], observe["mirror"]) == (0, 0, 1)
+
+
+def test_what_an_earlier_run_left_in_the_program_is_removed_and_put_back(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    table = switch.schema.table("bottleneck")
+    observe = table.action("observe")
+    stale = (observe.id, {"threshold": 5, "mask": 1, "shift": 1, "epoch": 0, "mirror": 1})
+    switch.programs.entries[table.name][9,] = stale
+    before = switch.state()
+    program(programmer, inventory, bound_plan(inventory))
+    assert (9,) not in switch.programs.entries[table.name]
+    assert programmer.undo() == []
+    assert switch.state() == before
+
+
+def test_teardown_restores_what_it_found(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": False})
+    switch.tm.modify("queue.buffer", (0, 0), PIPE, {"pool_max_cells": 77, "dynamic_baf": "33%"})
+    switch.tm.modify("pool.cfg", ("EG_APP_POOL_1",), ALL_PIPES, {"size_cells": 4711})
+    switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] = 100_000_000
+    asic = switch.tm.asic
+    switch.tm.asic = False
+    before = switch.state()
+    program(programmer, inventory, bound_plan(inventory, loss=0.5))
+    assert switch.state() != before
+    assert programmer.undo() == []
+    assert switch.state() == before
+    switch.tm.asic = asic
+
+
+def test_several_bottlenecks_share_the_chip(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    first = bound_plan(inventory, buffer="4MB")
+    other = replace(
+        first,
+        bottleneck=replace(first.bottleneck, index=1, port=SENDER_PORT, rate_bps=10**9, limit_bytes=2_000_000),
+        paths=tuple(
+            replace(path, bottleneck=1 if path.bottleneck is None else None, egress_port=SENDER_PORT)
+            for path in first.paths
+            if path.ingress_port == RECEIVER_PORT
+        ),
+    )
+    one, two = program(programmer, inventory, first, other).manager.bottlenecks
+    pool = switch.tm.settings["pool.cfg", ("EG_APP_POOL_1",), ALL_PIPES]["size_cells"]
+    assert pool == one.depth.pool_cells + two.depth.pool_cells + 1024
+    assert two.queue.dev_port == SENDER_PORT and (one.queue.pg_id, two.queue.pg_id) == (0, 8 // switch.kind.ports_per_group)
+    same = replace(other, bottleneck=replace(other.bottleneck, port=RECEIVER_PORT))
+    with pytest.raises(InputError, match="two bottlenecks leave by port 128; allowed: a port for each"):
+        plan_switch(inventory, [first, same], Layer(), LiveReader(programmer.client))
+    huge = replace(other, bottleneck=replace(other.bottleneck, limit_bytes=64_000_000))
+    with pytest.raises(InputError, match=r"and tofino2? has \d+ for it"):
+        plan_switch(inventory, [first, huge], Layer(), LiveReader(programmer.client))
+
+
+def test_the_ingress_cap_of_tofino2_is_raised_only_when_it_is_in_the_way() -> None:
+    inventory = make_inventory("tofino2")
+    tables = [write.table for write in plan(make_experiment(buffer="1MB"), inventory)]
+    assert "tf2.tm.cfg" not in tables
+    writes = plan(make_experiment(buffer="50MB", rate="20Gbit"), inventory)
+    (cap,) = [write for write in writes if write.table == "tf2.tm.cfg"]
+    assert int(str(cap.data["ig_buffer_limit_cells"])) > 256_000
+
+
+def test_limits_of_ports_and_pipes_are_raised_when_they_are_in_the_way(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    switch.tm.modify("port.buffer", (RECEIVER_PORT,), ALL_PIPES, {"eg_limit_cells": 500})
+    switch.tm.modify("port.buffer", (SENDER_PORT,), ALL_PIPES, {"ig_limit_cells": 500})
+    switch.tm.modify("pipe.cfg", (), PIPE, {"eg_limit_cells": 500})
+    found = program(programmer, inventory, bound_plan(inventory))
+    wanted = found.manager.cells + 1024
+    assert switch.tm.settings["port.buffer", (RECEIVER_PORT,), ALL_PIPES]["eg_limit_cells"] == wanted
+    assert switch.tm.settings["port.buffer", (SENDER_PORT,), ALL_PIPES]["ig_limit_cells"] == wanted
+    assert switch.tm.settings["pipe.cfg", (), PIPE]["eg_limit_cells"] == wanted
+
+
+def test_pause_frames_are_turned_off(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
+    for port in (SENDER_PORT, SECOND_SENDER_PORT, COLLECTOR_PORT, RECEIVER_PORT):
+        switch.tm.add_port(port, {"$SPEED": f"BF_SPEED_{inventory.port(port).speed}", "$FEC": "BF_FEC_TYP_NONE"})
+    switch.tm.modify("port.flowcontrol", (SENDER_PORT,), ALL_PIPES, {"mode_tx": "PAUSE"})
+    program(programmer, inventory, bound_plan(inventory))
+    assert switch.tm.settings["port.flowcontrol", (SENDER_PORT,), ALL_PIPES]["mode_tx"] == "NONE"
+
+
+def test_settings_that_a_change_of_speed_has_undone_are_seen_and_made_again(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    program(programmer, inventory, bound_plan(inventory))
+    assert programmer.drift() == []
+    switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+    switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G"})
+    (drifted,) = programmer.drift()
+    assert "tm.queue.sched_shaping [pg_id=0, pg_queue=0] (pipe 1): max_rate reads" in drifted
+    assert programmer.reapply() == [drifted]
+    assert programmer.drift() == []
+    assert programmer.undo() == []
+
+
+def test_the_chip_in_the_inventory_must_be_the_switch_s(switch: FakeSwitch, client: Client) -> None:
+    wrong = make_inventory({"tofino": "tofino2", "tofino2": "tofino"}[switch.chip], switch.address)
+    with pytest.raises(Exception, match="the switch serves no table"):
+        plan_switch(wrong, [bound_plan(wrong)], Layer(), LiveReader(client))
+
+
+@pytest.mark.parametrize("chip", ["tofino", "tofino2"])
+def test_a_dry_run_names_every_write_in_words(chip: str) -> None:
+    writes = plan(make_experiment(loss="1%"), make_inventory(chip))
+    lines = [str(write) for write in writes]
+    assert [line for line in lines if line.startswith("insert $PORT [$DEV_PORT=128] {$SPEED=BF_SPEED_100G")]
+    (buffer,) = [line for line in lines if "tm.queue.buffer" in line]
+    assert "shared_pool" in buffer and "pipe 1" in buffer and "of frames)" in buffer
+    (shaper,) = [write for write in writes if write.table.endswith("queue.sched_shaping")]
+    assert "max_rate=10000000 (kbit/s)" in str(shaper) and "10Gbit asked for" in shaper.why
+    assert all(write.why for write in writes)
+
+
+@pytest.mark.parametrize("chip", ["tofino", "tofino2"])
+def test_a_dry_run_is_what_a_fresh_switch_gets(chip: str) -> None:
+    fake = FakeSwitch(chip)
+    try:
+        inventory = make_inventory(chip, fake.address)
+        from narrows.targets.tofino.bfrt.client import connect
+
+        one = connect(inventory.endpoint(), prefer=("own",))
+        reader = LiveReader(one)
+        bound = bound_plan(inventory)
+        ports = port_writes(inventory, used_ports([bound]), reader)
+        for write in ports:
+            fake.tm.add_port(int(str(dict(write.key or {})["$DEV_PORT"])), dict(write.data))
+        assumed: list[PlannedWrite] = plan(make_experiment(), inventory, AssumedReader(inventory.switch.generation))
+        assert [*ports, *plan_switch(inventory, [bound], Layer(), reader).writes] == assumed
+        one.close()
+    finally:
+        fake.stop()
+
+
+def test_run_json_has_the_realised_rate_and_depth(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    found = program(programmer, inventory, bound_plan(inventory, ecn_threshold="100kB")).manager.bottlenecks[0]
+    stated = realised(found)
+    assert stated["rate"]["asked_bps"] == 10**10
+    assert stated["rate"]["made_bps"] == {"tofino": 10_004_000_000, "tofino2": 10**10}[switch.chip]
+    assert stated["depth"]["cells"] == found.depth.cells and stated["depth"]["hysteresis_cells"] == 32
+    assert stated["ecn_threshold_cells"] == {"tofino": 1321, "tofino2": 594}[switch.chip]
+    assert stated["queue"]["pipe"] == PIPE
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"rate": "99Gbit"}, "allowed: up to 98.439Gbit"),
+        ({"buffer": "80MB"}, "allowed: up to"),
+        ({"buffer": "3kB"}, "or more"),
+        ({"rate": "100kbit"}, "cannot be made"),
+        ({"rate": "1kbit", "buffer": "100kB"}, "cannot be made"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_is_written(settings: dict[str, str], words: str) -> None:
+    for chip in ("tofino", "tofino2"):
+        if settings == {"rate": "100kbit"} and chip == "tofino2":
+            continue
+        with pytest.raises(InputError, match=words):
+            plan(make_experiment(**settings), make_inventory(chip))
+
+
+def test_reports_that_the_collector_s_port_cannot_carry_are_refused_with_the_sampling_that_fits() -> None:
+    data = make_inventory("tofino2").model_dump()
+    data["ports"][2]["speed"] = "10G"
+    slow = Inventory.model_validate(data)
+    with pytest.raises(InputError, match=r"telemetry.sample: the reports need 12\.\d+Gbit .* allowed: 2 or more"):
+        plan(make_experiment(rate="95Gbit"), slow)
+
+
+def test_a_port_at_another_speed_is_refused_not_changed(
+    switch: FakeSwitch, client: Client, inventory: Inventory
+) -> None:
+    switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G", "$FEC": "BF_FEC_TYP_NONE"})
+    with pytest.raises(InputError, match="port 1/0 .dev_port 128. runs at 40G, not at 100G"):
+        port_writes(inventory, [RECEIVER_PORT], LiveReader(client))
+    switch.tm.ports[RECEIVER_PORT].update({"$SPEED": "BF_SPEED_100G", "$RX_PAUSE_FRAME_EN": True})
+    with pytest.raises(InputError, match=r"\$RX_PAUSE_FRAME_EN on: hosts must be dropped from, not paused"):
+        port_writes(inventory, [RECEIVER_PORT], LiveReader(client))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rates and depths: against a second, independent computation, against documented results, and at their limits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fakeswitch.traffic_manager import KINDS, TrafficManager
+from narrows.errors import InputError
+from narrows.targets.tofino.chip import CHIPS, TOFINO1, TOFINO2
+from narrows.targets.tofino.depth import capacity_cells, depth_for
+from narrows.targets.tofino.shaper import (
+    RATE_TOLERANCE,
+    burst_for,
+    max_rate_bps,
+    overhead_for,
+    quantise_burst,
+    quantise_rate,
+    shape,
+)
+
+GBIT = 10**9
+NO_OVERHEAD = overhead_for("l2", 1514, None)
+
+
+@pytest.mark.parametrize(
+    ("rate", "made"),
+    [(25 * GBIT, 25.010e9), (40 * GBIT, 40.016e9), (100 * GBIT, 100.040e9)],
+)
+def test_tofino1_makes_the_rates_that_are_documented(rate: int, made: float) -> None:
+    assert quantise_rate(TOFINO1, rate // 1000, TOFINO1.shaper_clock_hz, 16384) == pytest.approx(made, rel=1e-6)
+
+
+@pytest.mark.parametrize("rate", [100_000_000 * n for n in (1, 7, 33, 250, 999, 1000)])
+def test_tofino2_makes_multiples_of_100_mbit_exactly(rate: int) -> None:
+    assert quantise_rate(TOFINO2, rate // 1000, TOFINO2.shaper_clock_hz, 16384) == rate
+
+
+@given(st.sampled_from(sorted(CHIPS)), st.integers(1000, 124_000_000))
+def test_rates_agree_with_a_search_over_all_mantissas(name: str, kbps: int) -> None:
+    chip = CHIPS[name]
+    other = TrafficManager(KINDS[name]).shaper_bps(kbps)
+    assert quantise_rate(chip, kbps, chip.shaper_clock_hz, 16384) == pytest.approx(other, rel=1e-6)
+
+
+@given(st.sampled_from(sorted(CHIPS)), st.integers(10**6, 98 * GBIT))
+def test_every_rate_from_1_mbit_on_is_within_tolerance(name: str, rate: int) -> None:
+    chip = CHIPS[name]
+    shaping = shape(chip, rate, 1514, NO_OVERHEAD, 100 * GBIT, chip.shaper_clock_hz)
+    assert abs(shaping.error) <= RATE_TOLERANCE
+    assert shaping.rate_kbps <= 2**32 - 1
+
+
+def test_above_its_maximum_tofino1_would_program_zero_so_it_is_refused() -> None:
+    assert quantise_rate(TOFINO1, 125_000_000, TOFINO1.shaper_clock_hz, 16384) == 0
+    assert max_rate_bps(TOFINO1, TOFINO1.shaper_clock_hz) == pytest.approx(124.806e9)
+    with pytest.raises(InputError, match="the shaper of tofino goes up to 124.806Gbit; allowed: up to 124.806Gbit"):
+        shape(TOFINO1, 125 * GBIT, 1514, NO_OVERHEAD, 400 * GBIT, TOFINO1.shaper_clock_hz)
+
+
+def test_l2_at_the_port_s_speed_is_refused_with_what_fits() -> None:
+    with pytest.raises(InputError, match="the port runs at 100Gbit .L1., which is 98.439Gbit in frames of 1514 B"):
+        shape(TOFINO2, 100 * GBIT, 1514, NO_OVERHEAD, 100 * GBIT, TOFINO2.shaper_clock_hz)
+
+
+@pytest.mark.parametrize("chip", [TOFINO1, TOFINO2])
+def test_l1_at_the_port_s_speed_is_the_port_s_speed(chip) -> None:  # type: ignore[no-untyped-def]
+    shaping = shape(chip, 100 * GBIT, 1514, overhead_for("l1", 1514, None), 100 * GBIT, chip.shaper_clock_hz)
+    assert shaping.realised_bps == 100 * GBIT
+
+
+def test_a_rate_that_cannot_be_made_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InputError, match=r"the nearest rate of the shaper is 7\.446 kbit/s, 6\.\d\d% off"):
+        shape(TOFINO1, 7000, 1514, NO_OVERHEAD, 100 * GBIT, TOFINO1.shaper_clock_hz)
+
+
+@pytest.mark.parametrize(("frame", "bytes_"), [(400, 1024), (590, 1280), (1514, 3328), (9014, 18432)])
+def test_bursts_of_tofino1_hold_two_frames_and_stay_below_64_kib(frame: int, bytes_: int) -> None:
+    burst = burst_for(TOFINO1, frame)
+    assert burst == bytes_
+    assert burst <= 65_535
+    assert quantise_burst(TOFINO1, burst) == burst >= max(2 * (frame + 24), 1024)
+
+
+def test_bursts_are_rounded_down_as_documented() -> None:
+    assert [quantise_burst(TOFINO1, size) for size in (9000, 18000, 1600)] == [8192, 16384, 1536]
+
+
+def test_a_burst_of_64_kib_is_broken_on_tofino1_and_never_asked_for() -> None:
+    assert TrafficManager(KINDS["tofino"]).burst(65_536) == 0
+    with pytest.raises(InputError, match="do not fit a burst of tofino"):
+        burst_for(TOFINO1, 40_000)
+
+
+def test_overheads() -> None:
+    assert overhead_for("l2", 1514, None).ifg_compensation == 0
+    assert overhead_for("l2", 1514, None).uncertainty == pytest.approx(4 / 1518)
+    assert overhead_for("l2", 1514, False).uncertainty == 0
+    counted = overhead_for("l2", 1514, True)
+    assert counted.factor == pytest.approx(1518 / 1514) and counted.uncertainty == 0
+    assert [overhead_for("l1", 1514, one).ifg_compensation for one in (None, True, False)] == [20, 20, 24]
+    shaping = shape(TOFINO2, GBIT, 1514, counted, 100 * GBIT, TOFINO2.shaper_clock_hz)
+    assert shaping.rate_kbps == 1_002_642
+    assert shaping.realised_bps == pytest.approx(GBIT, rel=5e-4)
+
+
+def test_a_depth_holds_what_was_asked_for_in_full_frames() -> None:
+    depth = depth_for(TOFINO1, 80, 151_400, 1514, 20, 250_000, GBIT)
+    # 1514 B and what travels with them take 20 cells of 80 B: 1892 cells would hold 94 packets only.
+    assert (depth.cells, depth.packets, depth.bytes) == (2000, 100, 151_400)
+    assert (depth.guaranteed_cells, depth.pool_cells, depth.hysteresis_cells) == (20, 1980, 32)
+    assert depth.warnings == ()
+
+
+def test_10_kb_fit_both_generations_with_a_warning_on_tofino2() -> None:
+    assert depth_for(TOFINO1, 80, 10_000, 1514, 20, 250_000, GBIT).warnings == ()
+    shallow = depth_for(TOFINO2, 176, 10_000, 1514, 36, 250_000, GBIT)
+    assert shallow.cells == 59 and "no faithful tail drop" in shallow.warnings[0]
+
+
+def test_too_shallow_for_the_hysteresis_is_refused_with_the_least() -> None:
+    with pytest.raises(InputError, match=r"stop dropping 32 cells below their limit; allowed: 5\.451kB or more"):
+        depth_for(TOFINO1, 80, 3028, 1514, 20, 250_000, GBIT)
+
+
+def test_too_deep_is_refused_with_the_largest_depth_time_and_rate() -> None:
+    available = capacity_cells(TOFINO1, 260 * 1024)
+    # 40 ms at 10 Gbit/s.
+    with pytest.raises(InputError) as refused:
+        depth_for(TOFINO1, 80, 50_000_000, 1514, 20, available, 10 * GBIT)
+    words = str(refused.value)
+    assert "allowed: up to 19.456MB" in words and "15.5ms at 10Gbit" in words and "40ms of queue" in words
+    assert "fits up to 3.89Gbit" in words
+    largest = depth_for(TOFINO1, 80, 19_456_000, 1514, 20, available, 10 * GBIT)
+    assert available - 20 <= largest.cells <= available
+
+
+def test_static_limits_fit_their_register() -> None:
+    for name, chip in CHIPS.items():
+        assert capacity_cells(chip, KINDS[name].total) < 1 << 19
+        assert capacity_cells(chip, 1 << 20) == (1 << 19) - 1
