@@ -116,6 +116,14 @@ impl FlowKeys {
         );
     }
 
+    /// The keys of the given flows as far as they are known, in the order of bottleneck, flow, signature.
+    pub fn of_flows(&self, flows: impl Iterator<Item = FlowId>) -> Vec<(FlowId, FlowKey)> {
+        let known = flows.filter_map(|id| self.keys.get(&id).map(|entry| (id, entry.key)));
+        let mut keys: Vec<_> = known.collect();
+        keys.sort_unstable_by_key(|(id, _)| *id);
+        keys
+    }
+
     /// The confirmed keys, in the order of bottleneck, flow, signature.
     pub fn sorted(&self) -> Vec<(FlowId, FlowKey)> {
         let confirmed = self.keys.iter().filter(|(_, entry)| entry.confirmed);

@@ -70,6 +70,16 @@ impl Sequencers {
         }
     }
 
+    /// The first bottleneck whose sequence began anew.
+    pub fn first_restart(&self) -> Option<u8> {
+        let restarted =
+            |s: &Option<Box<Sequencer>>| s.as_ref().is_some_and(|s| s.counts().restarts > 0);
+        self.sequencers
+            .iter()
+            .position(restarted)
+            .map(|index| index as u8)
+    }
+
     /// Counts of every bottleneck that sent a report.
     pub fn counts(&self) -> Vec<(u8, SequenceCounts)> {
         let seen = self.sequencers.iter().enumerate();

@@ -6,10 +6,10 @@
 //! [`sequencer`] puts the records of each bottleneck in order and counts what is missing, and the records end up either
 //! in Parquet ([`telemetry`]) or in time series and totals ([`aggregate`]).
 
+pub mod aggregate;
 pub mod capture;
 pub mod error;
 pub mod flow_keys;
-
 pub mod generate;
 pub mod intake;
 pub mod receiver;

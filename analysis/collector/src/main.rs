@@ -21,6 +21,8 @@ enum Command {
     Collect(commands::collect::CollectArgs),
     /// Store the reports in a pcap or pcapng file.
     Convert(commands::convert::ConvertArgs),
+    /// Turn stored or captured reports into time series, totals, histograms and envelopes.
+    Aggregate(commands::aggregate::AggregateArgs),
     /// Write a synthetic capture whose truth is known.
     Generate(commands::generate::GenerateArgs),
 }
@@ -29,6 +31,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Collect(args) => commands::collect::run(args),
         Command::Convert(args) => commands::convert::run(args),
+        Command::Aggregate(args) => commands::aggregate::run(args),
         Command::Generate(args) => commands::generate::run(args),
     };
     match result {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The subcommands of `narrows-collector`.
 
+pub mod aggregate;
 pub mod collect;
 pub mod convert;
 pub mod generate;

@@ -126,10 +126,6 @@ impl Bottleneck {
         }
         let base = scenario.counters_start;
         let flags = if marked { FLAG_CE_MARKED } else { 0 };
-        flags |= if flow.departures == 1 {
-        } else {
-            0
-        };
         let report = Report {
             version: VERSION,
             flags,

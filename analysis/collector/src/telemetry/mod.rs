@@ -5,5 +5,6 @@ pub mod account;
 pub mod columns;
 pub mod keys_file;
 pub mod parquet_file;
+pub mod reader;
 pub mod sink;
 pub mod writer;

@@ -101,6 +101,11 @@ impl ParquetFile {
         Ok(())
     }
 
+    /// Name of the file once it is complete.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Rows in the file.
     pub fn rows(&self) -> u64 {
         self.rows

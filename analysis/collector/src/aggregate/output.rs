@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The tables as Parquet files that appear together at the end.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::Schema;
+use parquet::file::metadata::KeyValue;
+
+use super::engine::Placed;
+use super::histogram::Histogram;
+use super::tables::{
+    BottleneckSeries, EnvelopeBucket, EnvelopeBuckets, FlowSeries, FlowTotals, HistogramBin,
+    HistogramBins, Rows,
+};
+use crate::error::{Error, Result};
+use crate::flow_keys::FlowKeys;
+use crate::telemetry::keys_file;
+use crate::telemetry::parquet_file::ParquetFile;
+use crate::telemetry::writer::{base_properties, SCHEMA_VERSION};
+
+const GROUP_ROWS: usize = 16 << 10;
+/// Upper bound of a row: numbers of at most 8 bytes and a histogram with every bin filled.
+const ROW_BYTES: usize = 22 * 8 + 124 * 9;
+
+/// All tables of an aggregation.
+pub struct Output {
+    flow_series: ParquetFile,
+    bottleneck_series: ParquetFile,
+    flow_totals: ParquetFile,
+    histograms: ParquetFile,
+    envelope: ParquetFile,
+    directory: std::path::PathBuf,
+}
+
+impl Output {
+    /// Opens every table under a temporary name.
+    ///
+    /// # Errors
+    /// If the system refuses; what was opened before is removed.
+    pub fn create(directory: &Path, interval_units: u64, time_unit_s: f64) -> Result<Self> {
+        fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
+        let metadata = vec![
+            KeyValue::new("narrows_schema".into(), SCHEMA_VERSION.to_string()),
+            KeyValue::new("interval_units".into(), interval_units.to_string()),
+            KeyValue::new("time_unit_s".into(), format!("{time_unit_s:e}")),
+        ];
+        let open = |name: &str, fields| {
+            let properties = base_properties()
+                .set_max_row_group_size(GROUP_ROWS)
+                .set_key_value_metadata(Some(metadata.clone()))
+                .build();
+            ParquetFile::create(
+                &directory.join(name),
+                Arc::new(Schema::new(fields)),
+                properties,
+                ROW_BYTES,
+            )
+        };
+        Ok(Output {
+            flow_series: open("flow_series.parquet", FlowSeries::fields())?,
+            bottleneck_series: open("bottleneck_series.parquet", BottleneckSeries::fields())?,
+            flow_totals: open("flow_totals.parquet", FlowTotals::fields())?,
+            histograms: open("histograms.parquet", HistogramBins::fields())?,
+            envelope: open("envelope.parquet", EnvelopeBuckets::fields())?,
+            directory: directory.to_path_buf(),
+        })
+    }
+
+    /// Moves the rows of closed intervals out once there are enough.
+    ///
+    /// # Errors
+    /// If the system refuses, a full disk included.
+    pub fn write_series(
+        &mut self,
+        bottlenecks: &mut BottleneckSeries,
+        flows: &mut FlowSeries,
+    ) -> Result<()> {
+        if flows.len() >= GROUP_ROWS {
+            write(&mut self.flow_series, flows)?;
+        }
+        if bottlenecks.len() >= GROUP_ROWS {
+            write(&mut self.bottleneck_series, bottlenecks)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the last series rows, totals, histograms, envelopes and, of a capture, the flow keys.
+    ///
+    /// # Errors
+    /// As [`Output::write_series`].
+    pub fn write_final(&mut self, placed: &mut Placed, keys: &FlowKeys) -> Result<()> {
+        write(&mut self.flow_series, &mut placed.flows.series)?;
+        write(&mut self.bottleneck_series, &mut placed.bottleneck_series)?;
+        self.write_totals(placed)?;
+        let mut bins = HistogramBins::default();
+        let mut buckets = EnvelopeBuckets::default();
+        for (index, bottleneck) in placed.bottlenecks.iter().enumerate() {
+            let Some(bottleneck) = bottleneck else {
+                continue;
+            };
+            let index = index as u8;
+            push_bins(&mut bins, index, 0, &bottleneck.delay);
+            push_bins(&mut bins, index, 1, &bottleneck.depth);
+            for (start, width, bucket) in bottleneck.envelope.filled() {
+                buckets.push(EnvelopeBucket {
+                    bottleneck: index,
+                    start,
+                    width,
+                    reports: bucket.reports,
+                    delay_min: bucket.delay_min,
+                    delay_max: bucket.delay_max,
+                    depth_min: bucket.depth_min,
+                    depth_max: bucket.depth_max,
+                });
+            }
+        }
+        write(&mut self.histograms, &mut bins)?;
+        write(&mut self.envelope, &mut buckets)?;
+        let keys = keys.of_flows(placed.flows.states.iter().map(|state| state.id));
+        if keys.is_empty() {
+            return Ok(());
+        }
+        keys_file::write(&self.directory, &keys)
+    }
+
+    fn write_totals(&mut self, placed: &Placed) -> Result<()> {
+        let mut states: Vec<_> = placed.flows.states.iter().collect();
+        states.sort_unstable_by_key(|state| state.id);
+        for part in states.chunks(GROUP_ROWS) {
+            let mut totals = FlowTotals::default();
+            for state in part {
+                totals.push(state.total());
+                totals.delay_histogram.push(state.total_histogram());
+            }
+            write(&mut self.flow_totals, &mut totals)?;
+        }
+        Ok(())
+    }
+
+    /// Completes every table.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn close(self) -> Result<()> {
+        for file in self.files() {
+            file.close()?;
+        }
+        Ok(())
+    }
+
+    /// Removes the unfinished tables.
+    pub fn discard(self) {
+        self.files().into_iter().for_each(ParquetFile::discard);
+    }
+
+    fn files(self) -> [ParquetFile; 5] {
+        [
+            self.flow_series,
+            self.bottleneck_series,
+            self.flow_totals,
+            self.histograms,
+            self.envelope,
+        ]
+    }
+}
+
+fn push_bins<const S: u32>(
+    bins: &mut HistogramBins,
+    bottleneck: u8,
+    quantity: u8,
+    histogram: &Histogram<S>,
+) {
+    for (lower, upper, count) in histogram.filled() {
+        bins.push(HistogramBin {
+            bottleneck,
+            quantity,
+            lower,
+            upper,
+            count,
+        });
+    }
+}
+
+fn write<R: Rows>(file: &mut ParquetFile, rows: &mut R) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let schema = Arc::new(Schema::new(R::fields()));
+    let batch = RecordBatch::try_new(schema, rows.take_arrays())
+        .map_err(|e| Error::parquet(file.path(), e))?;
+    file.write(&batch)
+}

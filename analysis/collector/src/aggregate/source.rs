@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Decodes a source on a thread of its own and hands records over in blocks.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+
+use crate::capture::file::{CaptureFile, End};
+use crate::error::{Error, Result};
+use crate::flow_keys::FlowKeys;
+use crate::intake::FrameCounts;
+use crate::telemetry::reader;
+use crate::wire::{self, Record};
+
+/// Records in a block: small enough that a block stays in the cache it is written to.
+const BLOCK_RECORDS: usize = 2048;
+/// Blocks under way between the two threads.
+const BLOCKS: usize = 8;
+
+/// Where reports come from.
+pub enum Source {
+    Capture { file: CaptureFile, port: u16 },
+    Telemetry(Vec<PathBuf>),
+}
+
+/// What decoding has found out besides the records.
+#[derive(Default)]
+pub struct Decoded {
+    pub frames: FrameCounts,
+    pub keys: FlowKeys,
+    /// Byte at which a capture ends within a record.
+    pub truncated_at: Option<u64>,
+}
+
+impl Source {
+    /// Opens a capture file, a telemetry directory or a run directory.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if it is none of these.
+    pub fn open(path: &Path, port: u16) -> Result<Self> {
+        if path.is_dir() {
+            return reader::report_files(path).map(Source::Telemetry);
+        }
+        CaptureFile::open(path).map(|file| Source::Capture { file, port })
+    }
+
+    /// Decodes everything on a second thread while `take` works on this one; `take` may stop with an error.
+    ///
+    /// # Errors
+    /// The first of the two sides.
+    pub fn decode(self, mut take: impl FnMut(&[Record]) -> Result<()>) -> Result<Decoded> {
+        let (full_sender, full) = sync_channel::<Vec<Record>>(BLOCKS);
+        let (empty_sender, empty) = sync_channel::<Vec<Record>>(BLOCKS);
+        std::thread::scope(|scope| {
+            let decoder = scope.spawn(move || self.decode_all(Blocks::new(full_sender, empty)));
+            let mut result = Ok(());
+            for mut block in &full {
+                result = take(&block);
+                if result.is_err() {
+                    break;
+                }
+                block.clear();
+                // A full channel of empty blocks: this one is not needed any more.
+                let _ = empty_sender.try_send(block);
+            }
+            drop(full);
+            let decoded = decoder
+                .join()
+                .map_err(|_| Error::Input("the decoder ended unexpectedly".into()))?;
+            result.and(decoded)
+        })
+    }
+
+    fn decode_all(self, mut blocks: Blocks) -> Result<Decoded> {
+        let mut decoded = Decoded::default();
+        match self {
+            Source::Capture { mut file, port } => {
+                let end = file.for_each(|frame| match wire::decode(frame, port) {
+                    Ok((record, inner)) => {
+                        decoded.frames.accept(frame.len());
+                        decoded.keys.observe(&record, inner);
+                        blocks.push(record)
+                    }
+                    Err(reason) => {
+                        decoded.frames.reject(frame.len(), reason);
+                        true
+                    }
+                })?;
+                if let End::Truncated { offset } = end {
+                    decoded.truncated_at = Some(offset);
+                }
+            }
+            Source::Telemetry(files) => {
+                for file in files {
+                    let mut bad = None;
+                    reader::for_each(&file, |record| match wire::check(&record.report) {
+                        Ok(()) => {
+                            decoded.frames.accept(0);
+                            blocks.push(record)
+                        }
+                        Err(reason) => {
+                            bad = Some(reason);
+                            false
+                        }
+                    })?;
+                    if let Some(reason) = bad {
+                        let file = file.display();
+                        return Err(Error::Input(format!(
+                            "{file}: holds a report that no collector stores ({reason})"
+                        )));
+                    }
+                }
+            }
+        }
+        blocks.flush();
+        Ok(decoded)
+    }
+}
+
+/// The decoder's end of the two channels.
+struct Blocks {
+    current: Vec<Record>,
+    full: SyncSender<Vec<Record>>,
+    empty: Receiver<Vec<Record>>,
+}
+
+impl Blocks {
+    fn new(full: SyncSender<Vec<Record>>, empty: Receiver<Vec<Record>>) -> Self {
+        Blocks {
+            current: Vec::with_capacity(BLOCK_RECORDS),
+            full,
+            empty,
+        }
+    }
+
+    /// False when the other side has stopped.
+    #[inline]
+    fn push(&mut self, record: Record) -> bool {
+        self.current.push(record);
+        self.current.len() < BLOCK_RECORDS || self.flush()
+    }
+
+    fn flush(&mut self) -> bool {
+        let next = self
+            .empty
+            .try_recv()
+            .unwrap_or_else(|_| Vec::with_capacity(BLOCK_RECORDS));
+        let block = std::mem::replace(&mut self.current, next);
+        self.full.send(block).is_ok()
+    }
+}

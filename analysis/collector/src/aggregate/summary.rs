@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aggregate.json`: what was aggregated, what was not, and each bottleneck's totals.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::bottleneck::{BottleneckState, FINE_BITS};
+use super::engine::Placed;
+use super::histogram::Histogram;
+use super::source::Decoded;
+use super::AggregateSettings;
+use crate::error::{Error, Result};
+use crate::sequencer::SequenceCounts;
+use crate::telemetry::account::BottleneckAccount;
+use crate::telemetry::parquet_file::temporary_name;
+use crate::wire::Reject;
+
+/// Name of the file; it is written last.
+pub const FILE_NAME: &str = "aggregate.json";
+
+/// Distribution of a quantity in units of the switch; percentiles are upper ends of histogram bins of at most 0.8 %.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Distribution {
+    pub mean: f64,
+    pub min: u32,
+    pub p50: u64,
+    pub p90: u64,
+    pub p99: u64,
+    pub p999: u64,
+    pub max: u32,
+}
+
+/// One bottleneck over the whole source.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BottleneckSummary {
+    #[serde(flatten)]
+    pub account: BottleneckAccount,
+    pub departures: u64,
+    pub bytes: u64,
+    pub payload_bytes: u64,
+    pub retransmitted_bytes: u64,
+    pub ce_marks: u64,
+    pub first_timestamp: u64,
+    pub last_timestamp: u64,
+    /// Reports whose timestamp contradicted those around them; their place in time is that of the report before.
+    pub implausible_times: u64,
+    pub counters_from_zero: bool,
+    pub delay: Distribution,
+    pub depth: Distribution,
+}
+
+/// The whole summary.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    pub collector_version: String,
+    pub source: String,
+    pub interval_s: f64,
+    pub interval_units: u64,
+    pub time_unit_s: f64,
+    pub frames: u64,
+    pub reports: u64,
+    pub other_traffic: u64,
+    pub bad: BTreeMap<String, u64>,
+    /// Byte at which a capture file ends within a record.
+    pub truncated_at: Option<u64>,
+    pub implausible_counters: u64,
+    pub counter_resets: u64,
+    pub flows: u64,
+    pub flows_overflow: u64,
+    pub bottlenecks: BTreeMap<String, BottleneckSummary>,
+}
+
+impl Summary {
+    /// Sums up a finished aggregation.
+    pub fn new(
+        settings: &AggregateSettings,
+        interval_units: u64,
+        decoded: &Decoded,
+        counts: Vec<(u8, SequenceCounts)>,
+        placed: &Placed,
+    ) -> Self {
+        let frames = &decoded.frames;
+        let bad = Reject::ALL
+            .iter()
+            .filter(|&&reason| reason != Reject::Other);
+        let doubts = placed.flows.doubts;
+        Summary {
+            collector_version: env!("CARGO_PKG_VERSION").to_string(),
+            source: settings.source.display().to_string(),
+            interval_s: settings.interval_s,
+            interval_units,
+            time_unit_s: settings.time_unit_s,
+            frames: frames.frames,
+            reports: frames.reports,
+            other_traffic: frames.rejected(Reject::Other),
+            bad: bad
+                .map(|&reason| (reason.name().to_string(), frames.rejected(reason)))
+                .collect(),
+            truncated_at: decoded.truncated_at,
+            implausible_counters: doubts.implausible_counters,
+            counter_resets: doubts.counter_resets,
+            flows: placed.flows.states.len() as u64,
+            flows_overflow: doubts.flows_overflow,
+            bottlenecks: counts
+                .into_iter()
+                .map(|(index, counts)| {
+                    let state = placed
+                        .bottlenecks
+                        .get(usize::from(index))
+                        .and_then(Option::as_deref);
+                    (index.to_string(), bottleneck_summary(counts, state))
+                })
+                .collect(),
+        }
+    }
+
+    /// Writes the summary under its final name at once.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(FILE_NAME);
+        let temporary = temporary_name(&path);
+        let text = serde_json::to_string_pretty(self).map_err(|e| Error::parquet(&path, e))?;
+        fs::write(&temporary, text + "\n").map_err(|e| Error::io(&temporary, "write", e))?;
+        fs::rename(&temporary, &path).map_err(|e| Error::io(&path, "rename to", e))
+    }
+}
+
+fn bottleneck_summary(
+    counts: SequenceCounts,
+    state: Option<&BottleneckState>,
+) -> BottleneckSummary {
+    let account = counts.into();
+    let Some(state) = state else {
+        return BottleneckSummary {
+            account,
+            ..BottleneckSummary::default()
+        };
+    };
+    let total = &state.total;
+    BottleneckSummary {
+        account,
+        departures: state.departures(),
+        bytes: total.bytes,
+        payload_bytes: total.payload_bytes,
+        retransmitted_bytes: total.retransmitted_bytes,
+        ce_marks: total.ce_marks,
+        first_timestamp: total.first_timestamp,
+        last_timestamp: total.last_timestamp,
+        implausible_times: state.implausible_times,
+        counters_from_zero: state.counters_from_zero,
+        delay: distribution(
+            &state.delay,
+            total.reports,
+            total.delay_sum,
+            total.delay_min,
+            total.delay_max,
+        ),
+        depth: distribution(
+            &state.depth,
+            total.reports,
+            total.depth_sum,
+            total.depth_min,
+            total.depth_max,
+        ),
+    }
+}
+
+fn distribution(
+    histogram: &Histogram<FINE_BITS>,
+    reports: u64,
+    sum: u64,
+    min: u32,
+    max: u32,
+) -> Distribution {
+    // A bin may reach beyond the largest value in it.
+    let quantile = |share| histogram.quantile(share).min(u64::from(max));
+    Distribution {
+        mean: sum as f64 / reports.max(1) as f64,
+        min,
+        p50: quantile(0.5),
+        p90: quantile(0.9),
+        p99: quantile(0.99),
+        p999: quantile(0.999),
+        max,
+    }
+}

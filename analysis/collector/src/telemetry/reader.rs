@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stored reports, file by file and batch by batch.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+use super::columns::Rows;
+use crate::error::{Error, Result};
+use crate::wire::Record;
+
+const BATCH_ROWS: usize = 32 << 10;
+
+/// The telemetry files of a run or telemetry directory, in order.
+///
+/// # Errors
+/// [`Error::Input`] if there are none.
+pub fn report_files(directory: &Path) -> Result<Vec<PathBuf>> {
+    let nested = directory.join("telemetry");
+    let directory = if nested.is_dir() {
+        nested
+    } else {
+        directory.to_path_buf()
+    };
+    let entries = fs::read_dir(&directory).map_err(|e| Error::io(&directory, "read", e))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(|e| Error::io(&directory, "read", e))?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with("reports-") && name.ends_with(".parquet") {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(Error::Input(format!(
+            "{}: no reports-*.parquet in it",
+            directory.display()
+        )));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Hands every stored report of `file` to `take` until it answers false.
+///
+/// # Errors
+/// [`Error::Input`] if the file is not a telemetry file or is damaged.
+pub fn for_each(file: &Path, mut take: impl FnMut(Record) -> bool) -> Result<()> {
+    let input = |message: String| Error::Input(format!("{}: {message}", file.display()));
+    let opened = File::open(file).map_err(|e| Error::io(file, "open", e))?;
+    let builder =
+        ParquetRecordBatchReaderBuilder::try_new(opened).map_err(|e| input(e.to_string()))?;
+    let reader = builder
+        .with_batch_size(BATCH_ROWS)
+        .build()
+        .map_err(|e| input(e.to_string()))?;
+    for batch in reader {
+        let batch = batch.map_err(|e| input(e.to_string()))?;
+        let rows = Rows::new(&batch).map_err(input)?;
+        for index in 0..rows.len() {
+            if !take(rows.get(index)) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
