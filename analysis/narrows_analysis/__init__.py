@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the telemetry of a bottleneck to metrics, figures and reports."""
+"""From the telemetry of a bottleneck to metrics, figures and reports.
+
+`analyze_run` and `write_report` make the results of a run; `load` opens them as pandas frames; the package's modules
+`metrics`, `gallery` and `sweep` hold the metrics, the figures for a paper, and what concerns many runs.
+"""
 
 from narrows_analysis.analyze import analyze_run
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.report.page import write_report
+from narrows_analysis.run_data import RunData, load
 from narrows_analysis.summary import Summary
 
-__all__ = ["AnalysisError", "Summary", "analyze_run", "write_report"]
+__all__ = ["AnalysisError", "RunData", "Summary", "analyze_run", "load", "write_report"]

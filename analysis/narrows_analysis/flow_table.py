@@ -112,3 +112,20 @@ def read_flow_table(run: Run) -> FlowTable:
         taken.add(key)
         index_of[flow.number], signature_of[flow.number] = key
     return FlowTable(index_of, signature_of, unmatched, guessed)
+
+
+def reverse_keys(run: Run, table: FlowTable, number: int) -> set[tuple[int, int]]:
+    """(bottleneck, flow index) of the packets that travel against flow `number`, where they are reported."""
+    path = run.path / "telemetry" / "flow_keys.parquet"
+    if not path.exists() or table.index_of[number] < 0:
+        return set()
+    rows = pq.read_table(path).to_pylist()
+    names = ("src", "dst", "src_port", "dst_port")
+    mine = {
+        tuple(row[name] for name in names)
+        for row in rows
+        if (row["bottleneck"], row["flow"], row["signature"])
+        == (run.bottleneck.index, table.index_of[number], table.signature_of[number])
+    }
+    turned = {(dst, src, dst_port, src_port) for src, dst, src_port, dst_port in mine}
+    return {(int(row["bottleneck"]), int(row["flow"])) for row in rows if tuple(row[n] for n in names) in turned}

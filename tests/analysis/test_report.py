@@ -77,16 +77,17 @@ def test_numbers_equal_the_summary(opened: Opened, competition: Competition) -> 
     for column, name in ((3, "goodput_bps"), (4, "share"), (5, "drops"), (6, "loss_ratio"), (7, "retransmit_ratio")):
         shown = opened.numbers(f"#flows tbody td:nth-child({column})")
         assert shown == [flow[name] for flow in summary["flows"]]
+    assert opened.numbers("#shares [data-value]") == [flow["share"] for flow in summary["flows"]]
     assert json.loads(opened.page.text_content("#summary")) == summary
 
 
 @needs_browser
 def test_every_figure_is_drawn(opened: Opened) -> None:
     ids = [chart["id"] for chart in json.loads(opened.page.text_content("#charts"))]
-    assert ids == ["goodput", "jain", "depth", "delay", "drops", "cdf-queue-delay-s", "cdf-queue-bytes", "rtt"]
+    assert ids == ["goodput", "jain", "depth", "delay", "drops", "loss", "cdf-queue-delay-s", "cdf-queue-bytes", "rtt"]
     for name in ids:
         paths = opened.page.eval_on_selector_all(f"#{name} path.line", "n => n.map(x => x.getAttribute('d'))")
-        assert len(paths) == (2 if name in ("goodput", "drops", "rtt") else 1), name
+        assert len(paths) == (2 if name in ("goodput", "drops", "loss", "rtt") else 1), name
         assert all(path.count("L") > 5 and "NaN" not in path for path in paths), name
         assert opened.page.locator(f"#{name} svg").bounding_box()["height"] > 150
 
@@ -95,7 +96,8 @@ def test_every_figure_is_drawn(opened: Opened) -> None:
 def test_a_flow_has_one_colour_everywhere(opened: Opened) -> None:
     stroke = "n => n.map(x => getComputedStyle(x).stroke)"
     lines = {
-        name: opened.page.eval_on_selector_all(f"#{name} path.line", stroke) for name in ("goodput", "drops", "rtt")
+        name: opened.page.eval_on_selector_all(f"#{name} path.line", stroke)
+        for name in ("goodput", "drops", "loss", "rtt")
     }
     assert len(set(map(tuple, lines.values()))) == 1 and len(set(lines["rtt"])) == 2
     swatches = opened.page.eval_on_selector_all(
@@ -128,7 +130,7 @@ def test_pointing_tells_the_values(opened: Opened) -> None:
     text = opened.page.locator("#goodput .tip").inner_text()
     assert "bbr" in text and "Mbit/s" in text and "time" in text
     visible = opened.page.eval_on_selector_all(".cursor[visibility=visible]", "n => n.length")
-    assert visible == 6
+    assert visible == 7
 
 
 @needs_browser

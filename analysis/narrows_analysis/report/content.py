@@ -11,6 +11,8 @@ from narrows_analysis.report.colors import flow_colors, flow_labels
 from narrows_analysis.run_directory import Run
 from narrows_analysis.summary import Summary
 
+MOST_BARS = 24
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -113,6 +115,26 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
     return result
+
+
+def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
+    """A bar for each flow, or for each group where the flows are too many to compare."""
+    groups = [flow.group for flow in run.flows]
+    named = zip(flow_labels(groups), [color.css for color in flow_colors(groups)], summary["flows"], strict=True)
+    bars = [(label, style, section["share"]) for label, style, section in named]
+    if len(bars) > MOST_BARS:
+        bars = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
+    if len(bars) < 2 or any(share is None for _, _, share in bars):
+        return []
+    fair = 100 / len(bars) if len(bars) == len(run.flows) else None
+    most = max([share * 100 for _, _, share in bars] + ([fair] if fair is not None else []))
+    return [
+        {
+            "name": name, "style": style, "text": units.percent(share), "raw": share,
+            "width": share * 100 / most * 100, "fair": None if fair is None else fair / most * 100,
+        }
+        for name, style, share in bars
+    ]  # fmt: skip
 
 
 def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:

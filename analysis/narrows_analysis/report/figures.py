@@ -9,6 +9,7 @@ import pandas as pd
 
 from narrows_analysis.hosts import HostRecord
 from narrows_analysis.metrics.fairness import jain_series
+from narrows_analysis.metrics.loss import sliding_loss_ratio
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
 from narrows_analysis.report.colors import FlowColor
 from narrows_analysis.run_directory import Run
@@ -17,7 +18,8 @@ from narrows_analysis.summary import Summary
 FloatArray = npt.NDArray[np.float64]
 
 MAX_LINES = 24
-FLOW_COLUMNS = ("time_s", "interval_s", "flow", "goodput_bps", "drops")
+FLOW_COLUMNS = ("time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops")
+LOSS_WINDOW_S = 0.5
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
 
 
@@ -176,6 +178,25 @@ class RunFigures:
         return Chart(
             "drops", "Drops per flow", caption, self.x_range, "Drops (packets)", "drops", "packets",
             self._lines(self._matrix("drops"), 1.0, step=True),
+        )  # fmt: skip
+
+    def loss(self) -> Chart | None:
+        """Loss ratio of each flow in a sliding window."""
+        arrivals, drops = self._matrix("arrivals"), self._matrix("drops")
+        if not np.nansum(drops) or len(arrivals) > MAX_LINES:
+            return None
+        # An interval counts whole, so it stands at its end, and the window covers exactly what the caption says.
+        ends = (np.arange(arrivals.shape[1]) + 1) * self.interval_s
+        window = max(LOSS_WINDOW_S, self.interval_s)
+        known = np.isfinite(arrivals)
+        ratios = np.full(arrivals.shape, np.nan)
+        for row, active in enumerate(known):
+            offered, lost = (np.where(active, values[row], 0.0) for values in (arrivals, drops))
+            ratio = sliding_loss_ratio(ends, offered, lost, ends + self.interval_s * 1e-6, window)
+            ratios[row, active] = ratio[active]
+        return Chart(
+            "loss", "Loss ratio per flow", f"Drops of the queue over packets offered to it, in the past {window:g} s.",
+            self.x_range, "Loss (%)", "loss", "%", self._lines(ratios, 0.01),
         )  # fmt: skip
 
     def rtt(self) -> Chart | None:

@@ -21,7 +21,7 @@ from narrows_analysis.hosts import read_host_record
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.colors import flow_colors, flow_labels
-from narrows_analysis.report.content import dynamics, parameters, provenance, setting, tables, tiles, verdict
+from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.run_directory import Run, read_json, read_run
 from narrows_analysis.summary import Summary
@@ -73,7 +73,7 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | No
     build = RunFigures(run, summary, flows, queue, distributions, hosts, flow_labels(groups), flow_colors(groups))
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
-        ("Queue", [[build.depth()], [build.delay()], [build.drops()]]),
+        ("Queue", [[build.depth()], [build.delay()], [build.drops()], [build.loss()]]),
         ("Distributions and round-trip time", [[build.delay_cdf(), build.depth_cdf()], [build.rtt()]]),
     ]
 
@@ -128,6 +128,7 @@ def write_report(run_dir: Path | str) -> Path:
         verdict=verdict(run, summary),
         tiles=tiles(run, summary),
         tables=tables(run, summary),
+        shares=shares(run, summary),
         sections=sections,
         dynamics=dynamics(summary) if sections else [],
         parameters=parameters(run, summary),

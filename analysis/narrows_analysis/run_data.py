@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pandas access to a run: lazy, tidy frames in SI units, with the unit of each column in `DataFrame.attrs["units"]`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.flow_table import FlowTable, read_flow_table, reverse_keys
+from narrows_analysis.hosts import read_host_record
+from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
+from narrows_analysis.report.colors import FlowColor, flow_colors, flow_labels
+from narrows_analysis.reports import FLAG_CE_MARKED, ReportClock, SkippedReports, telemetry_files, timestamp_extremes
+from narrows_analysis.run_directory import Run, read_json, read_run
+from narrows_analysis.summary import Summary
+
+if TYPE_CHECKING:
+    import dask.dataframe as dd
+
+REPORT_UNITS = {
+    "time_s": "s", "arrival_s": "s", "bottleneck": "", "flow": "", "flow_index": "", "packet_bytes": "bytes",
+    "payload_bytes": "bytes", "queue_delay_s": "s", "enqueue_depth_bytes": "bytes", "dequeue_depth_bytes": "bytes",
+    "sequence": "packets", "arrivals": "packets", "departures": "packets", "loss_drops": "packets", "ce_marked": "",
+    "ecn": "", "epoch": "", "protocol": "", "tcp_flags": "", "tcp_seq": "bytes", "tcp_ack": "bytes",
+    "tcp_tsval": "ticks", "tcp_tsecr": "ticks",
+}  # fmt: skip
+_RAW_COLUMNS = [
+    "flags", "bottleneck", "flow", "packet_length", "signature", "sequence", "arrivals", "departures", "loss_drops",
+    "queue_delay", "enqueue_depth", "dequeue_depth", "timestamp", "epoch", "ecn", "protocol", "payload_length",
+    "tcp_flags", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr",
+]  # fmt: skip
+HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "s (rtt), bytes (cwnd)"}
+
+
+def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: FlowTable) -> pd.DataFrame:
+    """Raw telemetry columns as REPORT_UNITS describes them: seconds from the origin, bytes, flow numbers of run.json
+    (-1: not part of the experiment). Works on a partition of any size."""
+    ticks = clock.ticks(raw["timestamp"].to_numpy().astype(np.int64))
+    delay = raw["queue_delay"].to_numpy().astype(np.int64)
+    depth_bytes = run.profile.depth_unit_bytes
+    flow, signature = (raw[name].to_numpy().astype(np.int64) for name in ("flow", "signature"))
+    number = table.numbers(flow, signature)
+    values: dict[str, Any] = {
+        "time_s": ticks * clock.unit_s,
+        "arrival_s": (ticks - delay) * clock.unit_s,
+        "bottleneck": raw["bottleneck"].to_numpy(),
+        "flow": np.where(raw["bottleneck"].to_numpy() == run.bottleneck.index, number, -1).astype(np.int32),
+        "flow_index": flow.astype(np.int32),
+        "packet_bytes": raw["packet_length"].to_numpy().astype(np.int32),
+        "payload_bytes": raw["payload_length"].to_numpy().astype(np.int32),
+        "queue_delay_s": delay * clock.unit_s,
+        "enqueue_depth_bytes": raw["enqueue_depth"].to_numpy() * float(depth_bytes),
+        "dequeue_depth_bytes": raw["dequeue_depth"].to_numpy() * float(depth_bytes),
+        "ce_marked": (raw["flags"].to_numpy() & FLAG_CE_MARKED) != 0,
+    }
+    for name in REPORT_UNITS:
+        if name not in values:
+            values[name] = raw[name].to_numpy().astype(np.int64)
+    return pd.DataFrame({name: values[name] for name in REPORT_UNITS})
+
+
+def _with_units(frame: pd.DataFrame, units: dict[str, str], source: str) -> pd.DataFrame:
+    frame.attrs = {"units": units, "source": source}
+    return frame
+
+
+class RunData:
+    """A run and its frames; a frame is read when it is first asked for.
+
+    Frames: `flows` and `queue` (time series), `distributions` (CDFs), `hosts` (iperf3's RTT and congestion window),
+    `flow_keys` (5-tuples), `reports()` (every report) and `dask_reports()` (the same on Dask).
+    """
+
+    def __init__(self, run_dir: Path | str) -> None:
+        """Read run.json; raise AnalysisError if it breaks the contract."""
+        self.run = read_run(Path(run_dir))
+        self.path = self.run.path
+
+    def __repr__(self) -> str:
+        """Name the run and its link."""
+        link = self.run.bottleneck
+        return f"<run {self.path.name}: {link.rate_bps / 1e6:g} Mbit/s, {len(self.run.flows)} flows, {self.run.status}>"
+
+    @cached_property
+    def summary(self) -> Summary:
+        """summary.json."""
+        if not (self.path / "summary.json").exists():
+            raise AnalysisError(f"{self.path}/summary.json: no such file; analyse the run first (analyze_run)")
+        return read_json(self.path / "summary.json")
+
+    @property
+    def labels(self) -> list[str]:
+        """Short name of each flow."""
+        return flow_labels([flow.group for flow in self.run.flows])
+
+    @property
+    def colors(self) -> list[FlowColor]:
+        """Colour of each flow, the same as on the page."""
+        return flow_colors([flow.group for flow in self.run.flows])
+
+    def _series(self, name: str) -> pd.DataFrame:
+        path = self.path / name
+        if not path.exists():
+            raise AnalysisError(f"{path}: no such file; analyse the run first (analyze_run)")
+        schema = pq.read_schema(path)
+        units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
+        return _with_units(pd.read_parquet(path), units, name)
+
+    @cached_property
+    def flows(self) -> pd.DataFrame:
+        """Tidy time series: a row for each flow and interval."""
+        return self._series("flows.parquet")
+
+    @cached_property
+    def queue(self) -> pd.DataFrame:
+        """Time series of the queue: a row for each interval."""
+        return self._series("queue.parquet")
+
+    @cached_property
+    def distributions(self) -> pd.DataFrame:
+        """CDFs of queue depth and delay over departing packets."""
+        return self._series("distributions.parquet")
+
+    @cached_property
+    def hosts(self) -> pd.DataFrame:
+        """What the hosts measured (not the switch): quantity "rtt" in s and "cwnd" in bytes."""
+        rows = []
+        for flow in self.run.flows:
+            record = read_host_record(self.run, flow)
+            for quantity, series in (("rtt", record.rtt_series), ("cwnd", record.cwnd_series)):
+                rows += [(flow.number, flow.group, time, quantity, value) for time, value in series]
+        return _with_units(pd.DataFrame(rows, columns=list(HOST_UNITS)), HOST_UNITS, "hosts/*.json")
+
+    @cached_property
+    def flow_keys(self) -> pd.DataFrame:
+        """5-tuple of each flow index and signature."""
+        path = self.path / "telemetry" / "flow_keys.parquet"
+        if not path.exists():
+            raise AnalysisError(f"{path}: no such file")
+        return _with_units(pd.read_parquet(path), {"first_timestamp": "time units"}, "telemetry/flow_keys.parquet")
+
+    @cached_property
+    def _flow_table(self) -> FlowTable:
+        return read_flow_table(self.run)
+
+    @cached_property
+    def _files(self) -> list[Path]:
+        files = telemetry_files(self.run, SkippedReports())
+        if not files:
+            raise AnalysisError(f"{self.path}/telemetry: no report file that can be read")
+        return files
+
+    @cached_property
+    def _clock(self) -> ReportClock:
+        extremes = timestamp_extremes(self._files)
+        return ReportClock(self.run, int(extremes[0]) if len(extremes) else 0)
+
+    def report_batches(self, rows: int = 1 << 19) -> Iterator[pd.DataFrame]:
+        """Reports as frames of at most `rows` rows, in the order received: for runs larger than memory."""
+        for path in self._files:
+            with pq.ParquetFile(path) as file:
+                for batch in file.iter_batches(batch_size=rows, columns=_RAW_COLUMNS):
+                    frame = convert_reports(batch.to_pandas(), self.run, self._clock, self._flow_table)
+                    yield _with_units(frame, REPORT_UNITS, f"telemetry/{path.name}")
+
+    def reports(self) -> pd.DataFrame:
+        """Every report as one frame (about 150 bytes each in memory), in the order received."""
+        frame = pd.concat(list(self.report_batches()), ignore_index=True)
+        return _with_units(frame, REPORT_UNITS, "telemetry/reports-*.parquet")
+
+    def dask_reports(self) -> dd.DataFrame:
+        """Every report as a Dask frame, a partition for each Parquet row group. Needs the package dask[dataframe].
+
+        Functions of narrows_analysis.intervals take it in place of a pandas frame.
+        """
+        import dask.dataframe as dd
+
+        parts = []
+        for path in self._files:
+            with pq.ParquetFile(path) as file:
+                parts += [(str(path), group) for group in range(file.num_row_groups)]
+        empty = pd.DataFrame({name: pd.Series(dtype="int64") for name in _RAW_COLUMNS})
+        meta = convert_reports(empty, self.run, self._clock, self._flow_table)
+        load = _PartitionLoader(self.run, self._clock, self._flow_table)
+        frame: dd.DataFrame = dd.from_map(load, parts, meta=meta)  # type: ignore[no-untyped-call]
+        return frame
+
+    def switch_rtt(self, flow: int) -> pd.DataFrame:
+        """RTT between switch and receiver of a flow, queue included, measured at the switch: time_s, rtt_s, method.
+
+        Needs reports of the reverse direction as well (a second bottleneck on the way back); without them the frame is
+        empty. TCP timestamps are used where the flow carries them, else sequence and acknowledgement numbers.
+        """
+        forward, backward = self._both_directions(flow)
+        data = forward[forward["payload_bytes"] > 0]
+        if (data["tcp_tsval"] != 0).any():
+            method = "timestamps"
+            time, rtt = rtt_from_timestamps(
+                data["arrival_s"], data["tcp_tsval"], backward["arrival_s"], backward["tcp_tsecr"]
+            )
+        else:
+            method = "sequence"
+            time, rtt = rtt_from_sequence(
+                data["arrival_s"], data["tcp_seq"], data["payload_bytes"], backward["arrival_s"], backward["tcp_ack"]
+            )
+        frame = pd.DataFrame({"time_s": time, "rtt_s": rtt, "method": method})
+        return _with_units(frame, {"time_s": "s", "rtt_s": "s"}, "telemetry/reports-*.parquet, both directions")
+
+    def switch_inflight(self, flow: int) -> pd.DataFrame:
+        """Bytes of a flow past the switch and not yet acknowledged: time_s, inflight_bytes; empty as switch_rtt."""
+        forward, backward = self._both_directions(flow)
+        data = forward[forward["payload_bytes"] > 0]
+        if not len(backward):
+            data = data.iloc[:0]
+        time, size = inflight(
+            data["time_s"], data["tcp_seq"], data["payload_bytes"], backward["arrival_s"], backward["tcp_ack"]
+        )
+        frame = pd.DataFrame({"time_s": time, "inflight_bytes": size})
+        return _with_units(frame, {"time_s": "s", "inflight_bytes": "bytes"}, "telemetry/reports-*.parquet")
+
+    def _both_directions(self, flow: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        if not 0 <= flow < len(self.run.flows):
+            raise AnalysisError(f"flow {flow}: the run has flows 0 to {len(self.run.flows) - 1}")
+        back = reverse_keys(self.run, self._flow_table, flow)
+        forward_parts, backward_parts = [], []
+        for batch in self.report_batches():
+            forward_parts.append(batch[batch["flow"] == flow])
+            keys = list(zip(batch["bottleneck"], batch["flow_index"], strict=True)) if back else []
+            backward_parts.append(batch[[key in back for key in keys]] if back else batch.iloc[:0])
+        forward, backward = pd.concat(forward_parts), pd.concat(backward_parts)
+        return forward.sort_values("time_s", kind="stable"), backward.sort_values("time_s", kind="stable")
+
+
+class _PartitionLoader:
+    """Reads one row group; an object, so that Dask can send it to workers."""
+
+    def __init__(self, run: Run, clock: ReportClock, table: FlowTable) -> None:
+        self._run, self._clock, self._table = run, clock, table
+
+    def __call__(self, part: tuple[str, int]) -> pd.DataFrame:
+        path, group = part
+        with pq.ParquetFile(path) as file:
+            raw = file.read_row_group(group, columns=_RAW_COLUMNS).to_pandas()
+        return convert_reports(raw, self._run, self._clock, self._table)
+
+
+def load(run_dir: Path | str) -> RunData:
+    """Open a run: `load(dir).flows`, `.queue`, `.reports()`, ... are tidy frames in SI units, read when asked for."""
+    return RunData(run_dir)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pandas interface, and the same functions on Dask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import synthetic
+from narrows_analysis import AnalysisError, Summary, load
+from narrows_analysis.intervals import flow_intervals, group_intervals, queue_intervals
+
+Competition = tuple[Path, synthetic.Truth, Summary]
+
+
+def test_frames_have_units(competition: Competition) -> None:
+    run = load(competition[0])
+    for frame in (run.flows, run.queue, run.reports(), run.hosts):
+        assert set(frame.attrs["units"]) == set(frame.columns)
+        assert frame.attrs["source"]
+    assert run.queue.attrs["units"]["delay_mean_s"] == "s"
+    assert "20 Mbit/s, 2 flows" in repr(run)
+
+
+def test_reports_in_si_units(competition: Competition) -> None:
+    run_dir, truth, _ = competition
+    reports = load(run_dir).reports()
+    assert len(reports) == sum(truth.departures)
+    np.testing.assert_allclose(reports["queue_delay_s"], truth.delays_ns / 1e9)
+    np.testing.assert_allclose(reports["dequeue_depth_bytes"], truth.depths_bytes)
+    assert reports["arrival_s"].iloc[0] == pytest.approx(0.0, abs=1e-9)
+    assert reports["flow"].value_counts().to_dict() == dict(enumerate(truth.departures))
+
+
+def test_batches_are_the_whole(competition: Competition) -> None:
+    run = load(competition[0])
+    parts = list(run.report_batches(rows=5000))
+    assert max(map(len, parts)) <= 5000
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), run.reports())
+
+
+def test_intervals_agree_with_the_analysis(competition: Competition) -> None:
+    """What analyze_run streams equals what a group-by over all reports gives."""
+    run_dir, truth, _ = competition
+    run = load(run_dir)
+    flows = flow_intervals(run.reports(), 0.1)
+    for number in (0, 1):
+        mine = flows[flows["flow"] == number]
+        theirs = run.flows[run.flows["flow"] == number]
+        np.testing.assert_allclose(mine["throughput_bps"], theirs["throughput_bps"])
+        np.testing.assert_allclose(mine["queue_delay_max_s"], theirs["queue_delay_max_s"])
+        assert mine["drops"].sum() == truth.drops[number]
+    queue = queue_intervals(run.reports(), float(run.queue["interval_s"].iloc[0]))
+    theirs = run.queue.dropna()
+    np.testing.assert_allclose(queue["delay_mean_s"], theirs["delay_mean_s"])
+    np.testing.assert_allclose(queue["throughput_bps"], theirs["throughput_bps"])
+    groups = group_intervals(flows, [flow.group for flow in run.run.flows])
+    assert groups.groupby("group")["drops"].sum().to_dict() == {"bbr": truth.drops[0], "cubic": truth.drops[1]}
+    with pytest.raises(ValueError, match="not positive"):
+        flow_intervals(run.reports(), 0.0)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed", reason="dask[distributed] is not installed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.mark.parametrize("function", [flow_intervals, queue_intervals])
+def test_dask_gives_the_same(competition: Competition, cluster: Any, function: Any) -> None:
+    run = load(competition[0])
+    lazy = run.dask_reports()
+    assert lazy.npartitions >= 2
+    result = function(lazy, 0.37)
+    assert cluster.status == "running"
+    pd.testing.assert_frame_equal(result, function(run.reports(), 0.37))
+
+
+def test_dask_without_a_cluster(competition: Competition) -> None:
+    dask = pytest.importorskip("dask", reason="dask is not installed")
+    run = load(competition[0])
+    with dask.config.set(scheduler="synchronous"):
+        result = flow_intervals(run.dask_reports(), 1.0)
+    pd.testing.assert_frame_equal(result, flow_intervals(run.reports(), 1.0))
+
+
+@pytest.fixture
+def both_directions(tmp_path: Path) -> tuple[Path, synthetic.Truth]:
+    """A run whose acknowledgements cross a second bottleneck 7 ms after each data packet left the first."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0), files=1)
+    telemetry = tmp_path / "run" / "telemetry"
+    forward = {name: pq.read_table(telemetry / "reports-00000.parquet")[name].to_numpy() for name in truth.rows}
+    mine = forward["flow"] == 1000
+    count = int(mine.sum())
+    offsets = (forward["tcp_seq"][mine].astype(np.int64) - 4_294_900_000) % (1 << 32)
+    # Nothing is acknowledged past a hole: find for each packet the end of what is there without one.
+    have: set[int] = set()
+    reached, acks = 0, []
+    for offset in offsets:
+        have.add(int(offset))
+        while reached in have:
+            reached += 1448
+        acks.append((4_294_900_000 + reached) % (1 << 32))
+    back = {name: np.zeros(count, np.int64) for name in truth.rows}
+    back |= {
+        "bottleneck": np.ones(count, np.int64), "flow": np.full(count, 77), "signature": np.full(count, 5),
+        "packet_length": np.full(count, 66), "sequence": np.arange(1, count + 1),
+        "timestamp": forward["timestamp"][mine].astype(np.int64) + 7_000_000, "protocol": np.full(count, 6),
+        "tcp_ack": np.array(acks), "tcp_tsecr": forward["tcp_tsval"][mine],
+    }  # fmt: skip
+    synthetic.write_reports(telemetry / "reports-00001.parquet", back)
+    keys = pq.read_table(telemetry / "flow_keys.parquet").to_pylist()
+    reverse = keys[0] | {"bottleneck": 1, "flow": 77, "signature": 5}
+    reverse |= {"src": keys[0]["dst"], "dst": keys[0]["src"]}
+    reverse |= {"src_port": keys[0]["dst_port"], "dst_port": keys[0]["src_port"]}
+    pq.write_table(pa.Table.from_pylist([*keys, reverse]), telemetry / "flow_keys.parquet")
+    return tmp_path / "run", truth
+
+
+def test_rtt_at_the_switch(both_directions: tuple[Path, synthetic.Truth]) -> None:
+    run_dir, truth = both_directions
+    frame = load(run_dir).switch_rtt(0)
+    mine = truth.rows["flow"] == 1000
+    assert set(frame["method"]) == {"timestamps"} and len(frame) > 100
+    assert frame["rtt_s"].min() >= 0.007 + truth.delays_ns[mine].min() / 1e9 - 1e-9
+    assert frame["rtt_s"].max() <= 0.007 + truth.delays_ns[mine].max() / 1e9 + 1e-9
+    assert load(run_dir).switch_rtt(1).empty
+    with pytest.raises(AnalysisError, match="flow 2: the run has flows 0 to 1"):
+        load(run_dir).switch_rtt(2)
+
+
+def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:
+    run_dir, truth = both_directions
+    for name in ("reports-00000.parquet", "reports-00001.parquet"):
+        path = run_dir / "telemetry" / name
+        columns = {name: pq.read_table(path)[name].to_numpy() for name in truth.rows}
+        columns["tcp_tsval"] = columns["tcp_tsecr"] = np.zeros(len(columns["flow"]), np.int64)
+        synthetic.write_reports(path, columns)
+    run = load(run_dir)
+    frame = run.switch_rtt(0)
+    assert set(frame["method"]) == {"sequence"} and len(frame) > 1000
+    expected = 0.007 + truth.delays_ns[truth.rows["flow"] == 1000] / 1e9
+    assert frame["rtt_s"].min() >= expected.min() - 1e-9 and frame["rtt_s"].max() <= expected.max() + 1e-9
+    open_bytes = run.switch_inflight(0)["inflight_bytes"]
+    # 7 ms at 20 Mbit/s are 11.6 packets of 1514 bytes; holes keep more open for a while.
+    assert 10 * 1448 <= open_bytes.median() <= 13 * 1448
+    assert run.switch_inflight(1).empty
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
+    run = load(tmp_path / "run")
+    with pytest.raises(AnalysisError, match=r"flows\.parquet: no such file; analyse the run first"):
+        _ = run.flows
+    for path in (tmp_path / "run" / "telemetry").iterdir():
+        path.unlink()
+    with pytest.raises(AnalysisError, match="no report file"):
+        load(tmp_path / "run").reports()
+
+
+def test_host_series_are_labelled(competition: Competition) -> None:
+    run_dir, _, _ = competition
+    hosts = load(run_dir).hosts
+    raw = json.loads((run_dir / "hosts" / "flow1.json").read_text())
+    rtt = hosts[(hosts["flow"] == 1) & (hosts["quantity"] == "rtt")]
+    assert rtt["value"].iloc[0] == pytest.approx(raw["intervals"][0]["streams"][0]["rtt"] / 1e6)
+    assert rtt["time_s"].iloc[0] == pytest.approx(1.0 + 1.0)
