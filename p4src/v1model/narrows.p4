@@ -66,6 +66,8 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         standard.priority = meta.forwarding.queue;
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr, meta.flow, lost);
+            // Taken before a header is added: v1model counts that in packet_length.
+            meta.seen.packet_length = (bit<16>)standard.packet_length;
             hdr.traffic_manager.setValid();
             hdr.traffic_manager = {0, 0, 0, (bit<32>)meta.flow.index};
             if (meta.flow.is_new == 1) {
@@ -92,7 +94,6 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
         } else if (meta.forwarding.through_bottleneck == 1) {
             meta.seen.timestamp = standard.egress_global_timestamp;
             meta.seen.queue_delay = standard.deq_timedelta;
-            meta.seen.packet_length = (bit<16>)standard.packet_length;
             meta.seen.enqueue_depth = (bit<32>)standard.enq_qdepth;
             meta.seen.dequeue_depth = (bit<32>)standard.deq_qdepth;
             if (hdr.traffic_manager.epoch != 0) {
