@@ -223,14 +223,14 @@ impl Machine {
                         let bytes = program.headers[usize::from(header)];
                         packet.place_header(header, program.homes[usize::from(header)]);
                         packet.zero_header(header, bytes as usize);
-                        packet.length = packet.length.wrapping_add(bytes);
+                        packet.register_length = packet.register_length.wrapping_add(bytes);
                     }
                 }
                 Op::RemoveHeader { header } => {
                     if packet.is_valid(header) {
                         packet.invalidate_header(header);
-                        packet.length = packet
-                            .length
+                        packet.register_length = packet
+                            .register_length
                             .wrapping_sub(program.headers[usize::from(header)]);
                     }
                 }

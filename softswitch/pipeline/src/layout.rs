@@ -231,17 +231,21 @@ impl Layout {
         )
     }
 
-    /// The metadata slot that the architecture calls `name` (`header.field`), by alias or by its own name.
-    pub(crate) fn intrinsic(&self, name: &str) -> Option<(Slot, u32)> {
-        let field = match self.aliases.get(name) {
-            Some((header, field)) => self.field(header, field, name).ok()?,
+    /// The field that the architecture calls `name` (`header.field`), by alias or by its own name.
+    pub(crate) fn intrinsic(&self, name: &str) -> Option<Field> {
+        match self.aliases.get(name) {
+            Some((header, field)) => self.field(header, field, name).ok(),
             None => {
                 let (header, field) = name.split_once('.')?;
-                self.field(header, field, name).ok()?
+                self.field(header, field, name).ok()
             }
-        };
-        match field.place {
-            Place::Slot(slot) if field.width <= 64 => Some((slot, field.width)),
+        }
+    }
+
+    /// The metadata slot of such a field.
+    pub(crate) fn intrinsic_slot(&self, name: &str) -> Option<Slot> {
+        match self.intrinsic(name)?.place {
+            Place::Slot(slot) => Some(slot),
             _ => None,
         }
     }

@@ -28,8 +28,10 @@ pub struct Packet {
     pub(crate) base: [u16; MAX_HEADERS],
     /// Metadata that egress reads before it writes it, in the order of the program's live list.
     pub(crate) live: Vec<u64>,
-    /// v1model's packet length: bytes received, then corrected for each header added or removed.
+    /// What queues account.
     pub(crate) length: u32,
+    /// v1model's packet length: bytes received, then corrected for each header added or removed.
+    pub(crate) register_length: u32,
     /// Bytes received: what counters count.
     pub(crate) ingress_length: u32,
     /// At most this many bytes leave (truncate), `u32::MAX` if it is not truncated.
@@ -65,7 +67,8 @@ impl Packet {
     }
 
     /// Length of the frame in bytes. Before [`crate::Pipeline::ingress`] this is what was received; between ingress
-    /// and egress it is the length as it came out of ingress (v1model's `packet_length`), which queues account.
+    /// and egress it is the length as it came out of ingress, which queues account: v1model's `packet_length` without
+    /// headers that only carry the fields of the traffic manager (those with an alias `narrows.*`).
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length
@@ -131,6 +134,7 @@ impl PacketPool {
                 base: [0; MAX_HEADERS],
                 live: Vec::new(),
                 length: 0,
+                register_length: 0,
                 ingress_length: 0,
                 truncated: u32::MAX,
                 flow: 0,
@@ -295,6 +299,7 @@ impl Packet {
         self.payload = headroom as u32;
         self.end = (headroom + length) as u32;
         self.length = length as u32;
+        self.register_length = length as u32;
         self.ingress_length = length as u32;
         self.truncated = u32::MAX;
         self.valid = 0;

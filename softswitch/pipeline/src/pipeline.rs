@@ -11,7 +11,7 @@ use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
 use crate::layout::{Field, Place};
 use crate::packet::{Instance, Packet};
-use crate::program::{OptionalField, Program, DROP_PORT};
+use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::Registers;
 use crate::table::{wide_ones, TableCode, TableState};
@@ -120,9 +120,10 @@ impl Pipeline {
         let (machine, fields) = (&mut self.machine, &program.intrinsics);
         machine.frame[..usize::from(program.metadata_slots)].fill(0);
         let frame = &mut machine.frame;
-        fields.ingress_port.set(frame, u64::from(port));
-        fields.packet_length.set(frame, u64::from(packet.length));
-        fields.ingress_timestamp.set(frame, timestamp);
+        fields.ingress_port.set(frame, packet, u64::from(port));
+        let length = u64::from(packet.register_length);
+        fields.packet_length.set(frame, packet, length);
+        fields.ingress_timestamp.set(frame, packet, timestamp);
         if program.clones_at_ingress {
             self.original.clear();
             self.original.extend_from_slice(packet.bytes());
@@ -147,13 +148,17 @@ impl Pipeline {
             }
         }
         let frame = &machine.frame;
-        packet.flow = fields.flow.get(frame) as u32;
+        packet.length = wire_length(program, packet);
+        packet.flow = fields.flow.get(frame, packet) as u32;
         packet.live.clear();
         packet
             .live
             .extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
-        let priority = fields.priority.get(frame) as u8;
-        let (group, port) = (fields.mcast_grp.get(frame), fields.egress_spec.get(frame));
+        let priority = fields.priority.get(frame, packet) as u8;
+        let (group, port) = (
+            fields.mcast_grp.get(frame, packet),
+            fields.egress_spec.get(frame, packet),
+        );
         let forward = if group != 0 {
             packet.instance = Instance::Replication;
             Forward::Multicast {
@@ -182,32 +187,38 @@ impl Pipeline {
         for (&slot, &value) in program.live.iter().zip(&packet.live) {
             frame[usize::from(slot)] = value;
         }
-        fields.instance_type.set(frame, packet.instance as u64);
-        fields.egress_spec.set(frame, DROP_PORT + 1);
-        fields.egress_port.set(frame, u64::from(meta.port));
-        fields.packet_length.set(frame, u64::from(packet.length));
-        fields.egress_rid.set(frame, u64::from(meta.rid));
-        fields.qid.set(frame, u64::from(meta.priority));
-        fields.egress_timestamp.set(frame, meta.timestamp);
+        let instance = packet.instance as u64;
+        fields.instance_type.set(frame, packet, instance);
+        fields.egress_spec.set(frame, packet, DROP_PORT + 1);
+        fields.egress_port.set(frame, packet, u64::from(meta.port));
+        let length = u64::from(packet.register_length);
+        fields.packet_length.set(frame, packet, length);
+        fields.egress_rid.set(frame, packet, u64::from(meta.rid));
+        fields.qid.set(frame, packet, u64::from(meta.priority));
+        fields.egress_timestamp.set(frame, packet, meta.timestamp);
         fields
             .enq_timestamp
-            .set(frame, u64::from(meta.enq_timestamp));
-        fields.enq_qdepth.set(frame, u64::from(meta.enq_qdepth));
+            .set(frame, packet, u64::from(meta.enq_timestamp));
+        fields
+            .enq_qdepth
+            .set(frame, packet, u64::from(meta.enq_qdepth));
         fields
             .deq_timedelta
-            .set(frame, u64::from(meta.deq_timedelta));
-        fields.deq_qdepth.set(frame, u64::from(meta.deq_qdepth));
+            .set(frame, packet, u64::from(meta.deq_timedelta));
+        fields
+            .deq_qdepth
+            .set(frame, packet, u64::from(meta.deq_qdepth));
         fields
             .enq_depth_bytes
-            .set(frame, u64::from(meta.enq_depth_bytes));
+            .set(frame, packet, u64::from(meta.enq_depth_bytes));
         fields
             .deq_depth_bytes
-            .set(frame, u64::from(meta.deq_depth_bytes));
-        fields.epoch.set(frame, u64::from(meta.epoch));
+            .set(frame, packet, u64::from(meta.deq_depth_bytes));
+        fields.epoch.set(frame, packet, u64::from(meta.epoch));
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);
         EgressVerdict {
-            transmit: fields.egress_spec.get(&machine.frame) != DROP_PORT,
+            transmit: fields.egress_spec.get(&machine.frame, packet) != DROP_PORT,
             clone: machine.outcome.clone.map(|(session, _)| session),
         }
     }
@@ -219,7 +230,7 @@ impl Pipeline {
         let machine = &mut self.machine;
         let outcome = machine.outcome;
         let kept = kept(program, machine, outcome.clone);
-        let port = program.intrinsics.ingress_port.get(&machine.frame);
+        let port = program.intrinsics.ingress_port.get(&machine.frame, packet);
         copy.set_frame(program.headroom, self.original.len());
         copy.bytes_mut().copy_from_slice(&self.original);
         copy.ingress_length = packet.ingress_length;
@@ -227,7 +238,7 @@ impl Pipeline {
         program
             .intrinsics
             .ingress_port
-            .set(&mut machine.frame, port);
+            .set(&mut machine.frame, copy, port);
         parse(program, machine, copy);
         machine.outcome = outcome;
         copy.live.clear();
@@ -259,7 +270,8 @@ impl Pipeline {
         copy.payload = packet.payload;
         copy.valid = packet.valid;
         copy.base = packet.base;
-        copy.length = packet.length;
+        copy.register_length = packet.register_length;
+        copy.length = wire_length(program, copy);
         copy.ingress_length = packet.ingress_length;
         copy.live.clear();
         copy.live.resize(program.live.len(), 0);
@@ -547,11 +559,24 @@ fn parse(program: &Program, machine: &mut Machine, packet: &mut Packet) {
     program
         .intrinsics
         .parser_error
-        .set(&mut machine.frame, outcome.parser_error);
-    program
-        .intrinsics
-        .checksum_error
-        .set(&mut machine.frame, u64::from(outcome.checksum_error));
+        .set(&mut machine.frame, packet, outcome.parser_error);
+    program.intrinsics.checksum_error.set(
+        &mut machine.frame,
+        packet,
+        u64::from(outcome.checksum_error),
+    );
+}
+
+/// The length that queues account: without headers that only carry fields of the traffic manager.
+fn wire_length(program: &Program, packet: &Packet) -> u32 {
+    let mut length = packet.register_length;
+    let mut headers = packet.valid & program.manager_headers;
+    while headers != 0 {
+        let header = headers.trailing_zeros() as usize;
+        length = length.wrapping_sub(program.headers[header]);
+        headers &= headers - 1;
+    }
+    length
 }
 
 /// Positions and values of the metadata that a clone keeps.

@@ -7,9 +7,11 @@ use crate::control::{
     CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 use crate::error::LoadError;
+use crate::exec::Frame;
 use crate::hash::Calculation;
 use crate::layout::{Field, Layout, Place, Slot};
 use crate::op::Op;
+use crate::packet::Packet;
 use crate::table::TableCode;
 
 /// v1model's port that means "drop".
@@ -39,6 +41,8 @@ pub struct Program {
     /// For each clone field list: position in `live`, and slot.
     pub(crate) kept: HashMap<u16, Vec<(usize, Slot)>>,
     pub(crate) intrinsics: Intrinsics,
+    /// Bit h: header h only carries fields of the traffic manager.
+    pub(crate) manager_headers: u64,
     pub(crate) errors: ParserErrors,
     pub(crate) uses_multicast: bool,
     pub(crate) clones_at_ingress: bool,
@@ -56,39 +60,73 @@ pub(crate) struct Code {
     pub update: u32,
 }
 
-/// A metadata field that the architecture reads or writes, if the program has it.
+/// A field that the architecture reads or writes, if the program has it: metadata, or a field of a header, which
+/// exists only while the header is valid.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Intrinsic {
-    slot: Slot,
-    mask: u64,
+pub(crate) enum Intrinsic {
+    Absent,
+    Slot {
+        slot: Slot,
+        mask: u64,
+    },
+    /// Whole bytes, at most 8.
+    Header {
+        header: u8,
+        byte: u16,
+        count: u8,
+    },
 }
 
 impl Intrinsic {
-    fn find(layout: &Layout, name: &str) -> Option<Self> {
-        let (slot, width) = layout.intrinsic(name)?;
-        Some(Self {
-            slot,
-            mask: crate::compile::ones(width),
-        })
+    fn find(layout: &Layout, name: &str) -> Result<Self, LoadError> {
+        let Some(field) = layout.intrinsic(name) else {
+            return Ok(Intrinsic::Absent);
+        };
+        match field.place {
+            Place::Slot(slot) if field.width <= 64 => Ok(Intrinsic::Slot {
+                slot,
+                mask: crate::compile::ones(field.width),
+            }),
+            Place::Header { header, bit } if field.width <= 64 && (bit | field.width) % 8 == 0 => {
+                let (byte, count) = ((bit / 8) as u16, (field.width / 8) as u8);
+                Ok(Intrinsic::Header {
+                    header,
+                    byte,
+                    count,
+                })
+            }
+            _ => Err(LoadError::unsupported(
+                format!("a field of this shape as {name}"),
+                "field_aliases",
+            )),
+        }
     }
-}
 
-/// Reading and writing of fields that may not be there.
-pub(crate) trait OptionalField {
-    fn get(self, frame: &[u64; 65536]) -> u64;
-    fn set(self, frame: &mut [u64; 65536], value: u64);
-}
-
-impl OptionalField for Option<Intrinsic> {
     #[inline(always)]
-    fn get(self, frame: &[u64; 65536]) -> u64 {
-        self.map_or(0, |f| frame[usize::from(f.slot)])
+    pub(crate) fn get(self, frame: &Frame, packet: &Packet) -> u64 {
+        match self {
+            Intrinsic::Absent => 0,
+            Intrinsic::Slot { slot, .. } => frame[usize::from(slot)],
+            Intrinsic::Header {
+                header,
+                byte,
+                count,
+            } => packet.read_bytes(header, byte, usize::from(count)) as u64,
+        }
     }
 
     #[inline(always)]
-    fn set(self, frame: &mut [u64; 65536], value: u64) {
-        if let Some(f) = self {
-            frame[usize::from(f.slot)] = value & f.mask;
+    pub(crate) fn set(self, frame: &mut Frame, packet: &mut Packet, value: u64) {
+        match self {
+            Intrinsic::Absent => {}
+            Intrinsic::Slot { slot, mask } => frame[usize::from(slot)] = value & mask,
+            Intrinsic::Header {
+                header,
+                byte,
+                count,
+            } => {
+                packet.write_bytes(header, byte, value, usize::from(count));
+            }
         }
     }
 }
@@ -96,55 +134,70 @@ impl OptionalField for Option<Intrinsic> {
 /// The fields of v1model's standard metadata, and Narrows' own.
 #[derive(Debug)]
 pub(crate) struct Intrinsics {
-    pub ingress_port: Option<Intrinsic>,
-    pub egress_spec: Option<Intrinsic>,
-    pub egress_port: Option<Intrinsic>,
-    pub packet_length: Option<Intrinsic>,
-    pub instance_type: Option<Intrinsic>,
-    pub parser_error: Option<Intrinsic>,
-    pub checksum_error: Option<Intrinsic>,
-    pub ingress_timestamp: Option<Intrinsic>,
-    pub egress_timestamp: Option<Intrinsic>,
-    pub mcast_grp: Option<Intrinsic>,
-    pub egress_rid: Option<Intrinsic>,
-    pub priority: Option<Intrinsic>,
-    pub qid: Option<Intrinsic>,
-    pub enq_timestamp: Option<Intrinsic>,
-    pub enq_qdepth: Option<Intrinsic>,
-    pub deq_timedelta: Option<Intrinsic>,
-    pub deq_qdepth: Option<Intrinsic>,
-    pub enq_depth_bytes: Option<Intrinsic>,
-    pub deq_depth_bytes: Option<Intrinsic>,
-    pub epoch: Option<Intrinsic>,
-    pub flow: Option<Intrinsic>,
+    pub ingress_port: Intrinsic,
+    pub egress_spec: Intrinsic,
+    pub egress_port: Intrinsic,
+    pub packet_length: Intrinsic,
+    pub instance_type: Intrinsic,
+    pub parser_error: Intrinsic,
+    pub checksum_error: Intrinsic,
+    pub ingress_timestamp: Intrinsic,
+    pub egress_timestamp: Intrinsic,
+    pub mcast_grp: Intrinsic,
+    pub egress_rid: Intrinsic,
+    pub priority: Intrinsic,
+    pub qid: Intrinsic,
+    pub enq_timestamp: Intrinsic,
+    pub enq_qdepth: Intrinsic,
+    pub deq_timedelta: Intrinsic,
+    pub deq_qdepth: Intrinsic,
+    pub enq_depth_bytes: Intrinsic,
+    pub deq_depth_bytes: Intrinsic,
+    pub epoch: Intrinsic,
+    pub flow: Intrinsic,
 }
 
 impl Intrinsics {
-    pub(crate) fn of(layout: &Layout) -> Self {
+    pub(crate) fn of(layout: &Layout) -> Result<Self, LoadError> {
         let find = |name: &str| Intrinsic::find(layout, name);
-        Self {
-            ingress_port: find("standard_metadata.ingress_port"),
-            egress_spec: find("standard_metadata.egress_spec"),
-            egress_port: find("standard_metadata.egress_port"),
-            packet_length: find("standard_metadata.packet_length"),
-            instance_type: find("standard_metadata.instance_type"),
-            parser_error: find("standard_metadata.parser_error"),
-            checksum_error: find("standard_metadata.checksum_error"),
-            ingress_timestamp: find("intrinsic_metadata.ingress_global_timestamp"),
-            egress_timestamp: find("intrinsic_metadata.egress_global_timestamp"),
-            mcast_grp: find("intrinsic_metadata.mcast_grp"),
-            egress_rid: find("intrinsic_metadata.egress_rid"),
-            priority: find("intrinsic_metadata.priority"),
-            qid: find("queueing_metadata.qid"),
-            enq_timestamp: find("queueing_metadata.enq_timestamp"),
-            enq_qdepth: find("queueing_metadata.enq_qdepth"),
-            deq_timedelta: find("queueing_metadata.deq_timedelta"),
-            deq_qdepth: find("queueing_metadata.deq_qdepth"),
-            enq_depth_bytes: find("narrows.enq_depth_bytes"),
-            deq_depth_bytes: find("narrows.deq_depth_bytes"),
-            epoch: find("narrows.epoch"),
-            flow: find("narrows.flow"),
-        }
+        Ok(Self {
+            ingress_port: find("standard_metadata.ingress_port")?,
+            egress_spec: find("standard_metadata.egress_spec")?,
+            egress_port: find("standard_metadata.egress_port")?,
+            packet_length: find("standard_metadata.packet_length")?,
+            instance_type: find("standard_metadata.instance_type")?,
+            parser_error: find("standard_metadata.parser_error")?,
+            checksum_error: find("standard_metadata.checksum_error")?,
+            ingress_timestamp: find("intrinsic_metadata.ingress_global_timestamp")?,
+            egress_timestamp: find("intrinsic_metadata.egress_global_timestamp")?,
+            mcast_grp: find("intrinsic_metadata.mcast_grp")?,
+            egress_rid: find("intrinsic_metadata.egress_rid")?,
+            priority: find("intrinsic_metadata.priority")?,
+            qid: find("queueing_metadata.qid")?,
+            enq_timestamp: find("queueing_metadata.enq_timestamp")?,
+            enq_qdepth: find("queueing_metadata.enq_qdepth")?,
+            deq_timedelta: find("queueing_metadata.deq_timedelta")?,
+            deq_qdepth: find("queueing_metadata.deq_qdepth")?,
+            enq_depth_bytes: find("narrows.enq_depth_bytes")?,
+            deq_depth_bytes: find("narrows.deq_depth_bytes")?,
+            epoch: find("narrows.epoch")?,
+            flow: find("narrows.flow")?,
+        })
+    }
+
+    /// Headers that hold fields of the traffic manager's: they are metadata that never leaves as bytes, so lengths that
+    /// queues account leave them out.
+    pub(crate) fn manager_headers(&self) -> u64 {
+        let fields = [
+            self.enq_depth_bytes,
+            self.deq_depth_bytes,
+            self.epoch,
+            self.flow,
+        ];
+        fields.iter().fold(0, |set, f| match f {
+            Intrinsic::Header { header, .. } => set | 1 << header,
+            _ => set,
+        })
     }
 
     /// What [`crate::Pipeline::egress`] writes before the program runs.
@@ -166,7 +219,10 @@ impl Intrinsics {
             self.epoch,
         ]
         .iter()
-        .filter_map(|f| f.map(|f| f.slot))
+        .filter_map(|f| match f {
+            Intrinsic::Slot { slot, .. } => Some(*slot),
+            _ => None,
+        })
         .collect()
     }
 }

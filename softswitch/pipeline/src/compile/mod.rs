@@ -17,7 +17,7 @@ use crate::hash::Calculation;
 use crate::json;
 use crate::layout::{Field, Layout, Place, Slot};
 use crate::op::Op;
-use crate::program::{Code, Program};
+use crate::program::{Code, Intrinsics, Program};
 use crate::table::TableCode;
 
 use action::Action;
@@ -112,6 +112,7 @@ fn finish(
     }
     let (digests, digest_fields) = objects.digests.into_iter().unzip();
     let (homes, headroom) = homes(layout, &code.ops, &deparser)?;
+    let intrinsics = Intrinsics::of(layout)?;
     let mut program = Program {
         headers: layout.headers.iter().map(|h| h.bytes).collect(),
         metadata_slots: layout.metadata_slots,
@@ -127,7 +128,8 @@ fn finish(
         digest_fields,
         live: Vec::new(),
         kept: HashMap::new(),
-        intrinsics: crate::program::Intrinsics::of(layout),
+        manager_headers: intrinsics.manager_headers(),
+        intrinsics,
         errors: crate::program::ParserErrors::of(&objects.errors),
         uses_multicast: objects.has_multicast,
         clones_at_ingress,
@@ -308,7 +310,7 @@ fn load_objects<'v>(
     }
     let params = emitter.allocate(most_params, "action parameters")?;
     let exit = emitter.allocate(1, "exit")?;
-    let Some((egress_spec, _)) = layout.intrinsic("standard_metadata.egress_spec") else {
+    let Some(egress_spec) = layout.intrinsic_slot("standard_metadata.egress_spec") else {
         return Err(LoadError::malformed(
             "standard_metadata.egress_spec is missing",
         ));
@@ -330,9 +332,7 @@ fn load_objects<'v>(
         has_clone: false,
         has_multicast: false,
         egress_spec,
-        mcast_grp: layout
-            .intrinsic("intrinsic_metadata.mcast_grp")
-            .map(|(slot, _)| slot),
+        mcast_grp: layout.intrinsic_slot("intrinsic_metadata.mcast_grp"),
         exit,
     })
 }
