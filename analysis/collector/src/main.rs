@@ -23,6 +23,8 @@ enum Command {
     Convert(commands::convert::ConvertArgs),
     /// Turn stored or captured reports into time series, totals, histograms and envelopes.
     Aggregate(commands::aggregate::AggregateArgs),
+    /// Measure how fast this machine decodes and aggregates a capture.
+    Bench(commands::bench::BenchArgs),
     /// Write a synthetic capture whose truth is known.
     Generate(commands::generate::GenerateArgs),
 }
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Collect(args) => commands::collect::run(args),
         Command::Convert(args) => commands::convert::run(args),
         Command::Aggregate(args) => commands::aggregate::run(args),
+        Command::Bench(args) => commands::bench::run(&args),
         Command::Generate(args) => commands::generate::run(args),
     };
     match result {

@@ -2,6 +2,7 @@
 //! The subcommands of `narrows-collector`.
 
 pub mod aggregate;
+pub mod bench;
 pub mod collect;
 pub mod convert;
 pub mod generate;

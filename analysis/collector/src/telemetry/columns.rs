@@ -27,6 +27,11 @@ macro_rules! columns {
                 $(self.$name.push(record.$part.$name);)*
             }
 
+            /// Appends rows, column by column: faster than one by one.
+            pub fn extend(&mut self, records: &[Record]) {
+                $(self.$name.extend(records.iter().map(|record| record.$part.$name));)*
+            }
+
             /// Removes all rows, keeps the memory.
             pub fn clear(&mut self) {
                 $(self.$name.clear();)*
