@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
 from fakeswitch.fixtures import (
     COLLECTOR_PORT,
     PIPE,
@@ -27,9 +26,11 @@ from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
 from narrows.targets.tofino.bfrt.client import Client
 from narrows.targets.tofino.inventory import Inventory
-from narrows.targets.tofino.planner import Layer, plan, plan_switch, port_writes, realised, used_ports
+from narrows.targets.tofino.planner import plan, plan_switch, realised, used_ports
+from narrows.targets.tofino.ports import port_writes
 from narrows.targets.tofino.programmer import Programmer
 from narrows.targets.tofino.reader import AssumedReader, LiveReader
+from narrows.targets.tofino.traffic_manager import Layer
 from narrows.targets.tofino.writes import PlannedWrite
 
 __all__ = ["audit", "client", "inventory", "programmer", "switch"]

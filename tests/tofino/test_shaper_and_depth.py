@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from fakeswitch.traffic_manager import KINDS, TrafficManager
 from hypothesis import given
 from hypothesis import strategies as st
-
-from fakeswitch.traffic_manager import KINDS, TrafficManager
 from narrows.errors import InputError
 from narrows.targets.tofino.chip import CHIPS, TOFINO1, TOFINO2
 from narrows.targets.tofino.depth import capacity_cells, depth_for

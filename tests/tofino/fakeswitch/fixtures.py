@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.experiment import Experiment
 from narrows.plan import Plan, make_plan
 from narrows.targets.tofino.audit import AuditLog
@@ -16,6 +15,8 @@ from narrows.targets.tofino.bfrt.client import Client, Endpoint, connect
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.programmer import Programmer
+
+from fakeswitch.server import PROGRAM, FakeSwitch
 
 SENDER_PORT = 136
 SECOND_SENDER_PORT = 264

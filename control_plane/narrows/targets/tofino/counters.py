@@ -59,6 +59,8 @@ class Counters:
         self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
         self._watermark = schema.part("high_watermark", REGISTER)
         self._histogram = schema.part("delay_histogram", COUNTER)
+        self._arrived = schema.part("arrival_counter", COUNTER)
+        self._departed = schema.part("departure_counter", COUNTER)
 
     def flows(self, indices: Collection[int] | None = None) -> list[FlowState]:
         """State of some flow indices, or of all that have seen a packet.
@@ -85,6 +87,10 @@ class Counters:
     def totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """Arrivals and departures of some flow indices."""
         return [FlowTotals(one.flow, one.arrivals, one.departures) for one in self.flows(flows)]
+
+    def bytes(self, flows: Collection[int]) -> tuple[int, int]:
+        """Bytes offered to the queue and bytes that left it, of some flow indices together."""
+        return self._bytes(self._arrived, flows), self._bytes(self._departed, flows)
 
     def bottleneck_departures(self, bottleneck: int) -> int:
         """Packets that have left a bottleneck's queue, modulo 2^32."""
@@ -115,8 +121,14 @@ class Counters:
             self._bottlenecks,
             self._watermark,
             self._histogram,
+            self._arrived,
+            self._departed,
         ):
             self._client.clear(table)
+
+    def _bytes(self, table: Table, flows: Collection[int]) -> int:
+        index = table.keys[0].name
+        return sum(number(self._client.read(table, {index: flow}), "$COUNTER_SPEC_BYTES") for flow in flows)
 
     def _values(self, table: Table, indices: Collection[int] | None) -> dict[int, list[int]]:
         index = table.keys[0].name

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import yaml
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationError, field_validator, model_validator
+
 from narrows.errors import InputError
 from narrows.experiment import Model, Name, refuse
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip import CHIPS, PORTS_PER_PIPE, Chip
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationError, field_validator, model_validator
 
 SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
 FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}

@@ -62,15 +62,8 @@ class Programmer:
 
         An entry that somebody else has changed since is left as it is, and named.
         """
-        problems: list[str] = []
-        while len(self.journal) > mark:
-            change = self.journal.pop()
-            try:
-                problem = restore(self.client, change, self._audit)
-            except (BfrtError, AuditError) as error:
-                problem = str(error)
-            if problem:
-                problems.append(problem)
+        problems, left = restore_all(self.client, self.journal[mark:], self._audit)
+        self.journal[mark:] = left
         if mark == 0:
             self._planned.clear()
         return problems
@@ -142,9 +135,28 @@ class Programmer:
     def _left_over(self, problems: Iterable[str]) -> str:
         lines = "\n".join(f"  {problem}" for problem in problems)
         return (
-            f"not restored:\n{lines}\nrestore them with: "
+            f"not restored:\n{lines}\nteardown tries once more; what it cannot do, this does: "
             f"python -m narrows.targets.tofino.restore INVENTORY {self._audit.path}"
         )
+
+
+def restore_all(client: Client, changes: Sequence[Change], audit: AuditLog) -> tuple[list[str], list[Change]]:
+    """Bring entries back, the last change first. One failure stops no other.
+
+    Returns:
+        What could not be brought back and why, and those of the changes that may be tried again.
+    """
+    problems: list[str] = []
+    left: list[Change] = []
+    for change in reversed(changes):
+        try:
+            problem = restore(client, change, audit)
+        except (BfrtError, AuditError) as error:
+            problem = f"{change.table} [{describe_key(change.key)}]: {error}"
+            left.insert(0, change)
+        if problem:
+            problems.append(problem)
+    return problems, left
 
 
 def restore(client: Client, change: Change, audit: AuditLog) -> str | None:

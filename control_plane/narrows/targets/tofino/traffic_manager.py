@@ -60,6 +60,9 @@ class Layer:
     rate_bps: int | None = None
 
 
+L2 = Layer()
+
+
 class TrafficManager:
     """Plans the traffic manager's part for all bottlenecks of a switch at once."""
 
@@ -116,11 +119,14 @@ class TrafficManager:
 
     def writes(self) -> list[PlannedWrite]:
         """Everything, in order."""
-        found = [*self._pools(), *self._ingress_limits(), *self._egress_limits(), *self._flow_control()]
-        found += self._compensation()
+        found = [*self.shared_writes(), *self._flow_control(), *self._compensation()]
         for bottleneck in self.bottlenecks:
             found += self.queue_writes(bottleneck)
         return found
+
+    def shared_writes(self) -> list[PlannedWrite]:
+        """Pools and limits that must exceed the bottlenecks' depth."""
+        return [*self._pools(), *self._ingress_limits(), *self._egress_limits()]
 
     def queue_writes(self, bottleneck: Bottleneck) -> list[PlannedWrite]:
         """Depth and rate of one bottleneck: also all that a live change of either writes."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import grpc
+
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, Tls, describe
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, Refusal, SwitchRefused, code_name

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gives a switch back after a run that could not do it itself: ``python -m narrows.targets.tofino.restore``.
+
+Reads the run's audit log and takes back every change that no later line undoes. Entries that somebody has changed
+since are left alone and named. Exit code 0 when everything is back, 1 otherwise, 2 for bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from narrows.errors import EXIT_FAILED, EXIT_OK, NarrowsError
+from narrows.targets.tofino.audit import AuditLog, outstanding, read_audit
+from narrows.targets.tofino.bfrt.client import connect
+from narrows.targets.tofino.inventory import Inventory, load_inventory
+from narrows.targets.tofino.programmer import restore_all
+from narrows.targets.tofino.tunnel import Tunnel
+
+
+def restore_from(inventory: Inventory, log: Path) -> tuple[int, list[str]]:
+    """Take back what a log says is outstanding; returns how many changes there were, and what could not be undone.
+
+    Raises:
+        NarrowsError: the log cannot be read, or the switch cannot be reached.
+    """
+    changes = outstanding(read_audit(log))
+    if not changes:
+        return 0, []
+    switch = inventory.switch
+    tunnel = Tunnel(switch.tunnel, switch.address) if switch.tunnel is not None else None
+    audit = AuditLog(log)
+    try:
+        address = None if tunnel is None else tunnel.open()
+        prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
+        client = connect(inventory.endpoint(address), prefer)
+        try:
+            return len(changes), restore_all(client, changes, audit)[0]
+        finally:
+            client.close()
+    finally:
+        audit.close()
+        if tunnel is not None:
+            tunnel.close()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="narrows.targets.tofino.restore", description=__doc__)
+    parser.add_argument("inventory", type=Path, help="inventory file of the testbed")
+    parser.add_argument("audit", type=Path, help="audit log of the run")
+    chosen = parser.parse_args(arguments)
+    try:
+        count, problems = restore_from(load_inventory(chosen.inventory), chosen.audit)
+    except NarrowsError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"{count - len(problems)} of {count} changes taken back")
+    return EXIT_FAILED if problems else EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tofino as a target: an experiment's bottleneck on a real switch, given back as it was found."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from narrows.errors import InputError, NarrowsError, RunError
+from narrows.hosts.base import Testbed
+from narrows.plan import REPORT_LENGTH_BYTES, Plan
+from narrows.targets.base import FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
+from narrows.targets.tofino.audit import AuditLog
+from narrows.targets.tofino.bfrt.client import Client, Operation, connect, describe_key
+from narrows.targets.tofino.bfrt.errors import BfrtError
+from narrows.targets.tofino.bfrt.values import DigestMessage
+from narrows.targets.tofino.binding import bind
+from narrows.targets.tofino.checks import COUNTER_AGE_S, DropGuard
+from narrows.targets.tofino.counters import Counters
+from narrows.targets.tofino.entries import loss_write, observe_write
+from narrows.targets.tofino.inventory import Inventory
+from narrows.targets.tofino.planner import SwitchPlan, plan_switch, realised, used_ports
+from narrows.targets.tofino.ports import port_writes
+from narrows.targets.tofino.programmer import Programmer, restore_all
+from narrows.targets.tofino.reader import AssumedReader, LiveReader
+from narrows.targets.tofino.traffic_manager import L2, Bottleneck, Layer, TrafficManager
+from narrows.targets.tofino.tunnel import Tunnel
+from narrows.targets.tofino.writes import number
+
+LINK_WAIT_S = 20.0
+LINK_POLL_S = 0.2
+EPOCHS = 1 << 16
+_Answer = TypeVar("_Answer")
+
+
+class TofinoTarget:
+    """One switch, for one run. See `narrows.targets.base.Target`.
+
+    Calls to the switch block a thread, one at a time; the event loop stays free.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        audit_path: Path,
+        layer: Layer = L2,
+        clear_counters: bool = True,
+        connect_to: Callable[..., Client] = connect,
+    ) -> None:
+        """Nothing is connected to before `start`.
+
+        Args:
+            inventory: the testbed.
+            audit_path: where every change to the switch is logged.
+            layer: the layer of the experiment's rate.
+            clear_counters: zero the program's registers and counters before the run.
+            connect_to: what opens a session.
+        """
+        self._inventory = inventory
+        self._chip = inventory.switch.generation
+        self._audit_path = audit_path
+        self._layer = layer
+        self._clear_counters = clear_counters
+        self._connect_to = connect_to
+        self._tunnel: Tunnel | None = None
+        self._audit: AuditLog | None = None
+        self._programmer: Programmer | None = None
+        self._counters: Counters | None = None
+        self._guard: DropGuard | None = None
+        self._switch_plan: SwitchPlan | None = None
+        self._digests: list[DigestMessage] = []
+        self._epoch = 0
+        self._lock = asyncio.Lock()
+
+    @property
+    def profile(self) -> TargetProfile:
+        """Times in ns; depths in cells, of which each packet takes whole ones."""
+        return TargetProfile(
+            name=self._chip.name,
+            time_unit_s=1e-9,
+            timestamp_bits=48,
+            depth_unit="cells",
+            depth_unit_bytes=self._chip.cell_bytes,
+            rate_unit="bit/s",
+            rate_layer="l2",
+            delay_line=False,
+            flow_drop_counters=False,
+        )
+
+    def adapt(self, plan: Plan) -> Plan:
+        """The plan on the testbed's ports and machines.
+
+        Raises:
+            InputError: the testbed has too few machines, or not the addresses.
+        """
+        return bind(plan, self._inventory)
+
+    def missing(self) -> list[str]:
+        """Nothing: our own client needs only what Narrows itself needs."""
+        return []
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """What of a bound plan no switch of this generation can do."""
+        try:
+            plan_switch(self._inventory, [plan], self._layer, AssumedReader(self._chip))
+        except InputError as error:
+            return str(error).splitlines()
+        return []
+
+    async def start(self, testbed: Testbed | None = None) -> None:
+        """Connect to the switch.
+
+        Raises:
+            RunError: it cannot be reached, runs another program or another chip, or belongs to somebody else.
+        """
+        await self._call(self._open)
+
+    async def configure(self, plan: Plan) -> Realised:
+        """Set up one bottleneck; see `configure_all`.
+
+        Raises:
+            RunError: the switch refuses something, or what it made reads back differently; nothing is left behind.
+        """
+        return (await self.configure_all([plan]))[0]
+
+    async def configure_all(self, plans: Sequence[Plan]) -> list[Realised]:
+        """Set up one bottleneck a bound plan: ports, links, traffic manager, mirror session, the program's entries.
+
+        Raises:
+            RunError: as `configure`.
+        """
+        return await self._call(lambda: self._configure(plans))
+
+    async def change(self, plan: Plan) -> Realised:
+        """Change rate, depth, marking or loss of a bottleneck under way.
+
+        The steps are single writes a few milliseconds apart: depth, rate, loss, and last the settings generation
+        (epoch) that reports carry. A packet may meet the new depth at the old rate.
+
+        Args:
+            plan: the bound plan with its new settings (`planner.with_settings`); its index says which bottleneck.
+
+        Raises:
+            RunError: as `configure`; the settings before the change are back then.
+        """
+        return await self._call(lambda: self._change(plan))
+
+    async def now_ns(self) -> int:
+        """Not to be had: no table of BF Runtime shows the clock that stamps reports.
+
+        Raises:
+            RunError: always.
+        """
+        raise RunError("the clock of a Tofino cannot be read over BF Runtime; its reports carry it")
+
+    async def queues(self) -> list[QueueStats]:
+        """The bottlenecks' queues. Packets and bytes are the program's, depth is read from the chip.
+
+        Bytes are those of flows whose digest has come; a reading costs four table reads a bottleneck, and two a flow.
+        """
+        return await self._call(lambda: [self._queue(one) for one in self._planned().bottlenecks])
+
+    async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
+        """The traffic manager counts no drops by flow: an empty list."""
+        return []
+
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """The program's arrivals and departures of some flow indices."""
+        return await self._call(lambda: self._ready_counters().totals(flows))
+
+    async def digests(self) -> list[DigestMessage]:
+        """All new-flow messages since the start of the run."""
+        return await self._call(self._take_digests)
+
+    async def ports(self) -> list[PortStats]:
+        """MAC counters of the ports in use."""
+        return await self._call(lambda: [self._port(port) for port in used_ports(self._plans())])
+
+    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+        """Drops that are not the bottleneck's, and settings that somebody has changed meanwhile.
+
+        Waits until the driver's copies of the drop counters are no older than the end of traffic.
+        """
+        await asyncio.sleep(COUNTER_AGE_S)
+        return await self._call(self._losses)
+
+    async def stop(self) -> None:
+        """Restore what was found, and close the session.
+
+        Raises:
+            RunError: something could not be restored; the message says what, and how to.
+        """
+        await self._call(self._close)
+
+    async def _call(self, function: Callable[[], _Answer]) -> _Answer:
+        async with self._lock:
+            return await asyncio.to_thread(function)
+
+    # In the thread
+
+    def _open(self) -> None:
+        self._audit = AuditLog(self._audit_path)
+        client = self._session()
+        try:
+            if not any(name.startswith(f"{self._chip.prefix}.tm.") for name in client.schema.tables):
+                raise BfrtError(f"the switch is no {self._chip.name}: its tables are another generation's")
+            self._counters = Counters(client)
+        except NarrowsError:
+            client.close()
+            raise
+        self._programmer = Programmer(client, self._audit)
+
+    def _session(self) -> Client:
+        switch = self._inventory.switch
+        address = None
+        if switch.tunnel is not None:
+            if self._tunnel is None:
+                self._tunnel = Tunnel(switch.tunnel, switch.address)
+            address = self._tunnel.open()
+        prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
+        return self._connect_to(self._inventory.endpoint(address), prefer)
+
+    def _configure(self, plans: Sequence[Plan]) -> list[Realised]:
+        programmer = self._ready()
+        reader = LiveReader(programmer.client)
+        # Once with what is known before ports are there: refusals come before anything is written.
+        total = reader.entry(f"{self._chip.prefix}.tm.cfg", None)
+        assert total is not None
+        plan_switch(self._inventory, plans, self._layer, AssumedReader(self._chip, number(total, "total_cells")))
+        mark = len(programmer.journal)
+        ports = used_ports(plans)
+        programmer.apply(port_writes(self._inventory, ports, reader))
+        try:
+            self._wait_for_links(ports)
+            self._switch_plan = plan_switch(self._inventory, plans, self._layer, reader, self._epoch)
+            if self._clear_counters:
+                self._ready_counters().clear()
+            programmer.apply(self._switch_plan.writes)
+            manager = self._switch_plan.manager
+            self._guard = DropGuard(
+                programmer.client, self._chip.prefix, manager.bottlenecks, manager.input_ports
+            )
+        except BaseException as error:
+            self._switch_plan = None
+            # Without a session nothing can be undone now: stop does it over a new one.
+            problems = programmer.undo(mark) if programmer.client.alive() else []
+            if isinstance(error, NarrowsError) and problems:
+                raise RunError("\n".join([str(error), *problems])) from error
+            raise
+        return [self._realised(one) for one in manager.bottlenecks]
+
+    def _change(self, plan: Plan) -> Realised:
+        programmer, manager = self._ready(), self._planned()
+        index = plan.bottleneck.index
+        plans = [plan if one.plan.bottleneck.index == index else one.plan for one in manager.bottlenecks]
+        before = next(one.plan for one in manager.bottlenecks if one.plan.bottleneck.index == index)
+        changed = plan_switch(self._inventory, plans, self._layer, LiveReader(programmer.client), self._epoch)
+        epoch = (self._epoch + 1) % EPOCHS
+        wanted = next(one for one in changed.manager.bottlenecks if one.plan.bottleneck.index == index)
+        # Others' limits grow before the queue does.
+        writes = [*changed.manager.shared_writes(), *changed.manager.queue_writes(wanted)]
+        if plan.bottleneck.loss != before.bottleneck.loss:
+            operation = Operation.MODIFY if before.bottleneck.loss else Operation.INSERT
+            writes.append(loss_write(plan, operation))
+        writes.append(observe_write(plan, self._chip.cell_bytes, epoch, Operation.MODIFY))
+        programmer.apply(writes)
+        self._epoch = epoch
+        self._switch_plan = changed
+        return self._realised(wanted)
+
+    def _wait_for_links(self, ports: Sequence[int]) -> None:
+        """Wait until all links are up.
+
+        Raises:
+            RunError: one is not after `LINK_WAIT_S` seconds.
+        """
+        client = self._ready().client
+        table = client.schema.table("$PORT")
+        deadline = time.monotonic() + LINK_WAIT_S
+        waiting = list(ports)
+        while True:
+            waiting = [port for port in waiting if not client.read(table, {"$DEV_PORT": port}).data.get("$PORT_UP")]
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                names = ", ".join(self._inventory.port(port).name for port in waiting)
+                raise RunError(
+                    f"no link on port {names} after {LINK_WAIT_S:g} s; fix: check cable, and that speed, FEC and "
+                    "auto-negotiation in the inventory are those of the NIC ('ethtool INTERFACE' on the host)"
+                )
+            time.sleep(LINK_POLL_S)
+
+    def _realised(self, one: Bottleneck) -> Realised:
+        notes = [*one.depth.warnings, f"rate: {one.shaping.overhead.note}"]
+        if one.shaping.overhead.uncertainty:
+            notes.append(
+                f"rate: up to {one.shaping.overhead.uncertainty:.2%} less than stated if the shaper counts the FCS, "
+                "which is not documented; measure it and set switch.shaper_counts_fcs"
+            )
+        notes.append(
+            "depth: the read-back of tm.queue.buffer is the driver's copy; only a watermark under load proves it"
+        )
+        return Realised(
+            rate_bps=round(one.shaping.realised_bps),
+            limit_bytes=one.depth.bytes,
+            limit_packets=one.depth.packets if one.plan.bottleneck.limit_packets is not None else None,
+            epoch=self._epoch,
+            notes=tuple(notes),
+            program={
+                "name": self._inventory.switch.program,
+                "client": self._ready().client.kind,
+                "audit": str(self._audit_path),
+                "tofino": realised(one),
+                "report_length": REPORT_LENGTH_BYTES,
+            },
+        )
+
+    def _queue(self, one: Bottleneck) -> QueueStats:
+        client, counters = self._ready().client, self._ready_counters()
+        guard = self._guard
+        assert guard is not None
+        settings = one.plan.bottleneck
+        table = client.schema.table(f"{self._chip.prefix}.tm.counter.queue")
+        entry = client.read(table, one.queue.key, pipe=one.queue.pipe)
+        waiting = number(entry, "usage_cells") // one.depth.cells_per_frame
+        departed = counters.bottleneck_departures(settings.index)
+        flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == settings.index}
+        arrived_bytes, departed_bytes = counters.bytes(flows)
+        depth_bytes = waiting * one.depth.frame_bytes
+        return QueueStats(
+            port=settings.port,
+            queue=settings.queue,
+            rate_bps=round(one.shaping.realised_bps),
+            limit_bytes=one.depth.bytes,
+            limit_packets=one.depth.packets,
+            delay_ns=0,
+            epoch=self._epoch,
+            enqueued_packets=departed + waiting,
+            enqueued_bytes=departed_bytes + depth_bytes,
+            dequeued_packets=departed,
+            dequeued_bytes=departed_bytes,
+            dropped_packets=guard.egress_drops()[settings.port],
+            dropped_bytes=max(0, arrived_bytes - departed_bytes - depth_bytes),
+            depth_packets=waiting,
+            depth_bytes=depth_bytes,
+            peak_depth_bytes=number(entry, "watermark_cells") * one.depth.frame_bytes // one.depth.cells_per_frame,
+        )
+
+    def _port(self, dev_port: int) -> PortStats:
+        client = self._ready().client
+        key = {"$DEV_PORT": dev_port}
+        entry = client.read(client.schema.table("$PORT_STAT"), key)
+        link = client.read(client.schema.table("$PORT"), key)
+        return PortStats(
+            port=dev_port,
+            rx_packets=number(entry, "$FramesReceivedOK"),
+            rx_bytes=number(entry, "$OctetsReceived"),
+            tx_packets=number(entry, "$FramesTransmittedOK"),
+            tx_bytes=number(entry, "$OctetsTransmittedTotal"),
+            rx_ring_drops=number(entry, "$FramesDroppedBufferFull"),
+            rx_errors=number(entry, "$FrameswithanyError"),
+            tx_drops=number(entry, "$FramesTransmittedwithError"),
+            link_up=bool(link.data["$PORT_UP"]),
+        )
+
+    def _losses(self) -> list[str]:
+        assert self._guard is not None
+        changed = [f"a setting was changed during the run: {words}" for words in self._ready().drift()]
+        return [*self._guard.misplaced(), *changed]
+
+    def _take_digests(self) -> list[DigestMessage]:
+        self._digests += self._ready().client.digests(0)
+        return list(self._digests)
+
+    def _close(self) -> None:
+        programmer, self._programmer = self._programmer, None
+        problems: list[str] = []
+        try:
+            if programmer is not None:
+                problems = self._give_back(programmer)
+        finally:
+            if self._audit is not None:
+                self._audit.close()
+                self._audit = None
+            if self._tunnel is not None:
+                self._tunnel.close()
+                self._tunnel = None
+        if problems:
+            lines = "\n".join(f"  {problem}" for problem in problems)
+            raise RunError(
+                f"the switch could not be given back as it was found:\n{lines}\n"
+                f"restore the rest with: python -m narrows.targets.tofino.restore INVENTORY {self._audit_path}"
+            )
+
+    def _give_back(self, programmer: Programmer) -> list[str]:
+        """Undo everything; over a new session if the old one is gone. Returns what could not be undone."""
+        client = programmer.client
+        try:
+            if client.alive():
+                return programmer.undo()
+            client.close()
+            assert self._audit is not None
+            if not programmer.journal:
+                return []
+            client = self._session()
+            return restore_all(client, programmer.journal, self._audit)[0]
+        except BfrtError as error:
+            return [str(error), *(f"{change.table} [{describe_key(change.key)}]" for change in programmer.journal)]
+        finally:
+            client.close()
+
+    def _ready(self) -> Programmer:
+        if self._programmer is None:
+            raise RunError("the switch is not connected")
+        return self._programmer
+
+    def _ready_counters(self) -> Counters:
+        if self._counters is None:
+            raise RunError("the switch is not connected")
+        return self._counters
+
+    def _planned(self) -> TrafficManager:
+        if self._switch_plan is None:
+            raise RunError("the switch has no bottleneck yet")
+        return self._switch_plan.manager
+
+    def _plans(self) -> list[Plan]:
+        return [one.plan for one in self._planned().bottlenecks]

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The whole control path of a run against the fake switch, from refusal to teardown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from fakeswitch.fixtures import (
+    PIPE,
+    RECEIVER_PORT,
+    SECOND_SENDER_PORT,
+    SENDER_PORT,
+    inventory,
+    make_experiment,
+    make_inventory,
+    switch,
+)
+from fakeswitch.server import FakeSwitch
+from narrows.errors import RunError
+from narrows.plan import make_plan
+from narrows.targets.tofino import checks
+from narrows.targets.tofino.audit import read_audit
+from narrows.targets.tofino.inventory import Inventory
+from narrows.targets.tofino.planner import with_settings
+from narrows.targets.tofino.restore import main as restore_main
+from narrows.targets.tofino.target import TofinoTarget
+
+__all__ = ["inventory", "switch"]
+
+T = TypeVar("T")
+SENDERS = (SENDER_PORT, SECOND_SENDER_PORT)
+
+
+def do(coroutine: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(coroutine)
+
+
+@pytest.fixture(autouse=True)
+def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake's counters are never old."""
+    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
+    assert checks.COUNTER_AGE_S >= 2
+
+
+@pytest.fixture
+def target(inventory: Inventory, tmp_path: Path) -> TofinoTarget:
+    return TofinoTarget(inventory, tmp_path / "audit.jsonl")
+
+
+def traffic(switch: FakeSwitch, flow: int, port: int, packets: int, leave: int) -> None:
+    """Packets of one flow come to the bottleneck; some leave it again."""
+    arrivals = switch.schema.part("flow_arrivals", "Register")
+    departures = switch.schema.part("flow_departures", "Register")
+    total = switch.schema.part("bottleneck_departures", "Register")
+    owner = switch.schema.part("flow_owner", "Register")
+    seen, gone = (switch.schema.part(f"{name}_counter", "Counter") for name in ("arrival", "departure"))
+    add = switch.programs.add
+    add(owner.name, flow, port // 128, owner.fields[0].name, 0x1000 + flow)
+    switch.send_digest(pipe=port // 128, bottleneck=0, index=flow, signature=0x1000 + flow)
+    for _ in range(packets):
+        add(arrivals.name, flow, port // 128, arrivals.fields[0].name, 1)
+        add(seen.name, flow, port // 128, "$COUNTER_SPEC_BYTES", 1514, 64)
+        switch.tm.offer(port, RECEIVER_PORT, 0, 1514)
+    left = switch.tm.drain(RECEIVER_PORT, 0, leave)
+    add(departures.name, flow, PIPE, departures.fields[0].name, left)
+    add(gone.name, flow, PIPE, "$COUNTER_SPEC_BYTES", 1514 * left, 64)
+    add(total.name, 0, PIPE, total.fields[0].name, left)
+
+
+def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget, tmp_path: Path) -> None:
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment(loss="1%", ecn_threshold="200kB")))
+        assert target.missing() == [] and target.refusals(plan) == []
+        before = switch.state()
+        await target.start()
+        made = await target.configure(plan)
+        assert abs(made.rate_bps / 10**10 - 1) < 0.001
+        assert made.limit_bytes == made.program["tofino"]["depth"]["made_bytes"]
+        assert any("uncertainty" in note or "FCS" in note for note in made.notes)
+        assert all(port.link_up for port in await target.ports())
+
+        traffic(switch, 7, SENDER_PORT, 1000, 500)
+        (queue,) = await target.queues()
+        limit = made.program["tofino"]["depth"]["made_packets"]
+        assert queue.depth_packets == limit - 500 and queue.dequeued_packets == 500
+        assert queue.dropped_packets == 1000 - limit
+        assert queue.dequeued_bytes == 500 * 1514
+        assert queue.dropped_bytes == (1000 - limit) * 1514
+        assert queue.peak_depth_bytes == pytest.approx(made.limit_bytes, rel=0.002)
+        (totals,) = await target.flow_totals([7])
+        assert (totals.arrivals, totals.departures) == (1000, 500)
+        assert [digest.data["index"] for digest in await target.digests()] == [7]
+        assert await target.losses_elsewhere(plan) == []
+        assert await target.flow_drops(RECEIVER_PORT, 0) == []
+        switch.tm.drain(RECEIVER_PORT, 0, limit)
+        await target.stop()
+        await target.stop()
+        assert switch.state() == before
+        assert switch.digest_acks == 0
+
+    do(run())
+    changes = read_audit(tmp_path / "audit.jsonl")
+    done = [change for change in changes if change.phase == "done"]
+    assert len([change for change in changes if change.phase == "undone"]) == len(done) > 130
+    shaper = next(change for change in done if change.table.endswith("queue.sched_shaping"))
+    assert shaper.old is not None and shaper.got is not None and shaper.asked["max_rate"] == 10_000_000
+    assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
+
+
+def test_drops_in_the_wrong_place_are_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> list[str]:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        # Someone takes the ingress pool away.
+        switch.tm.settings["port.dpg", (SENDER_PORT,), 0xFFFF]["pool_max_cells"] = 100
+        traffic(switch, 7, SENDER_PORT, 600, 0)
+        found = await target.losses_elsewhere(plan)
+        with pytest.raises(RunError, match="somebody else has changed it since"):
+            await target.stop()
+        return found
+
+    found = do(run())
+    assert any("dropped at ingress of port 136" in words for words in found)
+    assert any("by the ingress limit of port 136" in words for words in found)
+    assert any("in pipe 1 by the limits of ingress" in words for words in found)
+    assert any("a setting was changed during the run" in words and "tm.port.dpg" in words for words in found)
+
+
+def test_whole_memory_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> list[str]:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        switch.tm.counters["pipe", (), 2, "total_buffer_full_drop_packets"] += 3
+        found = await target.losses_elsewhere(plan)
+        await target.stop()
+        return found
+
+    assert do(run()) == ["3 packets dropped in pipe 2 because the switch's whole memory was in use"]
+
+
+def test_live_changes_and_their_restoration(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        before = switch.state()
+        await target.start()
+        first = await target.configure(plan)
+        second = await target.change(
+            with_settings(plan, rate_bps=2 * 10**9, limit_bytes=3_000_000, loss=0.25, ecn_threshold_bytes=300_000)
+        )
+        assert (first.epoch, second.epoch) == (0, 1)
+        assert second.rate_bps == pytest.approx(2 * 10**9, rel=2e-3) and second.limit_bytes > first.limit_bytes
+        assert switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] == 2_000_000
+        ((_, observe),) = switch.programs.entries[switch.schema.table("bottleneck").name].values()
+        assert observe["epoch"] == 1 and observe["threshold"] < 0xFFFFFFFF
+        third = await target.change(with_settings(plan, loss=0.5))
+        assert third.epoch == 2
+        ((_, loss),) = switch.programs.entries[switch.schema.table("loss").name].values()
+        assert loss["threshold"] == 1 << 31
+        await target.stop()
+        assert switch.state() == before
+
+    do(run())
+
+
+def test_a_live_change_that_does_not_fit_changes_nothing(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        before = switch.state()
+        with pytest.raises(Exception, match="allowed: up to"):
+            await target.change(with_settings(plan, limit_bytes=90_000_000))
+        assert switch.state() == before
+        await target.stop()
+
+    do(run())
+
+
+def test_per_pipe_values_are_added(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        for number in range(600):
+            traffic(switch, number % 30, SENDERS[number % 2], 1, 1)
+        few = await target.flow_totals([0, 1])
+        many = await target.flow_totals(range(1024))
+        assert few == many[:2]
+        assert sum(one.arrivals for one in many) == 600 == sum(one.departures for one in many)
+        counters = target._counters
+        assert counters is not None
+        assert len(counters.flows()) == 30
+        arrivals = switch.schema.part("flow_arrivals", "Register")
+        owner = switch.schema.part("flow_owner", "Register")
+        for pipe, amount in ((0, 0xFFFFFFFF), (3, 5)):
+            switch.programs.add(arrivals.name, 99, pipe, arrivals.fields[0].name, amount)
+            switch.programs.add(owner.name, 99, pipe, owner.fields[0].name, 10 + pipe)
+        (state,) = counters.flows([99])
+        assert (state.arrivals, state.drops, state.collided) == (4, 4, True)
+        watermark = switch.schema.part("high_watermark", "Register")
+        switch.programs.add(watermark.name, 0, 1, watermark.fields[0].name, 321)
+        switch.programs.add(watermark.name, 0, 2, watermark.fields[0].name, 123)
+        assert counters.high_watermark(0) == 321
+        histogram = switch.schema.part("delay_histogram", "Counter")
+        for pipe in (0, 1):
+            switch.programs.add(histogram.name, 3 * 128 + 9, pipe, "$COUNTER_SPEC_PKTS", 4, 64)
+        assert counters.delay_histogram(3)[9] == 8
+        await target.stop()
+
+    do(run())
+
+
+def test_counters_of_an_earlier_run_are_zeroed(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> None:
+        traffic_register = switch.schema.part("flow_arrivals", "Register")
+        switch.programs.add(traffic_register.name, 5, 2, traffic_register.fields[0].name, 77)
+        await target.start()
+        await target.configure(target.adapt(make_plan(make_experiment())))
+        (totals,) = await target.flow_totals([5])
+        assert totals.arrivals == 0
+        await target.stop()
+
+    do(run())
+
+
+def test_a_link_that_stays_down_is_named_and_nothing_is_left(
+    switch: FakeSwitch, target: TofinoTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("narrows.targets.tofino.target.LINK_WAIT_S", 0.3)
+
+    async def run() -> None:
+        before = switch.state()
+        switch.tm.links = False
+        await target.start()
+        with pytest.raises(RunError, match="no link on port 1/0, 2/0, 3/0, 17/0 after 0.3 s; fix: check cable"):
+            await target.configure(target.adapt(make_plan(make_experiment())))
+        assert switch.state() == before
+        await target.stop()
+
+    do(run())
+
+
+def test_another_generation_is_told(switch: FakeSwitch, tmp_path: Path) -> None:
+    other = {"tofino": "tofino2", "tofino2": "tofino"}[switch.chip]
+    target = TofinoTarget(make_inventory(other, switch.address), tmp_path / "audit.jsonl")
+    with pytest.raises(RunError, match=f"the switch is no {other}"):
+        do(target.start())
+
+
+def test_a_killed_run_is_restored_from_its_audit_log(
+    switch: FakeSwitch, target: TofinoTarget, inventory: Inventory, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = switch.state()
+
+    async def killed() -> None:
+        await target.start()
+        await target.configure(target.adapt(make_plan(make_experiment())))
+        switch.end_sessions()
+
+    do(killed())
+    assert switch.state() != before
+    path = tmp_path / "inventory.yaml"
+    path.write_text(json.dumps(inventory.model_dump(mode="json", exclude_none=True)))
+    assert restore_main([str(path), str(tmp_path / "audit.jsonl")]) == 0
+    assert switch.state() == before
+    assert "changes taken back" in capsys.readouterr().out
+    assert restore_main([str(path), str(tmp_path / "audit.jsonl")]) == 0
+    assert "0 of 0" in capsys.readouterr().out
