@@ -17,7 +17,7 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("flow")
     table.add_column("CCA")
-    for column in ("goodput", "share", "drops", "loss", "RTT mean", "RTT min"):
+    for column in ("goodput\nMbit/s", "share\n%", "drops", "loss\n%", "RTT mean\nms", "RTT min\nms"):
         table.add_column(column, justify="right")
     flows = summary["flows"]
     numbers: Counter[str] = Counter()
@@ -27,12 +27,12 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
         table.add_row(
             f"{flow['group']} {numbers[flow['group']]}",
             flow["cca"],
-            _scaled(flow["goodput_bps"], 1e-6, "Mbit/s"),
-            _scaled(flow["share"], 100, "%"),
+            _scaled(flow["goodput_bps"], 1e-6),
+            _scaled(flow["share"], 100),
             NOT_KNOWN if flow["drops"] is None else f"{flow['drops']}",
-            _scaled(flow["loss_ratio"], 100, "%"),
-            _scaled(rtt.get("mean"), 1e3, "ms"),
-            _scaled(rtt.get("min"), 1e3, "ms"),
+            _scaled(flow["loss_ratio"], 100),
+            _scaled(rtt.get("mean"), 1e3),
+            _scaled(rtt.get("min"), 1e3),
         )
     if len(flows) > MOST_ROWS:
         table.caption = f"{len(flows) - MOST_ROWS} more flows in summary.json"
@@ -55,5 +55,5 @@ def bottleneck_lines(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _scaled(value: float | None, factor: float, unit: str) -> str:
-    return NOT_KNOWN if value is None else f"{value * factor:.2f} {unit}"
+def _scaled(value: float | None, factor: float, unit: str = "") -> str:
+    return NOT_KNOWN if value is None else f"{value * factor:.2f} {unit}".rstrip()
