@@ -13,10 +13,13 @@ from dataclasses import replace
 from narrows.errors import RunError
 from narrows.targets.tofino.audit import AuditError, AuditLog, Change, Phase
 from narrows.targets.tofino.bfrt.client import Client, Operation, describe, describe_key
-from narrows.targets.tofino.bfrt.errors import BfrtError
+from narrows.targets.tofino.bfrt.errors import BfrtError, SwitchRefused
 from narrows.targets.tofino.bfrt.schema import Table
 from narrows.targets.tofino.bfrt.values import Data, Entry, Key, Value
 from narrows.targets.tofino.writes import PlannedWrite
+
+# What the driver says of a queue without a port.
+_NOT_READY = "Not ready"
 
 Progress = Callable[[str], None]
 
@@ -166,7 +169,14 @@ def restore(client: Client, change: Change, audit: AuditLog) -> str | None:
         BfrtError: the switch refuses or does not answer.
     """
     table = client.schema.table(change.table)
-    now = _find(client, table, change.key, change.pipe)
+    try:
+        now = _find(client, table, change.key, change.pipe)
+    except SwitchRefused as error:
+        if not all(one.message.endswith(_NOT_READY) for one in error.refusals):
+            raise
+        # The queue belongs to no port any more: the switch has restarted, or somebody has deleted the port.
+        audit.record(_undoing(change, change.operation, None, None))
+        return None
     if _same(now, change.old, change.asked):
         # Already as it was: the write had no effect, or the switch has restarted.
         audit.record(_undoing(change, change.operation, now, now))

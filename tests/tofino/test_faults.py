@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Injected faults: what the user is told, and that nothing is left half-programmed (docs/tofino-faults.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import grpc
+import pytest
+
+from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, make_experiment, make_inventory
+from fakeswitch.server import PROGRAM, FakeSwitch, Fault, abort, refuse, stall
+from fakeswitch.traffic_manager import ALL_PIPES
+from narrows.errors import NarrowsError, RunError
+from narrows.plan import Plan, make_plan
+from narrows.targets.tofino.bfrt.client import Client, Endpoint, connect
+from narrows.targets.tofino.restore import restore_from
+from narrows.targets.tofino.target import TofinoTarget
+
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "tofino-faults.md"
+TIMEOUT_S = 1.5
+
+
+def quickly(endpoint: Endpoint, prefer: Sequence[str]) -> Client:
+    return connect(replace(endpoint, timeout_s=TIMEOUT_S), prefer)
+
+
+@pytest.fixture(autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
+    monkeypatch.setattr("narrows.targets.tofino.target.LINK_WAIT_S", 0.3)
+
+
+@pytest.fixture
+def switch() -> Iterator[FakeSwitch]:
+    fake = FakeSwitch("tofino")
+    yield fake
+    fake.stop()
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault, what the user reads, and whether a run would have gone on."""
+
+    name: str
+    inject: Callable[[FakeSwitch], None]
+    says: str
+
+
+def at(rpc: str, act: Callable[[grpc.ServicerContext], None], **more: object) -> Callable[[FakeSwitch], None]:
+    """Put a fault into the switch."""
+    return lambda switch: switch.faults.append(Fault(rpc, act, **more))  # type: ignore[arg-type]
+
+
+def add_port(speed: str = "100G", **data: object) -> Callable[[FakeSwitch], None]:
+    port = {"$SPEED": f"BF_SPEED_{speed}", "$FEC": "BF_FEC_TYP_NONE", **data}
+    return lambda switch: switch.tm.add_port(RECEIVER_PORT, port)
+
+
+def also(*acts: Callable[[FakeSwitch], None]) -> Callable[[FakeSwitch], None]:
+    def inject(switch: FakeSwitch) -> None:
+        for act in acts:
+            act(switch)
+
+    return inject
+
+
+def restart(switch: FakeSwitch) -> None:
+    switch.faults.append(Fault("write", lambda _: switch.restart(), table="queue.sched_cfg"))
+
+
+def end_sessions(switch: FakeSwitch) -> None:
+    def act(context: grpc.ServicerContext) -> None:
+        switch.end_sessions()
+        context.abort(grpc.StatusCode.UNAVAILABLE, "injected")
+
+    switch.faults.append(Fault("write", act, table="queue.sched_shaping"))
+
+
+def halve_pool(switch: FakeSwitch) -> None:
+    def act(_: grpc.ServicerContext) -> None:
+        switch.tm.settings["pool.cfg", ("EG_APP_POOL_1",), ALL_PIPES]["size_cells"] = 5000
+
+    switch.faults.append(Fault("write", act, table="pool.cfg", when="after"))
+
+
+def use_up_profiles(switch: FakeSwitch) -> None:
+    switch.tm.profiles[PIPE] = set(range(40, 40 + 8 * 32, 8))
+
+
+def fill_table(switch: FakeSwitch) -> None:
+    table = switch.schema.table("cross_connect")
+
+    def act(_: grpc.ServicerContext) -> None:
+        for number in range(table.size):
+            key = ((number, 511), (0, 0), (0, 0), (0, 0), (0, 0), (0, 0), 5000)
+            switch.programs.entries[table.name][key] = (table.action("discard").id, {})
+
+    switch.faults.append(Fault("write", act, table="cross_connect"))
+
+
+def ignored(_: grpc.ServicerContext) -> None:
+    """Instead of carrying a write out."""
+
+
+def unload_tables(switch: FakeSwitch) -> None:
+    switch.documents = (b'{"tables": []}', switch.documents[1])
+
+
+DURING_SETUP = [
+    Case("subscription-refused", lambda s: s.streams.update({1: queue.SimpleQueue()}), "client id is taken"),
+    Case("subscription-unanswered", at("subscribe", stall(3)), "no answer in 1.5 s"),
+    Case("bind-already-exists", lambda s: s.bound.update({PROGRAM: 99}), "is bound to another BF Runtime client"),
+    Case("program-not-loaded", lambda s: s.programs_loaded.clear(), "cannot bind to program 'narrows': NOT_FOUND"),
+    Case("program-is-another", unload_tables, r"serves no table 'flow_arrivals .*is the Narrows program loaded"),
+    Case("schema-unreadable", lambda s: setattr(s, "documents", (b"{", b"{")), "is not JSON"),
+    Case("schema-unavailable", at("config", abort()), "no schema: UNAVAILABLE"),
+    Case("port-refused", at("write", refuse("INVALID_ARGUMENT"), table="$PORT", nth=3), r"refuses insert of \$PORT"),
+    Case("port-speed-differs", add_port("40G"), "runs at 40G, not at 100G"),
+    Case("port-pauses", add_port(**{"$TX_PAUSE_FRAME_EN": True}), "dropped from, not paused"),
+    Case("port-cut-through", add_port(**{"$CUT_THROUGH_EN": True}), "every packet must be queued"),
+    Case("link-down", lambda s: setattr(s.tm, "links", False), "no link on port 1/0, 2/0, 3/0, 17/0"),
+    Case("priority-group", lambda s: s.tm._at("port.dpg", (SENDER_PORT,)).update(icos_0=False), r"a priority group"),
+    Case("limit-refused", at("write", refuse("INVALID_ARGUMENT"), table="queue.buffer"), r"refuses modify of tf1\.tm\.q"),
+    Case("not-ready", at("write", refuse("UNAVAILABLE", "Not ready"), table="sched_cfg"), "UNAVAILABLE: Not ready"),
+    Case(
+        "in-use-for-ever",
+        at("write", refuse("UNAVAILABLE", "lock In use"), table="pool.cfg", times=-1),
+        "UNAVAILABLE: lock In use",
+    ),
+    Case(
+        "write-ignored",
+        at("write", ignored, table="sched_shaping", when="instead"),
+        "was written, but max_rate reads|was written, but provisioning reads",
+    ),
+    Case("write-altered", halve_pool, "size_cells reads 5000 instead of"),
+    Case("read-back-refused", at("read", refuse("INTERNAL"), table="pool.cfg", nth=4), "refuses reading tf1.tm.pool"),
+    Case("call-broken", at("write", abort(), table="port.dpg"), "port.dpg .*UNAVAILABLE: injected"),
+    Case("answer-lost", at("write", abort(), table="queue.buffer", when="after"), "queue.buffer .*UNAVAILABLE"),
+    Case("answer-late", at("write", stall(3), table="queue.buffer", when="after"), "DEADLINE_EXCEEDED"),
+    Case("session-ended", end_sessions, "sched_shaping .*UNAVAILABLE|ended the session"),
+    Case("switch-restarted", restart, "UNKNOWN|ended the session|refuses"),
+    Case("profiles-used-up", use_up_profiles, "RESOURCE_EXHAUSTED"),
+    Case("table-full", fill_table, "cross_connect .*RESOURCE_EXHAUSTED"),
+    Case("mirror-refused", at("write", refuse("NOT_FOUND"), table="$mirror.cfg"), r"refuses insert of \$mirror.cfg"),
+    Case("clear-refused", at("write", refuse("INTERNAL"), table="totals"), "refuses clear of .*flow_arrivals"),
+    Case(
+        "last-entry-refused",
+        at("write", refuse("RESOURCE_EXHAUSTED"), table="cross_connect", nth=4),
+        "cross_connect .*RESOURCE_EXHAUSTED",
+    ),
+]
+
+
+def run(switch: FakeSwitch, path: Path, body: Callable[[TofinoTarget, Plan], Awaitable[None]]) -> None:
+    """One run's life: whatever happens in between, the target is stopped."""
+
+    async def life() -> None:
+        target = TofinoTarget(make_inventory("tofino", switch.address), path, connect_to=quickly)
+        plan = target.adapt(make_plan(make_experiment(loss="1%")))
+        try:
+            await target.start()
+            await target.configure(plan)
+            await body(target, plan)
+        finally:
+            await target.stop()
+
+    asyncio.run(life())
+
+
+async def nothing(target: TofinoTarget, plan: Plan) -> None:
+    """A run without traffic."""
+
+
+@pytest.mark.parametrize("case", DURING_SETUP, ids=lambda case: case.name)
+def test_faults_during_setup(case: Case, switch: FakeSwitch, tmp_path: Path) -> None:
+    case.inject(switch)
+    before = switch.state()
+    with pytest.raises(NarrowsError, match=case.says) as told:
+        run(switch, tmp_path / "audit.jsonl", nothing)
+    words = str(told.value)
+    after = switch.state()
+    if case.name == "table-full":
+        # What filled the table is not ours.
+        for state in (before, after):
+            state["entries"].pop(switch.schema.table("cross_connect").name, None)
+    assert after == before, case.name
+    assert "Traceback" not in words
+
+
+def test_every_fault_is_documented() -> None:
+    text = DOCUMENT.read_text()
+    names = [case.name for case in DURING_SETUP] + OTHERS
+    assert len(names) == len(set(names)) >= 20
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+OTHERS = [
+    "nobody-listens",
+    "in-use-for-a-moment",
+    "restart-in-mid-run",
+    "session-ended-in-mid-run",
+    "setting-changed-in-mid-run",
+    "speed-changed-in-mid-run",
+    "drops-elsewhere",
+    "audit-log-full",
+    "teardown-refused",
+    "switch-gone-at-teardown",
+    "killed",
+]
+
+
+def test_nobody_listens(tmp_path: Path, switch: FakeSwitch) -> None:
+    switch.stop()
+    with pytest.raises(RunError, match=rf"switch {switch.address}: .*"):
+        run(switch, tmp_path / "audit.jsonl", nothing)
+
+
+def test_in_use_for_a_moment(switch: FakeSwitch, tmp_path: Path) -> None:
+    before = switch.state()
+    switch.faults.append(Fault("write", refuse("UNAVAILABLE", "write lock In use"), table="pool.cfg", times=3))
+    run(switch, tmp_path / "audit.jsonl", nothing)
+    assert switch.state() == before
+
+
+def test_restart_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+    before = switch.state()
+
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.restart()
+        await asyncio.sleep(0.2)
+        await target.queues()
+
+    with pytest.raises(RunError, match="ended the session"):
+        run(switch, tmp_path / "audit.jsonl", body)
+    assert switch.state() == before
+
+
+def test_session_ended_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+    before = switch.state()
+
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.end_sessions()
+        await asyncio.sleep(0.2)
+        assert switch.state() != before
+        await target.queues()
+
+    with pytest.raises(RunError, match="ended the session"):
+        run(switch, tmp_path / "audit.jsonl", body)
+    assert switch.state() == before
+
+
+def test_setting_changed_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] = 1_000_000
+        (words,) = await target.losses_elsewhere(plan)
+        assert words.startswith("a setting was changed during the run: tf1.tm.queue.sched_shaping")
+
+    with pytest.raises(RunError, match="sched_shaping .*somebody else has changed it since; left as it is"):
+        run(switch, tmp_path / "audit.jsonl", body)
+    assert set(switch.state()["settings"]) <= {("queue.sched_shaping", (0, 0), PIPE)}
+
+
+def test_speed_changed_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+        found = await target.losses_elsewhere(plan)
+        assert any("$SPEED reads 'BF_SPEED_40G' instead of" in words for words in found)
+        assert any("max_rate reads" in words for words in found)
+
+    with pytest.raises(RunError, match="left as it is"):
+        run(switch, tmp_path / "audit.jsonl", body)
+
+
+def test_drops_elsewhere(switch: FakeSwitch, tmp_path: Path) -> None:
+    before = switch.state()
+
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.tm.counters["ig_port", (SENDER_PORT,), ALL_PIPES, "drop_count_packets"] += 12
+        found = await target.losses_elsewhere(plan)
+        assert found == ["12 packets dropped at ingress of port 136, before the bottleneck's queue was full"]
+
+    run(switch, tmp_path / "audit.jsonl", body)
+    assert switch.state() == before
+
+
+def test_audit_log_full(switch: FakeSwitch) -> None:
+    before = switch.state()
+    with pytest.raises(RunError, match="/dev/full: the audit log cannot be written: No space left on device"):
+        run(switch, Path("/dev/full"), nothing)
+    assert switch.state() == before
+
+
+def test_teardown_refused(switch: FakeSwitch, tmp_path: Path) -> None:
+    before = switch.state()
+    log = tmp_path / "audit.jsonl"
+
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.faults.append(Fault("write", refuse("INTERNAL"), table="queue.buffer"))
+
+    with pytest.raises(RunError, match=r"(?s)queue\.buffer .*INTERNAL.*narrows\.targets\.tofino\.restore INVENTORY"):
+        run(switch, log, body)
+    left = switch.state()
+    # Everything else was restored in spite of it; the port it belongs to is gone with its queue.
+    assert left["entries"] == before["entries"] and left["ports"] == before["ports"]
+
+
+def test_switch_gone_at_teardown(switch: FakeSwitch, tmp_path: Path) -> None:
+    before = switch.state()
+    log = tmp_path / "audit.jsonl"
+    inventory = make_inventory("tofino", switch.address)
+
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.end_sessions()
+        await asyncio.sleep(0.2)
+        switch.faults.append(Fault("bind", abort(), times=1))
+
+    with pytest.raises(RunError, match=r"(?s)could not be given back .*UNAVAILABLE.*tofino\.restore INVENTORY"):
+        run(switch, log, body)
+    assert switch.state() != before
+    count, problems = restore_from(inventory, log)
+    assert count > 130 and problems == []
+    assert switch.state() == before
+
+
+def test_killed(switch: FakeSwitch, tmp_path: Path) -> None:
+    """Killed between a write and its record: the intent is on disk."""
+    before = switch.state()
+    log = tmp_path / "audit.jsonl"
+    inventory = make_inventory("tofino", switch.address)
+
+    class Killed(BaseException):
+        pass
+
+    async def life() -> None:
+        target = TofinoTarget(inventory, log, connect_to=quickly)
+        await target.start()
+        await target.configure(target.adapt(make_plan(make_experiment())))
+        switch.end_sessions()
+        lines = log.read_text().splitlines()
+        assert '"phase": "done"' in lines[-1]
+        log.write_text("\n".join(lines[:-1]) + "\n")
+
+    asyncio.run(life())
+    count, problems = restore_from(inventory, log)
+    assert count > 130 and problems == []
+    assert switch.state() == before
