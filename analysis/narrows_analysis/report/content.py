@@ -55,7 +55,7 @@ def verdict(run: Run, summary: Summary) -> str:
     if len(groups) > 1:
         ranked = sorted(groups, key=lambda group: -group["share"])
         first, rest = ranked[0], ranked[1:]
-        others = ", ".join(f"{group['name']} {units.percent(group['share'])}" for group in rest)
+        others = ", ".join(f"{_members(group)} {units.percent(group['share'])}" for group in rest)
         words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
     elif len(run.flows) > 1:
         goodput = units.rate(groups[0]["goodput_bps"])
@@ -114,7 +114,7 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
     result = [_flow_table(run, summary)] if run.flows else []
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
-    return result
+    return result if len(run.flows) <= MOST_BARS else result[::-1]
 
 
 def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:

@@ -56,6 +56,7 @@ class RunFigures:
         """Take the run's frames as they were read from its Parquet files."""
         self.run, self.summary, self.queue, self.distributions, self.hosts = run, summary, queue, distributions, hosts
         self.labels, self.colors = labels, colors
+        self._line = "flow" if len(run.flows) <= MAX_LINES else "group"
         self.flows = flows[flows["flow"] >= 0]
         self.interval_s = float(summary["fairness"]["interval_s"] or 0.1)
         ends = [frame["time_s"].iloc[-1] + frame["interval_s"].iloc[-1] for frame in (self.flows, queue) if len(frame)]
@@ -110,7 +111,7 @@ class RunFigures:
             fair = self.run.bottleneck.rate_bps * (frame - 66) / frame / active
             references.append(Reference(fair / scale, f"fair share of {active}"))
         return Chart(
-            "goodput", "Goodput per flow",
+            "goodput", f"Goodput per {self._line}",
             f"Payload bytes leaving the bottleneck for the first time, per {self.interval_s:g} s.",
             self.x_range, f"Goodput ({unit})", "goodput", unit, self._lines(matrix, scale), references, height=320,
         )  # fmt: skip
@@ -176,7 +177,7 @@ class RunFigures:
         if emulated:
             caption += f" The {emulated:,} packets that loss emulation discarded are not among them."
         return Chart(
-            "drops", "Drops per flow", caption, self.x_range, "Drops (packets)", "drops", "packets",
+            "drops", f"Drops per {self._line}", caption, self.x_range, "Drops (packets)", "drops", "packets",
             self._lines(self._matrix("drops"), 1.0, step=True),
         )  # fmt: skip
 

@@ -40,9 +40,14 @@ def inline_json(value: object) -> Markup:
 
 def render(template: str, **values: object) -> str:
     """Render a page template with the style sheet inlined."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(lambda name: _text("templates", name)),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+    )
     css = Markup(_text("static", "report.css"))
-    return environment.from_string(_text("templates", template)).render(css=css, version=package_version(), **values)
+    return environment.get_template(template).render(css=css, version=package_version(), **values)
 
 
 def scripts() -> Markup:

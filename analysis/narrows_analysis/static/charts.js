@@ -4,6 +4,7 @@
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
+const LABEL_PITCH = 15;
 
 function element(name, attributes, parent) {
   const node = document.createElementNS(SVG, name);
@@ -105,11 +106,11 @@ class Chart {
 
   draw() {
     this.width = Math.round(this.plot.clientWidth) || this.width || 700;
-    const narrow = this.width < 560, labelled = !narrow && this.spec.labels;
+    const narrow = this.width < 560, height = Math.round(Math.min(this.spec.height, Math.max(190, this.width * 0.62)));
+    const labelled = !narrow && this.spec.labels && this.series.length * LABEL_PITCH < height - 50;
     // All time axes of the page line up, so every time series keeps the margin that labels need.
     const margin = !narrow && this.spec.time;
     const box = { left: 56, right: margin ? 112 : 14, top: 10, bottom: 40 };
-    const height = Math.round(Math.min(this.spec.height, Math.max(190, this.width * 0.62)));
     const [x0, x1] = this.view, [y0, y1] = this.yRange(x0, x1);
     const inner = { width: this.width - box.left - box.right, height: height - box.top - box.bottom };
     const px = (x) => box.left + ((x - x0) / (x1 - x0)) * inner.width;
@@ -128,7 +129,7 @@ class Chart {
     this.selection = element("rect", { class: "selection", y: box.top, height: inner.height, width: 0 }, svg);
     this.plot.replaceChildren(svg);
     this.svg = svg;
-    this.legend(narrow || !this.spec.labels);
+    this.legend(!labelled);
   }
 
   axes(svg, [x0, x1], [y0, y1], narrow) {
@@ -231,10 +232,13 @@ class Chart {
     labels.sort((a, b) => a.y - b.y);
     for (let round = 0; round < 40; round++) {
       for (let i = 1; i < labels.length; i++) {
-        const overlap = labels[i - 1].y + 15 - labels[i].y;
+        const overlap = labels[i - 1].y + LABEL_PITCH - labels[i].y;
         if (overlap > 0) { labels[i - 1].y -= overlap / 2; labels[i].y += overlap / 2; }
       }
     }
+    // Beside the plot, not below its axis.
+    let limit = this.box.top + this.inner.height;
+    for (let i = labels.length - 1; i >= 0; i--) { labels[i].y = Math.min(labels[i].y, limit); limit = labels[i].y - LABEL_PITCH; }
     for (const { series, y } of labels) {
       const text = element("text", { class: "label", x: this.box.left + this.inner.width + 8, y: y + 4 }, svg);
       text.setAttribute("style", `fill:${series.color}`);

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of a sweep: its tidy table, heat maps over any two swept fields, and its report.html."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from matplotlib.figure import Figure
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.report import units
+from narrows_analysis.report.page import inline_json, render, scripts
+from narrows_analysis.run_directory import read_json
+
+MANIFEST, TABLE = "sweep.json", "sweep.parquet"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A column of the sweep's table that can be mapped; `per_group` if each flow group has its own value."""
+
+    column: str
+    title: str
+    unit: str
+    scale: float
+    per_group: bool = False
+    caption: str = ""
+
+    def text(self, value: float) -> str:
+        """`value` as a cell of a heat map shows it."""
+        return units.significant(value / self.scale, 3)
+
+
+QUANTITIES = (
+    Quantity("share", "Share of goodput", "%", 0.01, per_group=True),
+    Quantity("jain_index", "Jain's index", "", 1.0, caption="1 is equal."),
+    Quantity("utilization", "Link used", "%", 0.01),
+    Quantity("bottleneck_loss_ratio", "Packets dropped", "%", 0.01),
+    Quantity("queue_delay_mean_s", "Mean queue delay", "ms", 1e-3),
+    Quantity("queue_delay_p99_s", "Queue delay, 99th percentile", "ms", 1e-3),
+    Quantity("goodput_bps", "Goodput", "Mbit/s", 1e6, per_group=True),
+)
+SWEEP_UNITS = {
+    "rate_bps": "bit/s (L2)", "buffer_bytes": "bytes", "utilization": "1", "bottleneck_loss_ratio": "1",
+    "queue_bytes_mean": "bytes", "queue_delay_mean_s": "s", "queue_delay_p99_s": "s", "jain_index": "1",
+    "goodput_bps": "bit/s (payload)", "share": "1", "loss_ratio": "1",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep's table, a row for each flow group of each run, and the swept fields with their values in order."""
+
+    path: Path
+    name: str
+    fields: dict[str, list[str]]
+    frame: pd.DataFrame
+    points: int
+
+
+def load_sweep(directory: Path | str) -> Sweep:
+    """Read sweep.json and sweep.parquet of a sweep's directory; raise AnalysisError naming what is wrong with them."""
+    path = Path(directory)
+    manifest = read_json(path / MANIFEST)
+    swept = manifest.get("sweep")
+    if not isinstance(swept, dict):
+        raise AnalysisError(f"{path / MANIFEST}: sweep: a JSON object of fields and their values is expected")
+    try:
+        frame = pd.read_parquet(path / TABLE)
+    except FileNotFoundError:
+        raise AnalysisError(f"{path / TABLE}: no such file; no run of the sweep has a summary yet") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise AnalysisError(f"{path / TABLE}: not readable as Parquet: {error}") from None
+    fields = {str(field): [str(value) for value in values] for field, values in swept.items()}
+    missing = [name for name in (*fields, "group", "directory", "status") if name not in frame.columns]
+    if missing:
+        raise AnalysisError(f"{path / TABLE}: no column {', '.join(missing)}")
+    frame.attrs = {"units": SWEEP_UNITS, "source": TABLE}
+    return Sweep(path, str(manifest.get("name") or path.name), fields, frame, int(manifest.get("points") or 0))
+
+
+def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict[str, str]) -> pd.DataFrame:
+    """Mean of `column` over repetitions, for each value of `rows` (down) and `columns` (across), in the sweep's order.
+
+    `fixed` picks the other fields and, for columns that each group has its own of, the group. Points without a result
+    are NaN. With `columns` None the frame has one column.
+    """
+    if column not in sweep.frame.columns:
+        raise AnalysisError(f"{sweep.path / TABLE}: no column {column}")
+    frame = sweep.frame
+    for name, value in fixed.items():
+        frame = frame[frame[name] == value]
+    across = frame[columns] if columns else pd.Series("", index=frame.index)
+    table = frame.groupby([frame[rows], across])[column].mean().unstack()
+    wanted = sweep.fields[columns] if columns else [""]
+    return table.reindex(index=sweep.fields[rows], columns=wanted).astype(float)
+
+
+def heat_map(
+    sweep: Sweep, column: str, rows: str, columns: str | None = None, fixed: dict[str, str] | None = None
+) -> Figure:
+    """A matplotlib heat map of pivot(): values written into the cells; sequential, colour-blind-safe colours."""
+    table = pivot(sweep, column, rows, columns, fixed or {})
+    known = next((quantity for quantity in QUANTITIES if quantity.column == column), Quantity(column, column, "", 1.0))
+    figure = Figure(figsize=(1.8 + 0.8 * table.shape[1], 1.2 + 0.42 * table.shape[0]), layout="constrained", dpi=150)
+    axes = figure.add_subplot()
+    values = table.to_numpy() / known.scale
+    image = axes.imshow(values, aspect="auto", cmap="cividis")
+    axes.set_xticks(range(table.shape[1]), list(table.columns))
+    axes.set_yticks(range(table.shape[0]), list(table.index))
+    axes.set_xlabel(columns or "")
+    axes.set_ylabel(rows)
+    low, high = (np.nanmin(values), np.nanmax(values)) if np.isfinite(values).any() else (0.0, 0.0)
+    for (i, j), value in np.ndenumerate(values):
+        if np.isfinite(value):
+            ink = "black" if high > low and (value - low) / (high - low) > 0.55 else "white"
+            axes.annotate(units.significant(value, 3), (j, i), ha="center", va="center", color=ink, fontsize=8)
+    unit = f" ({known.unit})" if known.unit else ""
+    figure.colorbar(image, ax=axes, label=known.title + unit)
+    return figure
+
+
+def _map_section(sweep: Sweep, quantity: Quantity, group: str | None) -> list[dict[str, Any]]:
+    """The page's heat maps of a quantity: over the first two swept fields, one for each combination of the others."""
+    names = list(sweep.fields)
+    down, across, others = names[0], names[1] if len(names) > 1 else None, names[2:]
+    maps: list[tuple[dict[str, str], pd.DataFrame]] = []
+    for values in itertools.product(*(sweep.fields[name] for name in others)):
+        fixed = dict(zip(others, values, strict=True))
+        picked = fixed | ({"group": group} if group is not None else {})
+        maps.append((fixed, pivot(sweep, quantity.column, down, across, picked)))
+    known = np.concatenate([table.to_numpy().ravel() for _, table in maps])
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return []
+    low, high = float(known.min()), float(known.max())
+    return [_page_map(sweep, quantity, group, fixed, table, low, high) for fixed, table in maps]
+
+
+def _page_map(
+    sweep: Sweep,
+    quantity: Quantity,
+    group: str | None,
+    fixed: dict[str, str],
+    table: pd.DataFrame,
+    low: float,
+    high: float,
+) -> dict[str, Any]:
+    names = list(sweep.fields)
+    across = names[1] if len(names) > 1 else None
+    cells = []
+    for row, values in zip(table.index, table.to_numpy(), strict=True):
+        line = []
+        for column, value in zip(table.columns, values, strict=True):
+            point = fixed | {names[0]: str(row)} | ({across: str(column)} if across else {})
+            position = 0.5 if high == low else (value - low) / (high - low)
+            line.append(
+                {
+                    "text": quantity.text(value) if np.isfinite(value) else units.MISSING,
+                    "raw": value if np.isfinite(value) else "",
+                    "heat": round(float(position) * 100) if np.isfinite(value) else None,
+                    "link": _link(sweep, point),
+                }
+            )
+        cells.append({"name": row, "cells": line})
+    title = quantity.title + (f", {group}" if group is not None else "")
+    condition = ", ".join(f"{name} = {value}" for name, value in fixed.items())
+    return {
+        "title": title + (f" ({quantity.unit})" if quantity.unit else ""),
+        "caption": " ".join(part for part in (quantity.caption, condition and f"With {condition}.") if part),
+        "down": names[0], "across": across, "columns": list(table.columns), "rows": cells,
+    }  # fmt: skip
+
+
+def _link(sweep: Sweep, point: dict[str, str]) -> str:
+    """Relative address of a point's own page (of its first repetition), where there is one."""
+    frame = sweep.frame
+    for name, value in point.items():
+        frame = frame[frame[name] == value]
+    if not len(frame):
+        return ""
+    directory = str(frame["directory"].iloc[0])
+    return f"{directory}/report.html" if (sweep.path / directory / "report.html").exists() else ""
+
+
+def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:
+    runs = sweep.frame.drop_duplicates("directory")
+    found = []
+    bad = runs[runs["status"] != "complete"]
+    for directory, status in zip(bad["directory"], bad["status"], strict=True):
+        found.append(
+            {"severity": "error", "message": f"{directory}: the run is {status}; its results may be incomplete."}
+        )
+    if sweep.points > len(runs):
+        message = f"{sweep.points - len(runs)} of {sweep.points} runs have no results."
+        found.append({"severity": "error", "message": message})
+    if "reports_lost" in runs.columns and (runs["reports_lost"] > 0).any():
+        count = int((runs["reports_lost"] > 0).sum())
+        found.append(
+            {"severity": "warning", "message": f"{units.count(count)} runs miss telemetry reports; see their pages."}
+        )
+    return found
+
+
+def _result_table(sweep: Sweep) -> dict[str, Any]:
+    shown = [*sweep.fields, "repetition", "group", "goodput_bps", "share", "loss_ratio", "jain_index", "utilization",
+             "queue_delay_mean_s"]  # fmt: skip
+    formats: dict[str, Callable[[float | None], str]] = {
+        "goodput_bps": units.rate, "share": units.percent, "loss_ratio": units.percent, "jain_index": units.index,
+        "utilization": units.percent, "queue_delay_mean_s": units.duration,
+    }  # fmt: skip
+    titles = {
+        "goodput_bps": "Goodput", "share": "Share", "loss_ratio": "Loss", "jain_index": "Jain's\nindex",
+        "utilization": "Link\nused", "queue_delay_mean_s": "Queue delay\nmean", "group": "Group",
+        "repetition": "Repe-\ntition",
+    }  # fmt: skip
+    texts = {*sweep.fields, "group"}
+    rows = []
+    for _, row in sweep.frame.iterrows():
+        line = []
+        for name in shown:
+            value = row[name]
+            missing = value is None or (isinstance(value, float) and np.isnan(value))
+            text = units.MISSING if missing else formats[name](value) if name in formats else str(value)
+            line.append({"text": text, "raw": "" if missing else value, "style": "", "text_column": name in texts})
+        rows.append(line)
+    columns = [{"name": titles.get(name, name), "text": name in texts} for name in shown]
+    return {"id": "runs", "title": "All results", "columns": columns, "rows": rows, "note": ""}
+
+
+def write_sweep_report(directory: Path | str) -> Path:
+    """Write a sweep's report.html, one page that needs no network, from its sweep.json and sweep.parquet.
+
+    Heat maps span the first two swept fields; further fields give a map for each of their combinations. Cells lead to
+    the pages of the runs. Raises AnalysisError if the sweep's files are missing or broken.
+    """
+    sweep = load_sweep(directory)
+    if not sweep.fields:
+        raise AnalysisError(f"{sweep.path / MANIFEST}: no swept field; a sweep of at least one is expected")
+    groups = list(dict.fromkeys(sweep.frame["group"]))
+    maps: list[dict[str, Any]] = []
+    for quantity in QUANTITIES:
+        if quantity.column not in sweep.frame.columns:
+            continue
+        if quantity.per_group and len(groups) > 1:
+            for group in groups:
+                maps += _map_section(sweep, quantity, group)
+        else:
+            maps += _map_section(sweep, quantity, None)
+    page = render(
+        "sweep.html.j2",
+        title=sweep.name,
+        setting=" × ".join(f"{name} ({len(values)})" for name, values in sweep.fields.items())  # noqa: RUF001
+        + f" · {units.count(sweep.frame['directory'].nunique())} runs",
+        warnings=_sweep_warnings(sweep),
+        maps=maps,
+        tables=[_result_table(sweep)],
+        charts=inline_json([]),
+        js=scripts(),
+    )
+    path = sweep.path / "report.html"
+    temporary = path.with_name("report.html.partial")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(path)
+    return path

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sweeps: pivots, heat maps and the page, over runs of known truth written as `narrows run` writes them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from narrows import sweep_table
+from narrows_analysis import AnalysisError, Summary, analyze_run, write_report
+from narrows_analysis.sweep import heat_map, load_sweep, pivot, write_sweep_report
+from test_report import Opened, browser, needs_browser  # noqa: F401
+
+BUFFERS = {"0.5bdp": 25_000, "1bdp": 50_000, "2bdp": 100_000}
+RTTS = {"10ms": 0.01, "20ms": 0.02}
+Swept = tuple[Path, dict[tuple[str, str], Summary]]
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    """Buffer by RTT, two flows each; one point is missing."""
+    directory = tmp_path_factory.mktemp("sweeps") / "buffer-sweep"
+    summaries: dict[tuple[str, str], Summary] = {}
+    rows: list[dict[str, Any]] = []
+    for buffer, rtt in itertools.product(BUFFERS, RTTS):
+        if (buffer, rtt) == ("2bdp", "20ms"):
+            continue
+        name = f"{buffer}-{rtt}"
+        scenario = synthetic.two_flows(3.0)
+        scenario.buffer_bytes, scenario.rtt_s, scenario.name = BUFFERS[buffer], RTTS[rtt], name
+        synthetic.write_run(directory / name, scenario)
+        summary = summaries[buffer, rtt] = analyze_run(directory / name)
+        write_report(directory / name)
+        parameters = {"bottleneck.buffer": buffer, "bottleneck.rtt": rtt}
+        rows += sweep_table.rows(name, parameters, 1, "complete", summary)
+    sweep_table.write(directory, rows)
+    sweep = {"bottleneck.buffer": list(BUFFERS), "bottleneck.rtt": list(RTTS)}
+    manifest = {"name": "buffer-sweep", "sweep": sweep, "repeat": 1, "points": 6, "runs": []}
+    (directory / "sweep.json").write_text(json.dumps(manifest))
+    return directory, summaries
+
+
+def test_pivot_has_every_point_in_order(swept: Swept) -> None:
+    directory, summaries = swept
+    table = pivot(load_sweep(directory), "utilization", "bottleneck.buffer", "bottleneck.rtt", {})
+    assert list(table.index) == list(BUFFERS) and list(table.columns) == list(RTTS)
+    for (buffer, rtt), summary in summaries.items():
+        assert table.loc[buffer, rtt] == summary["bottleneck"]["utilization"]
+    assert np.isnan(table.to_numpy()[2, 1])
+
+
+def test_pivot_of_a_group_and_of_one_field(swept: Swept) -> None:
+    directory, summaries = swept
+    sweep = load_sweep(directory)
+    fixed = {"group": "cubic", "bottleneck.rtt": "10ms"}
+    table = pivot(sweep, "share", "bottleneck.buffer", None, fixed)
+    expected = [summaries[buffer, "10ms"]["groups"][1]["share"] for buffer in BUFFERS]
+    assert table[""].tolist() == pytest.approx(expected)
+    assert sweep.frame.attrs["units"]["share"] == "1"
+    with pytest.raises(AnalysisError, match="no column delay"):
+        pivot(sweep, "delay", "bottleneck.buffer", None, {})
+
+
+def test_repetitions_are_averaged(swept: Swept, tmp_path: Path) -> None:
+    directory = tmp_path / "sweep"
+    shutil.copytree(swept[0], directory)
+    frame = pd.read_parquet(directory / "sweep.parquet")
+    again = frame.assign(repetition=2, utilization=0.0)
+    pd.concat([frame, again]).to_parquet(directory / "sweep.parquet", index=False)
+    half = pivot(load_sweep(directory), "utilization", "bottleneck.buffer", "bottleneck.rtt", {})
+    whole = pivot(load_sweep(swept[0]), "utilization", "bottleneck.buffer", "bottleneck.rtt", {})
+    pd.testing.assert_frame_equal(half * 2, whole)
+
+
+def test_heat_map(swept: Swept) -> None:
+    figure = heat_map(load_sweep(swept[0]), "utilization", "bottleneck.buffer", "bottleneck.rtt")
+    assert np.asarray(figure.axes[0].images[0].get_array()).shape == (3, 2)
+    assert len(figure.axes[0].texts) == 5
+
+
+@needs_browser
+def test_page(swept: Swept, browser: Any) -> None:  # noqa: F811
+    directory, summaries = swept
+    opened = Opened(browser, write_sweep_report(directory))
+    titles = opened.page.locator("figure h3").all_inner_texts()
+    assert "Share of goodput, bbr (%)" in titles and "Jain's index" in titles
+    figure = opened.page.locator("figure", has=opened.page.locator("h3:text-is('Link used (%)')"))
+    cells = figure.locator("tbody td")
+    shown = [cells.nth(i).get_attribute("data-value") for i in range(cells.count())]
+    expected = [summaries.get(point) for point in itertools.product(BUFFERS, RTTS)]
+    assert shown == ["" if s is None else str(s["bottleneck"]["utilization"]) for s in expected]
+    assert "1 of 6 runs have no results" in opened.page.inner_text(".warnings")
+    cells.nth(0).locator("a").click()
+    opened.page.wait_for_selector("html[data-ready=yes]", state="attached")
+    assert opened.page.inner_text("h1") == "0.5bdp-10ms"
+    assert opened.problems == []
+    opened.page.close()
+
+
+def test_broken_sweeps_are_named(swept: Swept, tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match=r"sweep\.json: no such file"):
+        load_sweep(tmp_path)
+    (tmp_path / "sweep.json").write_text('{"sweep": {"bottleneck.rate": ["1Mbit"]}}')
+    with pytest.raises(AnalysisError, match="no run of the sweep has a summary yet"):
+        load_sweep(tmp_path)
+    shutil.copy(swept[0] / "sweep.parquet", tmp_path)
+    with pytest.raises(AnalysisError, match=r"no column bottleneck\.rate"):
+        load_sweep(tmp_path)
