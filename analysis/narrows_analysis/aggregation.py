@@ -117,6 +117,21 @@ class Aggregation:
         self._flows(batch, row, ticks, arrival_ticks, increments)
         self.collided[batch["flow"][batch["flags"] & FLAG_COLLISION != 0]] = True
 
+    def active_ticks(self, row: int) -> tuple[int, int] | None:
+        """First and last moment at which the flow of `row` was running, in time units; None if it was never seen.
+
+        A flow with a planned duration runs until that is over even if no packet of it gets through any more: a starved
+        flow is not one that has ended. A run that was cut short ends with its last packet.
+        """
+        first, last = int(self.first_arrival[row]), int(self.last_data_departure[row])
+        if int(self.last_departure[row]) < first:
+            return None
+        spec = self.run.flows[row] if row < len(self.run.flows) else None
+        if spec is not None and spec.duration_s is not None:
+            planned = round((spec.start_s + spec.duration_s) / self.clock.unit_s)
+            last = max(last, min(planned, int(self.last_departure.max())))
+        return first, max(first, last)
+
     def _bin(self, ticks: Int64Array, interval_s: float) -> Int64Array:
         return np.floor_divide(ticks, round(interval_s / self.clock.unit_s))
 

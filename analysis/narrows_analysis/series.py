@@ -72,16 +72,17 @@ def goodput_bytes(aggregation: Aggregation) -> tuple[FloatArray, FloatArray]:
 
 
 def active_bins(aggregation: Aggregation, row: int) -> tuple[int, int]:
-    """First and one past the last interval in which the flow of `row` was active; (0, 0) if never."""
-    first, last = int(aggregation.first_arrival[row]), int(aggregation.last_departure[row])
-    if last < first:
+    """First and one past the last interval in which the flow of `row` was running; (0, 0) if never."""
+    running = aggregation.active_ticks(row)
+    if running is None:
         return 0, 0
+    first, last = running[0], max(running[1], int(aggregation.last_departure[row]))
     width = round(aggregation.intervals.flows_s / aggregation.clock.unit_s)
     return max(0, first // width), max(0, min(aggregation.flows.bins, last // width + 1))
 
 
 def write_flows(path: Path, aggregation: Aggregation | None) -> None:
-    """Write flows.parquet: a row for each flow and interval from its first to its last packet; `flow` is the position
+    """Write flows.parquet: a row for each flow and interval while it was running; `flow` is the position
     in run.json's list, -1 (group "(other)") stands for all traffic that is not part of the experiment."""
     with pq.ParquetWriter(path, FLOW_SERIES_SCHEMA) as writer:
         if aggregation is None:

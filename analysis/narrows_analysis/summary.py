@@ -58,11 +58,12 @@ def measured_window(aggregation: Aggregation) -> tuple[float, float] | None:
 
 def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
     """Whole intervals in which every flow of the experiment was running; None if they never all were."""
-    first, last = aggregation.first_arrival[:-1], aggregation.last_data_departure[:-1]
-    if not len(first) or (last < first).any():
+    running = [aggregation.active_ticks(row) for row in range(aggregation.rows - 1)]
+    known = [times for times in running if times is not None]
+    if not known or len(known) < len(running):
         return None
     width = round(aggregation.intervals.flows_s / aggregation.clock.unit_s)
-    low, high = int(-(-first.max() // width)), int(last.min() // width)
+    low, high = -(-max(first for first, _ in known) // width), min(last for _, last in known) // width
     return (max(0, low), high) if high > max(0, low) else None
 
 

@@ -346,6 +346,25 @@ def test_bad_run_json_is_named(tmp_path: Path, change: dict[str, Any], message: 
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
+def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:
+    """A flow none of whose packets gets through in the second half is not fair to its competitor there."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(8.0))
+
+    def change(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        cut = columns["timestamp"].min() + np.uint64(4_000_000_000)
+        kept = rows(columns, (columns["flow"] != 1007) | (columns["timestamp"] < cut))
+        kept["sequence"] = np.arange(1, len(kept["flow"]) + 1)
+        return kept
+
+    edit_reports(tmp_path / "run", change)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["fairness"]["window_s"] == pytest.approx([1.0, 8.0])
+    assert summary["groups"][1]["share"] < 0.15
+    frame = pd.read_parquet(tmp_path / "run" / "flows.parquet").query("flow == 1")
+    assert frame["time_s"].max() == pytest.approx(7.9, abs=0.11)
+    assert (frame[frame["time_s"] > 4.1]["goodput_bps"] == 0).all()
+
+
 def test_not_a_run(tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=r"run\.json: no such file"):
         analyze_run(tmp_path)
