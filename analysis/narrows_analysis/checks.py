@@ -53,12 +53,35 @@ def _collector_warnings(run: Run) -> list[Finding]:
     except AnalysisError as error:
         return [Finding("collector", "warning", str(error))]
     found = []
-    drops = raw.get("kernel_drops", raw.get("kernel_ring_drops", 0)) or 0
-    if drops:
-        found.append(
-            Finding("collector_drops", "warning", f"The collector's kernel ring dropped {plural(drops, 'frame')}.")
-        )
+    losses = (
+        ("kernel_ring_drops", "collector_drops", "The collector's kernel ring dropped {}."),
+        ("rows_not_stored", "collector_not_stored", "The collector could not store {}."),
+        ("flow_keys_overflow", "collector_flow_keys", "The collector had no room for the addresses of {}."),
+    )
+    for key, code, sentence in losses:
+        if _count(raw.get(key)):
+            found.append(Finding(code, "error", sentence.format(plural(_count(raw[key]), "report"))))
+    bad = raw.get("bad")
+    reasons = {name: _count(value) for name, value in bad.items() if _count(value)} if isinstance(bad, dict) else {}
+    if reasons:
+        listed = ", ".join(f"{name} {value:,}" for name, value in reasons.items())
+        message = f"The collector rejected {plural(sum(reasons.values()), 'broken report')} ({listed})."
+        found.append(Finding("collector_bad", "warning", message))
+    restarts = sum(_count(entry.get("restarts")) for entry in _objects(raw.get("bottlenecks")))
+    if restarts:
+        message = f"Report numbering began anew {plural(restarts, 'time')}: the switch was restarted during the run."
+        found.append(Finding("restarted", "error", message))
+    if raw.get("error"):
+        found.append(Finding("collector_error", "error", f"The collector stopped with an error: {raw['error']}"))
     return found
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [entry for entry in value.values() if isinstance(entry, dict)] if isinstance(value, dict) else []
 
 
 def _status_warnings(run: Run) -> list[Finding]:

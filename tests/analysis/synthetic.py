@@ -245,7 +245,9 @@ def write_run(run_dir: Path, scenario: Scenario, files: int = 2) -> Truth:
              "first_timestamp": scenario.origin_ns + number}
         )  # fmt: skip
     pq.write_table(pa.Table.from_pylist(keys), run_dir / "telemetry" / "flow_keys.parquet")
-    (run_dir / "telemetry" / "collector.json").write_text(json.dumps({"reports": len(rows["flow"]), "kernel_drops": 0}))
+    (run_dir / "telemetry" / "collector.json").write_text(
+        json.dumps({"reports": len(rows["flow"]), "kernel_ring_drops": 0})
+    )
     for number in range(len(scenario.senders)):
         _write_iperf3(run_dir, scenario, truth, number)
     (run_dir / "run.json").write_text(json.dumps(run_json(scenario, truth), indent=1))

@@ -346,6 +346,20 @@ def test_bad_run_json_is_named(tmp_path: Path, change: dict[str, Any], message: 
     assert not (tmp_path / "run" / "summary.json").exists()
 
 
+def test_what_the_collector_lost_is_told(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    told = {"kernel_ring_drops": 3, "rows_not_stored": 1, "bad": {"version": 2, "short": 0}, "error": "disk full"}
+    told |= {"flow_keys_overflow": 0, "bottlenecks": {"0": {"restarts": 1}}}
+    (tmp_path / "run" / "telemetry" / "collector.json").write_text(json.dumps(told))
+    summary = analyze_run(tmp_path / "run")
+    expected = {"collector_drops", "collector_not_stored", "collector_bad", "collector_error", "restarted"}
+    assert codes(summary) == expected
+    messages = " ".join(warning["message"] for warning in summary["warnings"])
+    assert "ring dropped 3 reports" in messages and "2 broken reports (version 2)" in messages
+    (tmp_path / "run" / "telemetry" / "collector.json").write_text("{")
+    assert codes(analyze_run(tmp_path / "run")) == {"collector"}
+
+
 def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:
     """A flow none of whose packets gets through in the second half is not fair to its competitor there."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(8.0))
