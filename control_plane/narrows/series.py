@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ class PointOutcome:
 
 def run_series(
     series: Series, make_target: Callable[[int], Target], directory: Path, console: Console
-) -> list[PointOutcome]:
-    """Run every point; a run that is not complete ends the series.
+) -> Iterator[PointOutcome]:
+    """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
 
     Args:
         series: the checked experiment file.
@@ -57,9 +57,9 @@ def run_series(
         if not series.single:
             _write_manifest(series, done, directory)
             _write_table(done, directory)
+        yield done[-1]
         if outcome.status != "complete":
-            break
-    return done
+            return
 
 
 def _write_manifest(series: Series, done: list[PointOutcome], directory: Path) -> None:

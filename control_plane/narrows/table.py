@@ -45,8 +45,8 @@ def bottleneck_lines(summary: dict[str, Any]) -> list[str]:
     delay = bottleneck["queue_delay_s"]
     lines = [
         f"bottleneck: {_scaled(bottleneck['utilization'], 100, '%')} utilized, "
-        f"{_scaled(bottleneck['loss_ratio'], 100, '%')} lost, queue delay {_scaled(delay['mean'], 1e3, 'ms')} mean, "
-        f"{_scaled(delay['p99'], 1e3, 'ms')} p99"
+        f"{_scaled(bottleneck['loss_ratio'], 100, '%')} lost",
+        f"queue delay: {_scaled(delay['mean'], 1e3, 'ms')} mean, {_scaled(delay['p99'], 1e3, 'ms')} p99",
     ]
     if fairness["jain_index"] is not None:
         lines.append(f"Jain's fairness index: {fairness['jain_index']:.3f}")

@@ -6,7 +6,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -259,3 +261,20 @@ def test_ipv6_loss_and_sampling(tmp_path: Path) -> None:
     assert summary["telemetry"]["sample"] == 4
     assert summary["telemetry"]["lost"] == 0
     assert 0.004 < summary["flows"][0]["loss_emulation_drops"] / summary["flows"][0]["arrivals"] < 0.02
+
+
+def test_idle_rtt_is_the_one_that_was_set(tmp_path: Path) -> None:
+    """Before its flow starts, the path answers within 1 ms of the set RTT."""
+    out = tmp_path / "result"
+    flows = [{"cca": "cubic", "duration": "1s", "start": "5s", "rtt": "33ms"}]
+    running = Running(write(tmp_path, flows=flows), out)
+    sender = running.state.namespace("sender0")
+    wait_for(lambda: len(namespace_pids(running.state.namespace("receiver"))) == 1, 30)
+    time.sleep(0.5)
+    command = ["ip", "netns", "exec", sender, "ping", "-c", "20", "-i", "0.1", "198.18.0.1"]
+    answers = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    times = [float(text) for text in re.findall(r"time=([0-9.]+) ms", answers)]
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_OK, printed
+    assert len(times) == 20
+    assert 33 <= statistics.median(times) < 34, times
