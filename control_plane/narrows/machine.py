@@ -16,6 +16,9 @@ ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 # Command and the Debian/Ubuntu package that has it.
 TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "sysctl": "procps"}
 
+# Bits of Linux capabilities (linux/capability.h) that namespaces, links and packet sockets need.
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
+
 
 def kernel_ccas() -> list[str]:
     """Congestion-control algorithms that the running kernel has loaded."""
@@ -36,6 +39,18 @@ def missing_cca(name: str) -> str:
         return ""
     fix = f"; fix: modprobe tcp_{name}" if name in cca_modules() else ""
     return f"'{name}' is not in this kernel; allowed: {', '.join(have)}{fix}"
+
+
+def missing_permissions() -> list[str]:
+    """One message if this process may not make network namespaces and open raw sockets."""
+    if os.geteuid() != 0:
+        return ["network namespaces need root; fix: run with sudo"]
+    status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    held = int(status["CapEff"], 16)
+    lacks = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
+    if lacks:
+        return [f"this root lacks {', '.join(lacks)}; fix: in a container, run it with --privileged"]
+    return []
 
 
 def missing_tools() -> list[str]:

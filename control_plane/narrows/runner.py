@@ -59,6 +59,7 @@ def check(experiment: Experiment, target: Target, origin: str) -> Plan:
     refused += target.refusals(plan)
     problems = [f"{origin}: {problem}" for problem in refused]
     problems += machine.missing_tools()
+    problems += machine.missing_permissions()
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
     problems += target.missing()

@@ -109,3 +109,14 @@ def test_run_directories(tmp_path: Path) -> None:
 def test_report_of_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunError):
         CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
+
+
+def test_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert machine.missing_permissions() == ["network namespaces need root; fix: run with sudo"]
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(machine, "CAPABILITIES", {"CAP_CHOWN": 0, "CAP_OF_THE_FUTURE": 63})
+    monkeypatch.setattr("pathlib.Path.read_text", lambda _: "CapPrm:\t0\nCapEff:\t0000000000000001\n")
+    assert machine.missing_permissions() == [
+        "this root lacks CAP_OF_THE_FUTURE; fix: in a container, run it with --privileged"
+    ]

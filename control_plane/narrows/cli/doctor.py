@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 
 import typer
@@ -30,7 +29,7 @@ def findings() -> list[Finding]:
     missing_tools = machine.missing_tools()
     loadable = machine.cca_modules()
     found = [
-        Finding("permissions", "root", "" if os.geteuid() == 0 else "runs need root; fix: use sudo"),
+        Finding("permissions", "root", "; ".join(machine.missing_permissions())),
         *(
             Finding("tool", tool, next((text for text in missing_tools if f"'{tool}'" in text), ""))
             for tool in machine.TOOLS
