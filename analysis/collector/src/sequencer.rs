@@ -13,8 +13,8 @@ use crate::wire::Record;
 pub const WINDOW: usize = 256;
 /// Positions behind the expected one in which a duplicate is told from a late report.
 const HISTORY: usize = 1024;
-/// Positions ahead that are believed without a second report.
-const MAX_GAP: i64 = 1 << 16;
+/// Reports off the sequence that are kept until one of them is continued.
+const MAX_SUSPECTS: usize = 3;
 /// Half of the 48-bit timestamp's range: a larger step forward is a step back.
 const TIMESTAMP_HALF: u64 = 1 << 47;
 const TIMESTAMP_MASK: u64 = (1 << 48) - 1;
@@ -59,8 +59,8 @@ pub struct Sequencer {
     /// One bit a position behind the expected one: set if it was received.
     history: [u64; HISTORY / 64],
     history_base: usize,
-    /// A report far off the sequence, waiting for its successor.
-    suspect: Option<Record>,
+    /// Reports far off the sequence, waiting for a successor.
+    suspects: Vec<Record>,
 }
 
 impl Default for Sequencer {
@@ -77,7 +77,7 @@ impl Default for Sequencer {
             farthest: 0,
             history: [0; HISTORY / 64],
             history_base: 0,
-            suspect: None,
+            suspects: Vec::new(),
         }
     }
 }
@@ -96,7 +96,7 @@ impl Sequencer {
             && report.sequence == self.next
             && report.sample_shift == self.shift
             && self.held_count == 0
-            && self.suspect.is_none()
+            && self.suspects.is_empty()
         {
             self.pass(record, emit);
             return;
@@ -107,14 +107,12 @@ impl Sequencer {
     /// Passes on what is held: no more reports will come.
     pub fn finish(&mut self, emit: &mut impl FnMut(&Record)) {
         self.release_held(emit);
-        if let Some(suspect) = self.suspect.take() {
-            if self.running {
-                self.counts.implausible += 1;
-            } else {
-                self.start_at(&suspect);
-                self.pass(&suspect, emit);
-            }
+        if !self.running && !self.suspects.is_empty() {
+            let first = self.suspects.remove(0);
+            self.start_at(&first);
+            self.pass(&first, emit);
         }
+        self.drop_suspects();
     }
 
     #[cold]
@@ -124,12 +122,12 @@ impl Sequencer {
             .then(|| self.distance(self.next, self.shift, record))
             .flatten();
         match distance {
-            Some(ahead) if (0..MAX_GAP).contains(&ahead) => {
-                self.drop_suspect();
+            Some(ahead) if (0..(self.farthest + WINDOW) as i64).contains(&ahead) => {
+                self.drop_suspects();
                 self.take_ahead(ahead as usize, record, emit);
             }
             Some(behind) if (-(HISTORY as i64)..0).contains(&behind) => {
-                self.drop_suspect();
+                self.drop_suspects();
                 if self.was_received((-behind) as usize) {
                     self.counts.duplicates += 1;
                 } else {
@@ -173,27 +171,31 @@ impl Sequencer {
     }
 
     fn suspect_or_restart(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
-        let Some(suspect) = self.suspect.take() else {
-            self.suspect = Some(*record);
-            return;
-        };
-        match self.distance(suspect.report.sequence, suspect.report.sample_shift, record) {
-            Some(0) => {
-                self.counts.duplicates += 1;
-                self.suspect = Some(suspect);
-            }
-            Some(step) if step.unsigned_abs() < WINDOW as u64 => {
-                let first = if step > 0 { suspect } else { *record };
-                self.change_over(&first, emit);
-                // Through the ordinary path: the later one of the two may leave a gap.
-                self.take_in_order(&suspect, emit);
-                self.take_in_order(record, emit);
-            }
-            _ => {
-                self.counts.implausible += 1;
-                self.suspect = Some(*record);
+        for index in 0..self.suspects.len() {
+            let suspect = self.suspects[index];
+            match self.distance(suspect.report.sequence, suspect.report.sample_shift, record) {
+                Some(0) => {
+                    self.counts.duplicates += 1;
+                    return;
+                }
+                Some(step) if step.unsigned_abs() < WINDOW as u64 => {
+                    self.suspects.remove(index);
+                    self.drop_suspects();
+                    let first = if step > 0 { suspect } else { *record };
+                    self.change_over(&first, emit);
+                    // Through the ordinary path: the later one of the two may leave a gap.
+                    self.take_in_order(&suspect, emit);
+                    self.take_in_order(record, emit);
+                    return;
+                }
+                _ => {}
             }
         }
+        if self.suspects.len() == MAX_SUSPECTS {
+            self.suspects.remove(0);
+            self.counts.implausible += 1;
+        }
+        self.suspects.push(*record);
     }
 
     fn take_in_order(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
@@ -224,10 +226,9 @@ impl Sequencer {
         self.history = [0; HISTORY / 64];
     }
 
-    fn drop_suspect(&mut self) {
-        if self.suspect.take().is_some() {
-            self.counts.implausible += 1;
-        }
+    fn drop_suspects(&mut self) {
+        self.counts.implausible += self.suspects.len() as u64;
+        self.suspects.clear();
     }
 
     /// Passes on the report at the expected position.

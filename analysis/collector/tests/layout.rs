@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The report layout in Rust against the compiled program and against the page that documents it.
+#![allow(clippy::unwrap_used)] // a failed expectation is a failed test
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Aggregations of synthetic captures against the truth of the model that made them.
+#![allow(clippy::unwrap_used)] // a failed expectation is a failed test
 
 mod common;
 

@@ -29,6 +29,8 @@ pub struct BottleneckState {
     /// Position at the end of the interval before the open one.
     position_before: u64,
     first_position: u64,
+    /// Departures whose report's counters are trusted.
+    read: u64,
     pub counters_from_zero: bool,
     pub implausible_times: u64,
     sums: Sums,
@@ -64,6 +66,7 @@ impl BottleneckState {
             position,
             position_before: position.saturating_sub(step),
             first_position: position.saturating_sub(step),
+            read: 0,
             // The very first departure is in the source: every counter started at zero.
             counters_from_zero: from_reset || position <= step,
             implausible_times: 0,
@@ -78,10 +81,21 @@ impl BottleneckState {
         }
     }
 
-    /// Departures up to the report last placed.
+    /// Departures, up to the report last placed, whose counters are in no trusted reading before it; since the switch
+    /// began to count if that is known, since the first report otherwise.
     #[inline]
-    pub fn position(&self) -> u64 {
-        self.position
+    pub fn unread(&self) -> u64 {
+        let origin = if self.counters_from_zero {
+            0
+        } else {
+            self.first_position
+        };
+        (self.position - origin).saturating_sub(self.read)
+    }
+
+    /// Takes back that the counters of the report last placed are trusted.
+    pub fn distrust(&mut self) {
+        self.read -= 1;
     }
 
     /// Number of the open interval.
@@ -167,6 +181,7 @@ impl BottleneckState {
         let report = &record.report;
         self.position += u64::from(report.sequence.wrapping_sub(self.last_sequence));
         self.last_sequence = report.sequence;
+        self.read += 1;
         self.last_time = time;
         self.last_raw_time = time & ((1 << TIMESTAMP_BITS) - 1);
         self.delay.add(report.queue_delay);

@@ -166,7 +166,7 @@ impl Flows {
             arrivals: report.arrivals,
             departures: report.departures,
             loss_drops: report.loss_drops,
-            position: bottleneck.position(),
+            unread: bottleneck.unread(),
             flow: index as u32,
         };
         let at = self.states[index].counters_at as usize;
@@ -174,7 +174,10 @@ impl Flows {
         if let Some((flow, increment)) = outcome.increment {
             self.states[flow as usize].credit(&increment);
         }
-        self.doubts.implausible_counters += u64::from(outcome.ignored);
+        if outcome.ignored {
+            self.doubts.implausible_counters += 1;
+            bottleneck.distrust();
+        }
         self.doubts.counter_resets += u64::from(outcome.reset);
         let retransmitted =
             self.states[index].take(record, time, bottleneck.interval(), &mut self.series);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Shared by the integration tests: captures on disk and tables in memory.
+#![allow(clippy::unwrap_used)] // a failed expectation is a failed test
 #![allow(dead_code)]
 
 use std::fs::File;
