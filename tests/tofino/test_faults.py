@@ -11,7 +11,6 @@ from pathlib import Path
 
 import grpc
 import pytest
-
 from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, make_experiment, make_inventory
 from fakeswitch.server import PROGRAM, FakeSwitch, Fault, abort, refuse, stall
 from fakeswitch.traffic_manager import ALL_PIPES

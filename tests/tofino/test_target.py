@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-
 from fakeswitch.fixtures import (
     PIPE,
     RECEIVER_PORT,

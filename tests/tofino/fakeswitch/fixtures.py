@@ -29,7 +29,7 @@ def machine(name: str, port: str, number: int) -> dict[str, Any]:
     """A server of the testbed."""
     return {
         "name": name,
-        "ssh": {"host": f"{name}.example"},
+        **({} if name == "dave" else {"ssh": {"host": f"{name}.example"}}),
         "port": port,
         "interface": "ens1f0",
         "mac": f"02:00:00:00:00:{number:02x}",

@@ -126,10 +126,10 @@ class Port(Model):
 
 
 class Machine(Model):
-    """A server, its NIC that faces the switch, and the switch port that NIC is cabled to."""
+    """A server, its NIC that faces the switch, and the switch port that NIC is cabled to. No ``ssh``: this machine."""
 
     name: Name
-    ssh: Ssh
+    ssh: Ssh | None = None
     port: str
     interface: str
     mac: Mac
@@ -180,6 +180,8 @@ class Inventory(Model):
                 raise refuse(f"{machine.name} shares the receiver's port '{machine.port}'", "a port of its own")
             if machine is not self.collector and machine.port == self.collector.port:
                 raise refuse(f"{machine.name} shares the collector's port '{machine.port}'", "a port of its own")
+        if self.collector.ssh is not None:
+            raise refuse(f"{self.collector.name}: reports are collected where Narrows runs", "a collector without ssh")
         for port in self.ports:
             if port.speed not in self.switch.generation.speeds:
                 allowed = ", ".join(self.switch.generation.speeds)

@@ -46,18 +46,20 @@ def ssh_command(ssh: Ssh, options: Sequence[str] = (), command: str | None = Non
     return words if command is None else [*words, "--", command]
 
 
-def remote_command(ssh: Ssh, arguments: Sequence[str]) -> str:
-    """Arguments as one shell word list for the far end, with sudo where the inventory says so."""
-    words = ["sudo", "-n", *arguments] if ssh.sudo else list(arguments)
-    return shlex.join(words)
+def machine_command(machine: Machine, arguments: Sequence[str]) -> list[str]:
+    """What to start here so that ``arguments`` run as root on a machine."""
+    if machine.ssh is None:
+        return list(arguments)
+    words = ["sudo", "-n", *arguments] if machine.ssh.sudo else list(arguments)
+    return ssh_command(machine.ssh, command=shlex.join(words))
 
 
-def run(machine: Machine, arguments: Sequence[str], *, text: str | None = None, timeout_s: float = COMMAND_S) -> str:
+def run(machine: Machine, arguments: Sequence[str], *, text: str = "", timeout_s: float = COMMAND_S) -> str:
     """Run a command on a machine and return what it printed.
 
     Args:
         machine: where.
-        arguments: program and arguments, quoted as they are.
+        arguments: program and arguments; they need no quoting.
         text: its standard input.
         timeout_s: after this it counts as failed.
 
@@ -65,21 +67,21 @@ def run(machine: Machine, arguments: Sequence[str], *, text: str | None = None, 
         SshError: the machine cannot be reached, or the command takes too long.
         CommandFailed: it ends with an error.
     """
-    command = ssh_command(machine.ssh, command=remote_command(machine.ssh, arguments))
+    command = machine_command(machine, arguments)
     try:
-        # Without input of its own a command must not take ours.
         result = subprocess.run(
-            command, input=text or "", capture_output=True, text=True, timeout=timeout_s, errors="replace"
+            command, input=text, capture_output=True, text=True, timeout=timeout_s, errors="replace"
         )
     except subprocess.TimeoutExpired:
         raise SshError(f"{machine.name}: '{shlex.join(arguments)}' did not end in {timeout_s:g} s") from None
     except OSError as error:
-        raise SshError(f"ssh cannot be started: {error.strerror}; fix: install openssh-client") from None
+        raise SshError(f"{command[0]} cannot be started: {error.strerror}; fix: install it") from None
     words = result.stderr.strip() or result.stdout.strip()
-    if result.returncode == SSH_FAILED:
+    if machine.ssh is not None and result.returncode == SSH_FAILED:
+        host = machine.ssh.host
         raise SshError(
-            f"{machine.name}: no ssh to {machine.ssh.host}: {words}; fix: 'ssh {machine.ssh.host}' must work "
-            "without a password, with the host's key accepted"
+            f"{machine.name}: no ssh to {host}: {words}; fix: 'ssh {host}' must work without a password, with the "
+            "host's key accepted"
         )
     if result.returncode != 0:
         raise CommandFailed(machine.name, shlex.join(arguments), result.returncode, words)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Looks at every piece of a testbed and says how to mend what is wrong. Changes nothing."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from narrows.errors import NarrowsError
+from narrows.paths import COLLECTOR, find_binary, missing_binary
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, connect
+from narrows.targets.tofino.counters import Counters
+from narrows.targets.tofino.inventory import SPEED_BPS, Inventory, Machine
+from narrows.targets.tofino.reader import LiveReader
+from narrows.targets.tofino.ssh import run
+from narrows.targets.tofino.testbed import HOST_SCRIPT
+from narrows.targets.tofino.tunnel import Tunnel
+from narrows.targets.tofino.writes import number, text
+
+Connect = Callable[[Endpoint, Sequence[str]], Client]
+TOOLS = ("ip", "ethtool", "tc", "sysctl", "iperf3")
+OFFLOADS = ("tso", "gso", "gro", "lro")
+PROBE_S = 1.0
+CLOCK_GOOD = ("Normal", "yes")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at; ``problem`` says what is wrong and how to fix it, empty when nothing is."""
+
+    subject: str
+    found: str
+    problem: str = ""
+
+
+def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect = connect) -> list[Finding]:
+    """Everything a run on this testbed depends on.
+
+    Args:
+        inventory: the testbed.
+        ccas: congestion controls that senders must have.
+        connect_to: what opens a session with the switch.
+    """
+    with ThreadPoolExecutor(len(inventory.machines)) as pool:
+        machines = list(pool.map(lambda one: list(_machine(inventory, one, ccas)), inventory.machines))
+    found = [finding for group in machines for finding in group]
+    found.append(Finding("collector program", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)))
+    return [*found, *_exposure(inventory), *_switch(inventory, connect_to)]
+
+
+def _machine(inventory: Inventory, machine: Machine, ccas: Sequence[str]) -> Iterator[Finding]:
+    name = machine.name
+    try:
+        lines = run(machine, ["sh", "-s", "--", "describe", machine.interface], text=HOST_SCRIPT.read_text())
+    except NarrowsError as error:
+        yield Finding(f"{name}: access", "", str(error))
+        return
+    facts = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
+    yield Finding(f"{name}: access", f"root, kernel {facts.get('kernel', 'unknown')}")
+    needed = TOOLS[:-1] if machine is inventory.collector else TOOLS
+    lacking = [tool for tool in needed if facts.get(f"tool.{tool}") != "yes"]
+    yield Finding(
+        f"{name}: tools", ", ".join(needed), f"{', '.join(lacking)} missing; fix: install them" if lacking else ""
+    )
+    if facts.get("interface") != "yes":
+        yield Finding(f"{name}: interface", "", f"no {machine.interface}; fix: name the NIC in the inventory")
+        return
+    yield from _nic(inventory, machine, facts)
+    available = facts.get("ccas", "").split()
+    if machine in inventory.senders:
+        absent = [cca for cca in ccas if cca not in available]
+        yield Finding(
+            f"{name}: CCAs",
+            ", ".join(available),
+            f"{', '.join(absent)} not loaded; fix: modprobe tcp_NAME, or a kernel that has it" if absent else "",
+        )
+    clock = facts.get("clock", "")
+    yield Finding(
+        f"{name}: clock",
+        clock or "unknown",
+        "" if clock in CLOCK_GOOD else "not synchronised; fix: run chrony (hosts' logs carry its time, reports do not)",
+    )
+    left = facts.get("applied") == "yes"
+    yield Finding(
+        f"{name}: earlier run",
+        "nothing left",
+        f"a killed run left its settings; fix: the next run does, or deploy/host.sh restore {machine.interface}"
+        if left
+        else "",
+    )
+
+
+def _nic(inventory: Inventory, machine: Machine, facts: dict[str, str]) -> Iterator[Finding]:
+    name, port = machine.name, inventory.port_of(machine)
+    mac = facts.get("mac", "")
+    yield Finding(
+        f"{name}: MAC address",
+        mac,
+        "" if mac == machine.mac else f"{machine.interface} has {mac}; fix: mac in the inventory says {machine.mac}",
+    )
+    up = facts.get("carrier") == "1"
+    yield Finding(
+        f"{name}: link",
+        "up" if up else "down",
+        "" if up else f"no carrier on {machine.interface}; fix: cable, 'ip link set {machine.interface} up', FEC",
+    )
+    speed = facts.get("speed", "unknown")
+    wanted = SPEED_BPS[port.speed] // 10**6
+    known = speed.isdigit()
+    yield Finding(
+        f"{name}: speed",
+        f"{speed} Mbit/s" if known else "unknown",
+        f"the NIC runs at {speed} Mbit/s, port {port.name} at {wanted}; fix: one of them"
+        if known and up and int(speed) != wanted
+        else "",
+    )
+    stuck = [short for short in OFFLOADS if facts.get(f"offload.{short}", "").startswith("on [fixed]")]
+    yield Finding(
+        f"{name}: offloads",
+        "can be turned off",
+        f"{', '.join(stuck)} cannot be turned off; fix: use another NIC or driver" if stuck else "",
+    )
+
+
+def _exposure(inventory: Inventory) -> Iterator[Finding]:
+    """Whether strangers can program the switch: with a tunnel, its port must not answer directly."""
+    switch = inventory.switch
+    if switch.tunnel is None:
+        yield Finding(
+            "switch: protection",
+            "TLS" if switch.tls is not None else "loopback",
+            "BF Runtime is reached over the network without protection; fix: tunnel or tls in the inventory"
+            if switch.insecure
+            else "",
+        )
+        return
+    port = int(switch.address.rpartition(":")[2])
+    try:
+        with socket.create_connection((switch.tunnel.host, port), PROBE_S):
+            problem = (
+                f"BF Runtime answers on {switch.tunnel.host}:{port} to everyone; fix: start bf_switchd with "
+                "--server-listen-local-only (deploy/systemd/narrows-switchd.service does)"
+            )
+    except OSError:
+        problem = ""
+    yield Finding("switch: protection", "SSH tunnel, port closed", problem)
+
+
+def _switch(inventory: Inventory, connect_to: Connect) -> Iterator[Finding]:
+    switch = inventory.switch
+    tunnel = Tunnel(switch.tunnel, switch.address) if switch.tunnel is not None else None
+    try:
+        address = None if tunnel is None else tunnel.open()
+        prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
+        client = connect_to(inventory.endpoint(address), prefer)
+    except NarrowsError as error:
+        yield Finding(
+            "switch: BF Runtime",
+            "",
+            f"{error}; fix: is bf_switchd running with program '{switch.program}' "
+            "(systemctl status narrows-switchd on the switch)?",
+        )
+        if tunnel is not None:
+            tunnel.close()
+        return
+    try:
+        yield Finding("switch: BF Runtime", f"program '{switch.program}', client {client.kind}")
+        yield from _program(inventory, client)
+    except NarrowsError as error:
+        yield Finding("switch: tables", "", str(error))
+    finally:
+        client.close()
+        if tunnel is not None:
+            tunnel.close()
+
+
+def _program(inventory: Inventory, client: Client) -> Iterator[Finding]:
+    chip = inventory.switch.generation
+    if not any(name.startswith(f"{chip.prefix}.tm.") for name in client.schema.tables):
+        yield Finding("switch: chip", "", f"the switch is no {chip.name}; fix: switch.chip in the inventory")
+        return
+    reader = LiveReader(client)
+    entry = reader.entry(f"{chip.prefix}.tm.cfg", None)
+    assert entry is not None
+    cells = number(entry, "total_cells")
+    yield Finding("switch: chip", f"{chip.name}, {cells} cells of {number(entry, 'cell_size_bytes')} B")
+    Counters(client)
+    left = len(reader.entries("cross_connect"))
+    yield Finding("switch: program", "tables found" + (f", {left} paths of an earlier run" if left else ""))
+    for port in inventory.ports:
+        found = reader.entry("$PORT", {"$DEV_PORT": port.dev_port}, ALL_PIPES)
+        subject = f"switch: port {port.name}"
+        if found is None:
+            yield Finding(subject, f"not there yet; a run adds it at {port.speed}")
+            continue
+        speed = text(found, "$SPEED").removeprefix("BF_SPEED_")
+        name = text(found, "$PORT_NAME")
+        problem = ""
+        if name != port.name:
+            problem = f"dev_port {port.dev_port} is front-panel port {name}; fix: name or dev_port in the inventory"
+        elif speed != port.speed:
+            problem = f"runs at {speed}, the inventory says {port.speed}; fix: correct it, or delete the port"
+        elif not found.data.get("$PORT_UP"):
+            problem = "link is down; fix: cable, speed, FEC and auto-negotiation of both ends"
+        yield Finding(subject, f"{speed}, up", problem)

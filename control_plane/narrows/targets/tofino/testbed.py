@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real machines as the hosts of a run: set up over SSH by deploy/host.sh, and put back afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import RunError
+from narrows.hosts.base import SwitchAttachment
+from narrows.paths import REPOSITORY
+from narrows.plan import EPHEMERAL_PORTS, Host, Plan
+from narrows.process import Process, spawn
+from narrows.targets.tofino.inventory import Inventory, Machine
+from narrows.targets.tofino.ssh import machine_command, run
+
+HOST_SCRIPT = REPOSITORY / "deploy" / "host.sh"
+REMOTE_SCRIPT = REPOSITORY / "deploy" / "remote.sh"
+MIN_TCP_BUFFER = 64 << 20
+MAX_TCP_BUFFER = (1 << 31) - 1
+MAX_PARALLEL = 16
+
+
+class SshTestbed:
+    """The machines of one run. See `narrows.hosts.base.Testbed`; names are those of the plan's hosts."""
+
+    def __init__(self, plan: Plan, inventory: Inventory, state_dir: Path, mtu: int) -> None:
+        """Take the bound plan; nothing is changed before `create`."""
+        self._plan = plan
+        self._inventory = inventory
+        self._state_dir = state_dir
+        self._mtu = mtu
+        self._machines: dict[str, Machine] = {
+            **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
+            plan.receiver.name: inventory.receiver,
+            plan.collector_host.name: inventory.collector,
+        }
+        self._described: dict[str, Any] = {}
+        self._changed: list[str] = []
+
+    @property
+    def state_dir(self) -> Path:
+        """Directory for sockets and logs that goes away with the run."""
+        return self._state_dir
+
+    @property
+    def attachments(self) -> tuple[SwitchAttachment, ...]:
+        """None: the switch is a machine of its own."""
+        return ()
+
+    def interface(self, host: str) -> str:
+        """Name of the interface of a host that faces the switch."""
+        return self._machines[host].interface
+
+    def create(self) -> None:
+        """Set all machines up, or none.
+
+        Raises:
+            RunError: a machine cannot be reached or set up; the others are as they were.
+        """
+        self._changed = list(self._machines)
+        try:
+            self._everywhere(self._changed, self._apply)
+            found = self._everywhere(self._changed, self._describe)
+        except RunError:
+            with contextlib.suppress(RunError):
+                self.remove()
+            raise
+        self._described = dict(zip(self._changed, found, strict=True))
+
+    def remove(self) -> None:
+        """Put all machines back; safe to call twice.
+
+        Raises:
+            RunError: a machine could not be put back; the others are.
+        """
+        hosts, self._changed = self._changed, []
+        self._everywhere(hosts, lambda host: self._script(host, "restore"))
+
+    async def spawn(
+        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+    ) -> Process:
+        """Start a process on a machine. It ends with the run: signals are passed on, and a lost connection ends it."""
+        machine = self._machines[host]
+        name = f"{Path(arguments[0]).name} on {machine.name}"
+        if machine.ssh is None:
+            return await spawn(arguments, name, stdout=stdout, stderr=stderr)
+        remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
+        relay = [sys.executable, "-m", "narrows.targets.tofino.relay", *remote]
+        return await spawn(relay, name, stdout=stdout, stderr=stderr)
+
+    def ended(self, process: Process) -> None:
+        """Nothing is kept about processes: they end with their connection."""
+
+    def silence_senders(self) -> None:
+        """Take the senders' links down.
+
+        Raises:
+            RunError: a sender cannot be reached.
+        """
+        self._everywhere([host.name for host in self._plan.senders], lambda host: self._script(host, "silence"))
+
+    def describe(self) -> dict[str, Any]:
+        """Offloads and kernel settings as read back, for run.json. Nothing of how the machines are reached."""
+        return {
+            "kind": "machines",
+            "mtu": self._mtu,
+            "neighbours": "static",
+            "machines": {
+                host: {"name": self._machines[host].name, **found} for host, found in self._described.items()
+            },
+        }
+
+    def _apply(self, host: str) -> str:
+        return self._script(host, "apply", *self._settings(host))
+
+    def _describe(self, host: str) -> dict[str, str]:
+        lines = self._script(host, "describe").splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def _settings(self, host: str) -> list[str]:
+        plan = self._plan
+        if host == plan.collector_host.name:
+            # It only takes frames off the wire.
+            return [f"mtu={self._mtu}"]
+        own = next(one for one in (*plan.senders, plan.receiver) if one.name == host)
+        peers = plan.senders if own == plan.receiver else (plan.receiver,)
+        settings = [
+            f"address={own.address}/{own.prefix}",
+            f"mtu={self._mtu}",
+            f"buffer={self._tcp_buffer()}",
+            f"ecn={int(plan.bottleneck.ecn_threshold_bytes is not None)}",
+            f"cca={' '.join(sorted({flow.cca for flow in plan.flows if flow.sender == host}))}",
+            f"neighbour={' '.join(f'{peer.address}/{peer.mac}' for peer in peers)}",
+            f"ports={EPHEMERAL_PORTS[0]} {EPHEMERAL_PORTS[1]}",
+        ]
+        if own == plan.receiver and self._inventory.delay.at == "receiver":
+            settings += [f"delay={self._delays()}", f"limit={self._inventory.delay.limit_packets}"]
+        return settings
+
+    def _delays(self) -> str:
+        """The base RTT of every sender, made on the receiver's way back."""
+        delays = {port.host: port.delay_ns for port in self._plan.ports}
+
+        def delay(sender: Host) -> int:
+            return delays.get(sender.name, 0)
+
+        return " ".join(f"{sender.address}/{delay(sender)}" for sender in self._plan.senders if delay(sender))
+
+    def _tcp_buffer(self) -> int:
+        """Upper bound of a socket's buffer: four times what path and queue can hold, 64 MiB at least."""
+        bottleneck = self._plan.bottleneck
+        longest = max(flow.rtt_ns for flow in self._plan.flows)
+        in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
+        return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
+
+    def _script(self, host: str, action: str, *settings: str) -> str:
+        machine = self._machines[host]
+        return run(machine, ["sh", "-s", "--", action, machine.interface, *settings], text=HOST_SCRIPT.read_text())
+
+    def _everywhere(self, hosts: Sequence[str], act: Callable[[str], Any]) -> list[Any]:
+        """Do the same on several machines at once; all are tried, whatever happens on one."""
+        problems: list[str] = []
+        found: list[Any] = []
+        with ThreadPoolExecutor(MAX_PARALLEL) as pool:
+            for future in [pool.submit(act, host) for host in hosts]:
+                try:
+                    found.append(future.result())
+                except RunError as error:
+                    problems.append(str(error))
+        if problems:
+            raise RunError("\n".join(problems))
+        return found

@@ -1,0 +1,301 @@
+#!/bin/sh
+# Sets a server of a testbed up for experiments, and back again. POSIX shell, ip, ethtool, sysctl, tc; runs as root.
+#
+#   host.sh apply INTERFACE NAME=VALUE...   set up; what was there before is kept for restore
+#   host.sh silence INTERFACE               take the link down until restore
+#   host.sh restore INTERFACE               put back what apply found; nothing to do is fine
+#   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
+#
+# NAMEs of apply: address=A/P, mtu=N, buffer=BYTES (largest socket buffer), ecn=0|1, cca="NAME NAME",
+# neighbour="ADDRESS/MAC ADDRESS/MAC", ports="LOW HIGH" (ephemeral), delay="ADDRESS/NANOSECONDS ...", limit=PACKETS.
+#
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+
+PROGRAM=host.sh
+# Segmentation and its inverse: packets must be on the wire as TCP made them. Checksums may stay with the NIC.
+OFFLOADS="tso gso gro lro"
+# Namespaces of one machine have state of their own.
+STATE=${NARROWS_HOST_STATE:-/run/narrows-host}/$(readlink /proc/self/ns/net | tr -dc 0-9)
+
+fail() {
+    echo "$PROGRAM: $*" >&2
+    exit 1
+}
+
+need() {
+    for tool in "$@"; do
+        command -v "$tool" >/dev/null 2>&1 || fail "'$tool' is missing; fix: install it on this machine"
+    done
+}
+
+# Remembers how to undo something; restore runs the lines last one first.
+remember() {
+    printf '%s\n' "$1" >>"$STATE/$interface"
+}
+
+quote() {
+    printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")"
+}
+
+set_sysctl() {
+    old=$(sysctl -n "$1" 2>/dev/null) || fail "the kernel has no $1"
+    old=$(printf %s "$old" | tr '\t' ' ')
+    [ "$old" = "$2" ] && return
+    remember "sysctl -q -w $(quote "$1=$old")"
+    sysctl -q -w "$1=$2" || fail "$1 cannot be set to $2"
+    new=$(sysctl -n "$1" | tr '\t' ' ')
+    [ "$new" = "$2" ] || fail "$1 reads $new after it was set to $2"
+}
+
+feature() {
+    case $1 in
+    tso) echo tcp-segmentation-offload ;;
+    gso) echo generic-segmentation-offload ;;
+    gro) echo generic-receive-offload ;;
+    lro) echo large-receive-offload ;;
+    esac
+}
+
+feature_state() {
+    ethtool -k "$interface" | sed -n "s/^$(feature "$1"): //p"
+}
+
+set_offloads() {
+    for short in $OFFLOADS; do
+        state=$(feature_state "$short")
+        case $state in
+        on*fixed*) fail "$interface cannot turn $(feature "$short") off; fix: use another NIC" ;;
+        on*)
+            remember "ethtool -K $interface $short on"
+            ethtool -K "$interface" "$short" off || fail "$interface: $(feature "$short") cannot be turned off"
+            ;;
+        esac
+    done
+}
+
+# Rings as large as they go: bursts of a whole congestion window arrive at line rate.
+set_rings() {
+    sizes=$(ethtool -g "$interface" 2>/dev/null) || return 0
+    for ring in RX TX; do
+        most=$(printf '%s\n' "$sizes" | sed -n "/Pre-set/,/Current/s/^$ring:[[:space:]]*//p" | head -n 1)
+        now=$(printf '%s\n' "$sizes" | sed -n "/Current/,\$s/^$ring:[[:space:]]*//p" | head -n 1)
+        case $most$now in *[!0-9]* | '') continue ;; esac
+        [ "$most" = "$now" ] && continue
+        flag=$(printf %s "$ring" | tr RTX rtx)
+        remember "ethtool -G $interface $flag $now"
+        ethtool -G "$interface" "$flag" "$most" || fail "$interface: ring $ring cannot be set to $most"
+    done
+}
+
+# One interrupt a CPU of the NIC's own NUMA node, and nobody who moves them during a run.
+set_interrupts() {
+    device=/sys/class/net/$interface/device
+    [ -d "$device/msi_irqs" ] || return 0
+    if command -v systemctl >/dev/null 2>&1 && systemctl is-active --quiet irqbalance; then
+        remember "systemctl start irqbalance"
+        systemctl stop irqbalance
+    fi
+    cpus=$(cat "$device/local_cpulist" 2>/dev/null | tr ',' '\n' | while IFS=- read -r from to; do
+        seq "$from" "${to:-$from}"
+    done)
+    [ -n "$cpus" ] || return 0
+    # shellcheck disable=SC2086
+    set -- $cpus
+    number=0
+    for irq in "$device"/msi_irqs/*; do
+        irq=${irq##*/}
+        list=/proc/irq/$irq/smp_affinity_list
+        [ -w "$list" ] || continue
+        shift_by=$((number % $#))
+        cpu=$(printf '%s\n' "$@" | sed -n "$((shift_by + 1))p")
+        old=$(cat "$list")
+        # Managed interrupts refuse; they are spread already.
+        if echo "$cpu" 2>/dev/null >"$list"; then
+            remember "echo $old > $list"
+        fi
+        number=$((number + 1))
+    done
+}
+
+set_address() {
+    ip -brief address show dev "$interface" | tr ' ' '\n' | grep -qxF "$1" && return
+    case $1 in *:*) nodad=nodad ;; *) nodad= ;; esac
+    remember "ip address del $1 dev $interface"
+    # shellcheck disable=SC2086
+    ip address add "$1" dev "$interface" $nodad || fail "$interface: address $1 cannot be added"
+}
+
+set_neighbours() {
+    for pair in $1; do
+        peer=${pair%%/*}
+        remember "ip neighbour del $peer dev $interface"
+        ip neighbour replace "$peer" lladdr "${pair#*/}" dev "$interface" nud permanent ||
+            fail "$interface: neighbour $peer cannot be set"
+    done
+}
+
+load_ccas() {
+    for cca in $1; do
+        case " $(sysctl -n net.ipv4.tcp_available_congestion_control) " in *" $cca "*) continue ;; esac
+        modprobe "tcp_$cca" 2>/dev/null || true
+        case " $(sysctl -n net.ipv4.tcp_available_congestion_control) " in
+        *" $cca "*) ;;
+        *) fail "the kernel has no congestion control '$cca'; fix: install a kernel with tcp_$cca, or use one of:" \
+            "$(sysctl -n net.ipv4.tcp_available_congestion_control)" ;;
+        esac
+    done
+}
+
+# Base RTT: a delay of its own for what goes to each address, behind a classifier; everything else passes undelayed.
+set_delay() {
+    # shellcheck disable=SC2086
+    set -- $1
+    bands=$(($# + 1))
+    [ "$bands" -le 16 ] || fail "delays to $# addresses; allowed: up to 15"
+    remember "tc qdisc del dev $interface root 2>/dev/null || true"
+    map=$(yes 0 | head -n 16 | tr '\n' ' ')
+    # shellcheck disable=SC2086
+    tc qdisc replace dev "$interface" root handle 1: prio bands "$((bands > 2 ? bands : 2))" priomap $map ||
+        fail "$interface: no prio qdisc; fix: a kernel with sch_prio and sch_netem on this machine"
+    class=2
+    for pair in "$@"; do
+        peer=${pair%%/*}
+        tc qdisc add dev "$interface" parent "1:$class" handle "1$class:" netem delay "${pair#*/}ns" limit "$limit" ||
+            fail "$interface: no netem; fix: a kernel with sch_netem on this machine (package kernel-modules-extra" \
+                "or linux-modules-extra)"
+        case $peer in
+        *:*) tc filter add dev "$interface" parent 1: protocol ipv6 prio 2 u32 match ip6 dst "$peer" flowid "1:$class" ;;
+        *) tc filter add dev "$interface" parent 1: protocol ip prio 1 u32 match ip dst "$peer" flowid "1:$class" ;;
+        esac || fail "$interface: no u32 classifier; fix: a kernel with cls_u32 on this machine"
+        class=$((class + 1))
+    done
+}
+
+apply() {
+    address='' mtu='' buffer='' ecn='' cca='' neighbour='' ports='' delay='' limit=1000000
+    for pair in "$@"; do
+        value=${pair#*=}
+        case ${pair%%=*} in
+        address) address=$value ;;
+        mtu) mtu=$value ;;
+        buffer) buffer=$value ;;
+        ecn) ecn=$value ;;
+        cca) cca=$value ;;
+        neighbour) neighbour=$value ;;
+        ports) ports=$value ;;
+        delay) delay=$value ;;
+        limit) limit=$value ;;
+        *) fail "unknown setting '${pair%%=*}'" ;;
+        esac
+    done
+    need ip ethtool sysctl tc readlink
+    [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(ls /sys/class/net | tr '\n' ' ')"
+    # A run that was killed left its settings: begin from what was before it.
+    restore
+    mkdir -p "$STATE"
+    : >"$STATE/$interface"
+    chmod 600 "$STATE/$interface"
+    # All or nothing.
+    trap 'code=$?; [ "$code" = 0 ] || restore; exit "$code"' EXIT
+    load_ccas "$cca"
+    if [ -n "$mtu" ]; then
+        old=$(cat "/sys/class/net/$interface/mtu")
+        if [ "$old" != "$mtu" ]; then
+            remember "ip link set dev $interface mtu $old"
+            ip link set dev "$interface" mtu "$mtu" || fail "$interface: MTU $mtu is refused"
+        fi
+    fi
+    set_offloads
+    set_rings
+    set_interrupts
+    case $(ip -brief link show dev "$interface") in
+    *"<"*",UP"* | *"<UP"*) ;;
+    *)
+        remember "ip link set dev $interface down"
+        ip link set dev "$interface" up
+        ;;
+    esac
+    [ -z "$address" ] || set_address "$address"
+    [ -z "$neighbour" ] || set_neighbours "$neighbour"
+    if [ -n "$buffer" ]; then
+        for name in net.core.rmem_max net.core.wmem_max; do
+            # Namespaces other than the first do not have these; the TCP limits below do not depend on them.
+            [ ! -e "/proc/sys/$(echo "$name" | tr . /)" ] || [ ! -w "/proc/sys/$(echo "$name" | tr . /)" ] ||
+                set_sysctl "$name" "$buffer"
+        done
+        set_sysctl net.ipv4.tcp_rmem "4096 131072 $buffer"
+        set_sysctl net.ipv4.tcp_wmem "4096 65536 $buffer"
+        set_sysctl net.ipv4.tcp_no_metrics_save 1
+    fi
+    [ -z "$ecn" ] || set_sysctl net.ipv4.tcp_ecn "$ecn"
+    [ -z "$ports" ] || set_sysctl net.ipv4.ip_local_port_range "$ports"
+    [ -z "$delay" ] || set_delay "$delay"
+}
+
+restore() {
+    [ -f "$STATE/$interface" ] || return 0
+    # Each line stands for itself: one that fails must not keep the others from being done.
+    sed '1!G;h;$!d' "$STATE/$interface" | while IFS= read -r line; do
+        sh -c "$line" </dev/null || echo "$PROGRAM: not restored: $line" >&2
+    done
+    rm -f "$STATE/$interface"
+    rmdir "$STATE" 2>/dev/null || true
+}
+
+# Nothing leaves this machine by the interface any more, until restore.
+silence() {
+    [ -f "$STATE/$interface" ] || fail "$interface is not set up"
+    remember "ip link set dev $interface up"
+    ip link set dev "$interface" down
+}
+
+describe() {
+    echo "kernel=$(uname -r)"
+    echo "cpus=$(getconf _NPROCESSORS_ONLN)"
+    echo "ccas=$(sysctl -n net.ipv4.tcp_available_congestion_control)"
+    for tool in ip ethtool tc iperf3 sysctl; do
+        command -v "$tool" >/dev/null 2>&1 && echo "tool.$tool=yes" || echo "tool.$tool=no"
+    done
+    if command -v iperf3 >/dev/null 2>&1; then
+        echo "iperf3=$(iperf3 --version | head -n 1)"
+    fi
+    if [ -d "/sys/class/net/$interface" ]; then
+        echo "interface=yes"
+        echo "mac=$(cat "/sys/class/net/$interface/address")"
+        echo "mtu=$(cat "/sys/class/net/$interface/mtu")"
+        echo "carrier=$(cat "/sys/class/net/$interface/carrier" 2>/dev/null || echo 0)"
+        echo "speed=$(cat "/sys/class/net/$interface/speed" 2>/dev/null || echo unknown)"
+        for short in $OFFLOADS; do
+            echo "offload.$short=$(feature_state "$short")"
+        done
+    else
+        echo "interface=no"
+    fi
+    if command -v chronyc >/dev/null 2>&1; then
+        echo "clock=$(chronyc tracking 2>/dev/null | sed -n 's/^Leap status *: //p')"
+    elif command -v timedatectl >/dev/null 2>&1; then
+        echo "clock=$(timedatectl show -p NTPSynchronized --value 2>/dev/null)"
+    else
+        echo "clock=unknown"
+    fi
+    for name in tcp_rmem tcp_wmem tcp_no_metrics_save tcp_ecn; do
+        echo "sysctl.$name=$(sysctl -n "net.ipv4.$name" | tr '\t' ' ')"
+    done
+    [ -f "$STATE/$interface" ] && echo "applied=yes" || echo "applied=no"
+}
+
+[ $# -ge 2 ] || fail "usage: $PROGRAM apply|restore|describe INTERFACE [NAME=VALUE...]"
+action=$1
+interface=$2
+shift 2
+case $interface in *[!A-Za-z0-9._@-]* | '') fail "'$interface' is no interface name" ;; esac
+case $action in
+apply)
+    apply "$@"
+    ;;
+silence) silence ;;
+restore) restore ;;
+describe) describe ;;
+*) fail "unknown action '$action'; allowed: apply, silence, restore, describe" ;;
+esac
