@@ -20,7 +20,7 @@ from narrows_analysis.series import goodput_bytes, ratio
 
 Summary = dict[str, Any]
 
-RTT_SOURCE = "hosts (iperf3, TCP_INFO)"
+RTT_SOURCE = "the hosts (iperf3, TCP_INFO)"
 
 
 def _quotient(numerator: float, denominator: float) -> float | None:
@@ -125,11 +125,13 @@ def reaction_time(run: Run) -> float:
 
 
 def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any]:
-    """How queue and flows move together: oscillation of the depth over the time in which all flows were running, and
-    the fraction of the flows that lose in the same episode (drops taken at the flow series' intervals)."""
+    """How queue and flows move together: oscillation of the depth over the second half of the time in which all flows
+    were running (slow start would hide it), and the fraction of the flows that lose in the same episode (drops taken
+    at the flow series' intervals)."""
     section: dict[str, Any] = {
         "oscillation_period_s": None,
         "oscillation_amplitude_bytes": None,
+        "oscillation_correlation": None,
         "loss_synchronization": None,
         "rate_synchronization": None,
     }
@@ -137,12 +139,13 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
     if aggregation is None or window is None:
         return section
     width = aggregation.intervals.flows_s
-    bins = _queue_bins(aggregation, (window[0] * width, window[1] * width))
+    bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
     cells = {name: aggregation.queue.cells[name][0, bins] for name in ("depth_units", "samples")}
     depth = ratio(cells["depth_units"], cells["samples"]) * run.profile.depth_unit_bytes
     found = oscillation(depth, aggregation.intervals.queue_s)
     if found is not None:
         section["oscillation_period_s"], section["oscillation_amplitude_bytes"] = found.period_s, found.amplitude
+        section["oscillation_correlation"] = found.correlation
     if len(run.flows) > 1:
         drops = aggregation.flows.cells["drops"][:-1, slice(*window)]
         times = [np.flatnonzero(flow) * width for flow in drops]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, Summary, analyze_run, write_report
@@ -223,6 +226,24 @@ def test_the_page_refers_to_nothing_outside(competition: Competition) -> None:
     html = write_report(competition[0]).read_text()
     for forbidden in ("http://", "https://", "src=", "@import", "url(h", 'url("', "url('"):
         assert forbidden not in html.replace("http://www.w3.org/2000/svg", ""), forbidden
+
+
+def test_figures_hold_the_series(competition: Competition) -> None:
+    """Goodput as in flows.parquet without partial intervals; the depth's envelope reaches the true extremes."""
+    run_dir, truth, _ = competition
+    html = write_report(run_dir).read_text()
+    raw = html.split('id="charts">')[1].split("</script>")[0].replace("\\u003c", "<")
+    charts = {chart["id"]: chart for chart in json.loads(raw)}
+    flows = pd.read_parquet(run_dir / "flows.parquet")
+    for number, series in enumerate(charts["goodput"]["series"]):
+        drawn = np.frombuffer(base64.b64decode(series["y"]), dtype="<f4")
+        mine = flows[flows["flow"] == number].set_index("time_s")["goodput_bps"]
+        kept = drawn[~np.isnan(drawn)]
+        assert len(mine) - 3 <= len(kept) < len(mine)
+        offset = int(np.flatnonzero(~np.isnan(drawn))[0]) - round(mine.index[0] / series["dx"])
+        np.testing.assert_allclose(kept, mine.to_numpy()[offset : offset + len(kept)] / 1e6, rtol=1e-6)
+    envelope = np.frombuffer(base64.b64decode(charts["depth"]["series"][0]["hi"]), dtype="<f4")
+    assert np.nanmax(envelope) * 1e3 == pytest.approx(truth.peak_bytes, rel=1e-6)
 
 
 def test_a_run_that_was_not_analysed(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
     if len(run.flows) > 1:
         detail = f"not given: {fairness['reason']}"
         if window:
-            detail = f"{units.duration(window[0])} to {units.duration(window[1])}"
+            detail = f"{units.significant(window[0])} to {units.significant(window[1])} s"
         rows.append(
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
@@ -178,7 +178,7 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
     note = "Goodput is over each flow's own life, share over the time in which all flows were running. "
     note += "Drops and loss are those of the queue."
     if sources:
-        note += f" RTT: {', '.join(sorted(sources))}."
+        note += f" RTT as {', '.join(sorted(sources))} report it: smoothed, sampled once a second."
     columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
     return {"id": "flows", "title": "Flows", "columns": columns, "rows": rows, "note": note}
 
@@ -215,10 +215,11 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
     period = "none found"
     if moves["oscillation_period_s"] is not None:
         swing = units.size(moves["oscillation_amplitude_bytes"])
-        period = f"every {units.duration(moves['oscillation_period_s'])}, by \u00b1{swing}"
+        period = f"every {units.duration(moves['oscillation_period_s'])}, by \u00b1{swing} "
+        period += f"(autocorrelation {moves['oscillation_correlation']:.2f})"
     rows = [
         ("Standing queue (mean of the least depth in windows of 0.1 s or an RTT)", standing),
-        ("Oscillation of the queue depth", period),
+        ("Oscillation of the queue depth, second half of the common time", period),
     ]
     if moves["rate_synchronization"] is not None:
         rows.append(("Correlation of the flows' rate changes (-1 to 1)", f"{moves['rate_synchronization']:.2f}"))
@@ -235,12 +236,18 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
     return rows
 
 
+def _sampling(sample: int | None) -> str:
+    if sample is None:
+        return "no report"
+    return "every packet reported" if sample == 1 else f"one report in {sample} packets"
+
+
 def _flat(value: object) -> str:
+    """The plain values of an object in one line; what is nested deeper stands in run.json."""
     if isinstance(value, dict):
-        return ", ".join(f"{key} {_flat(item)}" for key, item in value.items())
-    if isinstance(value, list):
-        return ", ".join(_flat(item) for item in value)
-    return str(value)
+        plain = {key: item for key, item in value.items() if not isinstance(item, dict | list)}
+        return ", ".join(f"{str(key).replace('_', ' ')}: {item}" for key, item in plain.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
@@ -256,7 +263,7 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
         ("Target", f"{profile.name}; time unit {profile.time_unit_s:g} s, depth unit {profile.depth_unit} "
                    f"({profile.depth_unit_bytes:g} B)"),
-        ("Telemetry", f"one report in {telemetry['sample'] or units.MISSING} packets; "
+        ("Telemetry", f"{_sampling(telemetry['sample'])}; "
                       f"{units.count(telemetry['reports'])} used, {units.count(telemetry['lost'])} missing"),
         ("Status", run.status + (f": {run.reason}" if run.reason else "")),
     ]  # fmt: skip

@@ -73,6 +73,21 @@ class RunFigures:
         matrix[self.flows["flow"].to_numpy(), column_of] = self.flows[column].to_numpy(dtype=np.float64)
         return matrix
 
+    def _whole(self, matrix: FloatArray) -> FloatArray:
+        """Rates without the intervals in which a flow began or ended: half an interval says nothing about a rate."""
+        result = matrix.copy()
+        starts = np.arange(matrix.shape[1]) * self.interval_s
+        for row, section in enumerate(self.summary["flows"]):
+            if section["start_s"] is not None:
+                last = max(section["end_s"], self._planned_end(row))
+                whole = (starts >= section["start_s"] - 1e-9) & (starts + self.interval_s <= last + 1e-9)
+                result[row, ~whole] = np.nan
+        return result
+
+    def _planned_end(self, row: int) -> float:
+        flow = self.run.flows[row]
+        return -np.inf if flow.duration_s is None else min(flow.start_s + flow.duration_s, self.x_range[1])
+
     def _lines(self, matrix: FloatArray, scale: float, *, step: bool = False) -> list[ChartSeries]:
         """A line a flow, or a line a group where there are too many flows to tell apart."""
         names, colors, rows = self.labels, self.colors, matrix
@@ -103,7 +118,7 @@ class RunFigures:
     def throughput(self) -> Chart:
         """Goodput of each flow over time, with the fair share."""
         scale, unit = _rate_unit(self.run.bottleneck.rate_bps)
-        matrix = self._matrix("goodput_bps")
+        matrix = self._whole(self._matrix("goodput_bps"))
         active = max(1, len(self.run.flows)) if len(matrix) <= MAX_LINES else 0
         references = []
         if active > 1:
@@ -112,7 +127,7 @@ class RunFigures:
             references.append(Reference(fair / scale, f"fair share of {active}"))
         return Chart(
             "goodput", f"Goodput per {self._line}",
-            f"Payload bytes leaving the bottleneck for the first time, per {self.interval_s:g} s.",
+            f"Payload bytes leaving the bottleneck for the first time, per whole interval of {self.interval_s:g} s.",
             self.x_range, f"Goodput ({unit})", "goodput", unit, self._lines(matrix, scale), references, height=320,
         )  # fmt: skip
 
@@ -120,7 +135,7 @@ class RunFigures:
         """Jain's index of each interval."""
         if len(self.run.flows) < 2 or self.summary["fairness"]["jain_index"] is None:
             return None
-        values = jain_series(self._matrix("goodput_bps"))
+        values = jain_series(self._whole(self._matrix("goodput_bps")))
         factor = merge_factor(len(values))
         series = ChartSeries("", merged(values, factor, "mean"), "c7", dx=self.interval_s * factor)
         if factor > 1:

@@ -138,6 +138,7 @@ def write_report(run_dir: Path | str) -> Path:
         dynamics=dynamics(summary) if sections else [],
         parameters=parameters(run, summary),
         experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.exists() else "",
+        run_json=json.dumps(run.raw, indent=2, ensure_ascii=False),
         provenance=provenance(run, summary),
         files=_file_rows(run),
         charts=inline_json(as_dicts(charts)),
