@@ -3,25 +3,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from narrows import machine
-from narrows.errors import EXIT_FAILED
+from narrows.errors import EXIT_FAILED, InputError
 from narrows.paths import COLLECTOR, find_binary, missing_binary
 from narrows.state import dead_runs
-from narrows.targets.registry import TARGETS
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing looked at; ``problem`` says what is wrong and how to fix it, empty when nothing is."""
-
-    subject: str
-    found: str
-    problem: str = ""
+from narrows.targets.registry import TARGETS, target_factory
+from narrows.targets.tofino.doctor import Finding, examine
+from narrows.targets.tofino.inventory import load_inventory
 
 
 def findings() -> list[Finding]:
@@ -48,14 +42,28 @@ def findings() -> list[Finding]:
     return found
 
 
-def doctor() -> None:
-    """Show what this machine can run, and how to fix what it cannot. Exit code 1 if anything is wrong."""
+def doctor(
+    target: Annotated[str, typer.Option(help="With tofino: look at a testbed instead of this machine.")] = "soft",
+    inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+) -> None:
+    """Show what this machine or testbed can run, and how to fix what it cannot. Exit code 1 if anything is wrong."""
     console = Console()
     wrong = False
-    for finding in findings():
+    for finding in _findings_of(target, inventory):
         wrong |= bool(finding.problem)
         mark, style = ("!!", "red") if finding.problem else ("ok", "green")
         console.print(f"{mark} ", style=style, end="")
         text = f"{finding.subject}: {finding.problem or finding.found}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
     raise typer.Exit(EXIT_FAILED if wrong else 0)
+
+
+def _findings_of(target: str, inventory: Path | None) -> list[Finding]:
+    if target == "tofino":
+        if inventory is None:
+            raise InputError("--inventory: is needed for --target tofino; allowed: an inventory file")
+        return examine(load_inventory(inventory))
+    if inventory is not None:
+        raise InputError(f"--inventory: --target {target} has no testbed; allowed: with --target tofino")
+    target_factory(target)
+    return findings()

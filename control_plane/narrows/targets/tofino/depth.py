@@ -136,6 +136,11 @@ def depth_units(bytes_of_frames: int, frame_bytes: int, cell_bytes: int) -> int:
     return bytes_of_frames * cells_per_frame(cell_bytes, frame_bytes) // frame_bytes
 
 
+def about_size(size: int) -> str:
+    """A size in bytes to three significant digits, for people."""
+    return format_size(_round(size))
+
+
 def _round(number: int) -> int:
     """Rounded down to three significant digits."""
     digits = len(str(number))

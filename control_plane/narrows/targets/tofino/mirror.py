@@ -10,10 +10,10 @@ from narrows.plan import L1_OVERHEAD_BYTES, REPORT_ENCAPSULATION_BYTES, Plan
 from narrows.program import COLLECTOR_SESSION
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.chip import Chip, pipe_of
-from narrows.targets.tofino.depth import hysteresis_cells
+from narrows.targets.tofino.depth import about_size, hysteresis_cells
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.writes import PlannedWrite, Reader, number, text
-from narrows.units import format_rate, format_size
+from narrows.units import format_rate
 
 # mirror_t of p4src/tofino/narrows.p4: it replaces nothing of the frame and counts into the session's length.
 MIRROR_HEADER_BYTES = 32
@@ -113,7 +113,7 @@ def _memory(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -> list
                 },
                 "the default loses bursts of reports, silently",
                 pipe=pipe,
-                units={"pool_max_cells": f"cells, {format_size(MIRROR_CELLS * chip.cell_bytes)}"},
+                units={"pool_max_cells": f"cells, {about_size(MIRROR_CELLS * chip.cell_bytes)}"},
             )
         )
     return writes

@@ -15,11 +15,11 @@ from narrows.plan import Plan
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.values import Entry, Key
 from narrows.targets.tofino.chip import Chip, pipe_of
-from narrows.targets.tofino.depth import HEADROOM_CELLS, Depth, capacity_cells, depth_for, hysteresis_cells
+from narrows.targets.tofino.depth import HEADROOM_CELLS, Depth, about_size, capacity_cells, depth_for, hysteresis_cells
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.shaper import Overhead, Shaping, overhead_for, quantise_burst, shape
 from narrows.targets.tofino.writes import PlannedWrite, Reader, number, numbers, text
-from narrows.units import format_rate, format_size
+from narrows.units import format_rate
 
 STATIC = "DISABLE"
 SHAPING_UNIT = "BPS"
@@ -304,8 +304,8 @@ class TrafficManager:
                 f"tail drop at {depth.cells} cells, which hold {depth.packets} frames of {depth.frame_bytes} B",
                 action="shared_pool",
                 units={
-                    "pool_max_cells": f"with the guaranteed cells {format_size(depth.bytes)} of frames",
-                    "hysteresis_cells": f"drops go on for {format_size(depth.hysteresis_bytes)}",
+                    "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
+                    "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
                 },
             ),
             bottleneck.queue.pipe,
@@ -361,7 +361,7 @@ class TrafficManager:
         return f"{self._chip.prefix}.{table}"
 
     def _bytes(self, cells: int) -> str:
-        return f"cells of {self._cell_bytes} B, {format_size(cells * self._cell_bytes)}"
+        return f"cells of {self._cell_bytes} B, {about_size(cells * self._cell_bytes)}"
 
 
 def _on(write: PlannedWrite, pipe: int) -> PlannedWrite:

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows plan``."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from narrows.errors import InputError
+from narrows.sweep import load_series
+from narrows.targets.tofino.inventory import load_inventory
+from narrows.targets.tofino.planner import plan as plan_writes
+from narrows.targets.tofino.writes import PlannedWrite
+
+TARGET = "tofino"
+# So many entries of one table are shown; of longer rows the rest is counted.
+SHOWN = 4
+
+
+def plan(
+    file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
+    inventory: Annotated[Path, typer.Option(help="The testbed (YAML).", show_default=False)],
+    target: Annotated[str, typer.Option(help=f"Switch to plan for: {TARGET}.")] = TARGET,
+    all_entries: Annotated[bool, typer.Option("--all", help="Show every entry, however many.")] = False,
+) -> None:
+    """Show every write that running an experiment makes on the switch. Nothing is connected to or changed."""
+    if target != TARGET:
+        raise InputError(f"--target {target}: has no switch to write to; allowed: {TARGET}")
+    console = Console()
+    testbed = load_inventory(inventory)
+    series = load_series(file)
+    for point in series.points:
+        try:
+            writes = plan_writes(point.experiment, testbed)
+        except InputError as error:
+            raise InputError("\n".join(f"{point.origin}: {line}" for line in str(error).splitlines())) from None
+        if point.directory:
+            console.print(f"{point.directory}:", style="bold", highlight=False, markup=False)
+        _show(writes, console, len(writes) if all_entries else SHOWN)
+        console.print(f"{len(writes)} writes to a {testbed.switch.chip} as its driver leaves it", highlight=False)
+
+
+def _show(writes: list[PlannedWrite], console: Console, most: int) -> None:
+    for _, row in groupby(writes, key=lambda write: (write.operation, write.table)):
+        entries = list(row)
+        for write in entries[:most]:
+            console.print(str(write), highlight=False, markup=False, soft_wrap=True)
+            console.print(f"    {write.why}", style="dim", highlight=False, markup=False, soft_wrap=True)
+        if len(entries) > most:
+            console.print(f"    ... and {len(entries) - most} more", style="dim", highlight=False)
