@@ -152,7 +152,7 @@ def own(switch: FakeSwitch) -> Iterator[Client]:
 def test_values_that_do_not_fit_never_leave_us(own: Client, switch: FakeSwitch) -> None:
     table = own.schema.table("tm.queue.buffer")
     before = len(switch.requests)
-    with pytest.raises(SchemaError, match="dynamic_baf cannot be '42%'; allowed: 1.5%, 3%"):
+    with pytest.raises(SchemaError, match=r"dynamic_baf cannot be '42%'; allowed: 1.5%, 3%"):
         own.write(Operation.MODIFY, table, {"pg_id": 0, "pg_queue": 0}, {"dynamic_baf": "42%"}, "shared_pool", pipe=1)
     with pytest.raises(SchemaError, match=r"pg_id cannot be 256; allowed: 0\.\.255"):
         own.read(table, {"pg_id": 256, "pg_queue": 0}, pipe=1)
@@ -160,7 +160,7 @@ def test_values_that_do_not_fit_never_leave_us(own: Client, switch: FakeSwitch) 
         own.read(table, {"pg_id": 1}, pipe=1)
     with pytest.raises(SchemaError, match="no action 'sharedpool'; it has: shared_pool, buffer_only"):
         own.write(Operation.MODIFY, table, {"pg_id": 0, "pg_queue": 0}, {}, "sharedpool", pipe=1)
-    with pytest.raises(SchemaError, match="serves no table 'tm.queue.bufer'"):
+    with pytest.raises(SchemaError, match=r"serves no table 'tm.queue.bufer'"):
         own.schema.table("tm.queue.bufer")
     assert len(switch.requests) == before
 

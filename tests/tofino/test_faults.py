@@ -124,7 +124,7 @@ DURING_SETUP = [
     Case("port-cut-through", add_port(**{"$CUT_THROUGH_EN": True}), "every packet must be queued"),
     Case("link-down", lambda s: setattr(s.tm, "links", False), "no link on port 1/0, 2/0, 3/0, 17/0"),
     Case("priority-group", lambda s: s.tm._at("port.dpg", (SENDER_PORT,)).update(icos_0=False), r"a priority group"),
-    Case("limit-refused", at("write", refuse("INVALID_ARGUMENT"), table="queue.buffer"), r"refuses modify of tf1\.tm\.q"),
+    Case("limit-refused", at("write", refuse("INVALID_ARGUMENT"), table="queue.buffer"), r"refuses modify of tf1\.tm"),
     Case("not-ready", at("write", refuse("UNAVAILABLE", "Not ready"), table="sched_cfg"), "UNAVAILABLE: Not ready"),
     Case(
         "in-use-for-ever",
@@ -259,7 +259,7 @@ def test_setting_changed_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
         (words,) = await target.losses_elsewhere(plan)
         assert words.startswith("a setting was changed during the run: tf1.tm.queue.sched_shaping")
 
-    with pytest.raises(RunError, match="sched_shaping .*somebody else has changed it since; left as it is"):
+    with pytest.raises(RunError, match=r"sched_shaping .*somebody else has changed it since; left as it is"):
         run(switch, tmp_path / "audit.jsonl", body)
     assert set(switch.state()["settings"]) <= {("queue.sched_shaping", (0, 0), PIPE)}
 

@@ -24,13 +24,15 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
-from narrows.targets.tofino.bfrt.client import Client
+from narrows.plan import Plan
+from narrows.targets.tofino.bfrt.client import Client, connect
+from narrows.targets.tofino.checks import clear_watermark, watermark
 from narrows.targets.tofino.inventory import Inventory
-from narrows.targets.tofino.planner import plan, plan_switch, realised, used_ports
+from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
 from narrows.targets.tofino.ports import port_writes
 from narrows.targets.tofino.programmer import Programmer
 from narrows.targets.tofino.reader import AssumedReader, LiveReader
-from narrows.targets.tofino.traffic_manager import Layer
+from narrows.targets.tofino.traffic_manager import L2, Layer
 from narrows.targets.tofino.writes import PlannedWrite
 
 __all__ = ["audit", "client", "inventory", "programmer", "switch"]
@@ -38,7 +40,7 @@ __all__ = ["audit", "client", "inventory", "programmer", "switch"]
 QUEUE = {"tofino": ((0, 0), 20), "tofino2": ((0, 0), 36)}
 
 
-def program(programmer: Programmer, inventory: Inventory, *plans, layer: Layer = Layer()):  # type: ignore[no-untyped-def]
+def program(programmer: Programmer, inventory: Inventory, *plans: Plan, layer: Layer = L2) -> SwitchPlan:
     """Everything, as the target does it."""
     reader = LiveReader(programmer.client)
     programmer.apply(port_writes(inventory, used_ports(plans), reader))
@@ -123,8 +125,6 @@ def test_with_the_driver_s_defaults_another_limit_drops_first(switch: FakeSwitch
 def test_a_queue_that_is_full_reaches_its_watermark(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    from narrows.targets.tofino.checks import clear_watermark, watermark
-
     found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
     prefix = inventory.switch.generation.prefix
     switch.tm.counters["queue", (0, 0), PIPE, "watermark_cells"] = 99_999
@@ -213,7 +213,8 @@ def test_several_bottlenecks_share_the_chip(
     one, two = program(programmer, inventory, first, other).manager.bottlenecks
     pool = switch.tm.settings["pool.cfg", ("EG_APP_POOL_1",), ALL_PIPES]["size_cells"]
     assert pool == one.depth.pool_cells + two.depth.pool_cells + 1024
-    assert two.queue.dev_port == SENDER_PORT and (one.queue.pg_id, two.queue.pg_id) == (0, 8 // switch.kind.ports_per_group)
+    assert two.queue.dev_port == SENDER_PORT
+    assert (one.queue.pg_id, two.queue.pg_id) == (0, 8 // switch.kind.ports_per_group)
     same = replace(other, bottleneck=replace(other.bottleneck, port=RECEIVER_PORT))
     with pytest.raises(InputError, match="two bottlenecks leave by port 128; allowed: a port for each"):
         plan_switch(inventory, [first, same], Layer(), LiveReader(programmer.client))
@@ -289,8 +290,6 @@ def test_a_dry_run_is_what_a_fresh_switch_gets(chip: str) -> None:
     fake = FakeSwitch(chip)
     try:
         inventory = make_inventory(chip, fake.address)
-        from narrows.targets.tofino.bfrt.client import connect
-
         one = connect(inventory.endpoint(), prefer=("own",))
         reader = LiveReader(one)
         bound = bound_plan(inventory)
@@ -346,7 +345,7 @@ def test_a_port_at_another_speed_is_refused_not_changed(
     switch: FakeSwitch, client: Client, inventory: Inventory
 ) -> None:
     switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G", "$FEC": "BF_FEC_TYP_NONE"})
-    with pytest.raises(InputError, match="port 1/0 .dev_port 128. runs at 40G, not at 100G"):
+    with pytest.raises(InputError, match=r"port 1/0 .dev_port 128. runs at 40G, not at 100G"):
         port_writes(inventory, [RECEIVER_PORT], LiveReader(client))
     switch.tm.ports[RECEIVER_PORT].update({"$SPEED": "BF_SPEED_100G", "$RX_PAUSE_FRAME_EN": True})
     with pytest.raises(InputError, match=r"\$RX_PAUSE_FRAME_EN on: hosts must be dropped from, not paused"):

@@ -8,7 +8,7 @@ from fakeswitch.traffic_manager import KINDS, TrafficManager
 from hypothesis import given
 from hypothesis import strategies as st
 from narrows.errors import InputError
-from narrows.targets.tofino.chip import CHIPS, TOFINO1, TOFINO2
+from narrows.targets.tofino.chip import CHIPS, TOFINO1, TOFINO2, Chip
 from narrows.targets.tofino.depth import capacity_cells, depth_for
 from narrows.targets.tofino.shaper import (
     RATE_TOLERANCE,
@@ -55,17 +55,17 @@ def test_every_rate_from_1_mbit_on_is_within_tolerance(name: str, rate: int) -> 
 def test_above_its_maximum_tofino1_would_program_zero_so_it_is_refused() -> None:
     assert quantise_rate(TOFINO1, 125_000_000, TOFINO1.shaper_clock_hz, 16384) == 0
     assert max_rate_bps(TOFINO1, TOFINO1.shaper_clock_hz) == pytest.approx(124.806e9)
-    with pytest.raises(InputError, match="the shaper of tofino goes up to 124.806Gbit; allowed: up to 124.806Gbit"):
+    with pytest.raises(InputError, match=r"the shaper of tofino goes up to 124.806Gbit; allowed: up to 124.806Gbit"):
         shape(TOFINO1, 125 * GBIT, 1514, NO_OVERHEAD, 400 * GBIT, TOFINO1.shaper_clock_hz)
 
 
 def test_l2_at_the_port_s_speed_is_refused_with_what_fits() -> None:
-    with pytest.raises(InputError, match="the port runs at 100Gbit .L1., which is 98.439Gbit in frames of 1514 B"):
+    with pytest.raises(InputError, match=r"the port runs at 100Gbit .L1., which is 98.439Gbit in frames of 1514 B"):
         shape(TOFINO2, 100 * GBIT, 1514, NO_OVERHEAD, 100 * GBIT, TOFINO2.shaper_clock_hz)
 
 
 @pytest.mark.parametrize("chip", [TOFINO1, TOFINO2])
-def test_l1_at_the_port_s_speed_is_the_port_s_speed(chip) -> None:  # type: ignore[no-untyped-def]
+def test_l1_at_the_port_s_speed_is_the_port_s_speed(chip: Chip) -> None:
     shaping = shape(chip, 100 * GBIT, 1514, overhead_for("l1", 1514, None), 100 * GBIT, chip.shaper_clock_hz)
     assert shaping.realised_bps == 100 * GBIT
 

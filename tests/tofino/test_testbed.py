@@ -118,7 +118,7 @@ def test_a_machine_that_fails_leaves_no_other_changed(
 ) -> None:
     before = {name: facts(machines, name) for name in NAMES}
     broken = replace(plan, flows=tuple(replace(flow, cca="vegas2") for flow in plan.flows))
-    with pytest.raises(RunError, match="alice: .*the kernel has no congestion control 'vegas2'; fix: install"):
+    with pytest.raises(RunError, match=r"alice: .*the kernel has no congestion control 'vegas2'; fix: install"):
         only_machines(SshTestbed(broken, inventory, tmp_path, 1500)).create()
     assert {name: facts(machines, name) for name in NAMES} == before
 
