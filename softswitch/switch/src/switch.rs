@@ -24,6 +24,8 @@ pub struct Held {
     packet: Box<Packet>,
     replica: u16,
     generation: u8,
+    /// Bytes that its clone session left of it; `u32::MAX` for a packet that is no clone.
+    length_limit: u32,
 }
 
 /// Role of a port number.
@@ -129,6 +131,11 @@ impl Switch {
         }
     }
 
+    /// Digest records that the pipeline threw away because nobody drained them.
+    pub fn digests_lost(&self) -> u64 {
+        self.forwarding.as_ref().map_or(0, |forwarding| forwarding.pipeline.digests_lost())
+    }
+
     /// When something is due next.
     pub fn next_due(&self) -> Option<u64> {
         let looped = self.looped.front().map(|(_, exit_ns, _)| *exit_ns);
@@ -187,7 +194,7 @@ impl Switch {
                     for &(port, replica) in session.replicas.iter().rev() {
                         let mut copy = self.pool.take(packet.bytes().len());
                         forwarding.pipeline.clone_ingress(&packet, &mut copy);
-                        self.clones.push((port, session.priority, Held { packet: copy, replica, generation: 1 }));
+                        self.clones.push((port, session.priority, Held { packet: copy, replica, generation: 1, length_limit: u32::MAX }));
                     }
                 }
                 None => self.discards.clones += 1,
@@ -195,7 +202,7 @@ impl Switch {
         }
         match verdict.forward {
             Forward::Unicast { port, priority } => {
-                self.enqueue(now_ns, port, priority, Held { packet, replica: 0, generation: 0 }, output);
+                self.enqueue(now_ns, port, priority, Held { packet, replica: 0, generation: 0, length_limit: u32::MAX }, output);
             }
             // A program with multicast groups is refused when it is loaded.
             Forward::Drop | Forward::Multicast { .. } => {
@@ -224,7 +231,7 @@ impl Switch {
             self.pool.give(held.packet);
             return;
         }
-        let (length, flow) = (held.packet.length(), held.packet.flow());
+        let (length, flow) = (held.packet.length().min(held.length_limit), held.packet.flow());
         // Copies never reach the flow's queue, and their flow field was reset.
         let flow = (held.generation == 0).then_some(flow);
         match self.tm.enqueue(now_ns, (port, priority), length, flow, held) {
@@ -263,7 +270,8 @@ impl Switch {
                     for &(port, replica) in session.replicas.iter().rev() {
                         let mut copy = self.pool.take(limit.min(held.packet.length() as usize));
                         forwarding.pipeline.clone_egress(&held.packet, &mut copy, limit);
-                        let copy = Held { packet: copy, replica, generation: held.generation + 1 };
+                        let length_limit = u32::try_from(limit).unwrap_or(u32::MAX);
+                        let copy = Held { packet: copy, replica, generation: held.generation + 1, length_limit };
                         self.clones.push((port, session.priority, copy));
                     }
                 }

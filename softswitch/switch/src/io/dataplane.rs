@@ -80,7 +80,7 @@ impl DataPath {
 
     /// Digest records that the control thread was too slow for.
     pub fn digests_dropped(&self) -> u64 {
-        self.digests_dropped
+        self.digests_dropped + self.switch.digests_lost()
     }
 }
 

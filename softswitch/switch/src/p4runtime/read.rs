@@ -140,7 +140,11 @@ fn entries(
             answer.counter_data = with_counter.then(|| entry::counter_data(count));
             Some(wrap(Entity::TableEntry(answer)))
         });
-        Ok(answers.collect())
+        let answers: Vec<p4::Entity> = answers.collect();
+        match answers.is_empty() && exactly.is_some() {
+            true => Err(UpdateError::not_found(format!("table {}: no entry with this key", table.name))),
+            false => Ok(answers),
+        }
     }))
 }
 

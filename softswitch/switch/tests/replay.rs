@@ -1,0 +1,223 @@
+//! The compiled bottleneck program in virtual time: determinism, exact departure times, exact drops, telemetry.
+// SPDX-License-Identifier: Apache-2.0
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{json, Value};
+
+const RATE: u64 = 10_000_000_007; // prime: every packet leaves a remainder
+const FRAME: u64 = 1_514;
+const LIMIT: u64 = 30_000;
+const REPORT: usize = 42; // Ethernet, IPv4 and UDP in front of a report
+
+fn program() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/compiled/v1model/narrows.json")
+}
+
+fn config() -> Value {
+    json!({
+        "program": program(),
+        "ports": [1, 2, 3],
+        "entries": [
+            {"table": "NarrowsIngress.cross_connect.cross_connect", "match": {"ingress_port": 1}, "priority": 1,
+             "action": "NarrowsIngress.cross_connect.bottleneck", "params": {"index": 0, "port": 2, "queue": 0}},
+            {"table": "NarrowsEgress.bottleneck.bottleneck", "match": {"bottleneck": 0},
+             "action": "NarrowsEgress.bottleneck.observe",
+             "params": {"threshold": "0xffffffff", "mask": 0, "shift": 0, "epoch": 0, "mirror": 1}},
+            {"table": "NarrowsEgress.report.collector", "match": {"bottleneck": 0},
+             "action": "NarrowsEgress.report.encapsulate",
+             "params": {"src_mac": "02:00:00:00:00:fe", "dst_mac": "02:00:00:00:00:ff", "src_ip": "10.255.0.1",
+                        "dst_ip": "10.255.0.2", "src_port": 5500, "dst_port": 5500, "length": 176}},
+        ],
+        "clone_sessions": [{"session": 1, "ports": [3], "length_limit": 128}],
+        "queues": [{"port": 2, "rate_bps": RATE, "limit_bytes": LIMIT, "delay_ns": 2_000}],
+        "inputs": [{"port": 1, "generator": {"arrivals": "constant", "rate_bps": RATE + RATE / 10,
+                    "frame_bytes": FRAME, "flows": 7, "stop_ns": 20_000_000}}],
+        "outputs": [{"port": 2, "pcap": "out.pcap"}, {"port": 3, "pcap": "reports.pcap"}],
+    })
+}
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("narrows-replay-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    fn replay(&self, config: &Value, extra: &[&str]) -> Output {
+        std::fs::write(self.0.join("config.json"), config.to_string()).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_narrows-softswitch"));
+        command.arg("replay").arg("--config").arg(self.0.join("config.json")).arg("--out").arg(self.0.join("out"));
+        command.args(extra).output().unwrap()
+    }
+
+    fn run(&self, config: &Value) -> (Value, Vec<(u64, Vec<u8>)>, Vec<(u64, Vec<u8>)>) {
+        let output = self.replay(config, &[]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let summary = serde_json::from_slice(&self.read("summary.json")).unwrap();
+        (summary, frames(&self.read("out.pcap")), frames(&self.read("reports.pcap")))
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join("out").join(name)).unwrap()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn frames(pcap: &[u8]) -> Vec<(u64, Vec<u8>)> {
+    let word = |at: usize| u64::from(u32::from_le_bytes(pcap[at..at + 4].try_into().unwrap()));
+    let (mut at, mut found) = (24, vec![]);
+    while at < pcap.len() {
+        let captured = word(at + 8) as usize;
+        found.push((word(at) * 1_000_000_000 + word(at + 4), pcap[at + 16..at + 16 + captured].to_vec()));
+        at += 16 + captured;
+    }
+    found
+}
+
+/// Big-endian number in a report at this offset of report_t.
+fn field(report: &[u8], at: usize, bytes: usize) -> u64 {
+    report[REPORT + at..REPORT + at + bytes].iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
+#[test]
+fn departures_follow_the_byte_clock_exactly() {
+    let directory = Directory::new("clock");
+    let (summary, out, _) = directory.run(&config());
+    assert!(out.len() > 10_000);
+    for (number, (time, frame)) in out.iter().enumerate() {
+        let bits = (number as u128 + 1) * u128::from(FRAME) * 8_000_000_000;
+        assert_eq!(u128::from(*time), bits / u128::from(RATE) + 2_000, "departure {number}");
+        assert_eq!(frame.len() as u64, FRAME);
+    }
+    let queue = &summary["queues"][0];
+    assert_eq!(queue["dequeued_packets"], out.len());
+    assert_eq!(queue["dequeued_bytes"], out.len() as u64 * FRAME);
+    // Full: another frame would not fit. The frame in service does not count.
+    assert_eq!(queue["peak_depth_bytes"], LIMIT / FRAME * FRAME);
+    let arrived = summary["inputs"][0]["packets"].as_u64().unwrap();
+    assert_eq!(arrived, out.len() as u64 + queue["dropped_packets"].as_u64().unwrap());
+}
+
+#[test]
+fn reports_account_for_every_drop_of_every_flow() {
+    let (summary, out, reports) = Directory::new("reports").run(&config());
+    assert_eq!(out.len(), reports.len());
+    let mut drops = BTreeMap::new();
+    for (number, (_, report)) in reports.iter().enumerate() {
+        assert_eq!(report.len(), 176);
+        assert_eq!(field(report, 12, 4), number as u64 + 1, "sequence");
+        drops.insert(field(report, 4, 2), field(report, 16, 4) - field(report, 20, 4));
+    }
+    let counted = summary["queues"][0]["flow_drops"].as_array().unwrap();
+    let counted: BTreeMap<u64, u64> =
+        counted.iter().map(|flow| (flow["flow"].as_u64().unwrap(), flow["packets"].as_u64().unwrap())).collect();
+    assert_eq!(counted.len(), 7);
+    // Drops after a flow's last departure are not in any report: the queue stays full to the end here, so at most its
+    // share of the arrivals behind it.
+    for (flow, counted) in &counted {
+        let reported = drops[flow];
+        assert!(reported <= *counted && counted - reported <= 2, "flow {flow}: {reported} reported, {counted} dropped");
+    }
+}
+
+#[test]
+fn reports_tell_the_queue_as_it_was() {
+    let (_, out, reports) = Directory::new("truth").run(&config());
+    let mut previous = 0;
+    for (number, ((exit, _), (_, report))) in out.iter().zip(&reports).enumerate() {
+        let (delay, enqueue, dequeue) = (field(report, 28, 4), field(report, 32, 4), field(report, 36, 4));
+        let (start, epoch) = (field(report, 40, 6), field(report, 46, 2));
+        let serialization = (FRAME * 8_000_000_000).div_ceil(RATE);
+        assert!((serialization - 1..=serialization).contains(&(exit - 2_000 - start)), "packet {number}");
+        // With frames of one length, the wait is that of the bytes ahead and at most one frame in service.
+        let ahead = enqueue * 8_000_000_000 / RATE;
+        assert!(delay >= ahead && delay <= ahead + serialization + 1, "packet {number}: {delay} for {enqueue} bytes");
+        assert!(enqueue + FRAME <= LIMIT && enqueue % FRAME == 0 && dequeue % FRAME == 0);
+        assert_eq!((field(report, 6, 2), epoch), (FRAME, 2));
+        assert!(start >= previous);
+        previous = start;
+    }
+}
+
+#[test]
+fn live_changes_lose_nothing_and_show_in_the_telemetry() {
+    let mut config = config();
+    let queues = config["queues"].as_array_mut().unwrap();
+    queues.push(json!({"port": 2, "at_ns": 10_000_000, "rate_bps": RATE / 2, "limit_bytes": 2 * LIMIT}));
+    let (summary, out, reports) = Directory::new("live").run(&config);
+    let queue = &summary["queues"][0];
+    let arrived = summary["inputs"][0]["packets"].as_u64().unwrap();
+    assert_eq!(arrived, out.len() as u64 + queue["dropped_packets"].as_u64().unwrap());
+    assert_eq!(queue["epoch"], 3);
+    assert_eq!(queue["peak_depth_bytes"], 2 * LIMIT / FRAME * FRAME);
+    let epochs: Vec<u64> = reports.iter().map(|(_, report)| field(report, 46, 2)).collect();
+    let change = epochs.iter().position(|epoch| *epoch == 3).unwrap();
+    assert!(epochs[..change].iter().all(|epoch| *epoch == 2) && epochs[change..].iter().all(|epoch| *epoch == 3));
+    // What started before the change keeps its finish; what starts after it goes at the new rate.
+    let gap = |rate: u64| FRAME * 8_000_000_000 / rate;
+    for pair in out.windows(2) {
+        let started = pair[0].0 - 2_000;
+        let expected = gap(if started < 10_000_000 { RATE } else { RATE / 2 });
+        assert!((expected..=expected + 1).contains(&(pair[1].0 - pair[0].0)), "at {started}");
+    }
+}
+
+#[test]
+fn same_seed_same_bytes() {
+    let mut config = config();
+    config["inputs"][0]["generator"]["arrivals"] = "poisson".into();
+    let (first, second, other) = (Directory::new("a"), Directory::new("b"), Directory::new("c"));
+    for (directory, seed) in [(&first, "5"), (&second, "5"), (&other, "6")] {
+        assert!(directory.replay(&config, &["--seed", seed]).status.success());
+    }
+    for name in ["out.pcap", "reports.pcap", "summary.json"] {
+        assert!(first.read(name) == second.read(name), "{name} differs");
+        assert!(first.read(name) != other.read(name), "{name} does not depend on the seed");
+    }
+    // A capture that went in comes out again: replaying the output through a queue without limits keeps every frame.
+    let again = Directory::new("again");
+    std::fs::write(again.0.join("in.pcap"), first.read("out.pcap")).unwrap();
+    config["inputs"] = json!([{"port": 1, "pcap": "in.pcap"}]);
+    config["queues"] = json!([]);
+    let (_, out, _) = again.run(&config);
+    let before: Vec<Vec<u8>> = frames(&first.read("out.pcap")).into_iter().map(|(_, frame)| frame).collect();
+    assert_eq!(out.into_iter().map(|(_, frame)| frame).collect::<Vec<_>>(), before);
+}
+
+#[test]
+fn mistakes_are_named_and_change_nothing() {
+    let cases = [
+        (json!({"queues": [{"port": 9}]}), "queues[0]: port 9"),
+        (json!({"queues": [{"port": 2, "queue": 8}]}), "queues[0]"),
+        (json!({"inputs": [{"port": 1}]}), "inputs[0]: one of pcap and generator"),
+        (json!({"inputs": [{"port": 1, "pcap": "none.pcap"}]}), "none.pcap"),
+        (json!({"outputs": [{"port": 2, "pcap": "../x"}]}), "outputs[0]: pcap"),
+        (json!({"entries": [{"table": "t", "action": "a"}]}), "entries[0]: no table t"),
+        (json!({"loopbacks": [7]}), "until_ns"),
+        (json!({"colour": 1}), "unknown field `colour`"),
+        (json!({"program": "none.json"}), "none.json"),
+    ];
+    for (number, (change, message)) in cases.into_iter().enumerate() {
+        let directory = Directory::new(&format!("wrong{number}"));
+        let mut config = config();
+        for (name, value) in change.as_object().unwrap() {
+            config[name] = value.clone();
+        }
+        let output = directory.replay(&config, &[]);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(message) && stderr.contains("config.json"), "{stderr}");
+        assert!(!directory.0.join("out/summary.json").exists());
+    }
+}
