@@ -15,7 +15,7 @@ BASE: dict[str, Any] = {
     "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"},
     "flows": [
         {"cca": "bbr", "duration": "30s", "count": 2},
-        {"cca": "cubic", "size": "1MB", "repeat": 3, "rtt": "10ms", "start": "5s"},
+        {"cca": "cubic", "size": "1MB", "repeat": 3, "count": 2, "rtt": "10ms", "start": "5s"},
     ],
 }
 
@@ -30,7 +30,9 @@ def test_every_flow_has_its_own_5_tuples() -> None:
     tuples = [
         (flow.src, flow.dst, flow.src_port + number, flow.dst_port) for flow in flows for number in range(flow.repeat)
     ]
-    assert len(set(tuples)) == len(tuples) == 5
+    assert len(set(tuples)) == len(tuples) == 8
+    # Two sockets of one host cannot both be bound to a port.
+    assert len({(src, port) for src, _, port, _ in tuples}) == len(tuples)
     assert all(port in DATA_PORTS for _, _, port, _ in tuples)
     assert not set(DATA_PORTS) & set(range(EPHEMERAL_PORTS[0], EPHEMERAL_PORTS[1] + 1))
 
