@@ -9,7 +9,6 @@ from bench import BottleneckTest
 from expected import FLAG_CE_MARKED
 
 SIZE = 500
-SLOW = 4
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 
 
@@ -45,18 +44,14 @@ class ThresholdIsExact(BottleneckTest):
         self.reported(ecn_threshold=two_waiting)
         for threshold, marks in ((two_waiting, [0, 0, 0, 1, 1]), (two_waiting + 1, [0, 0, 0, 0, 1])):
             self.observe(ecn_threshold=threshold, change=True)
-            self.switch.shape(2, 0, SIZE, SLOW)
-            self.send(1, [frame])
-            left = self.receive(2, 1)
+            reports = [self.occupy(frame)]
             self.send(1, [frame] * 4)
-            left += self.receive(2, 4)
+            self.switch.shape(2, 0, SIZE, 0)
+            left = self.receive(2, 5)
+            reports += self.reports(4)
             wanted = [expected.congestion_marked(frame) if marked else frame for marked in marks]
             self.assertEqual([f.hex() for f in left], [f.hex() for f in wanted], f"threshold {threshold}")
-            self.assertEqual([report.flags & FLAG_CE_MARKED for report in self.reports(5)], marks)
-            self.switch.shape(2, 0, SIZE, 0)
-            self.send(1, [frame])
-            self.receive(2, 1)
-            self.reports(1)
+            self.assertEqual([report.flags & FLAG_CE_MARKED for report in reports], marks)
 
 
 class Ipv4Codepoints(EcnTest):

@@ -7,42 +7,30 @@ import itertools
 
 import expected
 import frames
-from bench import SEQUENCE, WATERMARK, BottleneckTest, flow_of
+from bench import PROGRAM_EPOCH, WATERMARK, BottleneckTest, flow_of
 
 SIZE = 500
-# Slow enough for a burst to be complete before the first frame of it leaves.
-SLOW = 4
 
 
-class QueueTest(BottleneckTest):
-    """Fills a queue behind a slow port."""
-
-    def fill(self, frame: bytes, count: int, port: int = 2, queue: int = 0) -> None:
-        """Occupy the link with one frame, which is received, and send ``count`` more while it is busy."""
-        self.switch.shape(port, queue, len(frame), SLOW)
-        self.pass_through([frame], 1, port)
-        self.send(1, [frame] * count)
-
-
-class TailDropAtThePacket(QueueTest):
+class TailDropAtThePacket(BottleneckTest):
     """A queue of five takes the fifth packet and drops the sixth, and takes the next when one has left."""
 
     def runTest(self) -> None:
         self.reported()
         sent = [frames.ipv4(size=SIZE, identification=number) for number in range(10)]
         self.switch.limit_packets(2, 0, 5)
-        self.switch.shape(2, 0, SIZE, SLOW)
-        self.pass_through(sent[:1])
+        reports = [self.occupy(sent[0])]
         self.send(1, sent[1:9])
-        self.expect(2, sent[1:2])
+        reports += self.reports(1)
         self.send(1, sent[9:10])
-        self.expect(2, sent[2:6] + sent[9:10])
-        depths = [report.enqueue_depth for report in self.reports(7)]
+        self.expect(2, sent[:6] + sent[9:10])
+        reports += self.reports(5)
         self.expect_silence()
+        depths = [report.enqueue_depth for report in reports]
         self.assertEqual(depths, [self.profile.depth(waiting, SIZE) for waiting in (0, 0, 1, 2, 3, 4, 4)])
 
 
-class TailDropAtTheByte(QueueTest):
+class TailDropAtTheByte(BottleneckTest):
     """A queue of exactly three frames takes three; with one byte less it takes two, and a smaller frame after them."""
 
     def runTest(self) -> None:
@@ -56,54 +44,52 @@ class TailDropAtTheByte(QueueTest):
             (3 * SIZE - 2, [frame] * 3 + [small], [frame] * 2),
         ):
             self.switch.limit_bytes(2, 0, limit)
-            self.switch.shape(2, 0, SIZE, SLOW)
-            self.pass_through([frame])
+            self.occupy(frame)
             self.send(1, burst)
-            self.expect(2, kept)
-            self.expect_silence_at(2)
-
-    def expect_silence_at(self, port: int) -> None:
-        """Nothing more leaves a port."""
-        self.assertEqual(self.drain(port), [])
+            self.expect(2, [frame, *kept])
+            self.reports(len(kept))
+            self.expect_silence()
 
 
-class DepthsOfARamp(QueueTest):
+class DepthsOfARamp(BottleneckTest):
     """Depths that a burst finds grow by one frame each, those it leaves behind shrink; the watermark is the top."""
 
     def runTest(self) -> None:
         self.reported(1, 2, 7)
         self.assertEqual(self.switch.read_register(WATERMARK, 7), 0)
-        self.fill(frames.ipv4(size=SIZE), 5)
-        self.receive(2, 5)
-        reports = self.reports(6)
+        frame = frames.ipv4(size=SIZE)
+        reports = [self.occupy(frame)]
+        self.send(1, [frame] * 5)
+        self.expect(2, [frame] * 6)
+        reports += self.reports(5)
         depth = self.profile.depth
         self.assertEqual([r.enqueue_depth for r in reports], [depth(n, SIZE) for n in (0, 0, 1, 2, 3, 4)])
         self.assertEqual([r.dequeue_depth for r in reports], [depth(n, SIZE) for n in (0, 4, 3, 2, 1, 0)])
         self.assertEqual(self.switch.read_register(WATERMARK, 7), depth(4, SIZE))
         self.assertEqual(self.switch.read_register(WATERMARK, 6), 0)
         self.switch.shape(2, 0, SIZE, 0)
-        self.pass_through([frames.ipv4(size=SIZE)])
+        self.pass_through([frame])
         self.assertEqual(self.switch.read_register(WATERMARK, 7), depth(4, SIZE))
 
 
-class DepthsOfMixedSizes(QueueTest):
+class DepthsOfMixedSizes(BottleneckTest):
     """The depth is the sum of what waits, frame by frame."""
 
     def runTest(self) -> None:
         self.reported()
         sizes = [64, 1500, 65, 9216, 200]
-        self.fill(frames.ipv4(size=SIZE), 0)
+        self.occupy(frames.ipv4(size=SIZE))
         self.send(1, [frames.ipv4(size=size) for size in sizes])
         self.switch.shape(2, 0, SIZE, 100)
-        self.receive(2, len(sizes))
-        found = [report.enqueue_depth for report in self.reports(6)[1:]]
+        self.receive(2, 1 + len(sizes))
+        found = [report.enqueue_depth for report in self.reports(5)]
         if self.profile.depth_in_bytes:
             self.assertEqual(found, [0, 64, 1564, 1629, 10845])
         else:
             self.assertEqual(found, [0, 1, 2, 3, 4])
 
 
-class ShaperKeepsItsClock(QueueTest):
+class ShaperKeepsItsClock(BottleneckTest):
     """Frames of a backlog leave at exactly the set distance, and waited for the time between."""
 
     def runTest(self) -> None:
@@ -125,7 +111,7 @@ class ShaperKeepsItsClock(QueueTest):
         self.assertLess(reports[0].queue_delay, distance)
 
 
-class DelayHistogram(QueueTest):
+class DelayHistogram(BottleneckTest):
     """Every packet, reported or not, is counted in the bin of its queue delay, four bins an octave."""
 
     def runTest(self) -> None:
@@ -152,7 +138,7 @@ class DelayHistogram(QueueTest):
         self.assertEqual(sum(self.histogram(9)), 86)
 
 
-class QueuesOfOnePort(QueueTest):
+class QueuesOfOnePort(BottleneckTest):
     """Two priorities of one port are two bottlenecks: one overtakes the other, both keep their order and counts."""
 
     def runTest(self) -> None:
@@ -162,39 +148,40 @@ class QueuesOfOnePort(QueueTest):
         self.connect(3, 2, bottleneck=1, queue=1)
         self.observe(1)
         self.report_to(expected.Collector(), 1)
-        self.switch.shape(2, 0, SIZE, SLOW)
-        self.pass_through(slow[:1], 1, 2)
+        reports = [self.occupy(slow[0])]
         self.send(1, slow[1:])
         for frame in fast:
-            self.pass_through([frame], 3, 2)
-        self.expect(2, slow[1:])
-        self.expect_silence_at_2()
-        reports = self.reports(15)
-        by_bottleneck = {number: [r for r in reports if r.bottleneck == number] for number in (0, 1)}
-        self.assertEqual([r.sequence for r in by_bottleneck[0]], [1, 2, 3, 4, 5])
-        self.assertEqual([r.sequence for r in by_bottleneck[1]], list(range(1, 11)))
+            self.send(3, [frame])
+            reports += self.reports(1)
+        left = self.receive(2, 15)
+        reports += self.reports(4)
+        self.expect_silence()
+        self.assertEqual([frame for frame in left if frame in slow], slow)
+        self.assertEqual([frame for frame in left if frame in fast], fast)
+        self.assertLess(left.index(fast[-1]), left.index(slow[1]), "the second queue did not overtake the first")
         self.assertEqual([r.bottleneck for r in reports], [0] + [1] * 10 + [0] * 4)
+        self.assertEqual([r.sequence for r in reports if r.bottleneck == 0], [1, 2, 3, 4, 5])
+        self.assertEqual([r.sequence for r in reports if r.bottleneck == 1], list(range(1, 11)))
         self.assertEqual(self.totals(flow_of(slow[0], 0)), (5, 5, 0))
         self.assertEqual(self.totals(flow_of(fast[0], 1)), (10, 10, 0))
         self.assertEqual(self.switch.read_register(WATERMARK, 1), 0)
 
-    def expect_silence_at_2(self) -> None:
-        """Nothing more leaves the shared port."""
-        self.assertEqual(self.drain(2), [])
 
-
-class SettingsHaveAnEpoch(QueueTest):
+class SettingsHaveAnEpoch(BottleneckTest):
     """A report names the generation of the settings under which its packet was enqueued."""
 
     def runTest(self) -> None:
         self.reported(1, 2, 0)
         frame = frames.ipv4(size=SIZE)
         self.pass_through([frame])
-        first = self.switch.epoch(2, 0, 0x1234)
-        self.switch.shape(2, 0, SIZE, SLOW)
-        second = self.switch.epoch(2, 0, 0x1234)
-        self.pass_through([frame])
+        first = self.switch.epoch(2, 0, PROGRAM_EPOCH)
+        found = [self.reports(1)[0].epoch, self.occupy(frame).epoch]
+        second = self.switch.epoch(2, 0, PROGRAM_EPOCH)
         self.send(1, [frame])
-        self.receive(2, 1)
-        self.assertEqual([report.epoch for report in self.reports(3)], [first, second, second])
-        self.assertEqual(self.switch.read_register(SEQUENCE, 0), 3)
+        self.switch.shape(2, 0, SIZE, 0)
+        third = self.switch.epoch(2, 0, PROGRAM_EPOCH)
+        self.send(1, [frame])
+        self.receive(2, 3)
+        found += [report.epoch for report in self.reports(2)]
+        self.assertEqual(found, [first, second, second, third])
+        self.assertEqual(self.profile.depth_in_bytes, len({first, second, third}) == 3)

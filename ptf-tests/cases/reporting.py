@@ -28,14 +28,16 @@ class EveryField(BottleneckTest):
         self.assertEqual(self.drain(2), [])
         self.switch.control.delete(entry)
         self.switch.limit_packets(2, 3, 3)
-        self.switch.shape(2, 3, SIZE, 4)
-        epoch = self.switch.epoch(2, 3, PROGRAM_EPOCH)
         # One on the link; then waiting: one, other, one; then two drops of each flow.
-        self.pass_through([one])
+        reports = [self.occupy(one, queue=3)]
+        epoch = self.switch.epoch(2, 3, PROGRAM_EPOCH)
         self.send(1, [one, other, one, one, one, other, other])
-        self.expect(2, [one, other, expected.congestion_marked(one)])
+        self.expect(2, [one, one, other, expected.congestion_marked(one)])
         self.pass_through([other])
+        reports += self.reports(4)
+        self.expect_silence()
         self.check(
+            reports,
             [
                 # flags, frame, arrivals, departures, lost, found, left behind
                 (0, one, 1, 1, 2, 0, 0),
@@ -47,10 +49,10 @@ class EveryField(BottleneckTest):
             epoch,
         )
 
-    def check(self, wanted: list[tuple[int, bytes, int, int, int, int, int]], epoch: int) -> None:
+    def check(
+        self, reports: list[Report], wanted: list[tuple[int, bytes, int, int, int, int, int]], epoch: int
+    ) -> None:
         """Compare reports with what is expected of them; times must grow and agree with each other."""
-        reports = self.reports(len(wanted))
-        self.expect_silence()
         for number, (report, line) in enumerate(zip(reports, wanted, strict=True)):
             flags, frame, arrivals, departures, lost, found, left = line
             self.assertEqual(
