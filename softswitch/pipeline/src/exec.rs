@@ -259,6 +259,32 @@ impl Machine {
                     let (index, value) = (slot!(index), slot!(s));
                     self.registers[usize::from(register)].set(index, value);
                 }
+                Op::RegisterAdd {
+                    d,
+                    register,
+                    index,
+                    s,
+                    bits,
+                } => {
+                    let (index, increment) = (slot!(index), slot!(s));
+                    slot!(d) = match &mut self.registers[usize::from(register)] {
+                        Registers::Small(cells) => match cells.get_mut(index as usize) {
+                            Some(cell) => {
+                                let sum = u64::from(*cell).wrapping_add(increment) & cut(bits);
+                                *cell = sum as u32;
+                                sum
+                            }
+                            None => slot!(d).wrapping_add(increment) & cut(bits),
+                        },
+                        Registers::Large(cells) => match cells.get_mut(index as usize) {
+                            Some(cell) => {
+                                *cell = cell.wrapping_add(increment) & cut(bits);
+                                *cell
+                            }
+                            None => slot!(d).wrapping_add(increment) & cut(bits),
+                        },
+                    };
+                }
                 Op::Count { counter, index } => {
                     let index = slot!(index) as usize;
                     if let Some(cell) = self.counters[usize::from(counter)].get_mut(index) {

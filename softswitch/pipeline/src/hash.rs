@@ -159,7 +159,7 @@ fn xor_words(data: &[u8], size: usize) -> u64 {
 /// A part of what a calculation runs over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// The low `width` bits of a slot (two slots if wider than 64).
+    /// A slot's value of `width` bits, at most 64.
     Slot {
         slot: Slot,
         width: u32,
@@ -247,9 +247,7 @@ impl Calculation {
         for piece in &self.pieces {
             match *piece {
                 Piece::Slot { slot, width } => {
-                    let slot = usize::from(slot);
-                    let high = if width > 64 { frame[slot + 1] } else { 0 };
-                    bits.push(u128::from(high) << 64 | u128::from(frame[slot]), width);
+                    bits.push(u128::from(frame[usize::from(slot)]), width)
                 }
                 Piece::Constant { value, width } => bits.push(value, width),
                 Piece::Header { header, bit, width } => {

@@ -27,6 +27,7 @@ mod json;
 mod layout;
 mod live;
 mod op;
+mod optimise;
 mod packet;
 mod pipeline;
 mod program;

@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which metadata egress reads before it writes it: that is all a packet has to carry through the queue.
+//! Which slots are still read: what need not be computed, and what a packet has to carry through the queue.
 
 use crate::hash::Piece;
 use crate::layout::{Field, Place, Slot};
-use crate::op::Op;
+use crate::op::{Op, Use};
 use crate::program::Program;
 use crate::table::Source;
 
-/// A set of metadata slots.
+/// A set of slots.
 #[derive(Clone, PartialEq, Eq)]
-struct Set(Vec<u64>);
+pub(crate) struct Set(Vec<u64>);
 
 impl Set {
+    /// The empty set, with room for all slots of a program.
+    fn of(program: &Program) -> Self {
+        Self(vec![0; usize::from(program.slots).div_ceil(64)])
+    }
+
+    fn add_field(&mut self, field: Field) {
+        if let Place::Slot(slot) = field.place {
+            self.add(slot);
+            if field.width > 64 {
+                self.add(slot + 1);
+            }
+        }
+    }
+
     fn add(&mut self, slot: Slot) {
         if let Some(word) = self.0.get_mut(usize::from(slot) / 64) {
             *word |= 1 << (slot % 64);
@@ -30,7 +44,7 @@ impl Set {
         }
     }
 
-    fn contains(&self, slot: Slot) -> bool {
+    pub(crate) fn contains(&self, slot: Slot) -> bool {
         self.0
             .get(usize::from(slot) / 64)
             .is_some_and(|word| word >> (slot % 64) & 1 == 1)
@@ -39,152 +53,71 @@ impl Set {
 
 /// Slots that an instruction reads, and those that it surely overwrites.
 #[derive(Default)]
-struct Effect {
-    reads: Vec<Slot>,
-    writes: Vec<Slot>,
+pub(crate) struct Effect {
+    pub reads: Vec<Slot>,
+    pub writes: Vec<Slot>,
 }
 
 impl Effect {
-    fn of(op: &Op, program: &Program) -> Self {
+    pub(crate) fn of(op: &Op, program: &Program) -> Self {
         let mut effect = Effect::default();
-        let pair = |slot: Slot| [slot, slot + 1];
-        match *op {
-            Op::JumpZero { s, .. } | Op::JumpNonZero { s, .. } => effect.reads.push(s),
-            Op::JumpCompare { a, b, .. } => effect.reads.extend([a, b]),
-            Op::Move { d, s } | Op::Not { d, s, .. } | Op::Mask { d, s, .. } => {
-                effect.reads.push(s);
-                effect.writes.push(d);
-            }
-            Op::MoveWide { d, s } | Op::WideNot { d, s } | Op::WideCast { d, s, .. } => {
-                effect.reads.extend(pair(s));
-                effect.writes.extend(pair(d));
-            }
-            Op::Add { d, a, b, .. }
-            | Op::Sub { d, a, b, .. }
-            | Op::Mul { d, a, b, .. }
-            | Op::And { d, a, b }
-            | Op::Or { d, a, b }
-            | Op::Xor { d, a, b }
-            | Op::Shl { d, a, b, .. }
-            | Op::Shr { d, a, b }
-            | Op::Div { d, a, b }
-            | Op::Mod { d, a, b }
-            | Op::SaturatingAdd { d, a, b, .. }
-            | Op::SaturatingSub { d, a, b }
-            | Op::Concat { d, a, b, .. }
-            | Op::Compare { d, a, b, .. } => {
-                effect.reads.extend([a, b]);
-                effect.writes.push(d);
-            }
-            Op::Widen { d, s } => {
-                effect.reads.push(s);
-                effect.writes.extend(pair(d));
-            }
-            Op::WideArithmetic { d, a, b, .. } => {
-                effect.reads.extend(pair(a).into_iter().chain(pair(b)));
-                effect.writes.extend(pair(d));
-            }
-            Op::WideCompare { d, a, b, .. } => {
-                effect.reads.extend(pair(a).into_iter().chain(pair(b)));
-                effect.writes.push(d);
-            }
-            Op::Valid { d, .. }
-            | Op::Load1 { d, .. }
-            | Op::Load2 { d, .. }
-            | Op::Load4 { d, .. }
-            | Op::Load8 { d, .. } => effect.writes.push(d),
-            Op::LoadWide { d, .. } => effect.writes.extend(pair(d)),
-            Op::Store1 { s, .. }
-            | Op::Store2 { s, .. }
-            | Op::Store4 { s, .. }
-            | Op::Store8 { s, .. }
-            | Op::StoreBytes { s, .. }
-            | Op::StoreBits { s, .. }
-            | Op::Advance { s } => effect.reads.push(s),
-            Op::StoreWide { s, .. } => effect.reads.extend(pair(s)),
-            Op::RegisterRead { index, .. } | Op::Count { index, .. } => effect.reads.push(index),
-            Op::RegisterWrite { index, s, .. } => effect.reads.extend([index, s]),
-            Op::Random { low, high, .. } => effect.reads.extend([low, high]),
-            Op::Hash {
-                d,
-                calculation,
-                base,
-                size,
-                ..
-            } => {
-                effect.reads.extend([base, size]);
-                effect.inputs(program, calculation);
-                effect.writes.push(d);
-            }
-            Op::Checksum { d, calculation } => {
-                effect.inputs(program, calculation);
-                effect.writes.push(d);
-            }
-            Op::Clone { session: s, .. }
-            | Op::Truncate { length: s }
-            | Op::ParserError { code: s } => {
-                effect.reads.push(s);
+        let mut op = *op;
+        op.visit(|&mut slot, how| match how {
+            Use::Read => effect.reads.push(slot),
+            Use::ReadWide => effect.reads.extend([slot, slot + 1]),
+            Use::Write => effect.writes.push(slot),
+            Use::WriteWide => effect.writes.extend([slot, slot + 1]),
+            // Where it is not written, what was there before is live.
+            Use::MayWrite => effect.reads.push(slot),
+        });
+        match op {
+            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => {
+                effect.inputs(program, calculation)
             }
             Op::Table { table } => {
                 for part in &program.tables[usize::from(table)].layout.parts {
                     if let Source::Slot(slot) = part.source {
-                        effect.reads.extend(pair(slot));
+                        effect.reads.push(slot);
+                        if part.width > 64 {
+                            effect.reads.push(slot + 1);
+                        }
                     }
                 }
             }
-            Op::LookAhead { d, .. } => effect.writes.push(d),
-            Op::LookAheadWide { d, .. } => effect.writes.extend(pair(d)),
-            Op::End
-            | Op::Jump(_)
-            | Op::JumpValid { .. }
-            | Op::JumpInvalid { .. }
-            | Op::AddHeader { .. }
-            | Op::RemoveHeader { .. }
-            | Op::CopyHeader { .. }
-            | Op::ChecksumError
-            | Op::Digest { .. }
-            | Op::Extract { .. }
-            | Op::LoopGuard => {}
+            _ => {}
         }
         effect
     }
 
     fn inputs(&mut self, program: &Program, calculation: u16) {
-        for piece in &program.calculations[usize::from(calculation)].pieces {
-            if let Piece::Slot { slot, width } = *piece {
-                self.reads.push(slot);
-                if width > 64 {
-                    self.reads.push(slot + 1);
-                }
-            }
-        }
+        let pieces = &program.calculations[usize::from(calculation)].pieces;
+        self.reads.extend(pieces.iter().filter_map(|p| match p {
+            Piece::Slot { slot, .. } => Some(*slot),
+            _ => None,
+        }));
     }
 }
 
 fn successors(op: &Op, at: usize, program: &Program) -> Vec<usize> {
-    match *op {
-        Op::End | Op::ParserError { .. } => Vec::new(),
-        Op::Jump(to) => vec![to as usize],
-        Op::JumpZero { to, .. }
-        | Op::JumpNonZero { to, .. }
-        | Op::JumpCompare { to, .. }
-        | Op::JumpValid { to, .. }
-        | Op::JumpInvalid { to, .. } => vec![at + 1, to as usize],
-        Op::Table { table } => program.tables[usize::from(table)]
-            .actions
-            .iter()
-            .flat_map(|a| a.targets)
-            .map(|t| t as usize)
-            .collect(),
-        _ => vec![at + 1],
+    let mut next = Vec::new();
+    if let Op::Table { table } = *op {
+        let actions = &program.tables[usize::from(table)].actions;
+        next.extend(actions.iter().flat_map(|a| a.targets).map(|t| t as usize));
     }
+    next.extend(op.clone().target().map(|t| *t as usize));
+    if !op.is_last() {
+        next.push(at + 1);
+    }
+    next
 }
 
-/// Slots that are live before the instruction at `start`, given those that are live at the end.
-fn live_in(program: &Program, start: u32, limit: u32, at_end: &Set) -> Set {
+/// For each instruction from `start` to `limit`, the slots that are live behind it, and those before the first one.
+/// `at_end` are those live where this part of the program ends.
+pub(crate) fn analyse(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec<Set>, Set) {
     let (start, limit) = (start as usize, limit as usize);
-    let empty = Set(vec![0; usize::from(program.metadata_slots).div_ceil(64)]);
-    let mut before: Vec<Set> = vec![empty.clone(); limit - start];
+    let empty = Set::of(program);
+    let mut before: Vec<Set> = vec![empty.clone(); limit - start + 1];
+    let mut after = before.clone();
     let effects: Vec<Effect> = program.code.ops[start..limit]
         .iter()
         .map(|op| Effect::of(op, program))
@@ -193,7 +126,17 @@ fn live_in(program: &Program, start: u32, limit: u32, at_end: &Set) -> Set {
         let mut changed = false;
         for at in (start..limit).rev() {
             let op = &program.code.ops[at];
-            let mut live = if *op == Op::End {
+            let ends = matches!(op, Op::End | Op::ParserError { .. });
+            // Wherever a parser may fail, it ends.
+            let fails = matches!(
+                op,
+                Op::Extract { .. }
+                    | Op::Advance { .. }
+                    | Op::LookAhead { .. }
+                    | Op::LookAheadWide { .. }
+                    | Op::LoopGuard
+            );
+            let mut live = if ends || fails {
                 at_end.clone()
             } else {
                 empty.clone()
@@ -204,35 +147,81 @@ fn live_in(program: &Program, start: u32, limit: u32, at_end: &Set) -> Set {
                 }
             }
             let effect = &effects[at - start];
+            after[at - start] = live.clone();
             effect.writes.iter().for_each(|&s| live.remove(s));
             effect.reads.iter().for_each(|&s| live.add(s));
+            if fails {
+                live.unite(at_end);
+            }
             if before[at - start] != live {
                 before[at - start] = live;
                 changed = true;
             }
         }
         if !changed {
-            return before.swap_remove(0);
+            return (after, before.swap_remove(0));
         }
     }
 }
 
-/// Metadata that packets carry from ingress to egress. `at_end` is what clones keep of it.
-pub(crate) fn at_egress(program: &Program, at_end: &[Field]) -> Vec<Slot> {
-    let code = &program.code;
-    let empty = Set(vec![0; usize::from(program.metadata_slots).div_ceil(64)]);
-    let mut end = live_in(program, code.update, code.ops.len() as u32, &empty);
-    for field in at_end {
-        if let Place::Slot(slot) = field.place {
-            end.add(slot);
-            if field.width > 64 {
-                end.add(slot + 1);
-            }
+/// What is live where each part of the program ends.
+pub(crate) struct Ends {
+    pub parser: Set,
+    pub verify: Set,
+    pub ingress: Set,
+    pub egress: Set,
+    pub update: Set,
+    /// Metadata that packets carry from ingress to egress.
+    pub carried: Vec<Slot>,
+}
+
+impl Ends {
+    /// `kept` are the fields that clones keep.
+    pub(crate) fn of(program: &Program, kept: &[Field]) -> Self {
+        let code = &program.code;
+        let fields = &program.intrinsics;
+        let update = Set::of(program);
+        let (_, mut egress) = analyse(program, code.update, code.ops.len() as u32, &update);
+        kept.iter().for_each(|f| egress.add_field(*f));
+        fields
+            .egress_spec
+            .slot()
+            .into_iter()
+            .for_each(|s| egress.add(s));
+
+        let (_, carried) = analyse(program, code.egress, code.update, &egress);
+        let set = fields.set_at_egress();
+        let carried: Vec<Slot> = (0..program.metadata_slots)
+            .filter(|slot| carried.contains(*slot) && !set.contains(slot))
+            .collect();
+
+        let mut ingress = Set::of(program);
+        carried.iter().for_each(|&s| ingress.add(s));
+        kept.iter().for_each(|f| ingress.add_field(*f));
+        program
+            .digest_fields
+            .iter()
+            .flatten()
+            .for_each(|f| ingress.add_field(*f));
+        let read = [
+            fields.egress_spec,
+            fields.mcast_grp,
+            fields.priority,
+            fields.flow,
+            fields.ingress_port,
+        ];
+        read.iter()
+            .filter_map(|f| f.slot())
+            .for_each(|s| ingress.add(s));
+        let (_, verify) = analyse(program, code.ingress, code.egress, &ingress);
+        let (_, parser) = analyse(program, code.verify, code.ingress, &verify);
+        Self {
+            parser,
+            verify,
+            ingress,
+            egress,
+            update,
+            carried,
         }
     }
-    let live = live_in(program, code.egress, code.update, &end);
-    let set = program.intrinsics.set_at_egress();
-    (0..program.metadata_slots)
-        .filter(|slot| live.contains(*slot) && !set.contains(slot))
-        .collect()
 }

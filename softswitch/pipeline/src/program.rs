@@ -23,6 +23,8 @@ pub struct Program {
     /// Length in bytes of each header.
     pub(crate) headers: Vec<u32>,
     pub(crate) metadata_slots: Slot,
+    /// All slots that the program uses: 0..slots.
+    pub(crate) slots: Slot,
     /// Where each header that the program can add goes in the buffer.
     pub(crate) homes: Vec<u16>,
     pub(crate) headroom: usize,
@@ -99,6 +101,14 @@ impl Intrinsic {
                 format!("a field of this shape as {name}"),
                 "field_aliases",
             )),
+        }
+    }
+
+    /// Its slot if it is metadata.
+    pub(crate) fn slot(self) -> Option<Slot> {
+        match self {
+            Intrinsic::Slot { slot, .. } => Some(slot),
+            _ => None,
         }
     }
 
@@ -219,10 +229,7 @@ impl Intrinsics {
             self.epoch,
         ]
         .iter()
-        .filter_map(|f| match f {
-            Intrinsic::Slot { slot, .. } => Some(*slot),
-            _ => None,
-        })
+        .filter_map(|f| f.slot())
         .collect()
     }
 }

@@ -148,6 +148,11 @@ impl Emitter {
         }
     }
 
+    /// Slots in use.
+    pub(crate) fn slots(&self) -> Slot {
+        self.next_slot as Slot
+    }
+
     pub(crate) fn is_placed(&self, label: Label) -> bool {
         self.labels[label as usize] != UNPLACED
     }
@@ -305,7 +310,13 @@ impl Emitter {
             }
             match field.place {
                 Place::Slot(d) if d == value => {}
-                Place::Slot(d) => self.op(Op::MoveWide { d, s: value }),
+                Place::Slot(d) => {
+                    let made_here = self.is_temporary(value) && self.ops.len() > self.barrier;
+                    let last = self.ops.last_mut().filter(|_| made_here);
+                    if !last.is_some_and(|op| op.retarget(value, d, true)) {
+                        self.op(Op::MoveWide { d, s: value });
+                    }
+                }
                 Place::Header { header, bit } => {
                     if bit % 8 + field.width > 128 {
                         let what = "a field of more than 120 bits that does not start at a byte";
@@ -339,7 +350,7 @@ impl Emitter {
                 // The instruction that made a temporary can as well write to its destination.
                 if self.is_temporary(slot) && self.ops.len() > self.barrier {
                     if let Some(last) = self.ops.last_mut() {
-                        if last.retarget(slot, d) {
+                        if last.retarget(slot, d, false) {
                             return Ok(());
                         }
                     }
@@ -531,6 +542,8 @@ impl Emitter {
             Binary::And if ring => {
                 for (mask, other) in [(b, a), (a, b)] {
                     if let Some(n) = mask.as_constant().and_then(ones_count) {
+                        // A mask that covers the other operand changes nothing.
+                        let n = if other.range().narrow() { n.min(64) } else { n };
                         if n <= 64 {
                             let value = self.narrow(other, Want::Low(n.min(all)), place)?;
                             let n = n.min(all);

@@ -82,6 +82,7 @@ pub(crate) fn compile(root: &Value) -> Result<Program> {
     for table in &mut tables {
         table.resolve(|label| emitter.address(label))?;
     }
+    let slots = emitter.slots();
     let (ops, constants) = emitter.finish()?;
     let code = Code {
         ops,
@@ -92,11 +93,20 @@ pub(crate) fn compile(root: &Value) -> Result<Program> {
         egress,
         update,
     };
-    finish(&layout, objects, tables, code, deparser, clones_at_ingress)
+    finish(
+        &layout,
+        slots,
+        objects,
+        tables,
+        code,
+        deparser,
+        clones_at_ingress,
+    )
 }
 
 fn finish(
     layout: &Layout,
+    slots: Slot,
     objects: Objects,
     tables: Vec<TableCode>,
     code: Code,
@@ -116,6 +126,7 @@ fn finish(
     let mut program = Program {
         headers: layout.headers.iter().map(|h| h.bytes).collect(),
         metadata_slots: layout.metadata_slots,
+        slots,
         homes,
         headroom,
         deparser,
@@ -135,13 +146,9 @@ fn finish(
         clones_at_ingress,
         code,
     };
-    let at_end = objects
-        .field_lists
-        .values()
-        .flatten()
-        .copied()
-        .collect::<Vec<_>>();
-    program.live = crate::live::at_egress(&program, &at_end);
+    let kept: Vec<Field> = objects.field_lists.values().flatten().copied().collect();
+    crate::optimise::optimise(&mut program, &kept);
+    program.live = crate::live::Ends::of(&program, &kept).carried;
     for (id, fields) in &objects.field_lists {
         program.kept.insert(*id as u16, program.kept_slots(fields));
     }

@@ -78,10 +78,18 @@ pub(super) fn calculations(
 
 fn add_field(pieces: &mut Vec<Piece>, field: Field, place: &str) -> Result<()> {
     match field.place {
-        Place::Slot(slot) => pieces.push(Piece::Slot {
-            slot,
-            width: field.width,
-        }),
+        Place::Slot(slot) => {
+            if field.width > 64 {
+                pieces.push(Piece::Slot {
+                    slot: slot + 1,
+                    width: field.width - 64,
+                });
+            }
+            pieces.push(Piece::Slot {
+                slot,
+                width: field.width.min(64),
+            });
+        }
         Place::Valid(_) => {
             return Err(LoadError::unsupported("a validity in a calculation", place))
         }
