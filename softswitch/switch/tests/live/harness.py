@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A softswitch on veth ports between network namespaces: sender, receiver, collector."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
+from narrows.p4runtime import P4RuntimeSession
+from narrows.traffic_manager import TrafficManagerClient
+
+ROOT = Path(__file__).parents[4]
+BINARY = Path(os.environ.get("NARROWS_SOFTSWITCH", ROOT / "target/release/narrows-softswitch"))
+COMPILED = ROOT / "p4src/compiled/v1model"
+HOSTS = ("sender", "receiver", "collector")
+
+
+def run(command: str) -> str:
+    """Run a command; its standard output."""
+    return subprocess.run(command.split(), check=True, capture_output=True, text=True).stdout
+
+
+@dataclass
+class Network:
+    """One namespace for each host and one for the switch; port i of the switch is p<i>, the host's end eth0."""
+
+    prefix: str = field(default_factory=lambda: f"nwdev-live-{uuid.uuid4().hex[:6]}")
+
+    def namespace(self, name: str) -> str:
+        """Full name of a namespace."""
+        return f"{self.prefix}-{name}"
+
+    def inside(self, name: str, command: str) -> str:
+        """Run a command in a namespace."""
+        return run(f"ip netns exec {self.namespace(name)} {command}")
+
+    def up(self) -> None:
+        """Make everything."""
+        for name in ("switch", *HOSTS):
+            run(f"ip netns add {self.namespace(name)}")
+            self.inside(name, "ip link set lo up")
+        for port, host in enumerate(HOSTS, 1):
+            self.connect(port, host)
+
+    def connect(self, port: int, host: str) -> None:
+        """Make a link between a host and a port of the switch."""
+        switch = self.namespace("switch")
+        run(f"ip link add p{port} netns {switch} type veth peer name eth0 netns {self.namespace(host)}")
+        self.inside("switch", f"sysctl -qw net.ipv6.conf.p{port}.disable_ipv6=1")
+        self.inside(host, "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=1")
+        self.inside(host, "ethtool -K eth0 tso off gso off gro off tx off rx off")
+        self.inside("switch", f"ip link set p{port} up")
+        self.inside(host, f"ip addr add 10.77.0.{port}/24 dev eth0")
+        self.inside(host, "ip link set eth0 up")
+
+    def down(self) -> None:
+        """Remove everything."""
+        for name in ("switch", *HOSTS):
+            subprocess.run(["ip", "netns", "del", self.namespace(name)], check=False)
+
+
+@dataclass
+class Switch:
+    """A running switch and the two services on it."""
+
+    process: asyncio.subprocess.Process
+    p4: P4RuntimeSession
+    tm: TrafficManagerClient
+
+    async def program(self, *, length_limit: int = 128) -> None:
+        """Port 1 to port 2 through bottleneck 0 with a report for each packet on port 3; port 2 to port 1 as a wire."""
+        action = P4TableAction
+        mac = "02:00:00:00:00:0f"
+        await self.p4.push_pipeline()
+        await self.p4.insert(
+            [
+                P4TableEntry(
+                    "NarrowsIngress.cross_connect.cross_connect",
+                    match=P4TableMatch(ingress_port=1),
+                    action=action("NarrowsIngress.cross_connect.bottleneck", index=0, port=2, queue=0),
+                    priority=1,
+                ),
+                P4TableEntry(
+                    "NarrowsIngress.cross_connect.cross_connect",
+                    match=P4TableMatch(ingress_port=2),
+                    action=action("NarrowsIngress.cross_connect.wire", port=1),
+                    priority=1,
+                ),
+                P4TableEntry(
+                    "NarrowsEgress.bottleneck.bottleneck",
+                    match=P4TableMatch(bottleneck=0),
+                    action=action(
+                        "NarrowsEgress.bottleneck.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1
+                    ),
+                ),
+                P4TableEntry(
+                    "NarrowsEgress.report.collector",
+                    match=P4TableMatch(bottleneck=0),
+                    action=action(
+                        "NarrowsEgress.report.encapsulate",
+                        src_mac=mac,
+                        dst_mac="ff:ff:ff:ff:ff:ff",
+                        src_ip="10.77.0.9",
+                        dst_ip="10.77.0.3",
+                        src_port=5500,
+                        dst_port=5500,
+                        length=176,
+                    ),
+                ),
+                P4CloneSessionEntry(1, packet_length_bytes=length_limit, replicas=[3]),
+            ]
+        )
+
+
+@asynccontextmanager
+async def running(network: Network, directory: Path, *options: str) -> AsyncIterator[Switch]:
+    """A switch on the three ports; it must end with exit code 0 when it is told to."""
+    address = f"unix:{directory}/switch.sock"
+    ports = [word for port in (1, 2, 3) for word in ("--port", f"{port}@p{port}")]
+    process = await asyncio.create_subprocess_exec(
+        *("ip", "netns", "exec", network.namespace("switch")),
+        *(str(BINARY), "serve", "--grpc", address, *ports, *options),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    session = P4RuntimeSession(address, COMPILED / "narrows.p4info.txtpb", COMPILED / "narrows.json")
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+        await session.open()
+        yield Switch(process, session, TrafficManagerClient(session.channel))
+    finally:
+        await session.close()
+        process.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(process.wait(), 5) == 0
+    assert not Path(address.removeprefix("unix:")).exists()

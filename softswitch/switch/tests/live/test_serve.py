@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The softswitch on veth ports: what only real interfaces show. Run as root: pytest softswitch/switch/tests/live."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import textwrap
+from pathlib import Path
+
+import grpc
+import pytest
+from finsy import P4CounterEntry, P4RegisterEntry, P4TableAction, P4TableEntry, P4TableMatch
+from finsy.proto import U128, p4r, p4r_grpc
+from harness import BINARY, Network, Switch, running
+from narrows.errors import RunError
+from narrows.v1 import traffic_manager_pb2 as pb
+
+FRAME = 1042  # Ethernet, IPv4, UDP and 1000 bytes of payload
+
+
+def send(network: Network, host: str, count: int, payload: int = 1000) -> None:
+    """Send UDP datagrams from a host to the receiver in one burst."""
+    program = f"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('10.77.0.2', 9));"
+    program += f"[s.send(bytes({payload})) for _ in range({count})]"
+    subprocess.run(
+        ["ip", "netns", "exec", network.namespace(host), "python3", "-c", program], check=True, capture_output=True
+    )
+
+
+def resolve(network: Network) -> None:
+    """Fixed neighbours: no ARP among the counted packets."""
+    for host, other in (("sender", 2), ("receiver", 1)):
+        peer = "receiver" if host == "sender" else "sender"
+        mac = network.inside(peer, "cat /sys/class/net/eth0/address").strip()
+        network.inside(host, f"ip neigh replace 10.77.0.{other} lladdr {mac} dev eth0 nud permanent")
+
+
+async def queue(switch: Switch, port: int) -> pb.Queue:
+    """Counters of a port's queue 0."""
+    return next(q for q in (await switch.tm.list()).queues if (q.port, q.queue) == (port, 0))
+
+
+def test_forwards_reports_and_counts(network: Network, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            send(network, "sender", 50)
+            await asyncio.sleep(0.3)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert (ports[1].rx_packets, ports[2].tx_packets, ports[3].tx_packets) == (50, 50, 50)
+            assert (ports[1].rx_bytes, ports[2].tx_bytes, ports[3].tx_bytes) == (50 * FRAME, 50 * FRAME, 50 * 176)
+            counted = await queue(switch, 2)
+            assert (counted.dequeued_packets, counted.dequeued_bytes) == (50, 50 * FRAME)
+            name = "NarrowsIngress.bottleneck.arrival_counter.totals"
+            found = [entity async for entity in switch.p4.read([P4CounterEntry(name)])]
+            assert sum(entry.packet_count for entry in found if isinstance(entry, P4CounterEntry)) == 50
+
+    asyncio.run(scenario())
+
+
+def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            # 8 kbit/s: one frame takes a second. The first starts at once, so limit + 1 of the burst survive.
+            for limits in ({"limit_packets": 7}, {"limit_bytes": 7 * FRAME, "limit_packets": 0}):
+                request = pb.ConfigureRequest(port=2, queue=0, rate_bps=8_000, **limits)
+                before = await queue(switch, 2) if "limit_bytes" in limits else pb.Queue()
+                await switch.tm.configure(request)
+                send(network, "sender", 20)
+                await asyncio.sleep(0.3)
+                after = await queue(switch, 2)
+                held = 7 if before.depth_packets else 8
+                assert after.depth_packets == 7
+                admitted = after.enqueued_packets - before.enqueued_packets
+                assert admitted + after.dropped_packets - before.dropped_packets == 20
+                assert admitted <= held
+                drops = (await switch.tm.flow_drops(2, 0)).flows
+                assert sum(drop.packets for drop in drops) == after.dropped_packets
+                assert after.enqueued_packets == after.dequeued_packets + after.depth_packets
+            # Live: at 10 Gbit/s everything that waits leaves after the frame in service.
+            await switch.tm.configure(pb.ConfigureRequest(port=2, queue=0, rate_bps=10_000_000_000))
+            await asyncio.sleep(1.5)
+            after = await queue(switch, 2)
+            assert after.depth_packets == 0
+            assert after.dequeued_packets == after.enqueued_packets
+
+    asyncio.run(scenario())
+
+
+def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            send(network, "sender", 5)
+            network.inside("switch", "ip link set p2 down")
+            await asyncio.sleep(0.5)
+            assert not {port.port: port for port in (await switch.tm.port_stats()).ports}[2].link_up
+            send(network, "sender", 5)
+            await asyncio.sleep(0.3)
+            network.inside("switch", "ip link set p2 up")
+            await asyncio.sleep(0.5)
+            send(network, "sender", 5)
+            await asyncio.sleep(0.3)
+            port = {port.port: port for port in (await switch.tm.port_stats()).ports}[2]
+            assert port.link_up
+            assert (port.tx_packets, port.tx_errors + port.tx_drops) == (10, 5)
+            network.inside("switch", "ip link del p2")
+            await asyncio.sleep(0.5)
+            network.connect(2, "receiver")
+            await asyncio.sleep(0.8)
+            resolve(network)
+            send(network, "sender", 5)
+            await asyncio.sleep(0.3)
+            assert {port.port: port for port in (await switch.tm.port_stats()).ports}[2].tx_packets == 15
+
+    asyncio.run(scenario())
+
+
+def test_tags_and_partial_checksums_survive(network: Network, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            for host, address in (("sender", "10.78.0.1/24"), ("receiver", "10.78.0.2/24")):
+                network.inside(host, "ip link add link eth0 name eth0.7 type vlan id 7")
+                network.inside(host, f"ip addr add {address} dev eth0.7")
+                network.inside(host, "ip link set eth0.7 up")
+                network.inside(host, "ethtool -K eth0 tx on")
+            network.inside("sender", "ping -c 3 -i 0.2 -W 1 10.78.0.2")
+            receiver = subprocess.Popen(
+                ["ip", "netns", "exec", network.namespace("receiver"), "python3", "-c", textwrap.dedent("""
+                    import socket
+                    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                    s.bind(("10.77.0.2", 9))
+                    s.settimeout(3)
+                    print(len(s.recv(4096)), flush=True)
+                """)],
+                stdout=subprocess.PIPE,
+            )
+            await asyncio.sleep(0.5)
+            send(network, "sender", 1)
+            # A datagram whose checksum is wrong would never reach the socket.
+            assert receiver.communicate(timeout=5)[0] == b"1000\n"
+            assert {port.port: port for port in (await switch.tm.port_stats()).ports}[1].rx_partial_checksums >= 1
+
+    asyncio.run(scenario())
+
+
+def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            send(network, "sender", 3)
+            await asyncio.sleep(0.3)
+            registers = [entry async for entry in switch.p4.read([P4RegisterEntry()])]
+            assert len(registers) > 100_000
+            name = next(r.register_id for r in registers if isinstance(r, P4RegisterEntry) and "departures" in r.register_id)
+            cells = [entry async for entry in switch.p4.read([P4RegisterEntry(name, index=0)])]
+            assert len(cells) == 1
+            # A second pipeline is saved; entries go to it, the active one is untouched until COMMIT.
+            stub = p4r_grpc.P4RuntimeStub(switch.p4.channel)
+            action = p4r.SetForwardingPipelineConfigRequest
+            request = action(
+                device_id=1,
+                election_id=U128.encode(1),
+                action=action.VERIFY_AND_SAVE,
+                config=switch.p4.schema.get_pipeline_config(),
+            )
+            await stub.SetForwardingPipelineConfig(request)
+            wire = P4TableEntry(
+                "NarrowsIngress.cross_connect.cross_connect",
+                match=P4TableMatch(ingress_port=1),
+                action=P4TableAction("NarrowsIngress.cross_connect.wire", port=2),
+                priority=1,
+            )
+            await switch.p4.insert([wire])
+            send(network, "sender", 3)
+            await asyncio.sleep(0.3)
+            reports = {port.port: port for port in (await switch.tm.port_stats()).ports}[3].tx_packets
+            assert reports == 6
+            await stub.SetForwardingPipelineConfig(
+                action(device_id=1, election_id=U128.encode(1), action=action.COMMIT)
+            )
+            send(network, "sender", 3)
+            await asyncio.sleep(0.3)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert (ports[2].tx_packets, ports[3].tx_packets) == (9, 6)
+            reconcile = action(
+                device_id=1,
+                election_id=U128.encode(1),
+                action=action.RECONCILE_AND_COMMIT,
+                config=switch.p4.schema.get_pipeline_config(),
+            )
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await stub.SetForwardingPipelineConfig(reconcile)
+            assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+            with pytest.raises(RunError, match="ALREADY_EXISTS"):
+                await switch.p4.insert([wire])
+
+    asyncio.run(scenario())
+
+
+def test_command_line_errors(tmp_path: Path) -> None:
+    taken = tmp_path / "taken.sock"
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(taken))
+    server.listen()
+    (tmp_path / "file").write_text("")
+    for arguments, message in (
+        (["--grpc", f"unix:{tmp_path}/s", "--port", "1@no-such-if"], "no-such-if does not exist"),
+        (["--grpc", f"unix:{tmp_path}/s", "--loopback", "1", "--loopback", "1"], "port 1 is given twice"),
+        (["--grpc", f"unix:{taken}"], "another server"),
+        (["--grpc", f"unix:{tmp_path}/file"], "not a socket"),
+        (["--grpc", f"unix:{tmp_path}/none/s"], "No such file"),
+        (["--grpc", "nonsense"], "expected unix:/path/to.sock or host:port"),
+    ):
+        found = subprocess.run([BINARY, "serve", *arguments], capture_output=True, text=True, check=False)
+        assert (found.returncode, found.stdout) == (2, "")
+        assert message in found.stderr
