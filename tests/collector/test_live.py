@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collector on a veth link, with frames sent at speed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import random
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from helpers import BINARY, account, collector, pcap_frames, send_paced
+
+pytestmark = [
+    pytest.mark.skipif(not BINARY.exists(), reason="narrows-collector is not built"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    """A namespace with the veth pair cs0 (switch side) - cc0 (collector side)."""
+    name = f"nwdev-col-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        commands = (
+            "link add cs0 type veth peer name cc0", "link set cs0 up", "link set cc0 up",
+        )  # fmt: skip
+        for command in commands:
+            subprocess.run(["ip", "-n", name, *command.split()], check=True)
+        yield name
+    finally:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture(scope="module")
+def frames(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    path = tmp_path_factory.mktemp("capture") / "trace.pcap"
+    collector("generate", path, "--reports", "200000", "--bottlenecks", "2")
+    return list(pcap_frames(path))
+
+
+def send_in(namespace: str, frames: list[bytes], rate: float) -> float:
+    """Send from inside the namespace: a thread of its own, since the namespace is a property of a thread."""
+    result: list[float] = []
+
+    def send() -> None:
+        descriptor = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+        try:
+            if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0) != 0:
+                raise OSError(ctypes.get_errno(), "setns")
+        finally:
+            os.close(descriptor)
+        result.append(send_paced("cs0", frames, rate))
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    thread.join()
+    assert result, "the sender failed"
+    return result[0]
+
+
+def start(namespace: str, out: Path) -> subprocess.Popen[str]:
+    command = ["ip", "netns", "exec", namespace, BINARY, "collect", "--interface", "cc0", "--out", out]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_lost_at_100_000_reports_a_second(
+    namespace: str, frames: list[bytes], tmp_path: Path, stop: signal.Signals
+) -> None:
+    out = tmp_path / "telemetry"
+    process = start(namespace, out)
+    send_in(namespace, frames, 100_000)
+    # At once: what is still in the ring belongs to the run.
+    process.send_signal(stop)
+    assert process.wait(30) == 0
+    result = account(out)
+    assert result["kernel_ring_drops"] == 0
+    assert result["rows"] == len(frames)
+    assert result["stop_reason"] == "signal"
+    for bottleneck in ("0", "1"):
+        assert result["bottlenecks"][bottleneck]["reports"] == len(frames) // 2
+        assert result["bottlenecks"][bottleneck]["lost"] == 0
+    table = pq.read_table(out / "reports-00000.parquet", columns=["bottleneck", "sequence"]).to_pandas()
+    for _, rows in table.groupby("bottleneck"):
+        assert (rows["sequence"].diff().dropna() == 1).all()
+
+
+def test_loss_duplicates_reordering_and_noise_are_counted(
+    namespace: str, frames: list[bytes], tmp_path: Path
+) -> None:
+    generator = random.Random(7)
+    reports = frames[:20000]
+    sent: list[bytes] = []
+    lost = {0: 0, 1: 0}
+    duplicates = {0: 0, 1: 0}
+    for index, frame in enumerate(reports):
+        bottleneck = frame[44]
+        draw = generator.random()
+        inner = 10 < index < len(reports) - 10
+        if inner and draw < 0.01:
+            lost[bottleneck] += 1
+            continue
+        sent.append(frame)
+        if inner and draw > 0.99:
+            duplicates[bottleneck] += 1
+            sent.append(frame)
+    for index in range(100, len(sent) - 100, 50):
+        sent[index], sent[index + 3] = sent[index + 3], sent[index]
+    wrong_version = bytearray(reports[0])
+    wrong_version[42] = 9
+    sent[500:500] = [bytes(wrong_version), b"\xff" * 60]
+    out = tmp_path / "telemetry"
+    process = start(namespace, out)
+    send_in(namespace, sent, 50_000)
+    process.terminate()
+    assert process.wait(30) == 0
+    result = account(out)
+    assert result["bad"]["version"] == 1
+    assert result["other_traffic"] >= 1
+    for bottleneck, counts in result["bottlenecks"].items():
+        assert counts["lost"] == lost[int(bottleneck)]
+        assert counts["duplicates"] == duplicates[int(bottleneck)]
+        assert counts["reordered"] > 0
+    sequences = pq.read_table(out / "reports-00000.parquet", columns=["bottleneck", "sequence"]).to_pandas()
+    assert len(sequences) == len(reports) - sum(lost.values())
+    for _, rows in sequences.groupby("bottleneck"):
+        assert (rows["sequence"].diff().dropna() > 0).all()
+
+
+def test_an_unknown_interface_is_named(tmp_path: Path) -> None:
+    result = collector("collect", "--interface", "nosuch0", "--out", tmp_path / "t")
+    assert result.returncode == 2
+    assert 'no interface "nosuch0"' in result.stderr
+    assert not (tmp_path / "t").exists()
