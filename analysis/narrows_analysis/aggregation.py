@@ -38,6 +38,7 @@ FLOW_SUMS = (
 QUEUE_SUMS = (
     "departures", "bytes", "drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks", "missing",
 )  # fmt: skip
+COUNTERS = ("arrivals", "departures", "loss_drops", "position")
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -89,11 +90,12 @@ class Aggregation:
         self.collided = np.zeros(FLOW_INDEXES, np.bool_)
         self.carried_in = 0
         self.clock_steps = 0
+        self.implausible = 0
         self.saturated_bits = 0
         self.saturated_ticks = 0
         self._seen = np.zeros(FLOW_INDEXES, np.bool_)
-        self._last = {name: np.zeros(FLOW_INDEXES, np.int64) for name in ("arrivals", "departures", "loss_drops")}
-        self._first_sequence: int | None = None
+        self._last = {name: np.zeros(FLOW_INDEXES, np.int64) for name in COUNTERS}
+        self._first_position: int | None = None
         self._last_ticks: int | None = None
         self._last_bits = 0
         self._sequence_space = SequenceSpace()
@@ -162,13 +164,12 @@ class Aggregation:
         grouped = flow[order]
         starts = segments(grouped)
         heads, last = grouped[starts], np.append(starts[1:], len(flow)) - 1
-        sequence = batch["sequence"]
-        if self._first_sequence is None:
-            self._first_sequence = int(sequence[0])
-        position = (sequence[order][starts] - self._first_sequence) & 0xFFFFFFFF
+        position = self.order.positions[order]
+        if self._first_position is None:
+            self._first_position = int(self.order.positions[0]) - (1 << int(batch["sample_shift"][0]))
+            self._last["position"][:] = self._first_position
         unseen = ~self._seen[heads]
-        most = position + (np.int64(1) << batch["sample_shift"][order][starts])
-        carried = unseen & (batch["departures"][order][starts] > most)
+        carried = unseen & (batch["departures"][order][starts] > position[starts] - self._first_position)
         self.carried_in += int(carried.sum())
         self._seen[heads] = True
         result: dict[str, Int64Array] = {}
@@ -181,6 +182,18 @@ class Aggregation:
             self._last[name][heads] = values[last]
             result[name] = np.empty_like(step)
             result[name][order] = step
+        before = np.concatenate(([0], position[:-1]))
+        before[starts] = self._last["position"][heads]
+        self._last["position"][heads] = position[last]
+        # A flow cannot have left more often than its bottleneck sent, nor have lost fewer packets than before.
+        wrong = np.empty(len(flow), np.bool_)
+        wrong[order] = result["departures"][order] > position - before
+        wrong |= result["arrivals"] - result["departures"] < 0
+        wrong |= (result["arrivals"] >= 1 << 31) | (result["loss_drops"] >= 1 << 31)
+        if wrong.any():
+            self.implausible += int(wrong.sum())
+            for name in ("arrivals", "departures", "loss_drops"):
+                result[name][wrong] = 0
         result["drops"] = result["arrivals"] - result["departures"]
         return result
 

@@ -38,8 +38,8 @@ def plural(count: float, noun: str) -> str:
 
 def missing_ratio(aggregation: Aggregation) -> float:
     """Fraction (0..1) of the reports that should be there and are not usable."""
-    due = aggregation.order.reports + aggregation.order.lost
-    return aggregation.order.lost / due if due else 0.0
+    due = aggregation.order.reports + aggregation.order.unusable
+    return aggregation.order.unusable / due if due else 0.0
 
 
 def _collector_warnings(run: Run) -> list[Finding]:
@@ -99,8 +99,8 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         found.append(
             Finding(
                 "reports_missing", "error",
-                f"{ratio:.1%} of the telemetry reports are missing ({order.lost:,} of {order.reports + order.lost:,}); "
-                f"above {MAX_MISSING_RATIO:.0%} no fairness figure is given.",
+                f"{ratio:.1%} of the telemetry reports are missing or out of order ({order.unusable:,} of "
+                f"{order.reports + order.unusable:,}); above {MAX_MISSING_RATIO:.0%} no fairness figure is given.",
             )
         )  # fmt: skip
     elif order.lost:
@@ -119,6 +119,12 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
             "depth are estimates from the sample."
         )
         found.append(Finding("sampled", "warning", message))
+    if aggregation.implausible:
+        message = (
+            f"{plural(aggregation.implausible, 'report')} carried counters that cannot follow from the reports before; they "
+            "were not counted, and drops and departures are not reliable."
+        )
+        found.append(Finding("counters_implausible", "error", message))
     if aggregation.carried_in:
         message = (
             f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: they count "

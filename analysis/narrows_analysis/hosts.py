@@ -36,8 +36,14 @@ def read_host_record(run: Run, flow: FlowSpec) -> HostRecord:
         return HostRecord()
     try:
         raw = read_json(run.path / flow.iperf3)
+        return _record(raw, flow)
     except AnalysisError as error:
         return HostRecord(error=str(error))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return HostRecord(error=f"{flow.iperf3} is not a result of iperf3.")
+
+
+def _record(raw: dict[str, Any], flow: FlowSpec) -> HostRecord:
     rtt: list[tuple[float, float]] = []
     cwnd: list[tuple[float, float]] = []
     for interval in raw.get("intervals") or []:

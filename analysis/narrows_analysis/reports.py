@@ -120,12 +120,21 @@ class ReportOrder:
         self.skipped = SkippedReports()
         self.sample_shift: int | None = None
         self.missing_positions: Int64Array = np.zeros(0, np.int64)
+        self.positions: Int64Array = np.zeros(0, np.int64)
+
+    @property
+    def unusable(self) -> int:
+        """Reports that should have counted and did not: missing or skipped. A late report is missing before it comes,
+        so the greater of both numbers is taken."""
+        return max(self.lost, self.skipped.total)
 
     def apply(self, batch: dict[str, Int64Array]) -> dict[str, Int64Array]:
         """Return the usable rows of `batch` in departure order; afterwards `missing_positions` tells before which
-        rows reports are missing, one entry a missing stretch, with `missing_counts` reports each."""
+        rows reports are missing, one entry a missing stretch, with `missing_counts` reports each, and `positions` holds
+        the rows' unwrapped sequence numbers."""
         sequence = batch["sequence"]
         if not len(sequence):
+            self.positions = np.zeros(0, np.int64)
             self.missing_positions = self.missing_counts = np.zeros(0, np.int64)
             return batch
         reference = int(sequence[0]) if self._last is None else self._last & 0xFFFFFFFF
@@ -144,6 +153,7 @@ class ReportOrder:
             batch = {name: values[usable] for name, values in batch.items()}
             position = position[usable]
         self._count(position, batch["sample_shift"])
+        self.positions = position
         return batch
 
     def _count(self, position: Int64Array, shift: Int64Array) -> None:

@@ -201,6 +201,8 @@ def test_dark_and_print(browser: Any, competition: Competition) -> None:
     opened.page.emulate_media(media="print")
     assert opened.page.evaluate(background) == "rgb(255, 255, 255)"
     assert not opened.page.locator("#theme").is_visible()
+    opened.page.set_viewport_size({"width": 680, "height": 900})  # A4 within its margins
+    assert opened.page.locator("#flows").bounding_box()["width"] <= 680 - 2 * 20
     assert opened.problems == []
     opened.page.close()
 

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Damaged telemetry: either the numbers are still the truth, or a warning says that something is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import synthetic
+from narrows_analysis import AnalysisError, Summary, analyze_run
+
+Columns = dict[str, np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthetic.Truth]:
+    run_dir = tmp_path_factory.mktemp("damaged") / "run"
+    return run_dir, synthetic.write_run(run_dir, synthetic.two_flows(3.0), files=1)
+
+
+def analysed(run_dir: Path, columns: Columns) -> Summary:
+    synthetic.write_reports(run_dir / "telemetry" / "reports-00000.parquet", columns)
+    return analyze_run(run_dir)
+
+
+def counts(summary: Summary) -> list[tuple[int, int, int]]:
+    return [(flow["arrivals"], flow["departures"], flow["drops"]) for flow in summary["flows"]]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_one_corrupted_counter_is_never_believed(pristine: tuple[Path, synthetic.Truth], seed: int) -> None:
+    run_dir, truth = pristine
+    rng = np.random.default_rng(seed)
+    columns = {name: values.copy() for name, values in truth.rows.items()}
+    field = ("sequence", "arrivals", "departures", "loss_drops")[seed % 4]
+    row = int(rng.integers(len(columns["flow"])))
+    change = int(rng.integers(1, 1 << int(rng.integers(1, 32))))
+    columns[field][row] = (columns[field][row] ^ change) % (1 << 32)
+    summary = analysed(run_dir, columns)
+    right = list(zip(truth.arrivals, truth.departures, truth.drops, strict=True))
+    assert (counts(summary) == right and field != "loss_drops") or summary["warnings"], (field, row, change)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_shuffled_doubled_and_missing_reports(pristine: tuple[Path, synthetic.Truth], seed: int) -> None:
+    """Whatever arrives in whatever order: counts are exact as long as each flow's last report is there."""
+    run_dir, truth = pristine
+    rng = np.random.default_rng(seed)
+    total = len(truth.rows["flow"])
+    order = np.arange(total)
+    order = order[rng.random(total) > rng.choice([0.0, 0.001, 0.05])]
+    lasts = [int(np.flatnonzero(truth.rows["flow"] == index)[-1]) for index in (1000, 1007)]
+    order = np.unique(np.concatenate((order, [0], lasts)))
+    doubled = rng.integers(len(order), size=int(rng.integers(0, 20)))
+    order = np.insert(order, doubled, order[doubled])
+    place = np.arange(len(order)) + rng.integers(0, int(rng.choice([1, 30])), len(order))
+    order = order[np.argsort(place, kind="stable")]
+    summary = analysed(run_dir, {name: values[order] for name, values in truth.rows.items()})
+    assert counts(summary) == list(zip(truth.arrivals, truth.departures, truth.drops, strict=True))
+    distinct = len(np.unique(order))
+    assert summary["telemetry"]["reports"] == distinct
+    assert summary["telemetry"]["lost"] == total - distinct
+    assert (summary["fairness"]["jain_index"] is None) == ((total - distinct) / total > 0.01)
+
+
+def test_two_runs_in_one_directory(pristine: tuple[Path, synthetic.Truth]) -> None:
+    """Numbering that begins anew in the middle is not taken for one run."""
+    run_dir, truth = pristine
+    columns = {name: np.concatenate((values, values[: len(values) // 2])) for name, values in truth.rows.items()}
+    summary = analysed(run_dir, columns)
+    assert summary["fairness"]["jain_index"] is None
+    assert {"reports_missing", "reports_skipped"} <= {warning["code"] for warning in summary["warnings"]}
+
+
+def test_a_clock_that_steps_back(pristine: tuple[Path, synthetic.Truth]) -> None:
+    run_dir, truth = pristine
+    columns = {name: values.copy() for name, values in truth.rows.items()}
+    columns["timestamp"][2000:] -= 500_000_000
+    summary = analysed(run_dir, columns)
+    assert "clock" in {warning["code"] for warning in summary["warnings"] if warning["severity"] == "error"}
+
+
+def test_a_file_of_another_kind(pristine: tuple[Path, synthetic.Truth], tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5), files=1)
+    path = tmp_path / "run" / "telemetry" / "reports-00000.parquet"
+    (tmp_path / "run" / "telemetry" / "flow_keys.parquet").replace(path)
+    with pytest.raises(AnalysisError, match=r"reports-00000\.parquet: no column flags, sample_shift"):
+        analyze_run(tmp_path / "run")
+    path.write_bytes(b"")
+    summary = analyze_run(tmp_path / "run")
+    assert {"file_unreadable", "no_telemetry"} <= {warning["code"] for warning in summary["warnings"]}
+    (tmp_path / "run" / "telemetry" / "flow_keys.parquet").write_bytes(b"PAR1")
+    with pytest.raises(AnalysisError, match=r"flow_keys\.parquet: not readable as Parquet"):
+        analyze_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"intervals": 5, "end": []}', '{"end": {"streams": [1]}}', "\\x00"])
+def test_broken_host_files_do_not_stop_the_analysis(tmp_path: Path, text: str) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
+    (tmp_path / "run" / "hosts" / "flow0.json").write_text(text)
+    summary = analyze_run(tmp_path / "run")
+    assert summary["flows"][0]["rtt_s"] == {"min": None, "mean": None}
+    assert summary["flows"][1]["rtt_s"]["min"] is not None
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary
