@@ -1,0 +1,62 @@
+#!/bin/sh
+# Compiles the Narrows program with the SDE on this switch, installs it, and makes bf_switchd run it at every start.
+#
+#   sudo SDE=/path/to/sde deploy/install-switch.sh tofino|tofino2
+#
+# Run it from a checkout of Narrows, with the SDE (open-p4studio and the vendor's board support) built. Running it again
+# after an update of either is fine. The service is (re)started last: every port and table is reset by that.
+#
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+
+fail() {
+    echo "install-switch.sh: $*" >&2
+    exit 1
+}
+
+chip=${1:-}
+case $chip in
+tofino) option=TOFINO ;;
+tofino2) option=TOFINO2 ;;
+*) fail "usage: install-switch.sh tofino|tofino2" ;;
+esac
+[ "$(id -u)" = 0 ] || fail "needs root; fix: sudo"
+[ -n "${SDE:-}" ] && [ -d "$SDE/p4studio" ] || fail "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"
+SDE_INSTALL=${SDE_INSTALL:-$SDE/install}
+[ -x "$SDE_INSTALL/bin/bf_switchd" ] || fail "$SDE_INSTALL has no bf_switchd; fix: build the SDE first"
+narrows=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+source=$narrows/p4src/tofino/narrows.p4
+[ -f "$source" ] || fail "no $source"
+for tool in cmake make bf-p4c; do
+    PATH=$SDE_INSTALL/bin:$PATH command -v "$tool" >/dev/null || fail "'$tool' is missing; fix: the SDE's compiler and build tools"
+done
+
+build=$(mktemp -d)
+trap 'rm -rf "$build"' EXIT
+echo "compiling $source for $chip"
+(
+    cd "$build"
+    PATH=$SDE_INSTALL/bin:$PATH
+    export PATH SDE SDE_INSTALL
+    cmake "$SDE/p4studio" -DCMAKE_MODULE_PATH="$SDE/cmake" -DCMAKE_INSTALL_PREFIX="$SDE_INSTALL" \
+        -DP4_PATH="$source" -DP4_NAME=narrows -DP4_LANG=p4-16 -DTOFINO=OFF -DTOFINO2=OFF "-D$option=ON"
+    make narrows
+    make install
+) || fail "the program does not compile; the messages above say why"
+[ -f "$SDE_INSTALL/share/p4/targets/$chip/narrows.conf" ] || fail "the build left no narrows.conf"
+
+# The schema on the switch must be the one that this checkout was tested with.
+ours=$narrows/p4src/compiled/$chip/bf-rt.json
+built=$SDE_INSTALL/share/${chip}pd/narrows/bf-rt.json
+if [ -f "$ours" ] && [ -f "$built" ] && ! cmp -s "$ours" "$built"; then
+    echo "note: the schema differs from p4src/compiled/$chip/bf-rt.json: another compiler version." \
+        "Narrows finds tables by name and copes; 'narrows doctor' checks that all of them are there."
+fi
+
+install -d -m 755 /etc/narrows
+printf 'SDE=%s\nSDE_INSTALL=%s\nNARROWS_CHIP=%s\n' "$SDE" "$SDE_INSTALL" "$chip" >/etc/narrows/switch.env
+install -m 644 "$narrows/deploy/systemd/narrows-switchd.service" /etc/systemd/system/narrows-switchd.service
+systemctl daemon-reload
+systemctl enable narrows-switchd
+systemctl restart narrows-switchd
+echo "done; next: narrows doctor --target tofino --inventory FILE"
