@@ -10,5 +10,15 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.report.page import write_report
 from narrows_analysis.run_data import RunData, load
 from narrows_analysis.summary import Summary
+from narrows_analysis.sweep import load_sweep, write_sweep_report
 
-__all__ = ["AnalysisError", "RunData", "Summary", "analyze_run", "load", "write_report"]
+__all__ = [
+    "AnalysisError",
+    "RunData",
+    "Summary",
+    "analyze_run",
+    "load",
+    "load_sweep",
+    "write_report",
+    "write_sweep_report",
+]

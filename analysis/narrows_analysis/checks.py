@@ -121,8 +121,8 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
         found.append(Finding("sampled", "warning", message))
     if aggregation.implausible:
         message = (
-            f"{plural(aggregation.implausible, 'report')} carried counters that cannot follow from the reports before; they "
-            "were not counted, and drops and departures are not reliable."
+            f"{plural(aggregation.implausible, 'report')} carried counters that cannot follow from the reports "
+            "before; they were not counted, and drops and departures are not reliable."
         )
         found.append(Finding("counters_implausible", "error", message))
     if aggregation.carried_in:

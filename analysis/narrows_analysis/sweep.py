@@ -7,17 +7,19 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from matplotlib.figure import Figure
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.report import units
 from narrows_analysis.report.page import inline_json, render, scripts
 from narrows_analysis.run_directory import read_json
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MANIFEST, TABLE = "sweep.json", "sweep.parquet"
 
@@ -107,6 +109,8 @@ def heat_map(
     sweep: Sweep, column: str, rows: str, columns: str | None = None, fixed: dict[str, str] | None = None
 ) -> Figure:
     """A matplotlib heat map of pivot(): values written into the cells; sequential, colour-blind-safe colours."""
+    from matplotlib.figure import Figure  # Slow to import, and only figures need it.
+
     table = pivot(sweep, column, rows, columns, fixed or {})
     known = next((quantity for quantity in QUANTITIES if quantity.column == column), Quantity(column, column, "", 1.0))
     figure = Figure(figsize=(1.8 + 0.8 * table.shape[1], 1.2 + 0.42 * table.shape[0]), layout="constrained", dpi=150)
