@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 import lab
-from targets import TARGETS
+from targets import TARGETS, UNAVAILABLE
 from targets.base import Target
 
 HERE = Path(__file__).resolve().parent
@@ -45,7 +45,7 @@ class Settings:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--target", required=True, choices=sorted(TARGETS), help="what runs the program")
+    parser.add_argument("--target", required=True, choices=[*TARGETS, *UNAVAILABLE], help="what runs the program")
     parser.add_argument(
         "--case", action="append", default=[], metavar="NAME", help="a module (ecn) or a case (ecn.ThresholdIsExact)"
     )
@@ -128,9 +128,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     if options.list:
         return subprocess.run(ptf_command(Path(tempfile.gettempdir()), "--list-test-names"), check=False).returncode
-    target = TARGETS[options.target]
-    reason = target.missing()
-    if reason is not None:
+    target = TARGETS.get(options.target)
+    reason = UNAVAILABLE[options.target] if target is None else target.missing()
+    if target is None or reason is not None:
         print(f"skipped: {options.target}: {reason}")
         return 0
     if os.geteuid() != 0:

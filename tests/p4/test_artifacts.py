@@ -12,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from finsy.proto import p4i
+from google.protobuf import text_format
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 V1MODEL = P4SRC / "compiled" / "v1model"
@@ -137,3 +139,40 @@ def test_the_traffic_managers_fields_exist(compiled: dict[str, Any]) -> None:
     assert set(aliases) >= ALIASES
     for alias, (header, field) in aliases.items():
         assert field in instances[header], f"{alias} names {header}.{field}, which does not exist"
+
+
+def schema_names(schema: dict[str, Any]) -> dict[str, set[str]]:
+    """Keys, actions and action parameters of each table of a bf-rt.json, and registers and counters, by P4 name."""
+    found: dict[str, set[str]] = {}
+    for table in schema["tables"]:
+        members = {key["name"] for key in table["key"] if not key["name"].startswith("$")}
+        for action in table.get("action_specs", ()):
+            members.add(action["name"])
+            members.update(f"{action['name']}({parameter['name']})" for parameter in action["data"])
+        found[table["name"].removeprefix("pipe.")] = members
+    return found
+
+
+@pytest.mark.parametrize("architecture", ["tofino", "tofino2"])
+def test_tofino_offers_what_the_suite_and_the_control_plane_use(architecture: str) -> None:
+    """Same names on every architecture, by P4Info: entries and cases are then the same too."""
+    schema = P4SRC / "compiled" / architecture / "bf-rt.json"
+    if not schema.exists():
+        pytest.skip(f"{architecture}: no bf-rt.json is committed")
+    offered = schema_names(json.loads(schema.read_text()))
+    info = p4i.P4Info()
+    text_format.Parse((V1MODEL / "narrows.p4info.txtpb").read_text(), info)
+    actions = {action.preamble.id: action for action in info.actions}
+    for table in info.tables:
+        if table.is_const_table:
+            continue
+        members = offered[table.preamble.name]
+        assert {key.name for key in table.match_fields} <= members, table.preamble.name
+        for reference in table.action_refs:
+            action = actions[reference.id]
+            if action.preamble.name != "NoAction":
+                name = action.preamble.name
+                assert name in members
+                assert {f"{name}({parameter.name})" for parameter in action.params} <= members
+    assert {register.preamble.name for register in info.registers} <= set(offered)
+    assert {counter.preamble.name for counter in info.counters} <= set(offered)
