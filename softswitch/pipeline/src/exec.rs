@@ -305,7 +305,7 @@ impl Machine {
                     bits,
                 } => {
                     let sum = program.calculations[usize::from(calculation)].run(
-                        &self.frame[..],
+                        &self.frame,
                         packet,
                         &mut self.bits,
                     );
@@ -319,7 +319,7 @@ impl Machine {
                 }
                 Op::Checksum { d, calculation } => {
                     slot!(d) = program.calculations[usize::from(calculation)].run(
-                        &self.frame[..],
+                        &self.frame,
                         packet,
                         &mut self.bits,
                     );
@@ -390,22 +390,19 @@ impl Machine {
     fn apply(&mut self, program: &Program, packet: &Packet, index: usize) -> usize {
         let (code, table) = (&program.tables[index], &mut self.tables[index]);
         table.refresh(code);
-        let key = code.layout.build(&table.active, &self.frame, packet);
-        let handle = table.find(&key);
+        let handle = table.find(&self.frame, packet);
         let hit = handle != NONE;
-        let first = usize::from(code.params);
         let action = if hit {
             if code.info.direct_counter {
                 let cell = &mut table.counters[handle as usize];
                 cell.packets = cell.packets.wrapping_add(1);
                 cell.bytes = cell.bytes.wrapping_add(u64::from(packet.ingress_length));
             }
-            self.frame[first..first + table.stride].copy_from_slice(table.params(handle));
             table.action(handle)
         } else {
-            self.frame[first..first + table.stride].copy_from_slice(&table.default_params);
             table.default_action
         };
+        table.load_params(handle, &mut self.frame[usize::from(code.params)..]);
         code.actions[usize::from(action)].targets[usize::from(hit)] as usize
     }
 }

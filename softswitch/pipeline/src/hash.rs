@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checksums and hashes over fields, with BMv2's algorithms and byte order.
 
+use crate::compile::ones;
+use crate::exec::Frame;
 use crate::layout::Slot;
 use crate::packet::Packet;
 
@@ -100,8 +102,18 @@ fn reflected_crc(tables: &Tables, initial: u32, data: &[u8]) -> u32 {
             ^ tables[1][(word >> 48 & 0xff) as usize]
             ^ tables[0][(word >> 56) as usize];
     }
-    for &byte in chunks.remainder() {
-        crc = crc >> 8 ^ tables[0][((crc ^ u32::from(byte)) & 0xff) as usize];
+    // The rest in one step: byte i of n is followed by n - 1 - i others.
+    let rest = chunks.remainder();
+    let mut tail = [0; 8];
+    tail[..rest.len()].copy_from_slice(rest);
+    let word = u64::from_le_bytes(tail) ^ u64::from(crc);
+    crc = if rest.is_empty() {
+        crc
+    } else {
+        (word >> (8 * rest.len())) as u32
+    };
+    for i in 0..rest.len() {
+        crc ^= tables[rest.len() - 1 - i][(word >> (8 * i) & 0xff) as usize];
     }
     crc
 }
@@ -160,20 +172,11 @@ fn xor_words(data: &[u8], size: usize) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A slot's value of `width` bits, at most 64.
-    Slot {
-        slot: Slot,
-        width: u32,
-    },
+    Slot { slot: Slot, width: u32 },
     /// Consecutive bits of a header; nothing if the header is invalid.
-    Header {
-        header: u8,
-        bit: u32,
-        width: u32,
-    },
-    Constant {
-        value: u128,
-        width: u32,
-    },
+    Header { header: u8, bit: u32, width: u32 },
+    /// At most 64 bits.
+    Constant { value: u64, width: u32 },
     /// The bytes behind the parsed headers.
     Payload,
 }
@@ -183,57 +186,65 @@ pub(crate) enum Piece {
 pub(crate) struct Calculation {
     pub algorithm: Algorithm,
     pub pieces: Vec<Piece>,
+    /// The calculation before it ran over the same input.
+    pub repeated: bool,
 }
 
 /// Collects bits, most significant first.
 #[derive(Debug, Default)]
 pub(crate) struct Bits {
     bytes: Vec<u8>,
-    /// Bits of the last byte that are still free.
-    free: u32,
+    /// Bits that do not fill 8 bytes yet, and their number (at most 63).
+    rest: u64,
+    count: u32,
 }
 
 impl Bits {
     fn clear(&mut self) {
         self.bytes.clear();
-        self.free = 0;
+        (self.rest, self.count) = (0, 0);
     }
 
-    #[inline]
-    fn push(&mut self, value: u128, width: u32) {
-        if self.free == 0 && width % 8 == 0 {
-            let bytes = (value << (128 - width)).to_be_bytes();
-            self.bytes.extend_from_slice(&bytes[..(width / 8) as usize]);
-            return;
+    /// Appends the low `width` bits, 1 to 64, of a value that has no others.
+    #[inline(always)]
+    fn push(&mut self, value: u64, width: u32) {
+        let joined = u128::from(self.rest) << width | u128::from(value);
+        self.count += width;
+        if self.count >= 64 {
+            self.count -= 64;
+            self.bytes
+                .extend_from_slice(&((joined >> self.count) as u64).to_be_bytes());
         }
-        let mut left = width;
-        while left > 0 {
-            if self.free == 0 {
-                self.bytes.push(0);
-                self.free = 8;
-            }
-            let count = left.min(self.free);
-            let bits = (value >> (left - count)) as u8 & (0xff >> (8 - count));
-            if let Some(last) = self.bytes.last_mut() {
-                *last |= bits << (self.free - count);
-            }
-            self.free -= count;
-            left -= count;
-        }
+        self.rest = joined as u64 & ones(self.count);
     }
 
     fn push_bytes(&mut self, bytes: &[u8]) {
-        if self.free == 0 {
-            self.bytes.extend_from_slice(bytes);
-        } else {
-            bytes.iter().for_each(|&b| self.push(u128::from(b), 8));
+        let mut words = bytes.chunks_exact(8);
+        for word in &mut words {
+            self.push(word.iter().fold(0, |v, &b| v << 8 | u64::from(b)), 64);
         }
+        words
+            .remainder()
+            .iter()
+            .for_each(|&b| self.push(u64::from(b), 8));
+    }
+
+    /// All bits, filled up with zeros to whole bytes.
+    #[inline(always)]
+    fn finish(&mut self) -> &[u8] {
+        if self.count > 0 {
+            let bytes = (self.rest << (64 - self.count)).to_be_bytes();
+            self.bytes
+                .extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
+            (self.rest, self.count) = (0, 0);
+        }
+        &self.bytes
     }
 }
 
 impl Calculation {
     /// Runs the algorithm over the current field values.
-    pub(crate) fn run(&self, frame: &[u64], packet: &Packet, bits: &mut Bits) -> u64 {
+    pub(crate) fn run(&self, frame: &Frame, packet: &Packet, bits: &mut Bits) -> u64 {
         if let [Piece::Header { header, bit, width }] = self.pieces[..] {
             // One run of whole bytes is read where it is.
             if bit % 8 == 0 && width % 8 == 0 && packet.is_valid(header) {
@@ -243,28 +254,34 @@ impl Calculation {
                     .compute(&packet.buffer[from..from + (width / 8) as usize]);
             }
         }
-        bits.clear();
-        for piece in &self.pieces {
-            match *piece {
-                Piece::Slot { slot, width } => {
-                    bits.push(u128::from(frame[usize::from(slot)]), width)
-                }
-                Piece::Constant { value, width } => bits.push(value, width),
-                Piece::Header { header, bit, width } => {
-                    if packet.is_valid(header) {
-                        let from =
-                            usize::from(packet.base[usize::from(header)]) + (bit / 8) as usize;
-                        push_header(bits, &packet.buffer[from..], bit % 8, width);
-                    }
-                }
-                Piece::Payload => {
-                    let (from, to) = (packet.payload as usize, packet.end as usize);
-                    let length = (to - from).min(packet.truncated as usize);
-                    bits.push_bytes(&packet.buffer[from..from + length]);
-                }
+        if !self.repeated {
+            bits.clear();
+            for piece in &self.pieces {
+                piece.push(frame, packet, bits);
             }
         }
-        self.algorithm.compute(&bits.bytes)
+        self.algorithm.compute(bits.finish())
+    }
+}
+
+impl Piece {
+    #[inline(always)]
+    fn push(&self, frame: &Frame, packet: &Packet, bits: &mut Bits) {
+        match *self {
+            Piece::Slot { slot, width } => bits.push(frame[usize::from(slot)], width),
+            Piece::Constant { value, width } => bits.push(value, width),
+            Piece::Header { header, bit, width } => {
+                if packet.is_valid(header) {
+                    let from = usize::from(packet.base[usize::from(header)]) + (bit / 8) as usize;
+                    push_header(bits, &packet.buffer[from..], bit % 8, width);
+                }
+            }
+            Piece::Payload => {
+                let (from, to) = (packet.payload as usize, packet.end as usize);
+                let length = (to - from).min(packet.truncated as usize);
+                bits.push_bytes(&packet.buffer[from..from + length]);
+            }
+        }
     }
 }
 
@@ -273,7 +290,7 @@ fn push_header(bits: &mut Bits, data: &[u8], skip: u32, width: u32) {
     if skip > 0 {
         let count = left.min(8 - skip);
         bits.push(
-            u128::from(data[0] >> (8 - skip - count)) & ((1 << count) - 1),
+            u64::from(data[0] >> (8 - skip - count)) & ones(count),
             count,
         );
         data = &data[1..];
@@ -282,7 +299,7 @@ fn push_header(bits: &mut Bits, data: &[u8], skip: u32, width: u32) {
     let whole = (left / 8) as usize;
     bits.push_bytes(&data[..whole]);
     if left % 8 > 0 {
-        bits.push(u128::from(data[whole] >> (8 - left % 8)), left % 8);
+        bits.push(u64::from(data[whole] >> (8 - left % 8)), left % 8);
     }
 }
 
@@ -344,6 +361,6 @@ mod tests {
         bits.push(0xabcd, 16);
         bits.push(1, 1);
         bits.push_bytes(&[0xff]);
-        assert_eq!(bits.bytes, [0x83, 0xab, 0xcd, 0xff, 0x80]);
+        assert_eq!(bits.finish(), [0x83, 0xab, 0xcd, 0xff, 0x80]);
     }
 }

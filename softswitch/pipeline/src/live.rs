@@ -75,7 +75,7 @@ impl Effect {
                 effect.inputs(program, calculation)
             }
             Op::Table { table } => {
-                for part in &program.tables[usize::from(table)].layout.parts {
+                for part in &program.tables[usize::from(table)].parts {
                     if let Source::Slot(slot) = part.source {
                         effect.reads.push(slot);
                         if part.width > 64 {
@@ -224,4 +224,19 @@ impl Ends {
             carried,
         }
     }
+}
+
+/// Metadata that packets carry from ingress to egress, and metadata that must be 0 when a packet comes in.
+pub(crate) fn carried_and_zeroed(program: &Program, kept: &[Field]) -> (Vec<Slot>, Vec<Slot>) {
+    let ends = Ends::of(program, kept);
+    let (_, first) = analyse(
+        program,
+        program.code.parser,
+        program.code.verify,
+        &ends.parser,
+    );
+    let zeroed = (0..program.metadata_slots)
+        .filter(|&slot| first.contains(slot))
+        .collect();
+    (ends.carried, zeroed)
 }

@@ -32,6 +32,54 @@ pub(crate) fn optimise(program: &mut Program, kept: &[Field]) {
         fuse_registers(program);
         compact(program);
     }
+    mark_repeated(program);
+}
+
+/// A hash over the same input as the one right before it need not collect that input again.
+fn mark_repeated(program: &mut Program) {
+    let leaders = leaders(program);
+    for (at, leader) in leaders
+        .into_iter()
+        .enumerate()
+        .take(program.code.ops.len())
+        .skip(1)
+    {
+        if let (
+            Op::Hash {
+                d,
+                calculation: first,
+                ..
+            },
+            Op::Hash {
+                calculation: second,
+                ..
+            },
+            false,
+        ) = (program.code.ops[at - 1], program.code.ops[at], leader)
+        {
+            let [first, second] = [first, second].map(usize::from);
+            let pieces = &program.calculations[first].pieces;
+            let changed = pieces
+                .iter()
+                .any(|p| matches!(p, Piece::Slot { slot, .. } if *slot == d));
+            // A single run of header bytes is not collected at all.
+            let collected = !matches!(pieces[..], [Piece::Header { .. }]);
+            let used_once = count_uses(program, second) == 1;
+            if collected
+                && used_once
+                && !changed
+                && first != second
+                && *pieces == program.calculations[second].pieces
+            {
+                program.calculations[second].repeated = true;
+            }
+        }
+    }
+}
+
+fn count_uses(program: &Program, index: usize) -> usize {
+    let uses = |op: &&Op| matches!(op, Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } if usize::from(*calculation) == index);
+    program.code.ops.iter().filter(uses).count()
 }
 
 /// Instructions that something jumps to.
@@ -207,7 +255,7 @@ fn propagate(program: &mut Program) {
                         *slot = known.root(*slot);
                         if let Some(value) = constants.get(slot) {
                             *piece = Piece::Constant {
-                                value: u128::from(*value),
+                                value: *value,
                                 width: *width,
                             };
                         }
@@ -215,7 +263,7 @@ fn propagate(program: &mut Program) {
                 }
             }
             Op::Table { table } => {
-                for part in &mut program.tables[usize::from(table)].layout.parts {
+                for part in &mut program.tables[usize::from(table)].parts {
                     if let (Source::Slot(slot), true) = (&mut part.source, part.width <= 64) {
                         *slot = known.root(*slot);
                     }

@@ -118,7 +118,7 @@ impl Pipeline {
     pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
         let program = &*self.program;
         let (machine, fields) = (&mut self.machine, &program.intrinsics);
-        machine.frame[..usize::from(program.metadata_slots)].fill(0);
+        clear(program, machine);
         let frame = &mut machine.frame;
         fields.ingress_port.set(frame, packet, u64::from(port));
         let length = u64::from(packet.register_length);
@@ -234,7 +234,7 @@ impl Pipeline {
         copy.set_frame(program.headroom, self.original.len());
         copy.bytes_mut().copy_from_slice(&self.original);
         copy.ingress_length = packet.ingress_length;
-        machine.frame[..usize::from(program.metadata_slots)].fill(0);
+        clear(program, machine);
         program
             .intrinsics
             .ingress_port
@@ -547,6 +547,13 @@ fn machine(program: &Program, seed: u64) -> Machine {
     }
 }
 
+/// Metadata starts as 0, as far as anything reads it.
+fn clear(program: &Program, machine: &mut Machine) {
+    for &slot in &program.zeroed {
+        machine.frame[usize::from(slot)] = 0;
+    }
+}
+
 /// Parser and checksum verification, and the metadata that they set.
 fn parse(program: &Program, machine: &mut Machine, packet: &mut Packet) {
     machine.outcome = Outcome {
@@ -554,7 +561,9 @@ fn parse(program: &Program, machine: &mut Machine, packet: &mut Packet) {
         ..Outcome::default()
     };
     machine.run(program, packet, program.code.parser);
-    machine.run(program, packet, program.code.verify);
+    if program.verifies {
+        machine.run(program, packet, program.code.verify);
+    }
     let outcome = machine.outcome;
     program
         .intrinsics

@@ -40,6 +40,8 @@ pub struct Program {
     pub(crate) digest_fields: Vec<Vec<Field>>,
     /// Metadata that travels from ingress to egress.
     pub(crate) live: Vec<Slot>,
+    /// Metadata that is read before it is written: 0 when a packet comes in.
+    pub(crate) zeroed: Vec<Slot>,
     /// For each clone field list: position in `live`, and slot.
     pub(crate) kept: HashMap<u16, Vec<(usize, Slot)>>,
     pub(crate) intrinsics: Intrinsics,
@@ -48,6 +50,8 @@ pub struct Program {
     pub(crate) errors: ParserErrors,
     pub(crate) uses_multicast: bool,
     pub(crate) clones_at_ingress: bool,
+    /// There is code to verify checksums.
+    pub(crate) verifies: bool,
 }
 
 /// The instructions and where its parts start.

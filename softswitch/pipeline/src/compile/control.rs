@@ -14,7 +14,7 @@ use crate::error::LoadError;
 use crate::expr::Expr;
 use crate::json;
 use crate::op::Op;
-use crate::table::{KeyLayout, TableAction, TableCode};
+use crate::table::{KeyLayout, KeyPart, TableAction, TableCode, MAX_WORDS};
 
 #[derive(Clone, Copy)]
 enum Kind {
@@ -241,8 +241,16 @@ impl<'v> Control<'v, '_> {
             const_entries: value.get("entries").is_some(),
         };
         let inline = keys.is_empty() && const_default && entries.is_empty();
+        let parts = keys
+            .iter()
+            .map(|(info, field, mask)| KeyPart::new(info, *field, *mask, &place));
+        let parts = parts.collect::<Result<Vec<KeyPart>>>()?;
+        if KeyLayout::new(&parts, |_| true).is_none() {
+            let what = format!("a key of more than {MAX_WORDS} words of 64 bits");
+            return Err(LoadError::unsupported(what, place));
+        }
         let mut code = TableCode {
-            layout: KeyLayout::new(&keys, &place)?,
+            parts,
             direct_counter: self.direct_counter(value, name)?,
             params: self.objects.params,
             actions: Vec::new(),

@@ -138,17 +138,20 @@ fn finish(
         digests,
         digest_fields,
         live: Vec::new(),
+        zeroed: Vec::new(),
         kept: HashMap::new(),
         manager_headers: intrinsics.manager_headers(),
         intrinsics,
         errors: crate::program::ParserErrors::of(&objects.errors),
         uses_multicast: objects.has_multicast,
         clones_at_ingress,
+        verifies: false,
         code,
     };
     let kept: Vec<Field> = objects.field_lists.values().flatten().copied().collect();
     crate::optimise::optimise(&mut program, &kept);
-    program.live = crate::live::Ends::of(&program, &kept).carried;
+    program.verifies = program.code.ops[program.code.verify as usize] != Op::End;
+    (program.live, program.zeroed) = crate::live::carried_and_zeroed(&program, &kept);
     for (id, fields) in &objects.field_lists {
         program.kept.insert(*id as u16, program.kept_slots(fields));
     }
@@ -315,7 +318,10 @@ fn load_objects<'v>(
         action_ids.insert(json::number(value, "id", &action.name)?, actions.len());
         actions.push(action);
     }
-    let params = emitter.allocate(most_params, "action parameters")?;
+    let params = emitter.allocate(
+        most_params.next_multiple_of(crate::table::BLOCK as u32),
+        "action parameters",
+    )?;
     let exit = emitter.allocate(1, "exit")?;
     let Some(egress_spec) = layout.intrinsic_slot("standard_metadata.egress_spec") else {
         return Err(LoadError::malformed(

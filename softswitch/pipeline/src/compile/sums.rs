@@ -43,9 +43,15 @@ pub(super) fn calculations(
                             name,
                         ));
                     }
+                    if width > 64 {
+                        pieces.push(Piece::Constant {
+                            value: (constant >> 64) as u64,
+                            width: width as u32 - 64,
+                        });
+                    }
                     pieces.push(Piece::Constant {
-                        value: constant,
-                        width: width as u32,
+                        value: constant as u64,
+                        width: width.min(64) as u32,
                     });
                 }
                 "header" => {
@@ -71,7 +77,11 @@ pub(super) fn calculations(
             name.to_owned(),
             index.map_err(|_| LoadError::unsupported("so many calculations", name))?,
         );
-        calculations.push(Calculation { algorithm, pieces });
+        calculations.push(Calculation {
+            algorithm,
+            pieces,
+            repeated: false,
+        });
     }
     Ok((calculations, names))
 }

@@ -56,6 +56,23 @@ impl KeyMap {
         }
     }
 
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// For keys of one word.
+    #[inline(always)]
+    pub(crate) fn get_word(&self, key: u64) -> u32 {
+        let mut at = self.hash(&[key]) & self.mask;
+        loop {
+            let handle = self.handles[at];
+            if handle == NONE || self.keys[at] == key {
+                return handle;
+            }
+            at = (at + 1) & self.mask;
+        }
+    }
+
     /// Replaces what was there.
     pub(crate) fn insert(&mut self, key: &Key, handle: u32) {
         if (self.length + 1) * 2 > self.handles.len() {

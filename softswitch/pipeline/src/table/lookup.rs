@@ -18,16 +18,24 @@ pub(crate) struct Rule {
     /// The matching rule with the greatest rank wins; no two are equal.
     pub rank: u64,
     pub handle: u32,
-    /// Word, shift, width, low and high end of range key fields.
+    /// Range key fields.
     pub ranges: Vec<Interval>,
 }
 
 /// The range that part of a key must lie in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interval {
-    pub part: super::KeyPart,
+    pub step: super::Step,
     pub low: u64,
     pub high: u64,
+}
+
+/// A rule of a key of one word.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Word {
+    value: u64,
+    mask: u64,
+    handle: u32,
 }
 
 #[derive(Debug)]
@@ -39,51 +47,82 @@ pub(crate) enum Lookup {
     Exact(KeyMap),
     /// One prefix field of at most 64 bits.
     Prefixes(Box<Prefixes>),
+    /// A few rules of one word, the best last.
+    Words(Vec<Word>),
     /// Best first.
     Linear(Vec<Rule>),
     Tuples(Tuples),
 }
 
 impl Lookup {
-    /// The handle of the entry that matches, or [`NONE`].
+    /// The handle of the entry that matches a key of one word, or [`NONE`].
     #[inline(always)]
+    pub(crate) fn find_word(&self, key: u64) -> u32 {
+        match self {
+            Lookup::Direct(handles) => handles.get(key as usize).copied().unwrap_or(NONE),
+            Lookup::Prefixes(prefixes) => prefixes.find(key),
+            // No early exit: which rule matches is hard to predict, and they are few.
+            Lookup::Words(words) => words.iter().fold(NONE, |found, word| {
+                if (key ^ word.value) & word.mask == 0 {
+                    word.handle
+                } else {
+                    found
+                }
+            }),
+            Lookup::Exact(map) if map.words() == 1 => map.get_word(key),
+            _ => {
+                let mut whole = Key::default();
+                whole[0] = key;
+                self.find(&whole)
+            }
+        }
+    }
+
+    /// The handle of the entry that matches, or [`NONE`].
     pub(crate) fn find(&self, key: &Key) -> u32 {
         match self {
             Lookup::Empty => NONE,
-            Lookup::Direct(handles) => handles.get(key[0] as usize).copied().unwrap_or(NONE),
             Lookup::Exact(map) => map.get(key),
-            Lookup::Prefixes(prefixes) => prefixes.find(key[0]),
             Lookup::Linear(rules) => rules
                 .iter()
                 .find(|rule| rule.matches(key))
                 .map_or(NONE, |rule| rule.handle),
             Lookup::Tuples(tuples) => tuples.find(key),
+            Lookup::Direct(_) | Lookup::Prefixes(_) | Lookup::Words(_) => self.find_word(key[0]),
         }
     }
 
-    /// The best way to look up prioritised rules.
-    pub(crate) fn of_rules(mut rules: Vec<Rule>) -> Self {
+    /// The best way to look up prioritised rules of keys of `words` words.
+    pub(crate) fn of_rules(mut rules: Vec<Rule>, words: usize) -> Self {
         if rules.is_empty() {
             return Lookup::Empty;
         }
         rules.sort_by_key(|r| std::cmp::Reverse(r.rank));
-        if rules.len() <= LINEAR_ENTRIES || rules.iter().any(|r| !r.ranges.is_empty()) {
+        let ranges = rules.iter().any(|r| !r.ranges.is_empty());
+        if rules.len() <= LINEAR_ENTRIES && words <= 1 && !ranges {
+            let word = |r: &Rule| Word {
+                value: r.value[0],
+                mask: r.mask[0],
+                handle: r.handle,
+            };
+            return Lookup::Words(rules.iter().rev().map(word).collect());
+        }
+        if rules.len() <= LINEAR_ENTRIES || ranges {
             return Lookup::Linear(rules);
         }
-        Lookup::Tuples(Tuples::new(&rules))
+        Lookup::Tuples(Tuples::new(&rules, words.max(1)))
     }
 }
 
 impl Rule {
-    #[inline(always)]
-    pub(crate) fn matches(&self, key: &Key) -> bool {
+    fn matches(&self, key: &Key) -> bool {
         (0..MAX_WORDS).fold(0, |differ, i| {
             differ | (key[i] ^ self.value[i]) & self.mask[i]
         }) == 0
             && self
                 .ranges
                 .iter()
-                .all(|r| (r.low..=r.high).contains(&r.part.unpack(key)))
+                .all(|r| (r.low..=r.high).contains(&r.step.unpack(key)))
     }
 }
 
@@ -104,15 +143,11 @@ struct Group {
 
 impl Tuples {
     /// `rules` are sorted, best first.
-    fn new(rules: &[Rule]) -> Self {
+    fn new(rules: &[Rule], words: usize) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         let mut index = std::collections::HashMap::new();
         let last = rules.iter().map(|r| r.handle).max().unwrap_or(0);
         let mut ranks = vec![0; last as usize + 1];
-        let words = (0..MAX_WORDS)
-            .rev()
-            .find(|&i| rules.iter().any(|r| r.mask[i] != 0))
-            .map_or(1, |i| i + 1);
         for rule in rules {
             let at = *index.entry(rule.mask).or_insert_with(|| {
                 groups.push(Group {
@@ -138,7 +173,7 @@ impl Tuples {
                 break;
             }
             let mut masked = *key;
-            for (word, mask) in masked.iter_mut().zip(&group.mask) {
+            for (word, mask) in masked.iter_mut().zip(&group.mask).take(group.map.words()) {
                 *word &= mask;
             }
             let handle = group.map.get(&masked);

@@ -11,6 +11,7 @@ pub(crate) use state::TableState;
 use crate::compile::ones;
 use crate::control::{Entry, KeyInfo, MatchKind, TableInfo};
 use crate::error::LoadError;
+use crate::exec::Frame;
 use crate::layout::{Field, Place, Slot};
 use crate::packet::Packet;
 
@@ -20,11 +21,14 @@ pub(crate) const MAX_WORDS: usize = 8;
 /// A packed key.
 pub(crate) type Key = [u64; MAX_WORDS];
 
+/// Parameters are copied in blocks of this many words.
+pub(crate) const BLOCK: usize = 4;
+
 /// What a table is compiled to.
 #[derive(Debug)]
 pub(crate) struct TableCode {
     pub info: TableInfo,
-    pub layout: KeyLayout,
+    pub parts: Vec<KeyPart>,
     /// The actions in the order of `info.actions`, and last what happens when a miss runs none.
     pub actions: Vec<TableAction>,
     /// First slot of the parameters of the chosen action.
@@ -55,13 +59,20 @@ impl TableCode {
         Ok(())
     }
 
-    /// Slots that the parameters of any of its actions take.
+    /// Words that the parameters of any of its actions take, in whole blocks.
     pub(crate) fn stride(&self) -> usize {
+        let words = |a: &TableAction| {
+            a.widths
+                .iter()
+                .map(|w| w.div_ceil(64) as usize)
+                .sum::<usize>()
+        };
         self.actions
             .iter()
-            .map(|a| a.widths.iter().map(|w| w.div_ceil(64) as usize).sum())
+            .map(words)
             .max()
             .unwrap_or(0)
+            .next_multiple_of(BLOCK)
     }
 }
 
@@ -84,105 +95,198 @@ pub(crate) enum Source {
     },
 }
 
-/// A key field: where it comes from and where in the packed key it goes.
+/// A key field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyPart {
     pub kind: MatchKind,
     pub source: Source,
     pub width: u32,
+    /// What the program itself masks the field with.
     pub mask: Option<u128>,
+}
+
+impl KeyPart {
+    pub(crate) fn new(
+        key: &KeyInfo,
+        field: Field,
+        mask: Option<u128>,
+        place: &str,
+    ) -> Result<Self, LoadError> {
+        if key.kind == MatchKind::Range && key.width > 64 {
+            let what = format!("the range key field {}, wider than 64 bits", key.name);
+            return Err(LoadError::unsupported(what, place));
+        }
+        let source = match field.place {
+            Place::Slot(slot) => Source::Slot(slot),
+            Place::Valid(header) => Source::Valid(header),
+            Place::Header { header, bit } => {
+                let byte = (bit / 8) as u16;
+                let end = bit % 8 + field.width;
+                if end <= 64 {
+                    Source::Header {
+                        header,
+                        byte,
+                        shift: (64 - end) as u8,
+                    }
+                } else if end <= 128 {
+                    Source::HeaderWide {
+                        header,
+                        byte,
+                        shift: (128 - end) as u8,
+                    }
+                } else {
+                    let what = "a key field of more than 120 bits that does not start at a byte";
+                    return Err(LoadError::unsupported(what, place));
+                }
+            }
+        };
+        Ok(Self {
+            kind: key.kind,
+            source,
+            width: key.width,
+            mask,
+        })
+    }
+}
+
+/// Where a key field goes in the packed key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    source: Source,
+    width: u32,
+    mask: u128,
     /// Word and shift of the low 64 bits.
     low: (u8, u8),
     /// Word and shift of the bits above them.
     high: (u8, u8),
 }
 
-#[derive(Debug)]
+impl Step {
+    #[inline(always)]
+    fn pack(&self, value: u128, key: &mut Key) {
+        key[usize::from(self.low.0) % MAX_WORDS] |= (value as u64) << (self.low.1 & 63);
+        if self.width > 64 {
+            key[usize::from(self.high.0) % MAX_WORDS] |=
+                ((value >> 64) as u64) << (self.high.1 & 63);
+        }
+    }
+
+    /// The field's value in a packed key; for fields of at most 64 bits.
+    pub(crate) fn unpack(&self, key: &Key) -> u64 {
+        key[usize::from(self.low.0) % MAX_WORDS] >> self.low.1 & ones(self.width)
+    }
+
+    /// A field of at most 64 bits.
+    #[inline(always)]
+    fn narrow(&self, frame: &Frame, packet: &Packet) -> u64 {
+        let value = match self.source {
+            Source::Slot(slot) => frame[usize::from(slot)],
+            Source::Valid(header) => u64::from(packet.is_valid(header)),
+            Source::Header {
+                header,
+                byte,
+                shift,
+            } => packet.window8(header, byte) >> (shift & 63),
+            Source::HeaderWide {
+                header,
+                byte,
+                shift,
+            } => (packet.window16(header, byte) >> (shift & 127)) as u64,
+        };
+        value & self.mask as u64
+    }
+
+    #[inline(always)]
+    fn wide(&self, frame: &Frame, packet: &Packet) -> u128 {
+        let value = match self.source {
+            Source::Slot(slot) => {
+                u128::from(frame[usize::from(slot)])
+                    | u128::from(frame[usize::from(slot.wrapping_add(1))]) << 64
+            }
+            Source::HeaderWide {
+                header,
+                byte,
+                shift,
+            } => packet.window16(header, byte) >> (shift & 127),
+            _ => u128::from(self.narrow(frame, packet)),
+        };
+        value & self.mask
+    }
+}
+
+/// How the key fields that matter lie in a packed key.
+#[derive(Debug, Default)]
 pub(crate) struct KeyLayout {
-    pub parts: Vec<KeyPart>,
+    /// `None` for a key field that no entry looks at.
+    places: Vec<Option<Step>>,
+    steps: Vec<Step>,
     pub words: usize,
     pub bits: u32,
 }
 
 impl KeyLayout {
-    pub(crate) fn new(
-        keys: &[(KeyInfo, Field, Option<u128>)],
-        place: &str,
-    ) -> Result<Self, LoadError> {
+    /// `None` if the key is too long.
+    pub(crate) fn new(parts: &[KeyPart], active: impl Fn(usize) -> bool) -> Option<Self> {
         // Chunks of at most 64 bits, the widest first, go to the first word with room.
         let mut chunks: Vec<(u32, usize, bool)> = Vec::new();
-        for (index, (key, _, _)) in keys.iter().enumerate() {
-            chunks.push((key.width.min(64), index, false));
-            if key.width > 64 {
-                chunks.push((key.width - 64, index, true));
+        for (index, part) in parts.iter().enumerate().filter(|(i, _)| active(*i)) {
+            chunks.push((part.width.min(64), index, false));
+            if part.width > 64 {
+                chunks.push((part.width - 64, index, true));
             }
         }
         chunks.sort_by_key(|c| std::cmp::Reverse(c.0));
         let mut used = [0u32; MAX_WORDS];
-        let mut places = vec![[(0u8, 0u8); 2]; keys.len()];
+        let mut at = vec![[(0u8, 0u8); 2]; parts.len()];
         for (width, index, high) in chunks {
-            let Some(word) = used.iter().position(|u| u + width <= 64) else {
-                return Err(LoadError::unsupported(
-                    format!("a key of more than {MAX_WORDS} words of 64 bits"),
-                    place,
-                ));
-            };
-            places[index][usize::from(high)] = (word as u8, used[word] as u8);
+            let word = used.iter().position(|u| u + width <= 64)?;
+            at[index][usize::from(high)] = (word as u8, used[word] as u8);
             used[word] += width;
         }
-        let mut parts = Vec::new();
-        for ((key, field, mask), at) in keys.iter().zip(&places) {
-            if key.kind == MatchKind::Range && key.width > 64 {
-                return Err(LoadError::unsupported(
-                    format!("the range key field {}, wider than 64 bits", key.name),
-                    place,
-                ));
-            }
-            let source = source(*field, place)?;
-            parts.push(KeyPart {
-                kind: key.kind,
-                source,
-                width: key.width,
-                mask: *mask,
-                low: at[0],
-                high: at[1],
-            });
-        }
-        Ok(Self {
+        let mut layout = Self {
             words: used.iter().filter(|&&u| u > 0).count(),
-            bits: keys.iter().map(|k| k.0.width).sum(),
-            parts,
-        })
+            ..Self::default()
+        };
+        for (index, part) in parts.iter().enumerate() {
+            let step = active(index).then(|| Step {
+                source: part.source,
+                width: part.width,
+                mask: part.mask.unwrap_or(u128::MAX) & wide_ones(part.width),
+                low: at[index][0],
+                high: at[index][1],
+            });
+            layout.bits += step.map_or(0, |s| s.width);
+            layout.steps.extend(step);
+            layout.places.push(step);
+        }
+        Some(layout)
     }
 
-    /// The packed key of a packet. `active[i]` is false for a key field that no entry looks at: it stays 0.
+    pub(crate) fn place(&self, part: usize) -> Option<Step> {
+        self.places.get(part).copied().flatten()
+    }
+
+    /// The packed key of a packet, if it is one word.
     #[inline(always)]
-    pub(crate) fn build(&self, active: &[bool], frame: &[u64; 65536], packet: &Packet) -> Key {
+    pub(crate) fn build_word(&self, frame: &Frame, packet: &Packet) -> u64 {
+        match &self.steps[..] {
+            [step] => step.narrow(frame, packet),
+            steps => steps.iter().fold(0, |key, step| {
+                key | step.narrow(frame, packet) << (step.low.1 & 63)
+            }),
+        }
+    }
+
+    /// The packed key of a packet.
+    pub(crate) fn build(&self, frame: &Frame, packet: &Packet) -> Key {
         let mut key = [0; MAX_WORDS];
-        for (part, _) in self.parts.iter().zip(active).filter(|(_, &active)| active) {
-            let value = match part.source {
-                Source::Slot(slot) if part.width <= 64 => u128::from(frame[usize::from(slot)]),
-                Source::Slot(slot) => {
-                    u128::from(frame[usize::from(slot)])
-                        | u128::from(frame[usize::from(slot.wrapping_add(1))]) << 64
-                }
-                Source::Valid(header) => u128::from(packet.valid >> header & 1),
-                Source::Header {
-                    header,
-                    byte,
-                    shift,
-                } => {
-                    let word = packet.window8(header, byte) >> shift & ones(part.width);
-                    u128::from(word)
-                }
-                Source::HeaderWide {
-                    header,
-                    byte,
-                    shift,
-                } => packet.window16(header, byte) >> shift & wide_ones(part.width),
-            };
-            let value = part.mask.map_or(value, |mask| value & mask);
-            part.pack(value, &mut key);
+        for step in &self.steps {
+            if step.width <= 64 {
+                key[usize::from(step.low.0) % MAX_WORDS] |=
+                    step.narrow(frame, packet) << (step.low.1 & 63);
+            } else {
+                step.pack(step.wide(frame, packet), &mut key);
+            }
         }
         key
     }
@@ -190,54 +294,14 @@ impl KeyLayout {
     /// The packed key and mask of an entry.
     pub(crate) fn pack(&self, key: impl Iterator<Item = (u128, u128)>) -> (Key, Key) {
         let (mut values, mut masks) = ([0; MAX_WORDS], [0; MAX_WORDS]);
-        for (part, (value, mask)) in self.parts.iter().zip(key) {
-            part.pack(value, &mut values);
-            part.pack(mask, &mut masks);
+        for (place, (value, mask)) in self.places.iter().zip(key) {
+            if let Some(step) = place {
+                step.pack(value, &mut values);
+                step.pack(mask, &mut masks);
+            }
         }
         (values, masks)
     }
-}
-
-impl KeyPart {
-    #[inline(always)]
-    fn pack(&self, value: u128, key: &mut Key) {
-        key[usize::from(self.low.0) % MAX_WORDS] |= (value as u64) << self.low.1;
-        if self.width > 64 {
-            key[usize::from(self.high.0) % MAX_WORDS] |= ((value >> 64) as u64) << self.high.1;
-        }
-    }
-
-    /// The field's value in a packed key; for fields of at most 64 bits.
-    pub(crate) fn unpack(&self, key: &Key) -> u64 {
-        key[usize::from(self.low.0)] >> self.low.1 & ones(self.width)
-    }
-}
-
-fn source(field: Field, place: &str) -> Result<Source, LoadError> {
-    Ok(match field.place {
-        Place::Slot(slot) => Source::Slot(slot),
-        Place::Valid(header) => Source::Valid(header),
-        Place::Header { header, bit } => {
-            let byte = (bit / 8) as u16;
-            let end = bit % 8 + field.width;
-            if end <= 64 {
-                Source::Header {
-                    header,
-                    byte,
-                    shift: (64 - end) as u8,
-                }
-            } else if end <= 128 {
-                Source::HeaderWide {
-                    header,
-                    byte,
-                    shift: (128 - end) as u8,
-                }
-            } else {
-                let what = "a key field of more than 120 bits that does not start at a byte";
-                return Err(LoadError::unsupported(what, place));
-            }
-        }
-    })
 }
 
 /// The lowest `bits` bits set.

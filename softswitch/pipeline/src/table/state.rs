@@ -5,9 +5,11 @@ use std::collections::HashMap;
 
 use super::key_map::{KeyMap, NONE};
 use super::lookup::{Interval, Lookup, Prefixes, Rule, DIRECT_BITS};
-use super::{prefix_mask, wide_ones, Key, TableCode};
+use super::{prefix_mask, wide_ones, Key, KeyLayout, TableCode, BLOCK};
 use crate::control::{ActionCall, CounterValue, Entry, KeyMatch, MatchKind};
 use crate::error::ControlError;
+use crate::exec::Frame;
+use crate::packet::Packet;
 
 type Result<T> = std::result::Result<T, ControlError>;
 
@@ -38,8 +40,8 @@ pub(crate) struct TableState {
     lookup: Lookup,
     /// The lookup lags behind the entries; it is built again before the next packet.
     stale: bool,
-    /// Key fields that some entry looks at.
-    pub active: Vec<bool>,
+    /// The key fields that some entry looks at.
+    layout: KeyLayout,
 }
 
 impl TableState {
@@ -59,7 +61,7 @@ impl TableState {
             default_params: words(code, code.default.0, &code.default.1, stride),
             lookup: Lookup::Empty,
             stale: true,
-            active: vec![true; code.layout.parts.len()],
+            layout: KeyLayout::default(),
         };
         for entry in &code.entries {
             state.add(code, entry)?;
@@ -71,16 +73,34 @@ impl TableState {
         self.actions[handle as usize]
     }
 
-    pub(crate) fn params(&self, handle: u32) -> &[u64] {
+    fn params(&self, handle: u32) -> &[u64] {
         &self.params[handle as usize * self.stride..][..self.stride]
     }
 
-    /// The handle of the matching entry, or [`NONE`].
+    /// Copies the parameters of an entry ([`NONE`]: of the default action) to `to`.
     #[inline(always)]
-    pub(crate) fn find(&self, key: &Key) -> u32 {
-        self.lookup.find(key)
+    pub(crate) fn load_params(&self, handle: u32, to: &mut [u64]) {
+        let from = if handle == NONE {
+            &self.default_params[..]
+        } else {
+            self.params(handle)
+        };
+        for (to, from) in to.chunks_exact_mut(BLOCK).zip(from.chunks_exact(BLOCK)) {
+            to.copy_from_slice(from);
+        }
     }
 
+    /// The handle of the entry that matches a packet, or [`NONE`].
+    #[inline(always)]
+    pub(crate) fn find(&self, frame: &Frame, packet: &Packet) -> u32 {
+        if self.layout.words <= 1 {
+            self.lookup.find_word(self.layout.build_word(frame, packet))
+        } else {
+            self.lookup.find(&self.layout.build(frame, packet))
+        }
+    }
+
+    /// Brings lookups up to date with the entries.
     #[inline(always)]
     pub(crate) fn refresh(&mut self, code: &TableCode) {
         if self.stale {
@@ -129,7 +149,9 @@ impl TableState {
         self.params[at * self.stride..][..self.stride].copy_from_slice(&params);
         self.counters[at] = CounterValue::default();
         match &mut self.lookup {
-            Lookup::Exact(map) if !self.stale => map.insert(&packed(code, &key).0, handle),
+            Lookup::Exact(map) if !self.stale => {
+                map.insert(&packed(code, &self.layout, &key).0, handle)
+            }
             _ => self.stale = true,
         }
         self.by_key.insert((key, priority), handle);
@@ -167,7 +189,9 @@ impl TableState {
         let handle = self.handle(code, key, priority)?;
         if let Some(stored) = self.stored[handle as usize].take() {
             match &mut self.lookup {
-                Lookup::Exact(map) if !self.stale => map.remove(&packed(code, &stored.key).0),
+                Lookup::Exact(map) if !self.stale => {
+                    map.remove(&packed(code, &self.layout, &stored.key).0)
+                }
                 _ => self.stale = true,
             }
             self.by_key.remove(&(stored.key, stored.priority));
@@ -288,29 +312,34 @@ impl TableState {
 
     fn rebuild(&mut self, code: &TableCode) {
         self.stale = false;
-        let layout = &code.layout;
+        let stored = &self.stored;
         let live = || {
-            self.stored
+            stored
                 .iter()
                 .enumerate()
                 .filter_map(|(h, s)| s.as_ref().map(|s| (h as u32, s)))
         };
-        let kinds = || layout.parts.iter().map(|p| p.kind);
-        self.lookup = if layout.parts.is_empty() {
+        let looked_at = |i: usize| {
+            code.parts[i].kind != MatchKind::Ternary
+                || live().any(|(_, s)| !matches!(s.key[i], KeyMatch::Ternary { mask: 0, .. }))
+        };
+        // That all fields together fit was checked when the program was loaded.
+        self.layout = KeyLayout::new(&code.parts, looked_at).unwrap_or_default();
+        let layout = &self.layout;
+        let kinds: Vec<MatchKind> = code.parts.iter().map(|p| p.kind).collect();
+        self.lookup = if kinds.is_empty() {
             Lookup::Empty
-        } else if kinds().all(|k| k == MatchKind::Exact) {
+        } else if kinds.iter().all(|&k| k == MatchKind::Exact) {
             if layout.bits <= DIRECT_BITS && layout.words == 1 {
                 let mut handles = vec![NONE; 1 << layout.bits];
-                live().for_each(|(h, s)| handles[packed(code, &s.key).0[0] as usize] = h);
+                live().for_each(|(h, s)| handles[packed(code, layout, &s.key).0[0] as usize] = h);
                 Lookup::Direct(handles)
             } else {
                 let mut map = KeyMap::new(layout.words);
-                live().for_each(|(h, s)| map.insert(&packed(code, &s.key).0, h));
+                live().for_each(|(h, s)| map.insert(&packed(code, layout, &s.key).0, h));
                 Lookup::Exact(map)
             }
-        } else if let ([MatchKind::Lpm], true) =
-            (&kinds().collect::<Vec<_>>()[..], layout.bits <= 64)
-        {
+        } else if kinds == [MatchKind::Lpm] && layout.bits <= 64 {
             let prefix = |(h, s): (u32, &Stored)| match s.key[..] {
                 [KeyMatch::Lpm { value, prefix_len }] => Some((value as u64, prefix_len, h)),
                 _ => None,
@@ -320,18 +349,11 @@ impl TableState {
                 layout.bits,
             )))
         } else {
-            Lookup::of_rules(live().map(|(h, s)| rule(code, h, s)).collect())
+            Lookup::of_rules(
+                live().map(|(h, s)| rule(code, layout, h, s)).collect(),
+                layout.words,
+            )
         };
-        for (i, active) in self.active.iter_mut().enumerate() {
-            *active = match layout.parts[i].kind {
-                MatchKind::Ternary => self
-                    .stored
-                    .iter()
-                    .flatten()
-                    .any(|s| !matches!(s.key[i], KeyMatch::Ternary { mask: 0, .. })),
-                _ => true,
-            };
-        }
     }
 }
 
@@ -463,34 +485,36 @@ fn canonical(code: &TableCode, key: &[KeyMatch]) -> Result<Vec<KeyMatch>> {
     Ok(result)
 }
 
-fn packed(code: &TableCode, key: &[KeyMatch]) -> (Key, Key) {
-    let parts = key
-        .iter()
-        .zip(&code.info.keys)
-        .map(|(part, info)| match *part {
-            KeyMatch::Exact(v) => (v, wide_ones(info.width)),
-            KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(info.width, prefix_len)),
-            KeyMatch::Ternary { value, mask } => (value, mask),
-            KeyMatch::Range { .. } | KeyMatch::Optional(_) => (0, 0),
-        });
-    code.layout.pack(parts)
+fn packed(code: &TableCode, layout: &KeyLayout, key: &[KeyMatch]) -> (Key, Key) {
+    layout.pack(
+        key.iter()
+            .zip(&code.info.keys)
+            .map(|(part, info)| match *part {
+                KeyMatch::Exact(v) => (v, wide_ones(info.width)),
+                KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(info.width, prefix_len)),
+                KeyMatch::Ternary { value, mask } => (value, mask),
+                KeyMatch::Range { .. } | KeyMatch::Optional(_) => (0, 0),
+            }),
+    )
 }
 
-fn rule(code: &TableCode, handle: u32, stored: &Stored) -> Rule {
-    let (value, mask) = packed(code, &stored.key);
+fn rule(code: &TableCode, layout: &KeyLayout, handle: u32, stored: &Stored) -> Rule {
+    let (value, mask) = packed(code, layout, &stored.key);
     let mut ranges = Vec::new();
     let mut preference = stored.priority as u32 ^ 1 << 31;
-    for (part, key) in code.layout.parts.iter().zip(&stored.key) {
-        match *key {
-            KeyMatch::Range { low, high } => {
+    for (index, key) in stored.key.iter().enumerate() {
+        match (*key, layout.place(index)) {
+            (KeyMatch::Range { low, high }, Some(step)) => {
                 ranges.push(Interval {
-                    part: *part,
+                    step,
                     low: low as u64,
                     high: high as u64,
                 });
             }
             // Where a prefix decides there are no priorities, or they come first.
-            KeyMatch::Lpm { prefix_len, .. } if !code.info.has_priority => preference = prefix_len,
+            (KeyMatch::Lpm { prefix_len, .. }, _) if !code.info.has_priority => {
+                preference = prefix_len
+            }
             _ => {}
         }
     }
