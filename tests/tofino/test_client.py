@@ -9,18 +9,19 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
+from fakeswitch.faults import Fault, abort, refuse, stall
 from fakeswitch.fixtures import PIPE, RECEIVER_PORT, switch
-from fakeswitch.server import PROGRAM, FakeSwitch, Fault, abort, refuse, stall
+from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, connect
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, SchemaError, SwitchRefused
 from narrows.targets.tofino.bfrt.own_client import SERVICE
-from narrows.targets.tofino.bfrt.values import Lpm, Ternary
+from narrows.targets.tofino.bfrt.values import Data, Key, Lpm, Ternary
 
 __all__ = ["switch"]
 
 SDE = pytest.param("sde", marks=pytest.mark.skipif(importlib.util.find_spec("bfrt_grpc") is None, reason="no SDE"))
-PORT = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_REED_SOLOMON", "$PORT_ENABLE": True}
+PORT: Data = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_REED_SOLOMON", "$PORT_ENABLE": True}
 
 
 @pytest.fixture(params=["own", SDE])
@@ -35,7 +36,7 @@ def test_ids_come_from_the_served_schema(client: Client, switch: FakeSwitch) -> 
     table = client.schema.table("$mirror.cfg")
     wanted = {"tofino": 23, "tofino2": 32}[switch.chip]
     assert table.field("$max_pkt_len", "$normal").id == wanted
-    data = {"$session_enable": True, "$ucast_egress_port": 5, "$max_pkt_len": 118}
+    data: Data = {"$session_enable": True, "$ucast_egress_port": 5, "$max_pkt_len": 118}
     client.write(Operation.INSERT, table, {"$sid": 7}, data, "$normal")
     assert switch.mirrors[7]["$max_pkt_len"] == 118
     assert client.read(table, {"$sid": 7}).data["$ucast_egress_port"] == 5
@@ -43,7 +44,8 @@ def test_ids_come_from_the_served_schema(client: Client, switch: FakeSwitch) -> 
 
 def test_a_table_entry_goes_there_and_back(client: Client) -> None:
     table = client.schema.table("cross_connect")
-    key = {"ingress_port": Ternary(5, 0x1FF), "dst_mac": Ternary(0x020000000001, (1 << 48) - 1), "$MATCH_PRIORITY": 9}
+    mac = Ternary(0x020000000001, (1 << 48) - 1)
+    key: Key = {"ingress_port": Ternary(5, 0x1FF), "dst_mac": mac, "$MATCH_PRIORITY": 9}
     client.write(Operation.INSERT, table, key, {"index": 3, "port": 7, "queue": 0}, "bottleneck")
     entry = client.read(table, key)
     assert entry.action is not None and entry.action.endswith(".bottleneck")
@@ -58,7 +60,7 @@ def test_a_table_entry_goes_there_and_back(client: Client) -> None:
 
 def test_prefixes_go_there_and_back(client: Client) -> None:
     table = client.schema.table("delay_bins")
-    key = {"queue_delay": Lpm(0x40, 26)}
+    key: Key = {"queue_delay": Lpm(0x40, 26)}
     client.write(Operation.INSERT, table, key, {"bin": 20}, "set_bin")
     assert client.read(table, key).data == {"bin": 20}
     assert client.read_all(table)[0].key == key

@@ -8,11 +8,13 @@ import queue
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
+from fakeswitch.faults import Fault, abort, refuse, stall
 from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, make_experiment, make_inventory
-from fakeswitch.server import PROGRAM, FakeSwitch, Fault, abort, refuse, stall
+from fakeswitch.server import PROGRAM, FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
 from narrows.plan import Plan, make_plan
@@ -55,17 +57,11 @@ def at(rpc: str, act: Callable[[grpc.ServicerContext], None], **more: object) ->
     return lambda switch: switch.faults.append(Fault(rpc, act, **more))  # type: ignore[arg-type]
 
 
-def add_port(speed: str = "100G", **data: object) -> Callable[[FakeSwitch], None]:
-    port = {"$SPEED": f"BF_SPEED_{speed}", "$FEC": "BF_FEC_TYP_NONE", **data}
+def add_port(speed: str = "100G", flag: str = "") -> Callable[[FakeSwitch], None]:
+    port: dict[str, Any] = {"$SPEED": f"BF_SPEED_{speed}", "$FEC": "BF_FEC_TYP_NONE"}
+    if flag:
+        port[flag] = True
     return lambda switch: switch.tm.add_port(RECEIVER_PORT, port)
-
-
-def also(*acts: Callable[[FakeSwitch], None]) -> Callable[[FakeSwitch], None]:
-    def inject(switch: FakeSwitch) -> None:
-        for act in acts:
-            act(switch)
-
-    return inject
 
 
 def restart(switch: FakeSwitch) -> None:
@@ -120,8 +116,8 @@ DURING_SETUP = [
     Case("schema-unavailable", at("config", abort()), "no schema: UNAVAILABLE"),
     Case("port-refused", at("write", refuse("INVALID_ARGUMENT"), table="$PORT", nth=3), r"refuses insert of \$PORT"),
     Case("port-speed-differs", add_port("40G"), "runs at 40G, not at 100G"),
-    Case("port-pauses", add_port(**{"$TX_PAUSE_FRAME_EN": True}), "dropped from, not paused"),
-    Case("port-cut-through", add_port(**{"$CUT_THROUGH_EN": True}), "every packet must be queued"),
+    Case("port-pauses", add_port(flag="$TX_PAUSE_FRAME_EN"), "dropped from, not paused"),
+    Case("port-cut-through", add_port(flag="$CUT_THROUGH_EN"), "every packet must be queued"),
     Case("link-down", lambda s: setattr(s.tm, "links", False), "no link on port 1/0, 2/0, 3/0, 17/0"),
     Case("priority-group", lambda s: s.tm._at("port.dpg", (SENDER_PORT,)).update(icos_0=False), r"a priority group"),
     Case("limit-refused", at("write", refuse("INVALID_ARGUMENT"), table="queue.buffer"), r"refuses modify of tf1\.tm"),

@@ -8,6 +8,7 @@ the interface; texts are left out.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 BAF = ("1.5%", "3%", "6%", "11%", "20%", "33%", "50%", "66%", "80%", "DISABLE")
@@ -84,7 +85,7 @@ def key(number: int, name: str, type: str, choices: tuple[str, ...] = ()) -> dic
 
 
 def table(name: str, number: int, type: str, size: int, keys: list[dict[str, Any]], data: list[dict[str, Any]],
-          apis: dict[str, tuple[str, ...]] | None = None,
+          apis: Mapping[str, tuple[str, ...]] | None = None,
           actions: list[tuple[int, str, list[dict[str, Any]]]] | None = None) -> dict[str, Any]:  # fmt: skip
     """One table."""
     found: dict[str, Any] = {
@@ -152,7 +153,7 @@ def _traffic_manager(prefix: str) -> list[dict[str, Any]]:
     port_buffer += [("ig_limit_cells", "uint32", {})]
     port_buffer += [] if two else [("ig_hysteresis_cells", "uint32", {})]
     port_buffer += [(name, "uint32", {}) for name in ("eg_limit_cells", "eg_hysteresis_cells", "skid_limit_cells")]
-    pipe_cfg = [("mirror_drop_enable", "bool", {})] if two else []
+    pipe_cfg: list[tuple[str, str, dict[str, Any]]] = [("mirror_drop_enable", "bool", {})] if two else []
     pipe_cfg += [("mirror_drop_pg_id", "uint8", {}), ("mirror_drop_pg_queue", "uint8", {})]
     pipe_cfg += [("mirror_drop_dev_port", "uint32", {"ro": True}), ("mirror_drop_queue_nr", "uint8", {"ro": True})]
     pipe_cfg += [("eg_limit_cells", "uint32", {}), ("eg_hysteresis_cells", "uint32", {})]

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent import futures
-from dataclasses import dataclass, field
 from typing import Any
 
 import grpc
@@ -18,6 +16,7 @@ from narrows.targets.tofino.bfrt.errors import CODES
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import encode_field
 
+from fakeswitch.faults import Fault
 from fakeswitch.fixed_schema import fixed_schema
 from fakeswitch.program_schema import program_schema
 from fakeswitch.tables import Programs, check_data, check_key
@@ -28,23 +27,6 @@ PROGRAM = "narrows"
 NAMES = {pb.Update.INSERT: "tableEntryAdd", pb.Update.MODIFY: "tableEntryMod", pb.Update.DELETE: "tableEntryDel"}
 DEFAULTS = {pb.Update.MODIFY: "tableDefaultEntrySet", pb.Update.DELETE: "tableDefaultEntryReset"}
 SERVICED = ("MatchAction_Direct", "Register", "Counter")
-
-
-@dataclass
-class Fault:
-    """Something to go wrong: at the ``nth`` request that ``rpc`` and ``table`` (an ending of its name) select.
-
-    ``act`` gets the request's context and may abort it, sleep, or raise `Refused`; ``when`` is ``before`` the request
-    is carried out, ``after`` it, or ``instead`` of it. ``times`` counts down; -1 is for ever.
-    """
-
-    rpc: str
-    act: Callable[[grpc.ServicerContext], None]
-    table: str = ""
-    nth: int = 1
-    when: str = "before"
-    times: int = 1
-    seen: int = field(default=0, init=False)
 
 
 class FakeSwitch:
@@ -146,8 +128,8 @@ class FakeSwitch:
 
     # Calls
 
-    def _handlers(self) -> grpc.GenericRpcHandler:
-        def unary(method: Any, request: Any, response: Any) -> grpc.RpcMethodHandler:
+    def _handlers(self) -> grpc.GenericRpcHandler[Any, Any]:
+        def unary(method: Any, request: Any, response: Any) -> grpc.RpcMethodHandler[Any, Any]:
             return grpc.unary_unary_rpc_method_handler(
                 method, request_deserializer=request.FromString, response_serializer=response.SerializeToString
             )
@@ -472,30 +454,3 @@ def _zero(spec: Any) -> Any:
     if spec.choices:
         return spec.choices[0]
     return False if spec.type == "bool" else 0
-
-
-def refuse(code: str, message: str = "injected") -> Callable[[grpc.ServicerContext], None]:
-    """A fault that answers with an error of the driver."""
-
-    def act(_: grpc.ServicerContext) -> None:
-        raise Refused(code, message)
-
-    return act
-
-
-def abort(code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> Callable[[grpc.ServicerContext], None]:
-    """A fault that breaks the call."""
-
-    def act(context: grpc.ServicerContext) -> None:
-        context.abort(code, "injected")
-
-    return act
-
-
-def stall(seconds: float) -> Callable[[grpc.ServicerContext], None]:
-    """A fault that makes an answer slow."""
-
-    def act(_: grpc.ServicerContext) -> None:
-        time.sleep(seconds)
-
-    return act

@@ -152,12 +152,14 @@ class TrafficManager:
 
     def _default(self, table: str, key: tuple[Any, ...]) -> dict[str, Any]:
         kind = self.kind
-        dpg = {"icos_ppg_map": [0] * 8, **{f"icos_{n}": True for n in range(8)}, "guaranteed_cells": kind.dpg[0],
+        more: dict[str, Any]
+        dpg: dict[str, Any] = {
+               "icos_ppg_map": [0] * 8, **{f"icos_{n}": True for n in range(8)}, "guaranteed_cells": kind.dpg[0],
                "hysteresis_cells": 32, "pool_id": "IG_APP_POOL_0", "pool_max_cells": kind.dpg[1],
                "dynamic_baf": "80%"}  # fmt: skip
         match table:
             case "cfg":
-                cap = {"ig_buffer_limit_cells": 256_000, "ig_buffer_limit_enable": True}
+                cap: dict[str, Any] = {"ig_buffer_limit_cells": 256_000, "ig_buffer_limit_enable": True}
                 more = cap if kind.prefix == "tf2" else {}
                 return {"timestamp_shift_bits": 0, "cell_size_bytes": kind.cell, "total_cells": kind.total, **more}
             case "pool.cfg":
