@@ -66,7 +66,18 @@ def send_in(namespace: str, frames: list[bytes], rate: float) -> float:
 
 
 def start(namespace: str, out: Path) -> subprocess.Popen[str]:
-    command = ["ip", "netns", "exec", namespace, BINARY, "collect", "--interface", "cc0", "--out", out]
+    command: list[str | Path] = [
+        "ip",
+        "netns",
+        "exec",
+        namespace,
+        BINARY,
+        "collect",
+        "--interface",
+        "cc0",
+        "--out",
+        out,
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
@@ -95,9 +106,7 @@ def test_nothing_is_lost_at_100_000_reports_a_second(
         assert (rows["sequence"].diff().dropna() == 1).all()
 
 
-def test_loss_duplicates_reordering_and_noise_are_counted(
-    namespace: str, frames: list[bytes], tmp_path: Path
-) -> None:
+def test_loss_duplicates_reordering_and_noise_are_counted(namespace: str, frames: list[bytes], tmp_path: Path) -> None:
     generator = random.Random(7)
     reports = frames[:20000]
     sent: list[bytes] = []

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Capture files of any length in constant memory: frames are handed out from a buffer that is refilled as needed.
+//! Capture files of any length in constant memory: frames are handed out from a window that moves over the file.
 
 use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use super::map::Window;
 use super::pcap::{self, PcapHeader};
 use super::pcapng::Sections;
 use crate::error::{Error, Result};
 
-/// Large enough for few system calls, small enough to stay in the second-level cache.
-const BUFFER_BYTES: usize = 256 << 10;
+/// Bytes of the file in memory at a time; longer than any record.
+const WINDOW_BYTES: usize = 4 << 20;
+/// Windows start at a multiple of this: no system has larger pages.
+const ALIGNMENT: u64 = 64 << 10;
 /// No captured frame and no block is longer; a greater length means a damaged file.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
 /// Link type of Ethernet in both formats.
@@ -40,12 +42,10 @@ enum Format {
 pub struct CaptureFile {
     file: File,
     path: PathBuf,
+    length: u64,
     format: Format,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    /// File offset of `buffer[0]`.
-    base: u64,
+    /// File offset of the next record.
+    position: u64,
 }
 
 impl CaptureFile {
@@ -56,22 +56,29 @@ impl CaptureFile {
     pub fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)
             .map_err(|e| Error::Input(format!("cannot open {}: {e}", path.display())))?;
+        let metadata = file.metadata().map_err(|e| Error::io(path, "examine", e))?;
+        if !metadata.is_file() {
+            return Err(Error::Input(format!(
+                "{} is not a regular file",
+                path.display()
+            )));
+        }
         let mut capture = CaptureFile {
             file,
             path: path.to_path_buf(),
+            length: metadata.len(),
             format: Format::Pcapng(Sections::default()),
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            base: 0,
+            position: 0,
         };
-        while capture.end < pcap::FILE_HEADER_BYTES && capture.refill()? {}
-        let head = &capture.buffer[..capture.end];
+        let window = capture.window()?;
+        let head = window
+            .as_ref()
+            .map_or(&[][..], |(window, _)| window.bytes());
         if !Sections::starts(head) {
             let header = PcapHeader::parse(head)
                 .map_err(|e| Error::Input(format!("{}: {e}", path.display())))?;
             capture.format = Format::Pcap(header);
-            capture.start = pcap::FILE_HEADER_BYTES;
+            capture.position = pcap::FILE_HEADER_BYTES as u64;
         }
         Ok(capture)
     }
@@ -82,8 +89,8 @@ impl CaptureFile {
     /// [`Error::Input`] at a record that cannot be: all frames before it have been handed out.
     #[inline]
     pub fn for_each(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<End> {
-        loop {
-            let available = &self.buffer[self.start..self.end];
+        while let Some((window, start)) = self.window()? {
+            let available = &window.bytes()[start..];
             let consumed = match &mut self.format {
                 Format::Pcap(header) => frames(available, |bytes| header.next(bytes), &mut take),
                 Format::Pcapng(sections) => {
@@ -91,47 +98,36 @@ impl CaptureFile {
                 }
             };
             let (consumed, go_on) = consumed.map_err(|(consumed, message)| {
-                let offset = self.base + (self.start + consumed) as u64;
+                let offset = self.position + consumed as u64;
                 Error::Input(format!(
                     "{}: {message} at byte {offset}",
                     self.path.display()
                 ))
             })?;
-            self.start += consumed;
+            self.position += consumed as u64;
             if !go_on {
                 return Ok(End::Complete);
             }
-            if !self.refill()? {
-                let offset = self.base + self.start as u64;
-                return Ok(if self.start == self.end {
-                    End::Complete
-                } else {
-                    End::Truncated { offset }
+            if consumed == 0 {
+                return Ok(End::Truncated {
+                    offset: self.position,
                 });
             }
         }
+        Ok(End::Complete)
     }
 
-    /// Moves the rest to the front and reads on; false at the end of the file.
-    fn refill(&mut self) -> Result<bool> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.base += self.start as u64;
-        self.end -= self.start;
-        self.start = 0;
-        if self.end == self.buffer.len() {
-            // A record longer than the buffer: lengths were checked against MAX_RECORD_BYTES.
-            self.buffer.resize(self.buffer.len() + MAX_RECORD_BYTES, 0);
+    /// The window that holds the next record, and where in it the record starts; `None` at the end of the file.
+    fn window(&self) -> Result<Option<(Window, usize)>> {
+        if self.position >= self.length {
+            return Ok(None);
         }
-        loop {
-            match self.file.read(&mut self.buffer[self.end..]) {
-                Ok(count) => {
-                    self.end += count;
-                    return Ok(count > 0);
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io(&self.path, "read", error)),
-            }
-        }
+        let offset = self.position / ALIGNMENT * ALIGNMENT;
+        let length = (self.length - offset).min(WINDOW_BYTES as u64) as usize;
+        let window = Window::map(&self.file, offset, length);
+        let window =
+            window.map_err(|e| Error::io(&self.path, "read (is it still being written?)", e))?;
+        Ok(Some((window, (self.position - offset) as usize)))
     }
 }
 

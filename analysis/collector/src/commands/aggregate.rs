@@ -15,7 +15,7 @@ pub struct AggregateArgs {
     #[arg(long)]
     out: PathBuf,
     /// Length of an interval, such as 10ms, 1s or 250us.
-    #[arg(long, default_value = "10ms", value_parser = parse_duration)]
+    #[arg(long, default_value = "10ms", allow_hyphen_values = true, value_parser = parse_duration)]
     interval: f64,
     /// Seconds in a time unit of the reports; default: that of the run's target profile, else 1e-9.
     #[arg(long, value_parser = parse_time_unit)]

@@ -8,9 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::SchemaRef;
+use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
@@ -65,6 +66,7 @@ impl ParquetFile {
             file: file.map_err(|e| Error::io(temporary, "create", e))?,
             written: 0,
         };
+        let schema = with_metadata(&schema, &properties);
         let writer = ArrowWriter::try_new(file, schema, Some(properties));
         let writer = writer.map_err(|e| parquet_error(temporary, e))?;
         let mut file = ParquetFile {
@@ -145,6 +147,14 @@ impl ParquetFile {
         allocate(&file.file, file.written, group + FOOTER_BYTES)
             .map_err(|e| Error::io(&self.path, "allocate", e))
     }
+}
+
+/// Puts the file's own metadata into the Arrow schema too, where Arrow readers look for it.
+fn with_metadata(schema: &Schema, properties: &WriterProperties) -> SchemaRef {
+    let pairs = properties.key_value_metadata().into_iter().flatten();
+    let metadata =
+        pairs.filter_map(|pair| pair.value.clone().map(|value| (pair.key.clone(), value)));
+    Arc::new(schema.clone().with_metadata(metadata.collect()))
 }
 
 /// Allocates disk blocks beyond the end of the file without changing its length.

@@ -139,23 +139,87 @@ fn udp_checksum_holds(ip: &[u8; IPV4_BYTES], datagram: &[u8]) -> bool {
     checksum(addresses, datagram) == 0xffff
 }
 
-fn fold(mut sum: u32) -> u16 {
+/// Internet checksum sum of `bytes` on top of `start`: 0xffff when a correct checksum is among them.
+#[inline]
+pub fn checksum(start: u32, bytes: &[u8]) -> u16 {
+    // Carries of 32-bit words are added at the end: the sum is the same modulo 0xffff.
+    let mut sum = u64::from(start);
+    let mut words = bytes.chunks_exact(4);
+    for word in &mut words {
+        sum += u64::from(u32::from_be_bytes([word[0], word[1], word[2], word[3]]));
+    }
+    let mut last = [0; 4];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    sum += u64::from(u32::from_be_bytes(last));
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     sum as u16
 }
 
-/// Internet checksum sum of `bytes` on top of `start`: 0xffff when a correct checksum is among them.
-#[inline]
-pub fn checksum(start: u32, bytes: &[u8]) -> u16 {
-    let mut sum = start;
-    let mut words = bytes.chunks_exact(2);
-    for word in &mut words {
-        sum += u32::from(u16::from_be_bytes([word[0], word[1]]));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A frame to port 5500 with the given payload, tags, IP options and, if asked for, a UDP checksum.
+    fn frame(payload: &[u8], tags: usize, options: usize, with_checksum: bool) -> Vec<u8> {
+        let mut udp = [
+            &[0x15, 0x7c, 0x15, 0x7c][..],
+            &(8 + payload.len() as u16).to_be_bytes(),
+            &[0, 0],
+            payload,
+        ]
+        .concat();
+        let mut ip = vec![0x45 + (options / 4) as u8, 0];
+        ip.extend(((20 + options + udp.len()) as u16).to_be_bytes());
+        ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        ip.extend(vec![1; options]);
+        let sum = !checksum(0, &ip);
+        ip[10..12].copy_from_slice(&sum.to_be_bytes());
+        if with_checksum {
+            let pseudo = [&ip[12..20], &[0, 17], &(udp.len() as u16).to_be_bytes()].concat();
+            let sum = !checksum(u32::from(checksum(0, &pseudo)), &udp);
+            udp[6..8].copy_from_slice(&sum.to_be_bytes());
+        }
+        let tags = [0x81, 0x00, 0x00, 0x05].repeat(tags);
+        [&[0; 12][..], &tags, &[0x08, 0x00], &ip, &udp].concat()
     }
-    if let [last] = words.remainder() {
-        sum += u32::from(*last) << 8;
+
+    #[test]
+    fn payload_behind_tags_options_and_checksum() {
+        for (tags, options, with_checksum) in
+            [(0, 0, false), (1, 0, true), (2, 8, false), (0, 40, true)]
+        {
+            let bytes = frame(b"payload", tags, options, with_checksum);
+            assert_eq!(
+                payload(&bytes, 5500),
+                Ok(&b"payload"[..]),
+                "{tags} {options}"
+            );
+            assert_eq!(
+                payload(&[&bytes[..], &[0; 9]].concat(), 5500),
+                Ok(&b"payload"[..]),
+                "padding is cut off"
+            );
+            assert_eq!(payload(&bytes, 5501), Err(Reject::Other));
+        }
+        assert_eq!(
+            payload(&frame(b"payload", 3, 0, false), 5500),
+            Err(Reject::Other)
+        );
     }
-    fold(sum)
+
+    #[test]
+    fn damage_that_a_checksum_covers_is_seen() {
+        let good = frame(b"payload", 0, 0, true);
+        for position in 14..good.len() {
+            let mut bytes = good.clone();
+            bytes[position] ^= 0x10;
+            assert!(payload(&bytes, 5500).is_err(), "byte {position}");
+        }
+        let mut fragment = frame(b"payload", 0, 0, false);
+        fragment[20] = 0x20;
+        assert_eq!(payload(&fragment, 5500), Err(Reject::Fragment));
+        assert_eq!(payload(&good[..good.len() - 1], 5500), Err(Reject::Short));
+    }
 }

@@ -250,3 +250,7 @@ pub fn five_tuple(bytes: &[u8]) -> Option<FiveTuple> {
         dst_port,
     })
 }
+
+#[cfg(test)]
+#[path = "original_tests.rs"]
+mod tests;
