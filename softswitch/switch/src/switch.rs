@@ -194,7 +194,11 @@ impl Switch {
                     for &(port, replica) in session.replicas.iter().rev() {
                         let mut copy = self.pool.take(packet.bytes().len());
                         forwarding.pipeline.clone_ingress(&packet, &mut copy);
-                        self.clones.push((port, session.priority, Held { packet: copy, replica, generation: 1, length_limit: u32::MAX }));
+                        self.clones.push((
+                            port,
+                            session.priority,
+                            Held { packet: copy, replica, generation: 1, length_limit: u32::MAX },
+                        ));
                     }
                 }
                 None => self.discards.clones += 1,
@@ -202,7 +206,13 @@ impl Switch {
         }
         match verdict.forward {
             Forward::Unicast { port, priority } => {
-                self.enqueue(now_ns, port, priority, Held { packet, replica: 0, generation: 0, length_limit: u32::MAX }, output);
+                self.enqueue(
+                    now_ns,
+                    port,
+                    priority,
+                    Held { packet, replica: 0, generation: 0, length_limit: u32::MAX },
+                    output,
+                );
             }
             // A program with multicast groups is refused when it is loaded.
             Forward::Drop | Forward::Multicast { .. } => {

@@ -44,6 +44,8 @@ pub struct DataPath {
     ports: Ports,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
     digests_dropped: u64,
+    /// Arrival time of the oldest frame of each port that has one; kept for its memory.
+    heads: Vec<(u64, usize)>,
     stop: bool,
 }
 
@@ -155,7 +157,8 @@ pub fn spawn(
     let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
     let (sender, receiver) = mpsc::channel();
     let handle = Handle { commands: sender, wake: Arc::clone(&wake) };
-    let data_path = DataPath { switch, ports: Ports { list, index }, digests, digests_dropped: 0, stop: false };
+    let data_path =
+        DataPath { switch, ports: Ports { list, index }, digests, digests_dropped: 0, heads: vec![], stop: false };
     let thread =
         thread::Builder::new().name("data-path".into()).spawn(move || run(data_path, &receiver, &wake, settings))?;
     Ok((handle, thread))
@@ -202,9 +205,12 @@ impl DataPath {
     fn forward(&mut self, now: u64) -> bool {
         let offset = WallOffset::measure(now);
         let due_before = self.switch.next_due().is_some_and(|due| due <= now);
+        let mut heads = std::mem::take(&mut self.heads);
+        let ports = self.ports.list.iter().enumerate();
+        heads.extend(ports.filter_map(|(position, port)| Some((head_time(port, offset, now)?, position))));
         let mut budget = BUDGET;
         let mut horizon = now;
-        while let Some((time, position)) = self.earliest(offset, now) {
+        while let Some((slot, &(time, position))) = heads.iter().enumerate().min_by_key(|(_, head)| **head) {
             if budget == 0 {
                 horizon = self.switch.now_ns();
                 break;
@@ -213,11 +219,17 @@ impl DataPath {
             // A step of the wall clock bends timestamps: what was taken now arrived between the last look and this one.
             let time = time.clamp(self.switch.now_ns().min(now), now);
             let port = &mut self.ports.list[position];
-            let number = port.number;
-            if let Some(packet) = port.receive(self.switch.pool()) {
+            let (number, packet) = (port.number, port.receive(self.switch.pool()));
+            match head_time(port, offset, now) {
+                Some(next) => heads[slot].0 = next,
+                None => drop(heads.swap_remove(slot)),
+            }
+            if let Some(packet) = packet {
                 self.switch.receive(number, time, packet, &mut self.ports);
             }
         }
+        heads.clear();
+        self.heads = heads;
         self.switch.advance(horizon, &mut self.ports);
         for port in &mut self.ports.list {
             if port.transmitter().is_pending() {
@@ -225,14 +237,6 @@ impl DataPath {
             }
         }
         due_before || budget < BUDGET
-    }
-
-    /// The port whose oldest frame arrived first.
-    #[inline]
-    fn earliest(&self, offset: WallOffset, now: u64) -> Option<(u64, usize)> {
-        let heads = self.ports.list.iter().enumerate();
-        let heads = heads.filter_map(|(position, port)| Some((port.head_time(offset)?, position)));
-        heads.filter(|(time, _)| *time <= now || *time > now + STAMP_AHEAD_NS).min()
     }
 
     fn pass_digests(&mut self, records: &mut Vec<DigestRecord>) {
@@ -243,6 +247,12 @@ impl DataPath {
             }
         }
     }
+}
+
+/// Arrival time of a port's oldest frame, if it arrived before `now`.
+#[inline]
+fn head_time(port: &Port, offset: WallOffset, now: u64) -> Option<u64> {
+    port.head_time(offset).filter(|time| *time <= now || *time > now + STAMP_AHEAD_NS)
 }
 
 /// Sleeps until a frame arrives, a command is posted or `timeout_ns` have passed.

@@ -174,10 +174,11 @@ pub struct GeneratorConfig {
     pub rate_bps: u64,
     /// Ethernet frame without FCS, 60 to 9,234 bytes.
     pub frame_bytes: u32,
-    /// Flows, told apart by source address and port; constant, Poisson and on/off take them in turn.
+    /// Flows, told apart by source port, from 64,512 on by source address too; constant, Poisson and on/off take them in
+    /// turn.
     #[serde(default = "one_flow")]
     pub flows: u32,
-    /// First source address; flows count up from here.
+    /// First source address.
     pub src_ip: Option<String>,
     /// Destination address.
     pub dst_ip: Option<String>,

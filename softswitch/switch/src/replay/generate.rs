@@ -188,7 +188,7 @@ impl Generator {
     /// Writes the frame of a flow: headers, then zeros as far as anybody looks (`visible` bytes).
     pub fn write(&self, flow: u32, visible: usize, frame: &mut [u8]) {
         let length = frame.len();
-        let source = self.first_source.wrapping_add(flow);
+        let source = self.first_source.wrapping_add(flow / SOURCE_PORTS);
         let source_port = (FIRST_PORT + flow % SOURCE_PORTS) as u16;
         let mut header = [0u8; HEADERS];
         header[..6].copy_from_slice(&[2, 0, 0, 0, 0, 2]);
@@ -288,7 +288,7 @@ mod tests {
         let words = frame[14..34].chunks_exact(2);
         let sum: u32 = words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "IPv4 header checksum");
-        assert_eq!(frame[26..30], [10, 0, 0, 3]);
+        assert_eq!(frame[26..30], [10, 0, 0, 1]);
         assert_eq!(frame[34..36], [4, 2]);
         assert!(frame[42..60].iter().all(|byte| *byte == 0) && frame[60] == 0xff);
     }

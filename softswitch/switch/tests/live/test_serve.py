@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import subprocess
 import textwrap
@@ -20,13 +21,21 @@ from narrows.v1 import traffic_manager_pb2 as pb
 FRAME = 1042  # Ethernet, IPv4, UDP and 1000 bytes of payload
 
 
+def python(network: Network, host: str, program: str) -> None:
+    """Run a Python program on a host."""
+    command = ["ip", "netns", "exec", network.namespace(host), "python3", "-c", textwrap.dedent(program)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
 def send(network: Network, host: str, count: int, payload: int = 1000) -> None:
     """Send UDP datagrams from a host to the receiver in one burst."""
-    program = f"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('10.77.0.2', 9));"
-    program += f"[s.send(bytes({payload})) for _ in range({count})]"
-    subprocess.run(
-        ["ip", "netns", "exec", network.namespace(host), "python3", "-c", program], check=True, capture_output=True
-    )
+    program = f"""
+        import socket
+        s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for _ in range({count}):
+            s.sendto(bytes({payload}), ("10.77.0.2", 9))
+    """
+    python(network, host, program)
 
 
 def resolve(network: Network) -> None:
@@ -54,7 +63,7 @@ def test_forwards_reports_and_counts(network: Network, tmp_path: Path) -> None:
             assert (ports[1].rx_bytes, ports[2].tx_bytes, ports[3].tx_bytes) == (50 * FRAME, 50 * FRAME, 50 * 176)
             counted = await queue(switch, 2)
             assert (counted.dequeued_packets, counted.dequeued_bytes) == (50, 50 * FRAME)
-            name = "NarrowsIngress.bottleneck.arrival_counter.totals"
+            name = "NarrowsIngress.bottleneck.arrival_counter.flows"
             found = [entity async for entity in switch.p4.read([P4CounterEntry(name)])]
             assert sum(entry.packet_count for entry in found if isinstance(entry, P4CounterEntry)) == 50
 
@@ -66,28 +75,28 @@ def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: 
         async with running(network, tmp_path) as switch:
             await switch.program()
             resolve(network)
-            # 8 kbit/s: one frame takes a second. The first starts at once, so limit + 1 of the burst survive.
-            for limits in ({"limit_packets": 7}, {"limit_bytes": 7 * FRAME, "limit_packets": 0}):
-                request = pb.ConfigureRequest(port=2, queue=0, rate_bps=8_000, **limits)
-                before = await queue(switch, 2) if "limit_bytes" in limits else pb.Queue()
-                await switch.tm.configure(request)
-                send(network, "sender", 20)
+            # 800 bit/s: the first frame is in service for ten seconds, so nothing leaves the queue meanwhile.
+            for limits, sent, waiting, dropped in (
+                ({"limit_packets": 7}, 20, 7, 12),
+                ({"limit_bytes": 7 * FRAME, "limit_packets": 0}, 5, 7, 17),
+                ({"limit_bytes": 9 * FRAME - 1}, 5, 8, 21),
+                ({"limit_bytes": 9 * FRAME}, 5, 9, 25),
+            ):
+                await switch.tm.configure(pb.ConfigureRequest(port=2, queue=0, rate_bps=800, **limits))
+                send(network, "sender", sent)
                 await asyncio.sleep(0.3)
-                after = await queue(switch, 2)
-                held = 7 if before.depth_packets else 8
-                assert after.depth_packets == 7
-                admitted = after.enqueued_packets - before.enqueued_packets
-                assert admitted + after.dropped_packets - before.dropped_packets == 20
-                assert admitted <= held
+                found = await queue(switch, 2)
+                assert (found.depth_packets, found.depth_bytes) == (waiting, waiting * FRAME)
+                assert (found.dropped_packets, found.dropped_bytes) == (dropped, dropped * FRAME)
                 drops = (await switch.tm.flow_drops(2, 0)).flows
-                assert sum(drop.packets for drop in drops) == after.dropped_packets
-                assert after.enqueued_packets == after.dequeued_packets + after.depth_packets
+                assert [(drop.packets, drop.bytes) for drop in drops] == [(dropped, dropped * FRAME)]
             # Live: at 10 Gbit/s everything that waits leaves after the frame in service.
             await switch.tm.configure(pb.ConfigureRequest(port=2, queue=0, rate_bps=10_000_000_000))
-            await asyncio.sleep(1.5)
-            after = await queue(switch, 2)
-            assert after.depth_packets == 0
-            assert after.dequeued_packets == after.enqueued_packets
+            async with asyncio.timeout(15):
+                while (await queue(switch, 2)).depth_packets:
+                    await asyncio.sleep(0.2)
+            found = await queue(switch, 2)
+            assert found.dequeued_packets == found.enqueued_packets == 10
 
     asyncio.run(scenario())
 
@@ -122,30 +131,55 @@ def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -
     asyncio.run(scenario())
 
 
-def test_tags_and_partial_checksums_survive(network: Network, tmp_path: Path) -> None:
+def test_tags_survive(network: Network, tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
-            for host, address in (("sender", "10.78.0.1/24"), ("receiver", "10.78.0.2/24")):
-                network.inside(host, "ip link add link eth0 name eth0.7 type vlan id 7")
-                network.inside(host, f"ip addr add {address} dev eth0.7")
-                network.inside(host, "ip link set eth0.7 up")
-                network.inside(host, "ethtool -K eth0 tx on")
-            network.inside("sender", "ping -c 3 -i 0.2 -W 1 10.78.0.2")
-            receiver = subprocess.Popen(
-                ["ip", "netns", "exec", network.namespace("receiver"), "python3", "-c", textwrap.dedent("""
-                    import socket
-                    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-                    s.bind(("10.77.0.2", 9))
-                    s.settimeout(3)
-                    print(len(s.recv(4096)), flush=True)
-                """)],
-                stdout=subprocess.PIPE,
+            arguments = ("tcpdump", "-i", "eth0", "-nne", "-l", "--immediate-mode", "-c", "1", "vlan")
+            capture = await asyncio.create_subprocess_exec(
+                *("ip", "netns", "exec", network.namespace("receiver"), *arguments),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
             )
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(1)
+            frame = "02000000000202000000000181000123" + "88a80045" + "0800" + "45" + "00" * 60
+            program = f"""
+                import socket
+                s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+                s.bind(("eth0", 0))
+                s.send(bytes.fromhex("{frame}"))
+            """
+            python(network, "sender", program)
+            seen, _ = await asyncio.wait_for(capture.communicate(), 5)
+            # Both tags, in their order and with their numbers: 0x123 outside, 0x045 inside.
+            assert re.search(rb"vlan 291, .*vlan 69,", seen), seen
+
+    asyncio.run(scenario())
+
+
+def test_partial_checksums_are_completed(network: Network, tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            network.inside("sender", "ethtool -K eth0 tx on")
+            receive = """
+                import socket
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                s.bind(("10.77.0.2", 9))
+                s.settimeout(5)
+                print("bound", flush=True)
+                print(len(s.recv(4096)), flush=True)
+            """
+            receiver = await asyncio.create_subprocess_exec(
+                *("ip", "netns", "exec", network.namespace("receiver"), "python3", "-c", textwrap.dedent(receive)),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert receiver.stdout is not None
+            assert await receiver.stdout.readline() == b"bound\n"
             send(network, "sender", 1)
             # A datagram whose checksum is wrong would never reach the socket.
-            assert receiver.communicate(timeout=5)[0] == b"1000\n"
+            assert (await asyncio.wait_for(receiver.communicate(), 6))[0] == b"1000\n"
             assert {port.port: port for port in (await switch.tm.port_stats()).ports}[1].rx_partial_checksums >= 1
 
     asyncio.run(scenario())
