@@ -245,6 +245,13 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         read = self.switch.read_register
         return read(ARRIVALS, flow), read(DEPARTURES, flow), read(LOSS_DROPS, flow)
 
+    def wait_for_loss(self, flow: int, count: int) -> None:
+        """Wait until loss emulation has taken so many frames of a flow: nothing of them leaves a port."""
+        deadline = time.monotonic() + PATIENCE_S
+        while (lost := self.switch.read_register(LOSS_DROPS, flow)) < count:
+            if time.monotonic() > deadline:
+                self.fail(f"{lost} frames of flow {flow} were lost where {count} were expected")
+
     def counted(self, name: str, flow: int) -> tuple[int, int]:
         """(packets, bytes) of one cell of a counter."""
         (cell,) = self.switch.control.read_counters(name, [flow])

@@ -68,7 +68,7 @@ MUTATIONS = (
         _PRIMITIVES,
         "random(value, 32w0, 32w0xffffffff);",
         "random(value, 32w0, 32w0xff);\n        value = value << 24;",
-        "loss.FineLossRate",
+        "loss.SmallestLossRate",
     ),
     Mutation(
         "loss is twice what was set",

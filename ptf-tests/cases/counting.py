@@ -47,7 +47,7 @@ class LossIsCountedApart(BottleneckTest):
         self.pass_through([frame] * 2)
         entry = self.lose(ALL_BUT_ONE_IN_4_BILLION)
         self.send(1, [frame] * 5)
-        self.expect_silence_after_loss()
+        self.wait_for_loss(flow, 5)
         self.assertEqual(self.totals(flow), (2, 2, 5))
         self.switch.control.delete(entry)
         self.pass_through([frame])
@@ -56,10 +56,6 @@ class LossIsCountedApart(BottleneckTest):
         self.assertEqual(self.counted(ARRIVAL_COUNTER, flow), (3, 900))
         self.assertEqual(self.counted(DEPARTURE_COUNTER, flow), (3, 900))
         self.assertEqual(self.counted(LOSS_COUNTER, flow), (5, 1500))
-
-    def expect_silence_after_loss(self) -> None:
-        """Nothing leaves by the bottleneck's port any more."""
-        self.assertEqual(self.drain(2), [])
 
 
 class QueueDropsAreArrivalsMinusDepartures(BottleneckTest):
@@ -101,6 +97,7 @@ class TotalsWrap(BottleneckTest):
         self.assertEqual([report.sequence for report in reports[:5]], [0xFFFFFFFD, 0xFFFFFFFE, 0xFFFFFFFF, 0, 1])
         self.assertEqual({report.loss_drops for report in reports}, {0xFFFFFFFF})
         entry = self.lose(ALL_BUT_ONE_IN_4_BILLION)
+        # The count is 2^32 - 1 and becomes 0, which cannot be waited for as a count that grows.
         self.send(1, [frame])
         self.assertEqual(self.drain(2), [])
         self.switch.control.delete(entry)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import frames
-from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, BottleneckTest, flow_of
+from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PATIENCE_S, BottleneckTest, flow_of
 
 # Standard deviations between a fair coin and a failed case: once in 1.7 million runs where the target takes no seed.
 DEVIATIONS = 5
+NUMBER_BYTES = 4
 
 
 class LossTest(BottleneckTest):
@@ -18,22 +20,36 @@ class LossTest(BottleneckTest):
 
     def survivors(self, count: int, threshold: int) -> list[int]:
         """Numbers of the frames that came through, after checking that every frame is accounted for."""
-        self.reported()
+        self.connect(1, 2, bottleneck=0)
         entry = self.lose(threshold)
-        sent = [frames.ipv4(identification=number, size=80) for number in range(count)]
+        frame = frames.ipv4(size=80)
+        sent = [frame[:-NUMBER_BYTES] + number.to_bytes(NUMBER_BYTES, "big") for number in range(count)]
         arrived: list[bytes] = []
-        for start in range(0, count, self.profile.largest_burst):
-            self.send(1, sent[start : start + self.profile.largest_burst])
-            arrived += self.drain(2)
-        self.switch.control.delete(entry)
         flow = flow_of(sent[0])
+        for start in range(0, count, self.profile.largest_burst):
+            burst = sent[start : start + self.profile.largest_burst]
+            self.send(1, burst)
+            survived = self.wait_for_decisions(flow, start + len(burst))
+            arrived += self.receive(2, survived - len(arrived))
+        self.expect_silence()
+        self.switch.control.delete(entry)
         lost = count - len(arrived)
         self.assertEqual(self.switch.read_register(LOSS_DROPS, flow), lost)
         self.assertEqual(self.counted(LOSS_COUNTER, flow), (lost, 80 * lost))
         self.assertEqual(self.switch.read_register(ARRIVALS, flow), len(arrived))
-        numbers = [int.from_bytes(frame[18:20], "big") for frame in arrived]
+        numbers = [int.from_bytes(frame[-NUMBER_BYTES:], "big") for frame in arrived]
         self.assertEqual([sent[number] for number in numbers], arrived)
         return numbers
+
+    def wait_for_decisions(self, flow: int, count: int) -> int:
+        """Wait until the switch has lost or let through so many frames; returns how many it let through."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            arrivals, lost = (self.switch.read_register(name, flow) for name in (ARRIVALS, LOSS_DROPS))
+            if arrivals + lost == count:
+                return arrivals
+            if time.monotonic() > deadline:
+                self.fail(f"{arrivals} frames arrived and {lost} were lost, of {count}")
 
 
 class NoLoss(LossTest):
@@ -67,14 +83,21 @@ class LossRate(LossTest):
         self.assertLess(abs(hits - trials * ratio), DEVIATIONS * deviation, f"{hits} of {trials} at {ratio}")
 
 
-class FineLossRate(LossTest):
-    """A loss of 2^-9 is told apart from none and from twice as much: the coin has far more than 8 bits."""
+class SmallLossRate(LossTest):
+    """A loss of 2^-9 is neither none nor three times as much."""
 
     def runTest(self) -> None:
         count = 6000
         lost = count - len(self.survivors(count, 1 << 23))
         self.assertGreater(lost, 0)
         self.assertLess(lost, 31)
+
+
+class SmallestLossRate(LossTest):
+    """The smallest loss, 2^-32, loses nothing in a test's time: the coin is not coarser than that by much."""
+
+    def runTest(self) -> None:
+        self.assertEqual(len(self.survivors(3000, 1)), 3000)
 
 
 class LossOfOneBottleneckOnly(BottleneckTest):
@@ -87,6 +110,7 @@ class LossOfOneBottleneckOnly(BottleneckTest):
         self.lose(0xFFFFFFFF, 1)
         frame = frames.ipv4()
         self.send(1, [frame] * 10)
+        self.wait_for_loss(flow_of(frame, 1), 10)
         self.pass_through([frame] * 10, 3, 4)
         self.pass_through([frame] * 10, 5, 6)
         self.expect_silence()

@@ -51,7 +51,8 @@ class Softswitch:
 
     def _configure(self, port: int, queue: int, **settings: int) -> None:
         answer = self._call(ConfigureRequest(port=port, queue=queue, **settings), timeout=TIMEOUT_S)
-        self._epochs[port, queue] = answer.epoch & 0xFFFF
+        # Reports have 16 bits for it, and 0 says that nobody counts settings.
+        self._epochs[port, queue] = (answer.epoch - 1) % 0xFFFF + 1
 
     def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
         """Let frames of one size leave a queue at a constant rate; 0 takes the limit off again."""
