@@ -32,6 +32,7 @@ def send(network: Network, host: str, count: int, payload: int = 1000) -> None:
     program = f"""
         import socket
         s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.bind(("", 4000))
         for _ in range({count}):
             s.sendto(bytes({payload}), ("10.77.0.2", 9))
     """
@@ -52,6 +53,8 @@ async def queue(switch: Switch, port: int) -> pb.Queue:
 
 
 def test_forwards_reports_and_counts(network: Network, tmp_path: Path) -> None:
+    """Every frame is forwarded, reported and counted once."""
+
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
@@ -71,6 +74,8 @@ def test_forwards_reports_and_counts(network: Network, tmp_path: Path) -> None:
 
 
 def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: Path) -> None:
+    """Drops are exact in packets and bytes, also after live changes of the limits; nothing that waits is lost."""
+
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
@@ -102,6 +107,8 @@ def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: 
 
 
 def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -> None:
+    """An interface that goes down, comes up or is made anew works on."""
+
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
@@ -132,6 +139,8 @@ def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -
 
 
 def test_tags_survive(network: Network, tmp_path: Path) -> None:
+    """VLAN tags that the kernel takes out of frames are put back."""
+
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
@@ -158,6 +167,8 @@ def test_tags_survive(network: Network, tmp_path: Path) -> None:
 
 
 def test_partial_checksums_are_completed(network: Network, tmp_path: Path) -> None:
+    """Checksums that the sender's kernel left to its hardware are computed."""
+
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
@@ -186,6 +197,8 @@ def test_partial_checksums_are_completed(network: Network, tmp_path: Path) -> No
 
 
 def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
+    """Registers are read; a saved pipeline takes writes and replaces the active one at COMMIT only."""
+
     async def scenario() -> None:
         async with running(network, tmp_path) as switch:
             await switch.program()
@@ -194,7 +207,8 @@ def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
             await asyncio.sleep(0.3)
             registers = [entry async for entry in switch.p4.read([P4RegisterEntry()])]
             assert len(registers) > 100_000
-            name = next(r.register_id for r in registers if isinstance(r, P4RegisterEntry) and "departures" in r.register_id)
+            names = [entry.register_id for entry in registers if isinstance(entry, P4RegisterEntry)]
+            name = next(name for name in names if "departures" in name)
             cells = [entry async for entry in switch.p4.read([P4RegisterEntry(name, index=0)])]
             assert len(cells) == 1
             # A second pipeline is saved; entries go to it, the active one is untouched until COMMIT.
@@ -241,6 +255,7 @@ def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
 
 
 def test_command_line_errors(tmp_path: Path) -> None:
+    """Bad input ends with exit code 2 and one message."""
     taken = tmp_path / "taken.sock"
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(taken))
