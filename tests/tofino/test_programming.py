@@ -180,9 +180,7 @@ def test_what_an_earlier_run_left_in_the_program_is_removed_and_put_back(
     assert switch.state() == before
 
 
-def test_teardown_restores_what_it_found(
-    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
-) -> None:
+def test_teardown_restores_what_it_found(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
     switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": False})
     switch.tm.modify("queue.buffer", (0, 0), PIPE, {"pool_max_cells": 77, "dynamic_baf": "33%"})
     switch.tm.modify("pool.cfg", ("EG_APP_POOL_1",), ALL_PIPES, {"size_cells": 4711})
@@ -197,9 +195,7 @@ def test_teardown_restores_what_it_found(
     switch.tm.asic = asic
 
 
-def test_several_bottlenecks_share_the_chip(
-    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
-) -> None:
+def test_several_bottlenecks_share_the_chip(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
     first = bound_plan(inventory, buffer="4MB")
     other = replace(
         first,

@@ -22,13 +22,16 @@ from fakeswitch.fixtures import (
 )
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
+from narrows.hosts.base import Testbed
 from narrows.plan import make_plan
+from narrows.targets.base import Target
 from narrows.targets.tofino import checks
 from narrows.targets.tofino.audit import read_audit
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import with_settings
 from narrows.targets.tofino.restore import main as restore_main
 from narrows.targets.tofino.target import TofinoTarget
+from narrows.targets.tofino.testbed import SshTestbed
 
 __all__ = ["inventory", "switch"]
 
@@ -85,6 +88,8 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         assert all(port.link_up for port in await target.ports())
 
         traffic(switch, 7, SENDER_PORT, 1000, 500)
+        while not await target.digests():
+            await asyncio.sleep(0.01)
         (queue,) = await target.queues()
         limit = made.program["tofino"]["depth"]["made_packets"]
         assert queue.depth_packets == limit - 500 and queue.dequeued_packets == 500
@@ -143,6 +148,55 @@ def test_whole_memory_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> 
         return found
 
     assert do(run()) == ["3 packets dropped in pipe 2 because the switch's whole memory was in use"]
+
+
+def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+    """The limit in the chip may be another one than reads back: a full queue's watermark shows it."""
+
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        made = await target.configure(plan)
+        key = ("queue.buffer", (0, 0), PIPE)
+        asked = switch.tm.settings[key]["pool_max_cells"]
+        switch.tm.settings[key]["pool_max_cells"] = 3000
+        traffic(switch, 7, SENDER_PORT, 600, 0)
+        switch.tm.settings[key]["pool_max_cells"] = asked
+        (found,) = await target.losses_elsewhere(plan)
+        assert "packets dropped at port 128, but its queue was never full: deepest" in found
+        switch.tm.drain(RECEIVER_PORT, 0, 600)
+        # A change starts the measurement anew, and keeps what was found.
+        await target.change(with_settings(plan, limit_bytes=500_000))
+        traffic(switch, 7, SENDER_PORT, 600, 600)
+        assert await target.losses_elsewhere(plan) == [found]
+        (queue,) = await target.queues()
+        assert queue.dropped_packets > 500 and made.epoch == 0
+        await target.stop()
+
+    do(run())
+
+
+def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        size = switch.tm.settings["pool.cfg", ("IG_APP_POOL_1",), 0xFFFF]["size_cells"]
+        switch.tm.counters["pool", ("IG_APP_POOL_1",), 0xFFFF, "watermark_cells"] = size
+        assert await target.losses_elsewhere(plan) == [
+            f"IG_APP_POOL_1 was full ({size} cells) before the bottleneck's queue was"
+        ]
+        await target.stop()
+
+    do(run())
+
+
+def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_path: Path) -> None:
+    """The type checker compares them with the protocols."""
+    target: Target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
+    plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").adapt(make_plan(make_experiment()))
+    testbed: Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
+    assert target.profile.depth_unit == "cells" and testbed.attachments == ()
 
 
 def test_live_changes_and_their_restoration(switch: FakeSwitch, target: TofinoTarget) -> None:

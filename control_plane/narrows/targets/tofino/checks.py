@@ -35,8 +35,25 @@ class Counter:
 class DropGuard:
     """Remembers all drop counters at the start of a run and tells which have moved."""
 
-    def __init__(self, client: Client, prefix: str, bottlenecks: Sequence[Bottleneck], inputs: Sequence[int]) -> None:
-        """``inputs`` are the ports on which packets for the bottlenecks arrive."""
+    def __init__(
+        self,
+        client: Client,
+        prefix: str,
+        bottlenecks: Sequence[Bottleneck],
+        inputs: Sequence[int],
+        pools: Sequence[str],
+        before: DropGuard | None = None,
+    ) -> None:
+        """Read all counters, and clear the watermarks of the bottlenecks' queues and ``pools``.
+
+        Args:
+            client: the switch.
+            prefix: of its generation's tables.
+            bottlenecks: what is guarded.
+            inputs: ports on which packets for the bottlenecks arrive.
+            pools: buffer pools of the bottlenecks' own.
+            before: the guard up to a live change; drops of queues and reports count on from its start.
+        """
         self._client = client
         self._prefix = prefix
         pipes = {pipe_of(port) for port in inputs} | {one.queue.pipe for one in bottlenecks}
@@ -66,7 +83,11 @@ class DropGuard:
             Counter(f"{prefix}.tm.counter.eg_port", {"dev_port": port}, ALL_PIPES, DROPS, f"dropped at port {port}")
             for port in sorted({one.queue.dev_port for one in bottlenecks})
         ]
+        self._bottlenecks = bottlenecks
+        self._pools = pools
+        self._clear_watermarks()
         self._start = {counter_id(counter): self._read(counter) for counter in self._all}
+        self._origin: dict[tuple[str, str, int, str], int] = self._start if before is None else before._origin
 
     @property
     def _all(self) -> list[Counter]:
@@ -74,19 +95,52 @@ class DropGuard:
 
     def misplaced(self) -> list[str]:
         """Drops since the start that were not the bottleneck's, in words; a run with any has failed."""
-        return [f"{moved} packets {counter.meaning}" for counter in self._wrong if (moved := self._moved(counter))]
+        moved = [f"{count} packets {counter.meaning}" for counter in self._wrong if (count := self._moved(counter))]
+        return [*moved, *self._full_pools(), *self._shallow_queues()]
 
     def lost_reports(self) -> int:
         """Reports that the switch lost since the start; they are counted as missing, the run goes on."""
-        return sum(self._moved(counter) for counter in self._mirror)
+        return sum(self._read(counter) - self._origin[counter_id(counter)] for counter in self._mirror)
 
     def egress_drops(self) -> dict[int, int]:
         """Packets dropped since the start behind ingress, by egress port: the bottlenecks' tail drops."""
         return {
-            int(str(counter.key["dev_port"])): self._moved(counter)
+            int(str(counter.key["dev_port"])): self._read(counter) - self._origin[counter_id(counter)]
             for counter in self._egress
             if counter.key is not None
         }
+
+    def _clear_watermarks(self) -> None:
+        table = self._client.schema.table(f"{self._prefix}.tm.counter.pool")
+        for pool in self._pools:
+            self._client.write(Operation.MODIFY, table, {"pool": pool}, {"watermark_cells": 0})
+        for bottleneck in self._bottlenecks:
+            clear_watermark(self._client, self._prefix, bottleneck)
+
+    def _full_pools(self) -> list[str]:
+        """Pools are larger than what may be in them: one that was full has dropped before a queue did."""
+        counters = self._client.schema.table(f"{self._prefix}.tm.counter.pool")
+        sizes = self._client.schema.table(f"{self._prefix}.tm.pool.cfg")
+        found: list[str] = []
+        for pool in self._pools:
+            deepest = number(self._client.read(counters, {"pool": pool}), "watermark_cells")
+            size = number(self._client.read(sizes, {"pool": pool}), "size_cells")
+            if deepest >= size:
+                found.append(f"{pool} was full ({size} cells) before the bottleneck's queue was")
+        return found
+
+    def _shallow_queues(self) -> list[str]:
+        """A queue that has dropped must have been full: otherwise it was another limit that dropped."""
+        found: list[str] = []
+        for counter in self._egress:
+            dropped = self._moved(counter)
+            for bottleneck in self._bottlenecks:
+                if not dropped or counter.key != {"dev_port": bottleneck.queue.dev_port}:
+                    continue
+                mark = watermark(self._client, self._prefix, bottleneck)
+                if mark.cells < mark.limit_cells - mark.slack_cells:
+                    found.append(f"{dropped} packets {counter.meaning}, but its queue was never full: {mark}")
+        return found
 
     def _moved(self, counter: Counter) -> int:
         return self._read(counter) - self._start[counter_id(counter)]
@@ -139,6 +193,4 @@ def watermark(client: Client, prefix: str, bottleneck: Bottleneck) -> Watermark:
     table = client.schema.table(f"{prefix}.tm.counter.queue")
     queue = bottleneck.queue
     entry = client.read(table, queue.key, pipe=queue.pipe)
-    return Watermark(
-        number(entry, "watermark_cells"), bottleneck.depth.cells, 2 * bottleneck.depth.cells_per_frame
-    )
+    return Watermark(number(entry, "watermark_cells"), bottleneck.depth.cells, 2 * bottleneck.depth.cells_per_frame)

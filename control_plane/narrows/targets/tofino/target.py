@@ -73,6 +73,7 @@ class TofinoTarget:
         self._switch_plan: SwitchPlan | None = None
         self._digests: list[DigestMessage] = []
         self._epoch = 0
+        self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
 
     @property
@@ -240,9 +241,7 @@ class TofinoTarget:
                 self._ready_counters().clear()
             programmer.apply(self._switch_plan.writes)
             manager = self._switch_plan.manager
-            self._guard = DropGuard(
-                programmer.client, self._chip.prefix, manager.bottlenecks, manager.input_ports
-            )
+            self._guard = self._new_guard(manager)
         except BaseException as error:
             self._switch_plan = None
             # Without a session nothing can be undone now: stop does it over a new one.
@@ -266,9 +265,13 @@ class TofinoTarget:
             operation = Operation.MODIFY if before.bottleneck.loss else Operation.INSERT
             writes.append(loss_write(plan, operation))
         writes.append(observe_write(plan, self._chip.cell_bytes, epoch, Operation.MODIFY))
+        earlier = [] if self._guard is None else self._guard.misplaced()
         programmer.apply(writes)
         self._epoch = epoch
         self._switch_plan = changed
+        # From here on the queue is measured against its new depth.
+        self._earlier_losses += earlier
+        self._guard = self._new_guard(changed.manager, self._guard)
         return self._realised(wanted)
 
     def _wait_for_links(self, ports: Sequence[int]) -> None:
@@ -369,7 +372,13 @@ class TofinoTarget:
     def _losses(self) -> list[str]:
         assert self._guard is not None
         changed = [f"a setting was changed during the run: {words}" for words in self._ready().drift()]
-        return [*self._guard.misplaced(), *changed]
+        return [*self._earlier_losses, *self._guard.misplaced(), *changed]
+
+    def _new_guard(self, manager: TrafficManager, before: DropGuard | None = None) -> DropGuard:
+        switch = self._inventory.switch
+        pools = (switch.egress_pool, switch.ingress_pool)
+        client = self._ready().client
+        return DropGuard(client, self._chip.prefix, manager.bottlenecks, manager.input_ports, pools, before)
 
     def _take_digests(self) -> list[DigestMessage]:
         self._digests += self._ready().client.digests(0)

@@ -110,9 +110,7 @@ class SshTestbed:
             "kind": "machines",
             "mtu": self._mtu,
             "neighbours": "static",
-            "machines": {
-                host: {"name": self._machines[host].name, **found} for host, found in self._described.items()
-            },
+            "machines": {host: {"name": self._machines[host].name, **found} for host, found in self._described.items()},
         }
 
     def _apply(self, host: str) -> str:

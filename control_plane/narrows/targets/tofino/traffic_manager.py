@@ -213,9 +213,10 @@ class TrafficManager:
         configuration = self._need("tm.cfg", None)
         if "ig_buffer_limit_cells" in configuration.data:
             wanted = min(self.total_cells, limit + self._chip.reserve_cells)
-            if configuration.data.get("ig_buffer_limit_enable") and number(
-                configuration, "ig_buffer_limit_cells"
-            ) < wanted:
+            if (
+                configuration.data.get("ig_buffer_limit_enable")
+                and number(configuration, "ig_buffer_limit_cells") < wanted
+            ):
                 writes.append(
                     PlannedWrite(
                         Operation.MODIFY,

@@ -264,9 +264,7 @@ class OwnClient(Client):
         ]
 
     def _update(self, what: str, update: pb.Update, pipe: int) -> None:
-        request = pb.WriteRequest(
-            target=self._target(pipe), client_id=self._endpoint.client_id, updates=[update]
-        )
+        request = pb.WriteRequest(target=self._target(pipe), client_id=self._endpoint.client_id, updates=[update])
         self._answered(what, lambda: self._write(request, timeout=self._endpoint.timeout_s))
 
     def _answered(self, what: str, call: Callable[[], Any]) -> Any:

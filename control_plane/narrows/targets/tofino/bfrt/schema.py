@@ -242,9 +242,7 @@ def _table(raw: dict[str, Any]) -> Table:
             for action in raw.get("action_specs", ())
         ),
         operations=tuple(raw.get("supported_operations", ())),
-        targets={
-            name: tuple(api.get("target_attributes", ())) for name, api in raw.get("supported_apis", {}).items()
-        },
+        targets={name: tuple(api.get("target_attributes", ())) for name, api in raw.get("supported_apis", {}).items()},
     )
 
 

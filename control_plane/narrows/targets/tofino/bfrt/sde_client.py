@@ -65,9 +65,12 @@ class SdeClient(Client):
     def read(self, table: Table, key: Key, *, pipe: int = ALL_PIPES) -> Entry:
         """See `Client.read`."""
         theirs = self._table(table)
-        found = self._entries(table, key, pipe, lambda target: theirs.entry_get(
-            target, [theirs.make_key(self._key(table, key))], flags=_FROM_HARDWARE
-        ))
+        found = self._entries(
+            table,
+            key,
+            pipe,
+            lambda target: theirs.entry_get(target, [theirs.make_key(self._key(table, key))], flags=_FROM_HARDWARE),
+        )
         if not found:
             raise SwitchRefused(describe(table, key, pipe), (Refusal(0, "NOT_FOUND", "the switch sent no entry"),))
         return found[0]
