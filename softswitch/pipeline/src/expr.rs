@@ -193,11 +193,14 @@ fn binary_range(op: Binary, left: &Expr, right: &Expr) -> Range {
         Binary::Add => a.bits.max(b.bits) + 1,
         Binary::Sub => a.bits.max(b.bits) + u32::from(a.signed || b.signed),
         Binary::Mul => a.bits + b.bits,
-        Binary::Shl => a.bits.saturating_add(
-            right
-                .as_constant()
-                .map_or(1 << 16, |k| k.min(1 << 16) as u32),
-        ),
+        Binary::Shl => {
+            // The greatest amount that the right side can be.
+            let most = match right.as_constant() {
+                Some(k) => k.min(1 << 16) as u32,
+                None => (1u32 << b.bits.min(16)) - 1,
+            };
+            a.bits.saturating_add(most)
+        }
         Binary::Shr => match right.as_constant() {
             Some(k) if !a.signed => a.bits.saturating_sub(k.min(1 << 16) as u32).max(1),
             _ => a.bits,
