@@ -174,7 +174,7 @@ fn a_report_says_what_the_packet_met() {
         // report_t, field by field.
         let body = &report[42..90];
         assert_eq!(body[0], 1, "version");
-        assert_eq!(body[1] & 0x08, if count == 1 { 8 } else { 0 }, "new flow");
+        assert_eq!(body[1], 0, "flags");
         assert_eq!((body[2], body[3]), (5, 0), "bottleneck and sampling");
         assert_eq!(number(&body[6..8]), frame.len() as u64, "packet length");
         assert_eq!(number(&body[12..16]), count, "sequence");
