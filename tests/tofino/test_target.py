@@ -22,7 +22,7 @@ from fakeswitch.fixtures import (
 )
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
-from narrows.hosts.base import Testbed
+from narrows.hosts import base as hosts
 from narrows.plan import make_plan
 from narrows.targets.base import Target
 from narrows.targets.tofino import checks
@@ -170,7 +170,7 @@ def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, targe
         traffic(switch, 7, SENDER_PORT, 600, 600)
         assert await target.losses_elsewhere(plan) == [found]
         (queue,) = await target.queues()
-        assert queue.dropped_packets > 500 and made.epoch == 0
+        assert queue.dropped_packets is not None and queue.dropped_packets > 500 and made.epoch == 0
         await target.stop()
 
     do(run())
@@ -195,7 +195,7 @@ def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_
     """The type checker compares them with the protocols."""
     target: Target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
     plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").adapt(make_plan(make_experiment()))
-    testbed: Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
+    testbed: hosts.Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
     assert target.profile.depth_unit == "cells" and testbed.attachments == ()
 
 

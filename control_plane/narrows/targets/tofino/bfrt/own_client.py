@@ -29,6 +29,7 @@ from narrows.targets.tofino.bfrt.values import (
 SERVICE = "/bfrt_proto.BfRuntime/"
 # The pipeline configuration carries the whole compiled program.
 MAX_MESSAGE_BYTES = 1 << 30
+WHOLE_TABLE_FACTOR = 10
 ALL_DIRECTIONS = 0xFF
 ALL_PARSERS = 0xFF
 STATUS_TRAILER = "grpc-status-details-bin"
@@ -252,8 +253,11 @@ class OwnClient(Client):
             entities=[pb.Entity(table_entry=entry)],
         )
 
+        # Whole tables have tens of thousands of entries.
+        timeout = self._endpoint.timeout_s * (1 if key is not None or entry.is_default_entry else WHOLE_TABLE_FACTOR)
+
         def call() -> list[pb.ReadResponse]:
-            return list(self._read(request, timeout=self._endpoint.timeout_s))
+            return list(self._read(request, timeout=timeout))
 
         answers = self._answered(f"reading {describe(table, key, pipe)}", call)
         return [
