@@ -3,17 +3,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from narrows.targets.bmv2 import simple_switch
 from p4runtime import Client
 from processes import Child
 
 from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
-
-sys.path.append(str(Path(__file__).resolve().parents[2] / "bmv2"))
-import simple_switch
 
 LOOPBACK = (10, 11)
 READY_S = 20.0

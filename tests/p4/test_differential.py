@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, seed, settings
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-for folder in ("ptf-tests", "bmv2", "tests/p4"):
+for folder in ("ptf-tests", "tests/p4"):
     sys.path.insert(0, str(REPOSITORY / folder))
 
 import expected  # noqa: E402
