@@ -40,6 +40,9 @@ fn config() -> Value {
     })
 }
 
+/// Times and bytes of captured frames.
+type Frames = Vec<(u64, Vec<u8>)>;
+
 struct Directory(PathBuf);
 
 impl Directory {
@@ -56,7 +59,7 @@ impl Directory {
         command.args(extra).output().unwrap()
     }
 
-    fn run(&self, config: &Value) -> (Value, Vec<(u64, Vec<u8>)>, Vec<(u64, Vec<u8>)>) {
+    fn run(&self, config: &Value) -> (Value, Frames, Frames) {
         let output = self.replay(config, &[]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let summary = serde_json::from_slice(&self.read("summary.json")).unwrap();
@@ -74,7 +77,7 @@ impl Drop for Directory {
     }
 }
 
-fn frames(pcap: &[u8]) -> Vec<(u64, Vec<u8>)> {
+fn frames(pcap: &[u8]) -> Frames {
     let word = |at: usize| u64::from(u32::from_le_bytes(pcap[at..at + 4].try_into().unwrap()));
     let (mut at, mut found) = (24, vec![]);
     while at < pcap.len() {
