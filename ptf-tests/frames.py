@@ -125,7 +125,9 @@ def catalogue() -> dict[str, bytes]:
         "IPv6 destination options": ipv6(transport=IPv6ExtHdrDestOpt() / udp, size=120),
         "IPv6 fragment": ipv6(transport=IPv6ExtHdrFragment(offset=185, m=1, id=9) / Raw(bytes(40)), size=120),
         "IPv6 no next header": padded(ethernet() / IPv6(nh=59), 80),
-        "multicast": padded(Ether(src=SRC_MAC, dst="33:33:00:00:00:01") / IPv6(dst="ff02::1") / UDP(), 90),
+        "multicast": padded(
+            Ether(src=SRC_MAC, dst="33:33:00:00:00:01") / IPv6(src="fe80::1", dst="ff02::1") / UDP(), 90
+        ),
         "largest jumbo": ipv4(size=9216),
         "largest jumbo IPv6": ipv6(size=9216),
     }

@@ -10,6 +10,7 @@ import expected
 import frames
 from bench import PROGRAM_EPOCH, SEQUENCE, SESSION, BottleneckTest, flow_of, signature_of
 from expected import ENCAPSULATION_BYTES, FLAG_CE_MARKED, Collector, Report
+from targets.base import COLLECTOR_PORT
 
 SIZE = 500
 ECT_0 = 2
@@ -179,6 +180,21 @@ class SequenceIsTheBottlenecks(BottleneckTest):
         self.assertEqual([r.sequence for r in reports if r.bottleneck == 1], list(range(1, 9)))
 
 
+class NoCollector(BottleneckTest):
+    """A bottleneck that mirrors without a collector's address sends nothing to the collector's port."""
+
+    def runTest(self) -> None:
+        self.connect(1, 2, bottleneck=0)
+        self.observe()
+        self.switch.control.add_mirror(SESSION, COLLECTOR_PORT)
+        frame = frames.ipv4()
+        self.pass_through([frame] * 3)
+        self.expect_silence()
+        self.report_to(Collector())
+        self.pass_through([frame])
+        self.assertEqual(self.reports(1)[0].sequence, 4)
+
+
 class NoReports(BottleneckTest):
     """Without settings, with mirror session 0, or with one that does not exist, nothing is reported; all is counted."""
 
@@ -186,7 +202,7 @@ class NoReports(BottleneckTest):
         frame = frames.ipv4()
         self.connect(1, 2, bottleneck=0)
         self.report_to(Collector())
-        self.switch.control.add_mirror(SESSION, 9)
+        self.switch.control.add_mirror(SESSION, COLLECTOR_PORT)
         self.pass_through([frame])
         self.observe(mirror=0)
         self.pass_through([frame])
