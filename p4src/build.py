@@ -119,8 +119,10 @@ def _version(tool: str) -> str:
 
 def _v1model(out: Path) -> str:
     tool = _need("p4c-bm2-ss")
-    _run([tool, "--std", "p4-16", "-o", str(out / "narrows.json"), TOPS["v1model"]]
-         + ["--p4runtime-files", str(out / "narrows.p4info.txtpb")])
+    _run(
+        [tool, "--std", "p4-16", "-o", str(out / "narrows.json"), TOPS["v1model"]]
+        + ["--p4runtime-files", str(out / "narrows.p4info.txtpb")]
+    )
     return _version(tool)
 
 
