@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
@@ -313,6 +314,11 @@ def test_ports_are_found_in_iperf3_output(tmp_path: Path) -> None:
     for flow in raw["flows"]:
         flow["src_port"] = None
     edit_run_json(tmp_path / "run", flows=raw["flows"])
+    # A connection between the same hosts that was opened later must not be taken for the flow.
+    path = tmp_path / "run" / "telemetry" / "flow_keys.parquet"
+    keys = pq.read_table(path).to_pylist()
+    later = keys[0] | {"flow": 9, "signature": 9, "src_port": 50_000, "first_timestamp": 1 << 40}
+    pq.write_table(pa.Table.from_pylist([*keys, later]), path)
     summary = analyze_run(tmp_path / "run")
     assert [flow["arrivals"] for flow in summary["flows"]] == truth.arrivals
     assert "flow_guessed" not in codes(summary)
@@ -358,6 +364,17 @@ def test_what_the_collector_lost_is_told(tmp_path: Path) -> None:
     assert "ring dropped 3 reports" in messages and "2 broken reports (version 2)" in messages
     (tmp_path / "run" / "telemetry" / "collector.json").write_text("{")
     assert codes(analyze_run(tmp_path / "run")) == {"collector"}
+
+
+def test_peak_depth_counts_waiting_packets_only(tmp_path: Path) -> None:
+    """One packet at a time never waits; a burst of ten behind it waits whole before the first of them leaves."""
+    alone = synthetic.Sender("a", "reno", 0.0, 1.0, window=1, aimd=False)
+    synthetic.write_run(tmp_path / "alone", synthetic.Scenario(senders=[alone]))
+    assert analyze_run(tmp_path / "alone")["bottleneck"]["queue_bytes"]["max"] == 0
+    burst = synthetic.Sender("b", "reno", 0.0001, 0.001, window=10, aimd=False)
+    truth = synthetic.write_run(tmp_path / "burst", synthetic.Scenario(senders=[alone, burst]))
+    assert truth.peak_bytes == 10 * 1514 > truth.depths_bytes.max()
+    assert analyze_run(tmp_path / "burst")["bottleneck"]["queue_bytes"]["max"] == truth.peak_bytes
 
 
 def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, Summary, analyze_run
@@ -41,6 +42,14 @@ def test_one_corrupted_counter_is_never_believed(pristine: tuple[Path, synthetic
     summary = analysed(run_dir, columns)
     right = list(zip(truth.arrivals, truth.departures, truth.drops, strict=True))
     assert (counts(summary) == right and field != "loss_drops") or summary["warnings"], (field, row, change)
+
+
+def test_drops_never_go_back(pristine: tuple[Path, synthetic.Truth]) -> None:
+    run_dir, truth = pristine
+    columns = {name: values.copy() for name, values in truth.rows.items()}
+    columns["arrivals"][2500] += 5
+    assert "counters_implausible" in {warning["code"] for warning in analysed(run_dir, columns)["warnings"]}
+    assert (pd.read_parquet(run_dir / "flows.parquet")["drops"] >= 0).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -149,6 +149,12 @@ class TestQueue:
         assert found.amplitude == pytest.approx(199 / 2)
         assert queue.dominant_frequency(saw, 0.001) == pytest.approx(5.0, rel=0.02)
 
+    def test_a_harmonic_is_not_the_period(self) -> None:
+        time = np.arange(0, 30, 0.01)
+        mixed = np.sin(2 * np.pi * time) + 0.8 * np.sin(2 * np.pi * time / 0.25)
+        found = queue.oscillation(mixed, 0.01)
+        assert found is not None and found.period_s == pytest.approx(1.0, rel=0.02)
+
     def test_no_oscillation(self) -> None:
         assert queue.oscillation(np.ones(100), 0.1) is None
         assert queue.oscillation(np.arange(100.0), 0.1) is None
