@@ -114,7 +114,8 @@ def test_digests_come_with_their_pipe_and_are_not_acknowledged(client: Client, s
     assert switch.digest_acks == 0 and client.alive()
 
 
-def test_an_error_names_table_key_and_reason(client: Client) -> None:
+def test_an_error_names_table_key_and_reason(client: Client, switch: FakeSwitch) -> None:
+    switch.tm.unmapped.add((0, 0, PIPE))
     table = client.schema.table("tm.queue.buffer")
     with pytest.raises(SwitchRefused, match=r"tm\.queue\.buffer \[pg_id=0, pg_queue=0\] \(pipe 1\).*UNAVAILABLE"):
         client.read(table, {"pg_id": 0, "pg_queue": 0}, pipe=PIPE)

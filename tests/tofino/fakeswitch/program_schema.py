@@ -91,8 +91,8 @@ def _by_hand(architecture: str) -> dict[str, Any]:
     )  # fmt: skip
     observe = (("threshold", 32), ("mask", 32), ("shift", 8), ("epoch", 16), ("mirror", session_bits))
     digest = (
-        ("bottleneck", 6), ("index", 15), ("signature", 32), ("is_ipv6", 1), ("src_ipv4", 32), ("dst_ipv4", 32),
-        ("src", 128), ("dst", 128), ("protocol", 8), ("src_port", 16), ("dst_port", 16),
+        ("bottleneck", 6), ("index", 15), ("signature", 32), ("is_ipv6", 1), ("src", 128),
+        ("dst", 128), ("protocol", 8), ("src_port", 16), ("dst_port", 16),
     )  # fmt: skip
     tables = [
         _table(

@@ -325,7 +325,7 @@ class FakeSwitch:
             return
         action, values = check_data(table, entry.data, complete=False)
         if kind == pb.Update.INSERT and sid in self.mirrors:
-            raise Refused("ALREADY_EXISTS", "Table Add failed Already exists")
+            raise Refused("INVALID_ARGUMENT", "Table Add failed Invalid arguments")
         if kind == pb.Update.MODIFY and sid not in self.mirrors:
             raise Refused("NOT_FOUND", "Table Entry modify failed Object not found")
         assert action is not None

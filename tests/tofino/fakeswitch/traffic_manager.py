@@ -63,6 +63,7 @@ class TrafficManager:
     ports: dict[int, dict[str, Any]] = field(default_factory=dict)
     settings: dict[tuple[str, tuple[Any, ...], int], dict[str, Any]] = field(default_factory=dict)
     counters: dict[tuple[Any, ...], int] = field(default_factory=lambda: defaultdict(int))
+    unmapped: set[tuple[int, int, int]] = field(default_factory=set)
     profiles: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     waiting: dict[tuple[int, int], deque[tuple[int, tuple[tuple[Any, ...], ...]]]] = field(
         default_factory=lambda: defaultdict(deque)
@@ -140,7 +141,7 @@ class TrafficManager:
         if group >= self.kind.groups or queue >= limit:
             raise Refused("INVALID_ARGUMENT", "Invalid arguments")
         port = pipe * 128 + group * self.kind.ports_per_group + queue // self.kind.queues_per_port
-        if port not in self.ports:
+        if (group, queue, pipe) in self.unmapped:
             raise Refused("UNAVAILABLE", "Not ready")
         return port
 

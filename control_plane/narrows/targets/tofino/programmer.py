@@ -151,9 +151,10 @@ def restore_all(client: Client, changes: Sequence[Change], audit: AuditLog) -> t
     """
     problems: list[str] = []
     left: list[Change] = []
+    reset = _was_reset(client, changes)
     for change in reversed(changes):
         try:
-            problem = restore(client, change, audit)
+            problem = restore(client, change, audit, reset)
         except (BfrtError, AuditError) as error:
             problem = f"{change.table} [{describe_key(change.key)}]: {error}"
             left.insert(0, change)
@@ -162,8 +163,23 @@ def restore_all(client: Client, changes: Sequence[Change], audit: AuditLog) -> t
     return problems, left
 
 
-def restore(client: Client, change: Change, audit: AuditLog) -> str | None:
+def _was_reset(client: Client, changes: Sequence[Change]) -> bool:
+    """Whether the switch has restarted since: nothing is there any more of what was added."""
+    added = [change for change in changes if change.operation is Operation.INSERT and change.got is not None]
+    try:
+        return bool(added) and all(
+            _find(client, client.schema.table(change.table), change.key, change.pipe) is None
+            for change in (added[0], added[len(added) // 2], added[-1])
+        )
+    except BfrtError:
+        return False
+
+
+def restore(client: Client, change: Change, audit: AuditLog, reset: bool = False) -> str | None:
     """Bring one entry back to what a change found; returns why not, or None.
+
+    After a ``reset`` an entry that is neither as it was found nor as we left it is as the driver starts with it, and
+    stays so.
 
     Raises:
         BfrtError: the switch refuses or does not answer.
@@ -184,6 +200,9 @@ def restore(client: Client, change: Change, audit: AuditLog) -> str | None:
     # A write that was never answered: nobody knows what it left.
     unknown = change.got is None and change.operation is not Operation.DELETE
     if not unknown and not _same(now, change.got, change.asked):
+        if reset:
+            audit.record(_undoing(change, change.operation, now, now))
+            return None
         return f"{describe(table, change.key, change.pipe)}: somebody else has changed it since; left as it is"
     if change.old is None:
         operation = Operation.DELETE

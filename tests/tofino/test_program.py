@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Narrows takes for granted of its P4 program, against the schema it compiles to and its sources."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from fakeswitch.fixtures import make_experiment, make_inventory
+from fakeswitch.program_schema import program_schema
+from narrows.targets.tofino.bfrt.schema import Schema
+from narrows.targets.tofino.bfrt.values import encode_data, encode_key
+from narrows.targets.tofino.depth import IN_MEMORY_OVERHEAD_BYTES
+from narrows.targets.tofino.entries import TABLES
+from narrows.targets.tofino.mirror import MIRROR_HEADER_BYTES
+from narrows.targets.tofino.planner import plan
+
+SOURCES = Path(__file__).resolve().parents[2] / "p4src"
+REGISTERS = (
+    "flow_arrivals",
+    "flow_departures",
+    "flow_loss_drops",
+    "flow_owner",
+    "bottleneck_departures",
+    "high_watermark",
+)
+COUNTERS = ("delay_histogram", "arrival_counter", "departure_counter")
+
+
+@pytest.fixture(params=["tofino", "tofino2"])
+def schema(request: pytest.FixtureRequest) -> Schema:
+    return Schema.parse(program_schema(request.param))
+
+
+def test_every_planned_entry_fits_the_program(schema: Schema) -> None:
+    for chip in ("tofino", "tofino2"):
+        for write in plan(make_experiment(loss=0.1, ecn_threshold="100kB"), make_inventory(chip)):
+            if write.table not in TABLES:
+                continue
+            table = schema.table(write.table)
+            assert write.key is not None and write.action is not None
+            encode_key(table, write.key)
+            encode_data(table, write.data, write.action)
+            parameters = {field.name for field in table.action(write.action).fields}
+            assert parameters == set(write.data), write.table
+            spelt = {field.name for field in table.keys if field.mandatory or field.name == "$MATCH_PRIORITY"}
+            assert spelt <= set(write.key)
+
+
+def test_registers_and_counters_are_there(schema: Schema) -> None:
+    for name in REGISTERS:
+        table = schema.part(name, "Register")
+        assert [field.bits for field in table.fields] == [32] and "Sync" in table.operations
+    for name in COUNTERS:
+        fields = [field.name for field in schema.part(name, "Counter").fields]
+        assert "$COUNTER_SPEC_PKTS" in fields
+    (digest,) = schema.digests.values()
+    assert {"bottleneck", "index", "signature"} <= {field.name for field in digest.fields}
+
+
+def source() -> str:
+    return (SOURCES / "tofino" / "narrows.p4").read_text()
+
+
+def constant(name: str) -> int:
+    found = re.search(rf"const bit<16> {name} = (\d+);", source())
+    assert found is not None
+    return int(found.group(1))
+
+
+def test_what_a_packet_carries_through_the_queue_is_what_the_program_says() -> None:
+    assert constant("BRIDGED_BYTES") + constant("FCS_BYTES") == IN_MEMORY_OVERHEAD_BYTES
+
+
+def test_the_mirror_header_is_as_long_as_the_session_allows_for() -> None:
+    body = re.search(r"header mirror_t \{(.*?)\}", source(), re.DOTALL)
+    assert body is not None
+    widths = [int(width) for width in re.findall(r"bit<(\d+)>", body.group(1))]
+    # bottleneck_index_t has six bits.
+    assert "bottleneck_index_t" in body.group(1) and (sum(widths) + 6) / 8 == MIRROR_HEADER_BYTES
+
+
+def test_names_are_those_of_the_sources() -> None:
+    text = "".join(path.read_text() for path in sorted(SOURCES.glob("common/*.p4")))
+    for name in (*TABLES, *REGISTERS, *COUNTERS):
+        assert re.search(rf"(table {name} |\) {name};|\b{name};)", text), name
