@@ -119,10 +119,8 @@ def _version(tool: str) -> str:
 
 def _v1model(out: Path) -> str:
     tool = _need("p4c-bm2-ss")
-    _run(
-        [tool, "--std", "p4-16", "-o", str(out / "narrows.json"), TOPS["v1model"]]
-        + ["--p4runtime-files", str(out / "narrows.p4info.txtpb")]
-    )
+    p4info = str(out / "narrows.p4info.txtpb")
+    _run([tool, "--std", "p4-16", "-o", str(out / "narrows.json"), "--p4runtime-files", p4info, TOPS["v1model"]])
     return _version(tool)
 
 

@@ -71,40 +71,24 @@ def _with_ports(identity: Identity, transport: bytes) -> Identity:
     return Identity(identity.ip_version, identity.src, identity.dst, identity.protocol, src_port, dst_port)
 
 
-def _crc16_of_byte(value: int) -> int:
-    for _ in range(8):
-        value = value >> 1 ^ (0xA001 if value & 1 else 0)
-    return value
-
-
-_CRC16_TABLE = [_crc16_of_byte(value) for value in range(256)]
-
-
-def crc16(data: bytes) -> int:
-    """CRC-16/ARC: polynomial 0x8005 reflected, initial value and final XOR 0."""
-    crc = 0
-    for byte in data:
-        crc = crc >> 8 ^ _CRC16_TABLE[crc & 0xFF ^ byte]
-    return crc
-
-
-def _hash_input(bottleneck: int, identity: Identity) -> bytes:
-    addresses = identity.src.to_bytes(16, "big") + identity.dst.to_bytes(16, "big")
-    return (
-        struct.pack(">B", bottleneck)
-        + addresses
-        + struct.pack(">BHH", identity.protocol, identity.src_port, identity.dst_port)
-    )
+def _addresses_and_ports(identity: Identity) -> list[bytes]:
+    return [
+        identity.src.to_bytes(16, "big"),
+        identity.dst.to_bytes(16, "big"),
+        struct.pack(">B", identity.protocol),
+        struct.pack(">H", identity.src_port),
+        struct.pack(">H", identity.dst_port),
+    ]
 
 
 def flow_index(bottleneck: int, identity: Identity) -> int:
     """Index of a flow's registers and counters (v1model)."""
-    return crc16(_hash_input(bottleneck, identity)) % FLOW_COUNT
+    return zlib.crc32(b"".join([bytes([bottleneck]), *_addresses_and_ports(identity)])) % FLOW_COUNT
 
 
 def signature(bottleneck: int, identity: Identity) -> int:
-    """Second hash of a flow (v1model), 1..2^32-1: 0 means that nobody owns the index."""
-    return 1 + zlib.crc32(_hash_input(bottleneck, identity)) % 0xFFFFFFFF
+    """Second hash of a flow (v1model), its fields in reverse order, 1..2^32-1: 0 means that nobody owns the index."""
+    return 1 + zlib.crc32(b"".join([*reversed(_addresses_and_ports(identity)), bytes([bottleneck])])) % 0xFFFFFFFF
 
 
 def delay_bin(delay: int) -> int:

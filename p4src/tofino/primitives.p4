@@ -3,13 +3,13 @@
 #ifndef NARROWS_PRIMITIVES_P4
 #define NARROWS_PRIMITIVES_P4
 
-// Flow index and signature: two independent hashes of bottleneck and 5-tuple. Signature 0 means "no owner yet", so
-// the lowest bit of a signature is always 1. IPv4 and IPv6 hash in actions of their own, index and signature in tables
+// Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields (CRC-32 for
+// both, as on v1model). Signature 0 means "no owner yet", so the lowest bit of a signature is always 1. IPv4 and IPv6 hash in actions of their own, index and signature in tables
 // of their own: one action carries at most 32 bits from the hash units.
 control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_index_t index, out bit<32> signature) {
-    Hash<flow_index_t>(HashAlgorithm_t.CRC16) index_ipv4;
-    Hash<flow_index_t>(HashAlgorithm_t.CRC16) index_ipv6;
-    Hash<flow_index_t>(HashAlgorithm_t.CRC16) index_other;
+    Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_ipv4;
+    Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_ipv6;
+    Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_other;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv4;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv6;
     bit<16> src_port = 0;
@@ -29,11 +29,11 @@ control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_in
             index = index_other.get({bottleneck});
         }
         if (hdr.ipv4.isValid()) {
-            signature = signature_ipv4.get({bottleneck, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, src_port,
-                                            dst_port});
+            signature = signature_ipv4.get({dst_port, src_port, hdr.ipv4.protocol, hdr.ipv4.dst, hdr.ipv4.src,
+                                            bottleneck});
         } else if (hdr.ipv6.isValid()) {
-            signature = signature_ipv6.get({bottleneck, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, src_port,
-                                            dst_port});
+            signature = signature_ipv6.get({dst_port, src_port, hdr.ipv6.next_header, hdr.ipv6.dst, hdr.ipv6.src,
+                                            bottleneck});
         }
         signature = signature | 1;
     }

@@ -3,8 +3,9 @@
 #ifndef NARROWS_PRIMITIVES_P4
 #define NARROWS_PRIMITIVES_P4
 
-// Flow index and signature: two independent hashes of bottleneck and 5-tuple. Signature 0 means "no owner yet", so
-// that value is left out of its range.
+// Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields. CRC-32 for
+// both: CRC-16 maps flows whose addresses and ports count up together onto half as many indices. Signature 0 means
+// "no owner yet", so that value is left out of its range.
 control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_index_t index, out bit<32> signature) {
     bit<128> src = 0;
     bit<128> dst = 0;
@@ -26,9 +27,9 @@ control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_in
             src_port = hdr.ports.src;
             dst_port = hdr.ports.dst;
         }
-        hash(index, HashAlgorithm.crc16, 32w0, {2w0, bottleneck, src, dst, protocol, src_port, dst_port},
+        hash(index, HashAlgorithm.crc32, 32w0, {2w0, bottleneck, src, dst, protocol, src_port, dst_port},
              (bit<32>)FLOW_COUNT);
-        hash(signature, HashAlgorithm.crc32, 32w1, {2w0, bottleneck, src, dst, protocol, src_port, dst_port},
+        hash(signature, HashAlgorithm.crc32, 32w1, {dst_port, src_port, protocol, dst, src, 2w0, bottleneck},
              32w0xffffffff);
     }
 }
