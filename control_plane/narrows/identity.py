@@ -47,10 +47,10 @@ class FlowCheck:
 
 @dataclass(frozen=True)
 class Identity:
-    """The outcome for a run; ``port_drops`` is the drop counter of the bottleneck's queue."""
+    """The outcome for a run; ``port_drops`` is the drop counter of the bottleneck's queue, None if it has none."""
 
     flows: tuple[FlowCheck, ...]
-    port_drops: int
+    port_drops: int | None
     problems: tuple[str, ...]
 
     @property
@@ -86,19 +86,33 @@ def last_reports(telemetry: Path, bottleneck: int) -> dict[int, LastReport]:
 
 
 def check(
-    reports: dict[int, LastReport], totals: Sequence[FlowTotals], drops: Sequence[FlowDrops], port_drops: int
+    reports: dict[int, LastReport],
+    totals: Sequence[FlowTotals],
+    drops: Sequence[FlowDrops],
+    port_drops: int | None,
+    sampled: bool = False,
 ) -> Identity:
-    """Compare the last reports, the program's counters and the traffic manager's counters, flow by flow."""
+    """Compare the last reports, the program's counters and the traffic manager's counters, flow by flow.
+
+    Args:
+        reports: last report of each flow index.
+        totals: the program's counters of these indices.
+        drops: drops by flow index.
+        port_drops: drops of the queue in all, None if the target does not count them.
+        sampled: not every departure is reported, so that some may follow a flow's last report.
+    """
     counted = {drop.flow: drop.packets for drop in drops}
-    arrived = {total.flow: total.arrivals for total in totals}
+    by_flow = {total.flow: total for total in totals}
     flows = []
     problems = []
     for flow in sorted(reports.keys() | counted.keys()):
         report = reports.get(flow, LastReport(flow, 0, 0))
+        total = by_flow.get(flow, FlowTotals(flow, report.arrivals, report.departures))
+        departed_later = total.departures - report.departures if sampled else 0
         result = FlowCheck(
             flow=flow,
             in_last_report=(report.arrivals - report.departures) % MODULUS,
-            after_last_report=(arrived.get(flow, report.arrivals) - report.arrivals) % MODULUS,
+            after_last_report=(total.arrivals - report.arrivals - departed_later) % MODULUS,
             counted_by_switch=counted.get(flow, 0),
         )
         flows.append(result)
@@ -108,7 +122,7 @@ def check(
                 f"{result.after_last_report} packets that arrived later, but {result.counted_by_switch} drops counted "
                 "by the switch"
             )
-    total = sum(counted.values())
-    if total != port_drops:
-        problems.append(f"the drops of all flows are {total}, but the queue's drop counter says {port_drops}")
+    in_all = sum(counted.values())
+    if port_drops is not None and in_all != port_drops:
+        problems.append(f"the drops of all flows are {in_all}, but the queue's drop counter says {port_drops}")
     return Identity(tuple(flows), port_drops, tuple(problems))

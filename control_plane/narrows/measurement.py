@@ -25,7 +25,7 @@ from narrows.plan import Plan
 from narrows.progress import RunProgress
 from narrows.results import RunDirectory
 from narrows.state import RunState
-from narrows.targets.base import QueueStats, Realised, Target
+from narrows.targets.base import Balancing, FlowDrops, QueueStats, Realised, Target
 from narrows.traffic.iperf3 import NANOSECONDS, Iperf3Traffic
 
 POLL_S = 0.5
@@ -93,6 +93,7 @@ class Measurement:
         progress.phase("starting the switch")
         await self._target.start(self._testbed)
         self._realised = await self._target.configure(self._plan)
+        self.notes += self._realised.notes
         progress.phase("starting collector and servers")
         await self._collector.start()
         await self._traffic.start_servers()
@@ -176,7 +177,8 @@ class Measurement:
         """
         bottleneck = self._plan.bottleneck
         deadline = time.monotonic() + DRAIN_GRACE_S + bottleneck.limit_bytes * 8 / bottleneck.rate_bps
-        while (await self._bottleneck_queue()).depth_packets:
+        # A target that cannot tell a depth says None until it knows that nothing waits.
+        while (await self._bottleneck_queue()).depth_packets != 0:
             if time.monotonic() > deadline:
                 raise RunError("the bottleneck's queue does not drain")
             await asyncio.sleep(DRAIN_POLL_S)
@@ -198,10 +200,19 @@ class Measurement:
                 "ports": [asdict(port) for port in await self._target.ports()],
             },
         }
-        if self._target.profile.flow_drop_counters:
-            outcome = identity.check(reports, totals, drops, port_drops)
-            readings["identity"] = outcome.as_json()
-            self.notes += [f"identity of drops: {problem}" for problem in outcome.problems]
+        if not self._target.profile.flow_drop_counters:
+            # The program's packet counters are kept apart from the registers that reports are filled from.
+            drops = [FlowDrops(total.flow, total.arrivals - total.departures, 0) for total in totals]
+        outcome = identity.check(reports, totals, drops, port_drops, sampled=bottleneck.sample_shift > 0)
+        readings["identity"] = outcome.as_json()
+        self.notes += [f"identity of drops: {problem}" for problem in outcome.problems]
+        balances = await self._target.balances(self._plan) if isinstance(self._target, Balancing) else []
+        readings["balances"] = [{**asdict(balance), "lost": balance.lost} for balance in balances]
+        self.notes += [
+            f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
+            for balance in balances
+            if balance.lost
+        ]
         return readings
 
     async def _note_losses(self) -> None:
@@ -231,6 +242,7 @@ class Measurement:
                 "index": bottleneck.index,
                 "rate_bps": self._realised.rate_bps,
                 "rate_layer": "l2",
+                "rate_packets_s": self._realised.rate_packets_s,
                 "written_rate_bps": settings.rate,
                 "written_rate_layer": settings.rate_layer,
                 "buffer_bytes": self._realised.limit_bytes,

@@ -7,6 +7,7 @@ so that this file reads like the program.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from finsy import P4CloneSessionEntry, P4CounterEntry, P4Schema, P4TableAction, 
 
 from narrows.errors import RunError
 from narrows.p4runtime import P4RuntimeSession, Writable
+from narrows.paths import compiled_program
 from narrows.plan import Plan
 from narrows.targets.base import FlowTotals, TargetProfile
 
@@ -77,6 +79,31 @@ def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writa
     return found
 
 
+def wires(cables: Collection[tuple[int, str | None, int]], schema: P4Schema) -> list[Writable]:
+    """Entries that connect ports with nothing in between; what they do not name is discarded.
+
+    Args:
+        cables: ingress port, destination MAC (None for any) and egress port of each direction.
+        schema: the program.
+
+    Raises:
+        RunError: the program does not have what this needs (it is another program or version).
+    """
+    names = _Names(schema)
+    found: list[Writable] = []
+    for number, (ingress, dst_mac, egress) in enumerate(cables):
+        match: dict[str, Any] = {"ingress_port": ingress}
+        if dst_mac is not None:
+            match["dst_mac"] = dst_mac
+        found.append(names.entry("cross_connect", match, "wire", {"port": egress}, priority=FIRST_PRIORITY + number))
+    return found
+
+
+def program_digests() -> dict[str, str]:
+    """SHA-256 of the compiled v1model program's files, so that a result can be traced to what ran."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program("v1model")}
+
+
 def _bottleneck(plan: Plan, profile: TargetProfile, names: _Names) -> list[Writable]:
     bottleneck = plan.bottleneck
     collector = plan.collector
@@ -120,21 +147,50 @@ async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) ->
     Raises:
         RunError: the program has no such counters, or the switch cannot read them.
     """
-    counters = {name.rpartition(".flows")[0].rpartition(".")[2]: name for name in _counter_names(session.schema)}
-    arrivals = _lookup(counters, "arrival_counter", "counter")
-    departures = _lookup(counters, "departure_counter", "counter")
-    found = {arrivals: dict.fromkeys(flows, 0), departures: dict.fromkeys(flows, 0)}
-    wanted = [P4CounterEntry(counter, index=flow) for counter in found for flow in flows]
+    arrivals = await _read_packets(session, "arrival_counter", flows)
+    departures = await _read_packets(session, "departure_counter", flows)
+    return [FlowTotals(flow, arrivals[flow], departures[flow]) for flow in sorted(flows)]
+
+
+async def read_packet_sum(session: P4RuntimeSession, counter: str) -> int:
+    """Packets of all flows in ``arrival_counter``, ``departure_counter`` or ``loss_counter``.
+
+    Raises:
+        RunError: the program has no such counter, or the switch cannot read it.
+    """
+    name = _counter_name(session.schema, counter)
+    total = 0
+    async for entry in session.read([P4CounterEntry(name)]):
+        if isinstance(entry, P4CounterEntry) and entry.data is not None:
+            total += entry.data.packet_count
+    return total
+
+
+async def _read_packets(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, int]:
+    name = _counter_name(session.schema, counter)
+    found = dict.fromkeys(flows, 0)
+    wanted = [P4CounterEntry(name, index=flow) for flow in flows]
     for start in range(0, len(wanted), READ_BATCH):
         async for entry in session.read(wanted[start : start + READ_BATCH]):
             if isinstance(entry, P4CounterEntry) and entry.data is not None and entry.index is not None:
-                name = next(name for name in found if name.endswith(entry.counter_id))
-                found[name][entry.index] = entry.data.packet_count
-    return [FlowTotals(flow, found[arrivals][flow], found[departures][flow]) for flow in sorted(flows)]
+                found[entry.index] = entry.data.packet_count
+    return found
 
 
-def _counter_names(schema: P4Schema) -> Iterator[str]:
-    return (counter.name for counter in schema.counters)
+def register_name(schema: P4Schema, register: str) -> str:
+    """Full name of the array that the program calls ``register`` (``...bottleneck_departures.totals``).
+
+    Raises:
+        RunError: the program has no such register.
+    """
+    names = {item.name.rpartition(".")[0].rpartition(".")[2]: item.name for item in schema.registers}
+    return _lookup(names, register, "register")
+
+
+def _counter_name(schema: P4Schema, counter: str) -> str:
+    """Full name of the flow counter that the program calls ``counter`` (``...arrival_counter.flows``)."""
+    names = {item.name.rpartition(".flows")[0].rpartition(".")[2]: item.name for item in schema.counters}
+    return _lookup(names, counter, "counter")
 
 
 class _Names:

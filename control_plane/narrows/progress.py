@@ -55,9 +55,11 @@ class RunProgress:
     def queue(self, elapsed_s: float, active: int, queue: QueueStats) -> None:
         """Show a reading of the bottleneck's queue."""
         if self._task is not None:
-            drops = f"{queue.dropped_packets} drops"
-            depth = f"queue {queue.depth_bytes / 1000:.0f} kB"
-            self._progress.update(self._task, completed=elapsed_s, detail=f"{active} flows, {depth}, {drops}")
+            if queue.depth_bytes is None:
+                seen = f"{queue.dequeued_packets} packets through"
+            else:
+                seen = f"queue {queue.depth_bytes / 1000:.0f} kB, {queue.dropped_packets} drops"
+            self._progress.update(self._task, completed=elapsed_s, detail=f"{active} flows, {seen}")
 
     def note(self, text: str) -> None:
         """A line that stays."""

@@ -101,10 +101,10 @@ class Bmv2Target:
         Raises:
             RuntimeError: it did not come up.
         """
-        address = f"unix:{directory}/switch.sock"
-        command = simple_switch.command(interfaces, address)
-        child = Child(namespace, command, directory / "switch.log", {"address": address})
-        child.wait_until(lambda _: (directory / "switch.sock").exists(), READY_S)
+        command = simple_switch.command(interfaces, directory)
+        parameters = {"address": simple_switch.grpc_address(directory)}
+        child = Child(namespace, command, directory / "switch.log", parameters)
+        child.wait_until(lambda _: simple_switch.grpc_socket(directory).exists(), READY_S)
         return child
 
     def connect(self, parameters: Parameters, compiled: Path) -> Bmv2:

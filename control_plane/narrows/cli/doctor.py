@@ -18,8 +18,8 @@ from narrows.targets.tofino.doctor import Finding, examine
 from narrows.targets.tofino.inventory import load_inventory
 
 
-def findings() -> list[Finding]:
-    """Everything a run on this machine depends on."""
+def findings(target: str = "soft") -> list[Finding]:
+    """Everything a run with a target on this machine depends on, and which other targets it has."""
     missing_tools = machine.missing_tools()
     loadable = machine.cca_modules()
     found = [
@@ -34,7 +34,10 @@ def findings() -> list[Finding]:
     if loadable:
         found.append(Finding("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
     for name, make in TARGETS.items():
-        found.append(Finding("target", name, "; ".join(make(1).missing())))
+        lacks = "; ".join(make(1).missing())
+        # Nobody needs all targets.
+        usable = name == target or not lacks
+        found.append(Finding("target", name, lacks) if usable else Finding("target", f"not {name}: {lacks}"))
     leftover = len(dead_runs())
     found.append(
         Finding("killed runs", "none", f"{leftover} left something behind; fix: narrows clean" if leftover else "")
@@ -43,7 +46,10 @@ def findings() -> list[Finding]:
 
 
 def doctor(
-    target: Annotated[str, typer.Option(help="With tofino: look at a testbed instead of this machine.")] = "soft",
+    target: Annotated[
+        str,
+        typer.Option(help=f"{', '.join(TARGETS)}, or tofino: a testbed instead of this machine."),
+    ] = "soft",
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
 ) -> None:
     """Show what this machine or testbed can run, and how to fix what it cannot. Exit code 1 if anything is wrong."""
@@ -66,4 +72,4 @@ def _findings_of(target: str, inventory: Path | None) -> list[Finding]:
     if inventory is not None:
         raise InputError(f"--inventory: --target {target} has no testbed; allowed: with --target tofino")
     target_factory(target)
-    return findings()
+    return findings(target)

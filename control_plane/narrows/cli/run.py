@@ -26,10 +26,14 @@ def run(
         Path | None,
         typer.Option(help="Directory for the results; must not exist.", show_default="results/NAME-TIME"),
     ] = None,
+    bmv2_path: Annotated[
+        Path | None,
+        typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),
+    ] = None,
 ) -> None:
     """Run an experiment: one run, or one for every point of its sweep and every repetition."""
     console = Console()
-    make_target = target_factory(target)
+    make_target = target_factory(target, bmv2_path)
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
     if leftover := dead_runs():

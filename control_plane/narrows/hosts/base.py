@@ -16,10 +16,11 @@ SWITCH = "switch"
 
 @dataclass(frozen=True)
 class SwitchAttachment:
-    """A switch port and the interface it is, as the switch process sees it."""
+    """A switch port and the interface it is, in the network namespace where the switch process sees it."""
 
     port: int
     interface: str
+    namespace: str
 
 
 class Testbed(Protocol):

@@ -7,7 +7,6 @@ ends, neighbours static (no ARP or ND in the bottleneck), TCP buffers large, TCP
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from narrows.errors import RunError
 from narrows.hosts.base import SWITCH, SwitchAttachment
+from narrows.hosts.links import run, turn_offloads_off
 from narrows.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.process import Process, spawn
 from narrows.state import RunState
@@ -23,16 +23,6 @@ HOST_INTERFACE = "eth0"
 MIN_TCP_BUFFER = 64 << 20
 MAX_TCP_BUFFER = (1 << 31) - 1
 CARRIER_WAIT_S = 5.0
-
-# What ethtool calls the features that join, split or leave unfinished the packets that we want to see as they are.
-OFFLOADS = {
-    "tso": "tcp-segmentation-offload",
-    "gso": "generic-segmentation-offload",
-    "gro": "generic-receive-offload",
-    "tx": "tx-checksumming",
-    "rx": "rx-checksumming",
-    "sg": "scatter-gather",
-}
 
 
 class NetnsTestbed:
@@ -54,7 +44,8 @@ class NetnsTestbed:
     @property
     def attachments(self) -> tuple[SwitchAttachment, ...]:
         """The switch's ports and their interfaces in the switch's namespace."""
-        return tuple(SwitchAttachment(host.port, f"port{host.port}") for host in self._plan.hosts)
+        namespace = self._state.namespace(SWITCH)
+        return tuple(SwitchAttachment(host.port, f"port{host.port}", namespace) for host in self._plan.hosts)
 
     def interface(self, host: str) -> str:
         """Name of a host's interface; the same in every namespace."""
@@ -113,7 +104,7 @@ class NetnsTestbed:
     def _add_namespace(self, host: str) -> None:
         name = self._state.namespace(host)
         self._state.add_namespace(name)
-        _run(["ip", "netns", "add", name])
+        run(["ip", "netns", "add", name])
 
     def _add_link(self, host: Host) -> None:
         switch = self._state.namespace(SWITCH)
@@ -158,21 +149,7 @@ class NetnsTestbed:
         return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
 
     def _set_offloads(self, host: str, interface: str) -> None:
-        """Turn offloads off and read them back.
-
-        Raises:
-            RunError: an offload is still on.
-        """
-        namespace = self._state.namespace(host)
-        switches = [word for feature in OFFLOADS for word in (feature, "off")]
-        _run(["ip", "netns", "exec", namespace, "ethtool", "-K", interface, *switches])
-        listing = _run(["ip", "netns", "exec", namespace, "ethtool", "-k", interface])
-        features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
-        found = {name: features.get(name, "unknown").split()[0] for name in OFFLOADS.values()}
-        on = [name for name, value in found.items() if value != "off"]
-        if on:
-            raise RunError(f"{interface} of {host}: {', '.join(on)} cannot be turned off")
-        self._offloads[f"{host}/{interface}"] = found
+        self._offloads[f"{host}/{interface}"] = turn_offloads_off(self._state.namespace(host), interface)
 
     def _wait_for_carrier(self) -> None:
         """The kernel notices a carrier up to a second later, and drops what is sent before.
@@ -183,7 +160,7 @@ class NetnsTestbed:
         deadline = time.monotonic() + CARRIER_WAIT_S
         for host in (host.name for host in self._plan.hosts):
             command = ["ip", "-n", self._state.namespace(host), "-brief", "link", "show", "dev", HOST_INTERFACE]
-            while _run(command).split()[1] != "UP":
+            while run(command).split()[1] != "UP":
                 if time.monotonic() > deadline:
                     raise RunError(f"the link of {host} does not come up")
                 time.sleep(0.01)
@@ -202,23 +179,11 @@ class NetnsTestbed:
             RunError: one reads back differently.
         """
         words = [f"{name}={value}" for name, value in settings.items()]
-        _run(["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", *words])
-        found = _run(["ip", "netns", "exec", namespace, "sysctl", "-n", *settings]).splitlines()
+        run(["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", *words])
+        found = run(["ip", "netns", "exec", namespace, "sysctl", "-n", *settings]).splitlines()
         for (name, asked), got in zip(settings.items(), found, strict=True):
             if got.split() != asked.split():
                 raise RunError(f"{namespace}: {name} is {got}, not {asked}")
 
     def _ip(self, host: str, commands: Sequence[str]) -> None:
-        _run(["ip", "-n", self._state.namespace(host), "-batch", "-"], "\n".join(commands))
-
-
-def _run(command: Sequence[str], text: str | None = None) -> str:
-    """Run a set-up command and return its output.
-
-    Raises:
-        RunError: it fails; the message has what it said.
-    """
-    result = subprocess.run(command, input=text, capture_output=True, text=True)
-    if result.returncode != 0:
-        raise RunError(f"'{' '.join(command)}' failed: {result.stderr.strip() or result.stdout.strip()}")
-    return result.stdout
+        run(["ip", "-n", self._state.namespace(host), "-batch", "-"], "\n".join(commands))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from narrows.hosts.base import Testbed
 from narrows.plan import Plan
@@ -40,7 +40,10 @@ class TargetProfile:
 
 @dataclass(frozen=True)
 class QueueStats:
-    """One reading of a queue: counters since the target started, and what waits in it now."""
+    """One reading of a queue: counters since the target started, and what waits in it now.
+
+    None stands for what a target cannot tell.
+    """
 
     port: int
     queue: int
@@ -49,15 +52,15 @@ class QueueStats:
     limit_packets: int
     delay_ns: int
     epoch: int
-    enqueued_packets: int
-    enqueued_bytes: int
+    enqueued_packets: int | None
+    enqueued_bytes: int | None
     dequeued_packets: int
-    dequeued_bytes: int
-    dropped_packets: int
-    dropped_bytes: int
-    depth_packets: int
-    depth_bytes: int
-    peak_depth_bytes: int
+    dequeued_bytes: int | None
+    dropped_packets: int | None
+    dropped_bytes: int | None
+    depth_packets: int | None
+    depth_bytes: int | None
+    peak_depth_bytes: int | None
 
 
 @dataclass(frozen=True)
@@ -80,27 +83,48 @@ class FlowTotals:
 
 @dataclass(frozen=True)
 class PortStats:
-    """Counters of one port; everything that could lose a packet outside the queue is named."""
+    """Counters of one port; everything that could lose a packet outside the queue is named.
+
+    ``rx_ring_drops`` is None where the target cannot tell.
+    """
 
     port: int
     rx_packets: int
     rx_bytes: int
     tx_packets: int
     tx_bytes: int
-    rx_ring_drops: int
+    rx_ring_drops: int | None
     rx_errors: int
     tx_drops: int
     link_up: bool
 
 
 @dataclass(frozen=True)
+class Balance:
+    """Packets counted on both sides of a place where a target may lose some without counting them."""
+
+    place: str
+    entered: int
+    left: int
+
+    @property
+    def lost(self) -> int:
+        """Packets that went in and did not come out."""
+        return self.entered - self.left
+
+
+@dataclass(frozen=True)
 class Realised:
-    """What the target made of the bottleneck's settings, and which program does it."""
+    """What the target made of the bottleneck's settings, and which program does it.
+
+    ``notes`` are for the user; ``rate_packets_s`` is set where the target shapes packets instead of bits.
+    """
 
     rate_bps: int
     limit_bytes: int
     limit_packets: int | None
     epoch: int
+    rate_packets_s: int | None = None
     notes: tuple[str, ...] = ()
     program: dict[str, Any] = field(default_factory=dict)
 
@@ -166,4 +190,13 @@ class Target(Protocol):
 
     async def stop(self) -> None:
         """Stop the switch, or give it back as it was found. Safe to call at any time, and twice."""
+        ...
+
+
+@runtime_checkable
+class Balancing(Protocol):
+    """A target that may lose packets without counting them, so that what enters and what leaves is compared."""
+
+    async def balances(self, plan: Plan) -> list[Balance]:
+        """Both sides of every such place, since the target was configured; read when nothing moves any more."""
         ...

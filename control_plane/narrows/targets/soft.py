@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import signal
 from collections.abc import Collection
 
 from narrows.errors import RunError
-from narrows.hosts.base import SWITCH, Testbed
-from narrows.p4runtime import P4RuntimeSession
-from narrows.paths import SOFTSWITCH, binary, compiled_program, find_binary, missing_binary
+from narrows.hosts.base import Testbed
 from narrows.plan import Plan
-from narrows.process import Process
-from narrows.program import entities, read_flow_totals
+from narrows.program import entities, program_digests, read_flow_totals
 from narrows.targets.base import FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
-from narrows.traffic_manager import TrafficManagerClient
+from narrows.targets.softswitch import Softswitch, missing_parts
 from narrows.v1 import traffic_manager_pb2 as pb
 
 PROFILE = TargetProfile(
@@ -29,20 +24,15 @@ PROFILE = TargetProfile(
     delay_line=True,
     flow_drop_counters=True,
 )
-READY_S = 20.0
-STOP_S = 10.0
 
 
 class SoftTarget:
-    """One softswitch process; its gRPC is a Unix socket in the run's state directory, out of others' reach."""
+    """The embedded target: one softswitch is all of it."""
 
     def __init__(self, seed: int = 1) -> None:
         """Take the seed of the switch's random numbers (loss emulation)."""
         self._seed = seed
-        self._process: Process | None = None
-        self._session: P4RuntimeSession | None = None
-        self._traffic_manager: TrafficManagerClient | None = None
-        self._address = ""
+        self._switch = Softswitch("softswitch")
 
     @property
     def profile(self) -> TargetProfile:
@@ -51,11 +41,7 @@ class SoftTarget:
 
     def missing(self) -> list[str]:
         """What this machine lacks to run the softswitch."""
-        lacks = [] if find_binary(SOFTSWITCH) else [missing_binary(SOFTSWITCH)]
-        for path in compiled_program("v1model"):
-            if not path.exists():
-                lacks.append(f"{path} is missing; fix: take it from the repository again, or 'make p4' with p4c")
-        return lacks
+        return missing_parts()
 
     def refusals(self, plan: Plan) -> list[str]:
         """The softswitch does every plan that can be written down."""
@@ -67,16 +53,8 @@ class SoftTarget:
         Raises:
             RunError: it does not come up; the message has its last output.
         """
-        self._address = f"unix:{testbed.state_dir / 'switch.sock'}"
-        command = [str(binary(SOFTSWITCH)), "serve", "--grpc", self._address, "--seed", str(self._seed)]
-        for attachment in testbed.attachments:
-            command += ["--port", f"{attachment.port}@{attachment.interface}"]
-        self._process = await testbed.spawn(SWITCH, command, stderr=testbed.state_dir / "switch.err")
-        await self._process.wait_for_line("ready", READY_S)
-        device_config, p4info = compiled_program("v1model")
-        self._session = P4RuntimeSession(self._address, p4info, device_config)
-        await self._session.open()
-        self._traffic_manager = TrafficManagerClient(self._session.channel)
+        interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
+        await self._switch.start(testbed, interfaces, self._seed)
 
     async def configure(self, plan: Plan) -> Realised:
         """Load the program, install the plan's entries and set queues and delays.
@@ -84,7 +62,7 @@ class SoftTarget:
         Raises:
             RunError: the switch refuses something, or a setting reads back differently.
         """
-        session, manager = self._connected()
+        session, manager = self._switch.session, self._switch.manager
         await session.push_pipeline()
         bottleneck = plan.bottleneck
         await manager.configure(
@@ -99,92 +77,40 @@ class SoftTarget:
         )
         for port in plan.ports:
             if port.delay_ns:
-                await manager.configure(pb.ConfigureRequest(port=port.number, queue=0, delay_ns=port.delay_ns))
+                await self._switch.set_delay(port.number, port.delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
         await session.insert(entities(plan, PROFILE, session.schema))
         return await self._read_back(plan)
 
     async def now_ns(self) -> int:
         """CLOCK_MONOTONIC of this host, as the switch tells it."""
-        _, manager = self._connected()
-        return (await manager.list()).timestamp_ns
+        return (await self._switch.manager.list()).timestamp_ns
 
     async def queues(self) -> list[QueueStats]:
         """All queues that were set or have seen a packet."""
-        _, manager = self._connected()
-        return [_queue_stats(queue) for queue in (await manager.list()).queues]
+        return [_queue_stats(queue) for queue in (await self._switch.manager.list()).queues]
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
         """Tail drops at a queue by flow index."""
-        _, manager = self._connected()
-        answer = await manager.flow_drops(port, queue)
+        answer = await self._switch.manager.flow_drops(port, queue)
         return [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in answer.flows]
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's arrival and departure counters of some flow indices."""
-        session, _ = self._connected()
-        return await read_flow_totals(session, flows)
+        return await read_flow_totals(self._switch.session, flows)
 
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
-        _, manager = self._connected()
-        return [
-            PortStats(
-                port=port.port,
-                rx_packets=port.rx_packets,
-                rx_bytes=port.rx_bytes,
-                tx_packets=port.tx_packets,
-                tx_bytes=port.tx_bytes,
-                rx_ring_drops=port.rx_ring_drops,
-                rx_errors=port.rx_errors,
-                tx_drops=port.tx_drops + port.tx_errors,
-                link_up=port.link_up,
-            )
-            for port in (await manager.port_stats()).ports
-        ]
+        return await self._switch.ports()
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
         """Packets lost anywhere but at the bottleneck's queue or by loss emulation."""
-        _, manager = self._connected()
-        answer = await manager.list()
-        found = [
-            f"port {queue.port}: {queue.dropped_packets} packets dropped at a queue that is not the bottleneck"
-            for queue in answer.queues
-            if queue.dropped_packets and queue.port not in (plan.bottleneck.port, plan.collector.port)
-        ]
-        pool = sum(queue.pool_dropped_packets for queue in answer.queues)
-        if pool:
-            found.append(f"{pool} packets dropped because the switch's pool of {answer.pool_limit_packets} was full")
-        for port in await self.ports():
-            if port.port == plan.collector.port:
-                continue
-            for count, what in (
-                (port.rx_ring_drops, "not taken in by the switch: its receive ring was full"),
-                (port.rx_errors, "not taken in by the switch: longer than it takes"),
-                (port.tx_drops, "not sent by the switch: the interface refused them"),
-            ):
-                if count:
-                    found.append(f"port {port.port}: {count} packets {what}")
-        return found
+        collector = plan.collector.port
+        return await self._switch.losses(queues_except=(plan.bottleneck.port, collector), ports_except=(collector,))
 
     async def stop(self) -> None:
         """End the switch; safe to call at any time, and twice."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-            self._traffic_manager = None
-        if self._process is not None:
-            process, self._process = self._process, None
-            await process.stop(STOP_S, signal.SIGTERM)
-
-    def _connected(self) -> tuple[P4RuntimeSession, TrafficManagerClient]:
-        if self._session is None or self._traffic_manager is None:
-            raise RunError("the softswitch is not running")
-        if self._process is not None and self._process.returncode is not None:
-            raise RunError(
-                f"the softswitch ended with exit code {self._process.returncode}{self._process.last_words()}"
-            )
-        return self._session, self._traffic_manager
+        await self._switch.stop()
 
     async def _read_back(self, plan: Plan) -> Realised:
         asked = plan.bottleneck
@@ -196,17 +122,7 @@ class SoftTarget:
             asked.limit_packets or 0,
         ):
             raise RunError(f"the softswitch's queue reads back as {queue}, not {asked}")
-        delays = {q.port: q.delay_ns for q in await self.queues()}
-        for port in plan.ports:
-            if delays.get(port.number, 0) != port.delay_ns:
-                raise RunError(f"port {port.number}: the delay reads back as {delays.get(port.number)} ns")
-        return Realised(queue.rate_bps, asked.limit_bytes, asked.limit_packets, queue.epoch, program=_program())
-
-
-def _program() -> dict[str, str]:
-    """What ran, so that a result can be traced to its program."""
-    device_config, p4info = compiled_program("v1model")
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (device_config, p4info)}
+        return Realised(queue.rate_bps, asked.limit_bytes, asked.limit_packets, queue.epoch, program=program_digests())
 
 
 def _queue_stats(queue: pb.Queue) -> QueueStats:

@@ -7,8 +7,11 @@ service six calls are enough, so they are written out here instead of depending 
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 from collections.abc import Mapping
+from pathlib import Path
 from types import TracebackType
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
@@ -17,9 +20,13 @@ from thrift.Thrift import TApplicationException, TMessageType, TType
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from narrows.errors import RunError
+
 EXECUTABLE = "simple_switch_grpc"
+PATH_VARIABLE = "NARROWS_BMV2"
 INSTALL_PAGE = "https://github.com/p4lang/behavioral-model#installing-bmv2"
 PRIORITY_QUEUES = 8
+DEVICE_ID = 1
 THRIFT_PORT = 9090
 TIMEOUT_MS = 5000
 
@@ -27,39 +34,75 @@ TIMEOUT_MS = 5000
 _Arguments = tuple[tuple[int, int | str], ...]
 
 
-class SwitchError(Exception):
+class SwitchError(RunError):
     """BMv2 refused a call or does not answer."""
 
 
-def missing() -> str | None:
+def find(named: Path | None = None) -> Path | None:
+    """The executable: the file or directory that was named, else that in ``$NARROWS_BMV2``, else from PATH."""
+    if named is None and PATH_VARIABLE in os.environ:
+        named = Path(os.environ[PATH_VARIABLE])
+    if named is None:
+        found = shutil.which(EXECUTABLE)
+        return Path(found) if found else None
+    executable = named / EXECUTABLE if named.is_dir() else named
+    return executable if executable.is_file() and os.access(executable, os.X_OK) else None
+
+
+def missing(named: Path | None = None) -> str | None:
     """Why this machine cannot run BMv2, or None."""
-    if shutil.which(EXECUTABLE) is None:
-        return f"{EXECUTABLE} is not on PATH; see {INSTALL_PAGE}"
-    return None
+    if find(named) is not None:
+        return None
+    variable = os.environ.get(PATH_VARIABLE)
+    if named is not None:
+        where = f"--bmv2-path {named}: no executable {EXECUTABLE} there"
+    elif variable is not None:
+        where = f"${PATH_VARIABLE} is {variable}: no executable {EXECUTABLE} there"
+    else:
+        where = f"{EXECUTABLE} is not on PATH"
+    return f"{where}; fix: install BMv2, see {INSTALL_PAGE}, or name it by --bmv2-path or ${PATH_VARIABLE}"
 
 
-def command(interfaces: Mapping[int, str], grpc_address: str, device_id: int = 1) -> list[str]:
-    """The command line of a switch that waits for its program over P4Runtime.
+def version(named: Path | None = None) -> str:
+    """What the executable says its version is."""
+    result = subprocess.run([str(find(named)), "--version"], capture_output=True, text=True, check=False)
+    return result.stdout.strip()
+
+
+def command(interfaces: Mapping[int, str], directory: Path, executable: Path | None = None) -> list[str]:
+    """The command line of a switch that waits for its program over P4Runtime, at `grpc_address`.
 
     Thrift always listens on every address, so run it inside a namespace of its own.
 
     Args:
         interfaces: interface of each port, in the namespace that it will run in.
-        grpc_address: ``unix:/path`` or ``host:port``.
-        device_id: P4Runtime's name of the switch.
+        directory: for its sockets; no other switch may use it.
+        executable: what `find` found.
     """
     ports = [argument for port, name in sorted(interfaces.items()) for argument in ("-i", f"{port}@{name}")]
     return [
-        EXECUTABLE,
+        str(executable or EXECUTABLE),
         "--no-p4",
-        *("--device-id", str(device_id)),
+        *("--device-id", str(DEVICE_ID)),
         *("--thrift-port", str(THRIFT_PORT)),
+        # Its default is one path in /tmp for all switches of a machine, whatever their namespace.
+        *("--notifications-addr", f"ipc://{directory}/notifications.ipc"),
         *("--log-level", "warn", "--log-console"),
         *ports,
         "--",
-        *("--grpc-server-addr", grpc_address),
+        *("--grpc-server-addr", grpc_address(directory)),
         *("--priority-queues", str(PRIORITY_QUEUES)),
     ]
+
+
+def grpc_socket(directory: Path) -> Path:
+    """The Unix socket of a switch's P4Runtime service; it is there once the switch accepts calls."""
+    return directory / "bmv2.sock"
+
+
+def grpc_address(directory: Path) -> str:
+    """The same as a gRPC address."""
+    return f"unix:{grpc_socket(directory)}"
 
 
 class Thrift:
@@ -110,6 +153,10 @@ class Thrift:
     def reset_state(self) -> None:
         """Empty tables, registers, counters and clone sessions, the leftovers of an earlier program included."""
         self._call(self._standard, "bm_reset_state", ())
+
+    def clock_us(self) -> int:
+        """The clock that stamps packets: microseconds since the switch started."""
+        return self._call(self._simple_switch, "get_time_elapsed_us", ())
 
     def set_queue_rate(self, port: int, priority: int, packets_per_second: int) -> None:
         """Rate of one queue, 0 for no limit. Frames that wait already keep the departure times they were given."""

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Links in network namespaces: veth pairs that leave packets as they are, their counters, and calls from inside."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from narrows.errors import RunError
+
+NAMESPACES = Path("/run/netns")
+CLONE_NEWNET = 0x40000000
+CARRIER_WAIT_S = 5.0
+
+# What ethtool calls the features that join, split or leave unfinished the packets that we want to see as they are.
+OFFLOADS = {
+    "tso": "tcp-segmentation-offload",
+    "gso": "generic-segmentation-offload",
+    "gro": "generic-receive-offload",
+    "tx": "tx-checksumming",
+    "rx": "rx-checksumming",
+    "sg": "scatter-gather",
+}
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Link:
+    """An interface as the kernel counts it; ``lost`` are packets that the kernel says it dropped or found faulty."""
+
+    mtu: int
+    up: bool
+    rx_packets: int
+    rx_bytes: int
+    rx_lost: int
+    tx_packets: int
+    tx_bytes: int
+    tx_lost: int
+
+
+def run(command: Sequence[str], text: str | None = None) -> str:
+    """Run a set-up command and return its output.
+
+    Raises:
+        RunError: it fails; the message has what it said.
+    """
+    result = subprocess.run(command, input=text, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RunError(f"'{' '.join(command)}' failed: {result.stderr.strip() or result.stdout.strip()}")
+    return result.stdout
+
+
+def turn_offloads_off(namespace: str, interface: str) -> dict[str, str]:
+    """Turn offloads off and read them back; returns what was read.
+
+    Raises:
+        RunError: an offload is still on.
+    """
+    switches = [word for feature in OFFLOADS for word in (feature, "off")]
+    run(["ip", "netns", "exec", namespace, "ethtool", "-K", interface, *switches])
+    listing = run(["ip", "netns", "exec", namespace, "ethtool", "-k", interface])
+    features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
+    found = {name: features.get(name, "unknown").split()[0] for name in OFFLOADS.values()}
+    on = [name for name, value in found.items() if value != "off"]
+    if on:
+        raise RunError(f"{interface} in {namespace}: {', '.join(on)} cannot be turned off")
+    return found
+
+
+def add_cable(namespace: str, one: str, other: str, mtu: int) -> None:
+    """Make a veth pair with both ends in a namespace, offloads off and up.
+
+    Raises:
+        RunError: the kernel refuses, an offload cannot be turned off, or the link does not come up.
+    """
+    pair = f"link add name {one} mtu {mtu} type veth peer name {other} mtu {mtu}"
+    run(["ip", "-n", namespace, *pair.split()])
+    for end in (one, other):
+        turn_offloads_off(namespace, end)
+    for end in (one, other):
+        run(["ip", "-n", namespace, "link", "set", end, "up"])
+    # The kernel notices a carrier up to a second later, and drops what is sent before.
+    deadline = time.monotonic() + CARRIER_WAIT_S
+    while not all(links(namespace)[end].up for end in (one, other)):
+        if time.monotonic() > deadline:
+            raise RunError(f"the link {one} in {namespace} does not come up")
+        time.sleep(0.01)
+
+
+def links(namespace: str) -> dict[str, Link]:
+    """All interfaces of a namespace by name."""
+    found = {}
+    for entry in json.loads(run(["ip", "-n", namespace, "-s", "-j", "link", "show"])):
+        rx, tx = entry["stats64"]["rx"], entry["stats64"]["tx"]
+        found[entry["ifname"]] = Link(
+            mtu=entry["mtu"],
+            up=entry["operstate"] == "UP",
+            rx_packets=rx["packets"],
+            rx_bytes=rx["bytes"],
+            rx_lost=rx["dropped"] + rx["errors"],
+            tx_packets=tx["packets"],
+            tx_bytes=tx["bytes"],
+            tx_lost=tx["dropped"] + tx["errors"],
+        )
+    return found
+
+
+def call_inside(namespace: str, function: Callable[[], Answer]) -> Answer:
+    """Call a function inside a network namespace. Sockets that it opens stay there, whoever uses them later.
+
+    Raises:
+        RunError: the namespace cannot be entered.
+    """
+
+    def inside() -> Answer:
+        library = ctypes.CDLL(None, use_errno=True)
+        try:
+            handle = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise RunError(f"namespace {namespace} cannot be entered: {error.strerror}") from error
+        try:
+            if library.setns(handle, CLONE_NEWNET) != 0:
+                raise RunError(f"namespace {namespace} cannot be entered: {os.strerror(ctypes.get_errno())}")
+        finally:
+            os.close(handle)
+        return function()
+
+    # A thread has a network namespace of its own, and this one ends here: nothing has to find its way back.
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(inside).result()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From bits and bytes to packets, the only unit that BMv2's queues know, and what cannot be put into it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from narrows.plan import MAX_SENDERS, Plan
+from narrows.targets.bmv2.delay_line import MAX_PORTS
+from narrows.units import format_rate
+
+# One report a packet included, BMv2 forwards three times as many full-size frames before its input loses some.
+MAX_PACKETS_S = 10_000
+RATE_TOLERANCE = Fraction(1, 100)
+# Queue depths are 32-bit integers in its Thrift service.
+MAX_DEPTH_PACKETS = 2**31 - 1
+
+
+def packet_rate(plan: Plan) -> int:
+    """Whole packets a second that are nearest to the bottleneck's rate for full-size frames."""
+    return round(_exact(plan))
+
+
+def bit_rate(packets_s: int, frame_bytes: int) -> int:
+    """L2 bits a second of full-size frames at a rate in packets."""
+    return packets_s * 8 * frame_bytes
+
+
+def depth(plan: Plan) -> int:
+    """Packets that may wait: as written, or the full-size frames that a depth in bytes has room for."""
+    bottleneck = plan.bottleneck
+    if bottleneck.limit_packets is not None:
+        return bottleneck.limit_packets
+    return bottleneck.limit_bytes // plan.frame_bytes
+
+
+def refusals(plan: Plan) -> list[str]:
+    """What of a plan BMv2 cannot do as written; empty when it can do all of it."""
+    return [*_rate_refusals(plan), *_depth_refusals(plan), *_port_refusals(plan)]
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """What a user must know about the settings that a plan gets."""
+    frame = plan.frame_bytes
+    packets_s, packets = packet_rate(plan), depth(plan)
+    error = float(packets_s / _exact(plan) - 1)
+    found = [
+        f"BMv2 shapes packets, not bits: {packets_s} packets/s are {bit_rate(packets_s, frame) / 1e6:.6g} Mbit/s of "
+        f"full-size frames of {frame} B ({error:+.2%}), and less of shorter ones",
+        f"BMv2 queues packets, not bytes: the buffer is {packets} packets of any size, {packets * frame} B of "
+        "full-size frames",
+    ]
+    if plan.bottleneck.loss:
+        found.append("BMv2's random numbers take no seed: which packets loss emulation takes is not repeatable")
+    return tuple(found)
+
+
+def _exact(plan: Plan) -> Fraction:
+    return Fraction(plan.bottleneck.rate_bps, 8 * plan.frame_bytes)
+
+
+def _rate_refusals(plan: Plan) -> list[str]:
+    frame, exact, whole = plan.frame_bytes, _exact(plan), packet_rate(plan)
+    asked = f"bottleneck.rate: {format_rate(plan.bottleneck.rate_bps)} is {float(exact):.6g} frames/s of {frame} B"
+    if exact > MAX_PACKETS_S:
+        most = format_rate(bit_rate(MAX_PACKETS_S, frame))
+        return [
+            f"{asked}, at which BMv2 may lose some outside the queue; allowed: up to {MAX_PACKETS_S} frames/s, {most}"
+        ]
+    if abs(whole - exact) > RATE_TOLERANCE * exact:
+        near = " or ".join(format_rate(bit_rate(rate, frame)) for rate in (int(exact), int(exact) + 1) if rate)
+        return [f"{asked}, and BMv2 shapes in whole ones; allowed: within 1 % of a whole number, such as {near}"]
+    return []
+
+
+def _depth_refusals(plan: Plan) -> list[str]:
+    packets = depth(plan)
+    if 1 <= packets <= MAX_DEPTH_PACKETS:
+        return []
+    return [f"bottleneck.buffer: is {packets} packets; allowed: 1 to {MAX_DEPTH_PACKETS} with BMv2"]
+
+
+def _port_refusals(plan: Plan) -> list[str]:
+    if len(plan.senders) <= MAX_PORTS:
+        return []
+    return [f"flows: {len(plan.senders)} groups; allowed: up to {MAX_PORTS} with BMv2 (up to {MAX_SENDERS} with soft)"]

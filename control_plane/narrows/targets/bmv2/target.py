@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BMv2 as a target: simple_switch_grpc in the run's switch namespace, with a delay line towards the senders."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import signal
+import time
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TypeVar
+
+from thrift.transport.TTransport import TTransportException
+
+from narrows.errors import RunError
+from narrows.hosts.base import SWITCH, Testbed
+from narrows.hosts.links import Link, call_inside, links, run
+from narrows.p4runtime import P4RuntimeSession
+from narrows.paths import compiled_program
+from narrows.plan import FIRST_SENDER_PORT, Plan
+from narrows.process import Process
+from narrows.program import entities, program_digests, read_flow_totals, read_packet_sum, register_name
+from narrows.targets.base import Balance, FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
+from narrows.targets.bmv2 import packets, simple_switch
+from narrows.targets.bmv2.delay_line import DelayLine
+from narrows.targets.bmv2.simple_switch import Thrift
+
+PROFILE = TargetProfile(
+    name="bmv2",
+    time_unit_s=1e-6,
+    timestamp_bits=48,
+    depth_unit="packets",
+    depth_unit_bytes=None,
+    rate_unit="packets/s",
+    rate_layer="l2",
+    delay_line=False,
+    flow_drop_counters=False,
+)
+# Packets that may wait at every port but the bottleneck's. The default, 64, loses reports.
+OTHER_DEPTH = 100_000
+READY_S = 20.0
+POLL_S = 0.02
+STOP_S = 10.0
+# A queue is empty when nothing has left it for so long and for so many times what one packet takes.
+STILL_S = 0.3
+STILL_PACKETS = 3
+
+_Answer = TypeVar("_Answer")
+
+
+class Bmv2Target:
+    """One simple_switch_grpc, for one run: P4Runtime over a Unix socket, Thrift inside the switch's namespace."""
+
+    def __init__(self, seed: int = 1, path: Path | None = None) -> None:
+        """Nothing is started before `start`.
+
+        Args:
+            seed: not used, BMv2's random numbers take none.
+            path: the executable or the directory it is in; by default `simple_switch.find` looks for it.
+        """
+        self._path = path
+        self._process: Process | None = None
+        self._session: P4RuntimeSession | None = None
+        self._thrift: Thrift | None = None
+        self._delay_line = DelayLine()
+        self._namespace = ""
+        self._interfaces: dict[int, str] = {}
+        self._before: dict[int, Link] = {}
+        self._plan: Plan | None = None
+        self._departures = 0
+        self._moved_at = 0.0
+        self._lock = asyncio.Lock()
+
+    @property
+    def profile(self) -> TargetProfile:
+        """Microseconds and packets; rates in packets/s, no delay of its own."""
+        return PROFILE
+
+    def missing(self) -> list[str]:
+        """What this machine lacks to run BMv2 and the delay line."""
+        problem = simple_switch.missing(self._path)
+        return [*([problem] if problem else []), *self._delay_line.missing()]
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """What of this plan BMv2 cannot do as written."""
+        return packets.refusals(plan)
+
+    async def start(self, testbed: Testbed) -> None:
+        """Start the delay line and the switch, and connect to both.
+
+        Raises:
+            RunError: one of them does not come up; the message has its last output.
+        """
+        self._namespace = testbed.attachments[0].namespace
+        # Thrift listens on every address there is: here that is the namespace's own.
+        run(["ip", "-n", self._namespace, "link", "set", "lo", "up"])
+        senders = [attachment for attachment in testbed.attachments if attachment.port >= FIRST_SENDER_PORT]
+        self._interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
+        self._interfaces |= await self._delay_line.start(testbed, senders)
+        directory = testbed.state_dir
+        command = simple_switch.command(self._interfaces, directory, simple_switch.find(self._path))
+        # What ends it before it has a log goes to stderr; the log, all warnings, to stdout.
+        log = directory / "bmv2.log"
+        self._process = await testbed.spawn(SWITCH, command, stdout=log, stderr=directory / "bmv2.err")
+        await self._wait_for_socket(simple_switch.grpc_socket(directory), log)
+        device_config, p4info = compiled_program("v1model")
+        self._session = P4RuntimeSession(simple_switch.grpc_address(directory), p4info, device_config)
+        await self._session.open()
+        self._thrift = call_inside(self._namespace, Thrift)
+
+    async def configure(self, plan: Plan) -> Realised:
+        """Load the program, install the plan's entries, set queues and delays.
+
+        Raises:
+            RunError: the switch or the delay line refuses something.
+        """
+        session = self._connected()
+        # The process is new and gets one program only. Were it given another, clone sessions of the first would stay
+        # and double every report.
+        await session.push_pipeline()
+        bottleneck, collector = plan.bottleneck, plan.collector
+        rate, depth = packets.packet_rate(plan), packets.depth(plan)
+        # Always by port and queue: without them, the collector's port would be throttled as well.
+        await self._call(lambda thrift: thrift.set_queue_rate(bottleneck.port, bottleneck.queue, rate))
+        await self._call(lambda thrift: thrift.set_queue_depth(bottleneck.port, bottleneck.queue, depth))
+        # Bursts of reports and of acknowledgements must pass; nothing limits their rate.
+        for port in (collector.port, *(sender.port for sender in plan.senders)):
+            raise_depth = functools.partial(Thrift.set_queue_depth, port=port, priority=0, packets=OTHER_DEPTH)
+            await self._call(raise_depth)
+        self._before = self._links()
+        # Paths are connected last: no packet passes a switch that is half set up.
+        await session.insert(entities(plan, PROFILE, session.schema))
+        await self._delay_line.configure(plan)
+        self._plan = plan
+        return Realised(
+            rate_bps=packets.bit_rate(rate, plan.frame_bytes),
+            limit_bytes=depth * plan.frame_bytes,
+            limit_packets=depth,
+            epoch=0,
+            rate_packets_s=rate,
+            notes=packets.notes(plan),
+            program={**program_digests(), "simple_switch_grpc": simple_switch.version(self._path)},
+        )
+
+    async def now_ns(self) -> int:
+        """Time since the switch started, by the clock that stamps reports."""
+        return await self._call(lambda thrift: thrift.clock_us()) * 1000
+
+    async def queues(self) -> list[QueueStats]:
+        """The bottleneck's queue. BMv2 tells neither depth nor drops; that nothing waits shows when nothing leaves."""
+        plan = self._planned()
+        bottleneck = plan.bottleneck
+        rate, depth = packets.packet_rate(plan), packets.depth(plan)
+        name = register_name(self._connected().schema, "bottleneck_departures")
+        departures = await self._call(lambda thrift: thrift.read_register(name, bottleneck.index))
+        now = time.monotonic()
+        if departures != self._departures:
+            self._departures, self._moved_at = departures, now
+        still = now - self._moved_at > STILL_S + STILL_PACKETS / rate
+        return [
+            QueueStats(
+                port=bottleneck.port,
+                queue=bottleneck.queue,
+                rate_bps=packets.bit_rate(rate, plan.frame_bytes),
+                limit_bytes=0,
+                limit_packets=depth,
+                delay_ns=0,
+                epoch=0,
+                enqueued_packets=departures if still else None,
+                enqueued_bytes=None,
+                dequeued_packets=departures,
+                dequeued_bytes=None,
+                dropped_packets=None,
+                dropped_bytes=None,
+                depth_packets=0 if still else None,
+                depth_bytes=0 if still else None,
+                peak_depth_bytes=None,
+            )
+        ]
+
+    async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
+        """Drops are silent here: an empty list."""
+        return []
+
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """The program's arrival and departure counters of some flow indices."""
+        return await read_flow_totals(self._connected(), flows)
+
+    async def ports(self) -> list[PortStats]:
+        """What the kernel counted at BMv2's interfaces since `configure`; nobody counts what libpcap lost behind."""
+        return [
+            PortStats(
+                port=port,
+                rx_packets=link.rx_packets - self._before[port].rx_packets,
+                rx_bytes=link.rx_bytes - self._before[port].rx_bytes,
+                tx_packets=link.tx_packets - self._before[port].tx_packets,
+                tx_bytes=link.tx_bytes - self._before[port].tx_bytes,
+                rx_ring_drops=None,
+                rx_errors=link.rx_lost - self._before[port].rx_lost,
+                tx_drops=link.tx_lost - self._before[port].tx_lost,
+                link_up=link.up,
+            )
+            for port, link in sorted(self._links().items())
+        ]
+
+    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+        """Packets lost by the delay line or at BMv2's interfaces; for what BMv2 itself loses, see `balances`."""
+        self._connected()
+        found = await self._delay_line.losses()
+        for port in await self.ports():
+            if port.port == plan.collector.port:
+                continue
+            for count, what in ((port.rx_errors, "in front of"), (port.tx_drops, "behind")):
+                if count:
+                    found.append(f"port {port.port}: {count} packets dropped by the interface {what} BMv2")
+        return found
+
+    async def balances(self, plan: Plan) -> list[Balance]:
+        """Interfaces against the program: libpcap loses bursts before the program sees them, and counts nothing."""
+        session = self._connected()
+        ports = {port.port: port for port in await self.ports()}
+        senders = [ports[sender.port] for sender in plan.senders]
+        receiver = ports[plan.receiver.port]
+        arrivals = await read_packet_sum(session, "arrival_counter")
+        emulated = await read_packet_sum(session, "loss_counter")
+        departures = await read_packet_sum(session, "departure_counter")
+        found = [
+            Balance(
+                "between the senders' interfaces and the program",
+                sum(port.rx_packets for port in senders),
+                arrivals + emulated,
+            ),
+            Balance("between the program and the receiver's interface", departures, receiver.tx_packets),
+        ]
+        if plan.receiver.ip_version == 4:
+            # An IPv6 receiver also says things of its own (multicast listener reports), which go nowhere.
+            back = sum(port.tx_packets for port in senders)
+            found.append(Balance("on the way back from the receiver", receiver.rx_packets, back))
+        return found
+
+    async def stop(self) -> None:
+        """End the switch and the delay line; safe to call at any time, and twice."""
+        if self._thrift is not None:
+            self._thrift.close()
+            self._thrift = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+        if self._process is not None:
+            process, self._process = self._process, None
+            await process.stop(STOP_S, signal.SIGTERM)
+        await self._delay_line.stop()
+
+    async def _wait_for_socket(self, socket: Path, log: Path) -> None:
+        """Wait until the switch accepts calls.
+
+        Raises:
+            RunError: it ends first, or takes too long.
+        """
+        process = self._process
+        assert process is not None
+        deadline = time.monotonic() + READY_S
+        while not socket.exists():
+            if process.returncode is not None or time.monotonic() > deadline:
+                state = "does not answer" if process.returncode is None else f"ended with {process.returncode}"
+                said = log.read_text(errors="replace")[-1000:].strip()
+                raise RunError(f"BMv2 {state}{process.last_words()}\n{said}".rstrip())
+            await asyncio.sleep(POLL_S)
+
+    def _links(self) -> dict[int, Link]:
+        by_name = links(self._namespace)
+        return {port: by_name[interface] for port, interface in self._interfaces.items()}
+
+    def _connected(self) -> P4RuntimeSession:
+        if self._session is None or self._process is None:
+            raise RunError("BMv2 is not running")
+        if self._process.returncode is not None:
+            raise RunError(f"BMv2 ended with exit code {self._process.returncode}{self._process.last_words()}")
+        return self._session
+
+    def _planned(self) -> Plan:
+        if self._plan is None:
+            raise RunError("BMv2 is not configured")
+        return self._plan
+
+    async def _call(self, function: Callable[[Thrift], _Answer]) -> _Answer:
+        """A Thrift call in a thread of its own, one at a time; the event loop stays free."""
+        self._connected()
+        thrift = self._thrift
+        if thrift is None:
+            raise RunError("BMv2's Thrift service is not connected")
+        async with self._lock:
+            try:
+                return await asyncio.to_thread(function, thrift)
+            except (OSError, EOFError, TTransportException) as error:
+                self._connected()
+                raise RunError(f"BMv2's Thrift service: {error}") from error
