@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The interpreter.
 
-use crate::control::CounterValue;
 use crate::hash::Bits;
 use crate::op::{At, Cast, Op, Wide};
 use crate::packet::Packet;
 use crate::program::Program;
 use crate::random::Random;
-use crate::state::Registers;
+use crate::state::State;
 use crate::table::{wide_ones, TableState, NONE};
 
 /// Working memory of a pipeline, indexed by slots: any slot number is within it.
@@ -21,8 +20,7 @@ const PARSER_STATES: u32 = 256;
 pub(crate) struct Machine {
     pub frame: Box<Frame>,
     pub tables: Vec<TableState>,
-    pub registers: Vec<Registers>,
-    pub counters: Vec<Vec<CounterValue>>,
+    pub state: State,
     pub random: Random,
     pub bits: Bits,
     /// What a run leaves behind.
@@ -251,13 +249,13 @@ impl Machine {
                     index,
                     bits,
                 } => {
-                    if let Some(value) = self.registers[usize::from(register)].get(slot!(index)) {
+                    if let Some(value) = self.state.change(register, slot!(index), |v| v) {
                         slot!(d) = value & cut(bits);
                     }
                 }
                 Op::RegisterWrite { register, index, s } => {
                     let (index, value) = (slot!(index), slot!(s));
-                    self.registers[usize::from(register)].set(index, value);
+                    self.state.change(register, index, |_| value);
                 }
                 Op::RegisterAdd {
                     d,
@@ -267,30 +265,13 @@ impl Machine {
                     bits,
                 } => {
                     let (index, increment) = (slot!(index), slot!(s));
-                    slot!(d) = match &mut self.registers[usize::from(register)] {
-                        Registers::Small(cells) => match cells.get_mut(index as usize) {
-                            Some(cell) => {
-                                let sum = u64::from(*cell).wrapping_add(increment) & cut(bits);
-                                *cell = sum as u32;
-                                sum
-                            }
-                            None => slot!(d).wrapping_add(increment) & cut(bits),
-                        },
-                        Registers::Large(cells) => match cells.get_mut(index as usize) {
-                            Some(cell) => {
-                                *cell = cell.wrapping_add(increment) & cut(bits);
-                                *cell
-                            }
-                            None => slot!(d).wrapping_add(increment) & cut(bits),
-                        },
-                    };
+                    let add = |v: u64| v.wrapping_add(increment) & cut(bits);
+                    let sum = self.state.change(register, index, add);
+                    slot!(d) = sum.unwrap_or_else(|| add(slot!(d)));
                 }
                 Op::Count { counter, index } => {
-                    let index = slot!(index) as usize;
-                    if let Some(cell) = self.counters[usize::from(counter)].get_mut(index) {
-                        cell.packets = cell.packets.wrapping_add(1);
-                        cell.bytes = cell.bytes.wrapping_add(u64::from(packet.ingress_length));
-                    }
+                    self.state
+                        .count(counter, slot!(index), packet.ingress_length)
                 }
                 Op::Random { d, low, high, bits } => {
                     if let Some(value) = self.random.uniform(slot!(low), slot!(high)) {

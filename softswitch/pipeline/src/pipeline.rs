@@ -13,7 +13,7 @@ use crate::layout::{Field, Place};
 use crate::packet::{Instance, Packet};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
-use crate::state::Registers;
+use crate::state::State;
 use crate::table::{wide_ones, TableCode, TableState};
 
 type Result<T> = std::result::Result<T, ControlError>;
@@ -408,7 +408,7 @@ impl Pipeline {
         state.write_counter(code, key, priority, value)
     }
 
-    fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, usize)> {
+    fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, u64)> {
         let at = counter.0 as usize;
         let Some(info) = self.program.counters.get(at) else {
             return Err(ControlError::NotFound {
@@ -424,7 +424,7 @@ impl Pipeline {
                 size,
             });
         }
-        Ok((at, index as usize))
+        Ok((at, index))
     }
 
     /// Reads a cell of an indirect counter.
@@ -433,7 +433,7 @@ impl Pipeline {
     /// Index out of range; a direct counter.
     pub fn counter_read(&self, counter: CounterId, index: u64) -> Result<CounterValue> {
         let (at, index) = self.counter_index(counter, index)?;
-        Ok(self.machine.counters[at][index])
+        Ok(self.machine.state.counter(at, index).unwrap_or_default())
     }
 
     /// Writes a cell of an indirect counter.
@@ -447,7 +447,7 @@ impl Pipeline {
         value: CounterValue,
     ) -> Result<()> {
         let (at, index) = self.counter_index(counter, index)?;
-        self.machine.counters[at][index] = value;
+        self.machine.state.set_counter(at, index, value);
         Ok(())
     }
 
@@ -457,7 +457,7 @@ impl Pipeline {
     /// Index out of range.
     pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128> {
         let (at, name, size) = self.register(register)?;
-        let value = self.machine.registers[at].get(index);
+        let value = self.machine.state.register(at, index);
         value
             .map(u128::from)
             .ok_or_else(|| ControlError::OutOfRange {
@@ -485,7 +485,9 @@ impl Pipeline {
                 size,
             });
         }
-        self.machine.registers[at].set(index, value as u64);
+        self.machine
+            .state
+            .change(at as u16, index, |_| value as u64);
         Ok(())
     }
 
@@ -531,16 +533,7 @@ fn machine(program: &Program, seed: u64) -> Machine {
             .iter()
             .filter_map(|t| TableState::new(t).ok())
             .collect(),
-        registers: program
-            .registers
-            .iter()
-            .map(|r| Registers::new(r.size, r.width))
-            .collect(),
-        counters: program
-            .counters
-            .iter()
-            .map(|c| vec![CounterValue::default(); c.size])
-            .collect(),
+        state: State::new(&program.registers, &program.counters),
         random: Random::new(seed),
         bits: Bits::default(),
         outcome: Outcome::default(),

@@ -402,6 +402,7 @@ fn a_limited_clone_keeps_its_headers() {
 }
 
 /// A random expression over the fields of `h`, and its value with unlimited integers (operands are small enough).
+#[allow(clippy::type_complexity)]
 fn expression() -> impl Strategy<Value = (Value, fn(u8, u16, u32) -> i128, u32)> {
     // Leaves only; operators are applied by the test.
     prop_oneof![
