@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +16,18 @@ from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
 LOOPBACK = (10, 11)
 READY_S = 20.0
 UNLIMITED_PACKETS = 100_000
+
+
+def _thrift() -> simple_switch.Thrift:
+    """Connect to Thrift, which comes up some time after P4Runtime."""
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            return simple_switch.Thrift()
+        except simple_switch.SwitchError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 class Bmv2:
@@ -33,7 +46,7 @@ class Bmv2:
     def __init__(self, address: str, compiled: Path) -> None:
         """Connect."""
         self.control = Client(address, compiled)
-        self._thrift = simple_switch.Thrift()
+        self._thrift = _thrift()
 
     def reset(self) -> None:
         """Load the program afresh and take every limit off the queues."""
