@@ -4,6 +4,7 @@
 mod action;
 mod control;
 mod emit;
+mod entries;
 mod parser;
 mod sums;
 

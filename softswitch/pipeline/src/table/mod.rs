@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Match-action tables: how keys are packed, what entries are, how they are found.
 
+mod convert;
 mod key_map;
 mod lookup;
 mod state;

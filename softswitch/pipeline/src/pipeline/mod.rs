@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A program with its state, applied to packets.
 
+mod control;
+
 use std::sync::Arc;
 
-use crate::control::{
-    ActionCall, CounterId, CounterValue, DigestRecord, Entry, KeyMatch, RegisterId, TableId,
-};
-use crate::error::ControlError;
+use crate::control::DigestRecord;
 use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
 use crate::layout::{Field, Place};
@@ -14,9 +13,7 @@ use crate::packet::{Instance, Packet};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
-use crate::table::{wide_ones, TableCode, TableState};
-
-type Result<T> = std::result::Result<T, ControlError>;
+use crate::table::{wide_ones, TableState};
 
 /// Digest records that wait to be drained, at most.
 const MAX_DIGESTS: usize = 65_536;
@@ -309,196 +306,6 @@ impl Pipeline {
             .end
             .min(packet.start.saturating_add(packet.truncated));
         packet.bytes()
-    }
-
-    // ---- control
-
-    fn table(&self, table: TableId) -> Result<(&TableCode, &TableState)> {
-        let index = table.0 as usize;
-        let found = self
-            .program
-            .tables
-            .get(index)
-            .zip(self.machine.tables.get(index));
-        found.ok_or_else(|| ControlError::NotFound {
-            kind: "table with id",
-            name: table.0.to_string(),
-        })
-    }
-
-    fn table_mut(&mut self, table: TableId) -> Result<(&TableCode, &mut TableState)> {
-        let index = table.0 as usize;
-        let found = self
-            .program
-            .tables
-            .get(index)
-            .zip(self.machine.tables.get_mut(index));
-        found.ok_or_else(|| ControlError::NotFound {
-            kind: "table with id",
-            name: table.0.to_string(),
-        })
-    }
-
-    /// Adds an entry.
-    ///
-    /// # Errors
-    /// Unknown action, key or parameters that do not fit, duplicate, table full, constant entries.
-    pub fn table_insert(&mut self, table: TableId, entry: &Entry) -> Result<()> {
-        let (code, state) = self.table_mut(table)?;
-        state.insert(code, entry)
-    }
-
-    /// Replaces the action of the entry with this key and priority; its direct counter stays.
-    ///
-    /// # Errors
-    /// As for insertion; no such entry.
-    pub fn table_modify(&mut self, table: TableId, entry: &Entry) -> Result<()> {
-        let (code, state) = self.table_mut(table)?;
-        state.modify(code, entry)
-    }
-
-    /// Removes the entry with this key and priority.
-    ///
-    /// # Errors
-    /// No such entry; constant entries.
-    pub fn table_delete(&mut self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<()> {
-        let (code, state) = self.table_mut(table)?;
-        state.delete(code, key, priority)
-    }
-
-    /// All entries of a table, in the order of insertion, with their direct counters (zero if it has none).
-    ///
-    /// # Errors
-    /// A table id of another program.
-    pub fn table_entries(&self, table: TableId) -> Result<Vec<(Entry, CounterValue)>> {
-        let (code, state) = self.table(table)?;
-        Ok(state.entries(code))
-    }
-
-    /// The default action (`NoAction` without parameters if the program has none).
-    ///
-    /// # Errors
-    /// A table id of another program.
-    pub fn table_default(&self, table: TableId) -> Result<ActionCall> {
-        let (code, state) = self.table(table)?;
-        Ok(state.default_call(code))
-    }
-
-    /// Sets the default action, or the program's own again with `None`.
-    ///
-    /// # Errors
-    /// Unknown action, parameters that do not fit, constant default action.
-    pub fn table_set_default(&mut self, table: TableId, action: Option<&ActionCall>) -> Result<()> {
-        let (code, state) = self.table_mut(table)?;
-        state.set_default(code, action)
-    }
-
-    /// Sets the direct counter of an entry.
-    ///
-    /// # Errors
-    /// No such entry; no direct counter.
-    pub fn direct_counter_write(
-        &mut self,
-        table: TableId,
-        key: &[KeyMatch],
-        priority: i32,
-        value: CounterValue,
-    ) -> Result<()> {
-        let (code, state) = self.table_mut(table)?;
-        state.write_counter(code, key, priority, value)
-    }
-
-    fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, u64)> {
-        let at = counter.0 as usize;
-        let Some(info) = self.program.counters.get(at) else {
-            return Err(ControlError::NotFound {
-                kind: "counter with id",
-                name: at.to_string(),
-            });
-        };
-        let size = info.size as u64;
-        if index >= size {
-            return Err(ControlError::OutOfRange {
-                name: info.name.clone(),
-                index,
-                size,
-            });
-        }
-        Ok((at, index))
-    }
-
-    /// Reads a cell of an indirect counter.
-    ///
-    /// # Errors
-    /// Index out of range; a direct counter.
-    pub fn counter_read(&self, counter: CounterId, index: u64) -> Result<CounterValue> {
-        let (at, index) = self.counter_index(counter, index)?;
-        Ok(self.machine.state.counter(at, index).unwrap_or_default())
-    }
-
-    /// Writes a cell of an indirect counter.
-    ///
-    /// # Errors
-    /// Index out of range; a direct counter.
-    pub fn counter_write(
-        &mut self,
-        counter: CounterId,
-        index: u64,
-        value: CounterValue,
-    ) -> Result<()> {
-        let (at, index) = self.counter_index(counter, index)?;
-        self.machine.state.set_counter(at, index, value);
-        Ok(())
-    }
-
-    /// Reads a register cell.
-    ///
-    /// # Errors
-    /// Index out of range.
-    pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128> {
-        let (at, name, size) = self.register(register)?;
-        let value = self.machine.state.register(at, index);
-        value
-            .map(u128::from)
-            .ok_or_else(|| ControlError::OutOfRange {
-                name: name.to_owned(),
-                index,
-                size,
-            })
-    }
-
-    /// Writes a register cell.
-    ///
-    /// # Errors
-    /// Index out of range; value too wide.
-    pub fn register_write(&mut self, register: RegisterId, index: u64, value: u128) -> Result<()> {
-        let (at, name, size) = self.register(register)?;
-        let width = self.program.registers[at].width;
-        if value & !wide_ones(width) != 0 {
-            let message = format!("{name} has cells of {width} bits: {value:#x} does not fit");
-            return Err(ControlError::InvalidArgument(message));
-        }
-        if index >= size {
-            return Err(ControlError::OutOfRange {
-                name: name.to_owned(),
-                index,
-                size,
-            });
-        }
-        self.machine
-            .state
-            .change(at as u16, index, |_| value as u64);
-        Ok(())
-    }
-
-    fn register(&self, register: RegisterId) -> Result<(usize, &str, u64)> {
-        let at = register.0 as usize;
-        let info = self.program.registers.get(at);
-        let info = info.ok_or_else(|| ControlError::NotFound {
-            kind: "register with id",
-            name: at.to_string(),
-        })?;
-        Ok((at, &info.name, info.size as u64))
     }
 
     /// Moves the digest records gathered since the last call to the end of `records`.
