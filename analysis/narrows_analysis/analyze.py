@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,6 +24,7 @@ from narrows_analysis.summary import (
     group_sections,
     telemetry_section,
 )
+from narrows_analysis.summary_file import FORMAT, write_summary
 
 DISTRIBUTION_SCHEMA = pa.schema(
     [
@@ -33,13 +33,6 @@ DISTRIBUTION_SCHEMA = pa.schema(
         pa.field("fraction", pa.float64(), metadata={"unit": "1"}),
     ]
 )
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write `text` so that a reader sees the old file or the new one, never half of it."""
-    temporary = path.with_name(path.name + ".partial")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
 
 
 def _write_distributions(path: Path, run: Run, aggregation: Aggregation | None) -> None:
@@ -80,6 +73,7 @@ def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary
     groups = group_sections(run, aggregation, flows)
     findings = find_warnings(run, aggregation, table, skipped, hosts, bottleneck)
     summary: Summary = {
+        "format": FORMAT,
         "status": run.status,
         "bottleneck": bottleneck,
         "fairness": fairness_section(run, aggregation),
@@ -92,5 +86,5 @@ def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary
     write_flows(run.path / "flows.parquet", aggregation)
     write_queue(run.path / "queue.parquet", aggregation)
     _write_distributions(run.path / "distributions.parquet", run, aggregation)
-    _replace(run.path / "summary.json", json.dumps(summary, indent=2, allow_nan=False) + "\n")
+    write_summary(run.path, summary)
     return summary

@@ -18,8 +18,9 @@ from narrows_analysis.hosts import read_host_record
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
 from narrows_analysis.report.colors import FlowColor, flow_colors, flow_labels
 from narrows_analysis.reports import FLAG_CE_MARKED, ReportClock, SkippedReports, telemetry_files, timestamp_extremes
-from narrows_analysis.run_directory import Run, read_json, read_run
+from narrows_analysis.run_directory import Run, read_run
 from narrows_analysis.summary import Summary
+from narrows_analysis.summary_file import read_summary
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -91,9 +92,7 @@ class RunData:
     @cached_property
     def summary(self) -> Summary:
         """summary.json."""
-        if not (self.path / "summary.json").exists():
-            raise AnalysisError(f"{self.path}/summary.json: no such file; analyse the run first (analyze_run)")
-        return read_json(self.path / "summary.json")
+        return read_summary(self.path)
 
     @property
     def labels(self) -> list[str]:
@@ -108,7 +107,7 @@ class RunData:
     def _series(self, name: str) -> pd.DataFrame:
         path = self.path / name
         if not path.exists():
-            raise AnalysisError(f"{path}: no such file; analyse the run first (analyze_run)")
+            raise AnalysisError(f"{path}: no such file; analyse the run first: narrows analyze {self.path}")
         schema = pq.read_schema(path)
         units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
         return _with_units(pd.read_parquet(path), units, name)

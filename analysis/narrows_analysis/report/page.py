@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from narrows_analysis.errors import AnalysisError
 from narrows_analysis.hosts import read_host_record
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.colors import flow_colors, flow_labels
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
-from narrows_analysis.run_directory import Run, read_json, read_run
+from narrows_analysis.run_directory import Run, read_run
 from narrows_analysis.summary import Summary
+from narrows_analysis.summary_file import read_summary
 
 _DIGEST_LIMIT_BYTES = 1 << 30
 
@@ -61,13 +61,6 @@ def package_version() -> str:
         return version("narrows")
     except PackageNotFoundError:
         return "unknown"
-
-
-def read_summary(run_dir: Path) -> Summary:
-    """Read summary.json; raise AnalysisError if the run has not been analysed."""
-    if not (run_dir / "summary.json").exists():
-        raise AnalysisError(f"{run_dir}/summary.json: no such file; analyse the run first (analyze_run)")
-    return read_json(run_dir / "summary.json")
 
 
 def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | None]]]]:
@@ -111,7 +104,7 @@ def write_report(run_dir: Path | str) -> Path:
     """Write report.html, one page that needs no network, from the files that analyze_run wrote; return its path.
 
     Raises:
-        AnalysisError: the directory is not a run or has not been analysed.
+        AnalysisError: the directory is not a run, or has not been analysed by this version of the analysis.
     """
     run = read_run(Path(run_dir))
     summary = read_summary(run.path)
