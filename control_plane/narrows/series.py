@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +10,11 @@ from typing import Any
 
 from rich.console import Console
 
-from narrows import __version__, sweep_table
-from narrows.results import check_free, give_to_user, make_directory
+from narrows import __version__, sweep_results
+from narrows.results import check_free, make_directory
 from narrows.runner import Outcome, check, execute
 from narrows.sweep import Point, Series
 from narrows.targets.base import Target
-
-MANIFEST = "sweep.json"
 
 
 @dataclass(frozen=True)
@@ -55,14 +52,14 @@ def run_series(
         outcome = execute(point.experiment, plan, target, directory / point.directory, console, title)
         done.append(PointOutcome(point, outcome))
         if not series.single:
-            _write_manifest(series, done, directory)
-            _write_table(done, directory)
+            sweep_results.write_manifest(directory, _manifest(series, done))
+            sweep_results.write_results(directory)
         yield done[-1]
         if outcome.status != "complete":
             return
 
 
-def _write_manifest(series: Series, done: list[PointOutcome], directory: Path) -> None:
+def _manifest(series: Series, done: list[PointOutcome]) -> dict[str, Any]:
     """What the directory holds: one entry a finished run, with the values that the sweep gave it."""
     runs: list[dict[str, Any]] = [
         {
@@ -73,7 +70,7 @@ def _write_manifest(series: Series, done: list[PointOutcome], directory: Path) -
         }
         for item in done
     ]
-    data = {
+    return {
         "narrows_version": __version__,
         "name": series.experiment.name,
         "sweep": series.experiment.sweep,
@@ -81,25 +78,3 @@ def _write_manifest(series: Series, done: list[PointOutcome], directory: Path) -
         "points": len(series.points),
         "runs": runs,
     }
-    path = directory / MANIFEST
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
-    give_to_user(path)
-
-
-def _write_table(done: list[PointOutcome], directory: Path) -> None:
-    table = [
-        row
-        for item in done
-        if item.outcome.summary is not None
-        for row in sweep_table.rows(
-            item.point.directory,
-            item.point.parameters,
-            item.point.repetition,
-            item.outcome.status,
-            item.outcome.summary,
-        )
-    ]
-    if table:
-        give_to_user(sweep_table.write(directory, table))

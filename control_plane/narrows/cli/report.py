@@ -9,19 +9,22 @@ from typing import Annotated
 import narrows_analysis
 import typer
 
+from narrows import sweep_results
 from narrows.cli.analyze import run_directories
-from narrows.errors import RunError
+from narrows.errors import InputError
 from narrows.results import give_to_user
 
 
 def report(
     directory: Annotated[Path, typer.Argument(help="Directory of a run or of a sweep.", show_default=False)],
 ) -> None:
-    """Write a run's report.html from its analysed results and print its path."""
+    """Write the report.html of a run, or of a sweep and all its runs, from analysed results and print the path."""
     for path in run_directories(directory):
         try:
             written = narrows_analysis.write_report(path)
         except narrows_analysis.AnalysisError as error:
-            raise RunError(str(error)) from error
+            raise InputError(str(error)) from error
         give_to_user(written)
         print(written)
+    if sweep_results.is_sweep(directory) and (page := sweep_results.write_results(directory)) is not None:
+        print(page)

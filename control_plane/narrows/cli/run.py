@@ -47,6 +47,8 @@ def run(
             code = EXIT_INTERRUPTED
         elif item.outcome.status == "failed" or item.outcome.summary is None:
             code = max(code, EXIT_FAILED)
+    if not series.single and (page := directory / "report.html").exists():
+        console.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
     raise typer.Exit(code)
 
 

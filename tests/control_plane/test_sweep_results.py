@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sweep.json, sweep.parquet and the page of all runs, by a series whose runs are stood in for, and by the commands."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from narrows import series as series_module
+from narrows.cli import app, main
+from narrows.errors import EXIT_BAD_INPUT, InputError
+from narrows.runner import Outcome
+from narrows.series import run_series
+from narrows.sweep import load_series
+from narrows_analysis.summary_file import FORMAT
+from rich.console import Console
+from test_cli import SUMMARY
+from typer.testing import CliRunner
+
+BASE: dict[str, Any] = {
+    "name": "buffers",
+    "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"},
+    "flows": [{"cca": "bbr", "duration": "30s"}, {"cca": "cubic", "duration": "30s"}],
+}
+SWEEP = {"bottleneck.buffer": ["0.5bdp", "1bdp"]}
+
+
+def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, **changes: Any) -> Path:
+    """A series whose runs only write a summary."""
+
+    def execute(experiment: Any, plan: Any, target: Any, directory: Path, *_: Any) -> Outcome:
+        directory.mkdir()
+        summary = {**SUMMARY, "format": FORMAT}
+        (directory / "summary.json").write_text(json.dumps(summary))
+        (directory / "run.json").write_text("{}")
+        return Outcome("complete", "", directory, summary, ())
+
+    monkeypatch.setattr(series_module, "check", lambda *_: None)
+    monkeypatch.setattr(series_module, "execute", execute)
+    file = path / "experiment.yaml"
+    file.write_text(yaml.safe_dump({**BASE, **changes}))
+    out = path / "out"
+    outcomes = list(run_series(load_series(file), lambda _: None, out, Console(file=io.StringIO())))  # type: ignore[arg-type,return-value]
+    assert {item.outcome.status for item in outcomes} == {"complete"}
+    return out
+
+
+def test_a_sweep_ends_with_a_table_and_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out = run_all(monkeypatch, tmp_path, sweep=SWEEP)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "0001-buffer=0.5bdp", "0002-buffer=1bdp", "report.html", "sweep.json", "sweep.parquet",
+    ]  # fmt: skip
+    table = pd.read_parquet(out / "sweep.parquet")
+    assert list(table["bottleneck.buffer"]) == ["0.5bdp", "0.5bdp", "1bdp", "1bdp"]
+    page = (out / "report.html").read_text()
+    assert "buffers" in page and "0.5bdp" in page and "Jain" in page
+
+
+def test_repetitions_have_a_table_but_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out = run_all(monkeypatch, tmp_path, repeat=2)
+    assert list(pd.read_parquet(out / "sweep.parquet")["repetition"]) == [1, 1, 2, 2]
+    assert not (out / "report.html").exists()
+
+
+def test_report_makes_the_page_of_a_sweep_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out = run_all(monkeypatch, tmp_path, sweep=SWEEP)
+    (out / "report.html").unlink()
+    (out / "sweep.parquet").unlink()
+    monkeypatch.setattr("narrows_analysis.write_report", lambda path: path / "run.json")
+    result = CliRunner().invoke(app, ["report", str(out)], catch_exceptions=False)
+    assert result.output.splitlines()[-1] == str(out / "report.html")
+    assert (out / "report.html").exists() and (out / "sweep.parquet").exists()
+
+
+def test_a_summary_of_an_older_analysis_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    out = run_all(monkeypatch, tmp_path, sweep=SWEEP)
+    old = out / "0002-buffer=1bdp"
+    (old / "summary.json").write_text(json.dumps(SUMMARY))
+    monkeypatch.setattr("narrows_analysis.write_report", lambda path: path / "run.json")
+    with pytest.raises(InputError, match=f"older version of the analysis; 'narrows analyze {old}' makes it"):
+        CliRunner().invoke(app, ["report", str(out)], catch_exceptions=False)
+
+
+def test_report_of_an_old_run_is_bad_input(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = {
+        "target_profile": {"name": "soft", "time_unit_s": 1e-9, "depth_unit": "bytes", "depth_unit_bytes": 1},
+        "bottleneck": {"rate_bps": 100_000_000},
+    }
+    (tmp_path / "run.json").write_text(json.dumps(run))
+    (tmp_path / "summary.json").write_text(json.dumps(SUMMARY))
+    monkeypatch.setattr(sys, "argv", ["narrows", "report", str(tmp_path)])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == EXIT_BAD_INPUT
+    assert f"'narrows analyze {tmp_path}'" in capsys.readouterr().err.replace("\n", "")
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"runs": [{}], "sweep": {}}', '{"runs": []}'])
+def test_a_broken_manifest_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "sweep.json").write_text(text)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "run.json").write_text("{}")
+    with pytest.raises(InputError, match=r"run\.json|sweep\.json"):
+        CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
