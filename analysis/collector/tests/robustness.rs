@@ -296,7 +296,7 @@ fn other_versions_and_damaged_headers_are_counted() {
 /// Every bit of a report, in reports at the start, in the middle and near the end.
 #[test]
 fn every_single_bit_of_some_reports_can_be_damaged() {
-    for frame in [1, 2, 1200] {
+    for frame in [1, 1200] {
         for bit in (REPORT * 8..90 * 8).step_by(7) {
             assert_damage_is_harmless(frame, bit);
         }
