@@ -7,83 +7,14 @@ which people write them, so that a resolved experiment is itself a valid experim
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PlainSerializer,
-    StrictInt,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import PydanticCustomError
+from pydantic import Field, StrictInt, field_validator, model_validator
 
-from narrows.units import (
-    QueueDepth,
-    UnitError,
-    format_rate,
-    format_size,
-    format_time,
-    parse_rate,
-    parse_ratio,
-    parse_size,
-    parse_time,
-)
+from narrows.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time, refuse
+from narrows.traffic.workload import Workload
 
 SECOND = 1_000_000_000
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
-ALLOWED_NAME = "letters, digits, '.', '_' and '-', up to 63 characters, beginning with a letter or digit"
-
-
-def refuse(problem: str, allowed: str) -> PydanticCustomError:
-    """An error whose message the loader completes with file, field and value."""
-    return PydanticCustomError("narrows", "{problem}; allowed: {allowed}", {"problem": problem, "allowed": allowed})
-
-
-def _reader(parse: Callable[[object], Any]) -> BeforeValidator:
-    def read(value: object) -> Any:
-        try:
-            return parse(value)
-        except UnitError as error:
-            raise refuse(str(error), error.allowed) from None
-
-    return BeforeValidator(read)
-
-
-def _read_depth(value: object) -> QueueDepth:
-    return value if isinstance(value, QueueDepth) else QueueDepth.parse(value)
-
-
-def _writer(write: Callable[[Any], str]) -> PlainSerializer:
-    return PlainSerializer(write, return_type=str)
-
-
-Rate = Annotated[int, _reader(parse_rate), _writer(format_rate)]
-Size = Annotated[int, _reader(parse_size), _writer(format_size)]
-Time = Annotated[int, _reader(parse_time), _writer(format_time)]
-Ratio = Annotated[float, _reader(parse_ratio)]
-Depth = Annotated[QueueDepth, _reader(_read_depth), _writer(str)]
-Count = Annotated[StrictInt, Field(ge=1)]
-
-
-def _check_name(name: str) -> str:
-    if NAME.match(name) is None:
-        raise refuse("is not a name", ALLOWED_NAME)
-    return name
-
-
-Name = Annotated[str, BeforeValidator(lambda value: _check_name(str(value)))]
-
-
-class Model(BaseModel):
-    """Immutable, and closed to keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
 
 
 class BottleneckSettings(Model):
@@ -98,27 +29,37 @@ class BottleneckSettings(Model):
 
 
 class FlowGroup(Model):
-    """``count`` like flows. A flow is bulk (``duration``) or sized (``size``, ``repeat`` times, ``gap`` between).
+    """``count`` like flows. A flow is bulk (``duration``), sized (``size``, ``repeat`` times, ``gap`` between) or a
+    ``workload`` of many flows; each starts ``stagger`` after the one before it in the group.
 
-    With both, no further connection of a sized flow starts ``duration`` after its first one did.
+    With duration and size, no further connection of a sized flow starts ``duration`` after its first one did; with
+    ``until``, none starts after the flows of that other group have ended.
     """
 
     name: Name = ""
     cca: Name
     count: Count = 1
     start: Time = 0
+    stagger: Time = 0
     duration: Time | None = None
     size: Size | None = None
     repeat: Count = 1
     gap: Time = 0
+    until: Name | None = None
+    workload: Workload | None = None
     rtt: Time | None = None
 
     @model_validator(mode="after")
-    def _bulk_or_sized(self) -> Self:
-        if self.duration is None and self.size is None:
+    def _bulk_sized_or_workload(self) -> Self:
+        if self.workload is not None:
+            if self.size is not None or self.duration is not None:
+                raise refuse("has a workload beside duration or size", "one of duration, size and workload")
+        elif self.duration is None and self.size is None:
             raise refuse("has neither duration nor size", "duration for a bulk flow, size for a sized one")
         if self.size is None and (self.repeat != 1 or self.gap != 0):
             raise refuse("has repeat or gap without size", "repeat and gap together with size")
+        if self.size is None and self.until is not None:
+            raise refuse("has until without size", "until together with size and repeat")
         return self
 
     @field_validator("duration")
@@ -130,9 +71,13 @@ class FlowGroup(Model):
 
 
 class Telemetry(Model):
-    """``sample``: one report in so many packets that leave the bottleneck, a power of two."""
+    """``sample``: one report in so many packets that leave the bottleneck, a power of two.
+
+    ``sockets``: how often the state of the senders' sockets is read; 0 for never.
+    """
 
     sample: Count = 1
+    sockets: Time = 100_000_000
 
     @field_validator("sample")
     @classmethod
@@ -178,6 +123,18 @@ class Experiment(Model):
         if twice is not None:
             raise refuse(f"has two groups named '{twice}'", "one name a group")
         return groups
+
+    @model_validator(mode="after")
+    def _until_another_group(self) -> Self:
+        """A group that lasts until another one must not be waited for itself, or nothing might ever end."""
+        lasting = [group.name for group in self.flows if group.until is None]
+        for group in self.flows:
+            if group.until is not None and group.until not in lasting:
+                raise refuse(
+                    f"has the group '{group.name}' that lasts until '{group.until}'",
+                    f"until with the name of a group that has no until: {', '.join(lasting) or 'there is none'}",
+                )
+        return self
 
     def as_yaml_data(self) -> dict[str, Any]:
         """Plain data that, written as YAML, is this experiment again; defaults are written out."""

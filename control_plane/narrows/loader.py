@@ -16,6 +16,7 @@ from pydantic_core import ErrorDetails
 
 from narrows.errors import InputError
 from narrows.experiment import Experiment
+from narrows.traffic.workload import ALLOWED_CDF, read_cdf
 
 Location = tuple[int | str, ...]
 
@@ -63,7 +64,28 @@ def load(path: Path) -> tuple[Experiment, dict[str, Any]]:
         raise InputError(f"{path}: {_yaml_problem(error)}") from error
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not an experiment; allowed: a mapping with name, bottleneck and flows")
+    _inline_distributions(data, path)
     return validate(data, str(path)), data
+
+
+def _inline_distributions(data: dict[str, Any], path: Path) -> None:
+    """Put the contents of empirical distributions in place of their files' names, which are relative to ``path``.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    groups = data.get("flows")
+    for number, group in enumerate(groups if isinstance(groups, list) else []):
+        workload = group.get("workload") if isinstance(group, dict) else None
+        for field in ("sizes", "gaps"):
+            drawn = workload.get(field) if isinstance(workload, dict) else None
+            if isinstance(drawn, dict) and isinstance(drawn.get("cdf"), str):
+                try:
+                    drawn["cdf"] = [list(point) for point in read_cdf(path.parent / drawn["cdf"])]
+                except ValueError as error:
+                    raise InputError(
+                        f"{path}: flows.{number}.workload.{field}.cdf: {error}; allowed: {ALLOWED_CDF}"
+                    ) from None
 
 
 def validate(data: dict[str, Any], origin: str) -> Experiment:

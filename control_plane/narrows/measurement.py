@@ -26,7 +26,8 @@ from narrows.progress import RunProgress
 from narrows.results import RunDirectory
 from narrows.state import RunState
 from narrows.targets.base import Balancing, FlowDrops, QueueStats, Realised, Target
-from narrows.traffic.iperf3 import NANOSECONDS, Iperf3Traffic
+from narrows.traffic.connection import NANOSECONDS
+from narrows.traffic.traffic import Traffic
 
 POLL_S = 0.5
 DRAIN_POLL_S = 0.05
@@ -50,7 +51,7 @@ class Measurement:
         self._state = state
         self._results = results
         self._testbed = NetnsTestbed(plan, state, experiment.mtu)
-        self._traffic = Iperf3Traffic(plan, self._testbed, results.hosts)
+        self._traffic = Traffic(plan, self._testbed, results.hosts, experiment.telemetry.sockets)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._realised: Realised | None = None
         self._clock_offset_ns = 0
@@ -96,7 +97,7 @@ class Measurement:
         self.notes += self._realised.notes
         progress.phase("starting collector and servers")
         await self._collector.start()
-        await self._traffic.start_servers()
+        await self._traffic.start()
         self._clock_offset_ns = await self._measure_clock_offset()
 
     async def _flow(self, progress: RunProgress) -> None:
@@ -193,14 +194,15 @@ class Measurement:
         port_drops = (await self._bottleneck_queue()).dropped_packets
         if not reports and self.status == "complete":
             self._degrade("failed", "no telemetry report arrived")
+        counted = self._target.profile.flow_drop_counters
         readings: dict[str, Any] = {
             "traffic_manager": {
                 "queues": [asdict(queue) for queue in queues],
-                "flow_drops": [asdict(drop) for drop in drops],
+                "flow_drops": [asdict(drop) for drop in drops] if counted else None,
                 "ports": [asdict(port) for port in await self._target.ports()],
             },
         }
-        if not self._target.profile.flow_drop_counters:
+        if not counted:
             # The program's packet counters are kept apart from the registers that reports are filled from.
             drops = [FlowDrops(total.flow, total.arrivals - total.departures, 0) for total in totals]
         outcome = identity.check(reports, totals, drops, port_drops, sampled=bottleneck.sample_shift > 0)

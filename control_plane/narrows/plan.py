@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address
 
 from narrows.errors import InputError
 from narrows.experiment import Experiment, FlowGroup
+from narrows.traffic.workload import Arrival
 from narrows.units import bdp_bytes
 
 ETHERNET_HEADER_BYTES = 14
@@ -102,7 +103,9 @@ class Collector:
 class Flow:
     """A sequence of ``repeat`` TCP connections, one after the other; a bulk flow is a sequence of one.
 
-    Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start.
+    Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start. With
+    ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
+    its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other.
     """
 
     name: str
@@ -119,6 +122,8 @@ class Flow:
     repeat: int
     gap_ns: int
     rtt_ns: int
+    until: str | None = None
+    arrivals: tuple[Arrival, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -238,8 +243,10 @@ def _bottleneck(experiment: Experiment) -> Bottleneck:
 
 def _flows(experiment: Experiment, senders: tuple[Host, ...], receiver: Host, rtts: list[int]) -> tuple[Flow, ...]:
     flows: list[Flow] = []
-    for group, sender, rtt in zip(experiment.flows, senders, rtts, strict=True):
-        connections = group.count * group.repeat
+    for position, (group, sender, rtt) in enumerate(zip(experiment.flows, senders, rtts, strict=True)):
+        arrivals = () if group.workload is None else group.workload.arrivals(experiment.seed + position)
+        repeat = len(arrivals) or group.repeat
+        connections = group.count * repeat
         if connections > len(DATA_PORTS):
             raise InputError(
                 f"flows.{group.name}: count x repeat is {connections} connections; allowed: up to {len(DATA_PORTS)}"
@@ -253,14 +260,16 @@ def _flows(experiment: Experiment, senders: tuple[Host, ...], receiver: Host, rt
                     sender=sender.name,
                     src=sender.address,
                     dst=receiver.address,
-                    src_port=DATA_PORTS.start + number * group.repeat,
+                    src_port=DATA_PORTS.start + number * repeat,
                     dst_port=FIRST_SERVER_PORT + len(flows),
-                    start_ns=group.start,
+                    start_ns=group.start + number * group.stagger,
                     duration_ns=group.duration,
                     size=group.size,
-                    repeat=group.repeat,
+                    repeat=repeat,
                     gap_ns=group.gap,
                     rtt_ns=rtt,
+                    until=group.until,
+                    arrivals=arrivals,
                 )
             )
     last_port = FIRST_SERVER_PORT + len(flows) - 1

@@ -75,7 +75,11 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
 
 
 def _assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
-    """Set a dotted field; ``flows.<n>`` and ``flows.<group name>`` are both understood."""
+    """Set a dotted field; ``flows.<n>``, ``flows.<group name>`` and ``flows.*`` (all groups) are understood."""
+    if field.startswith("flows.*."):
+        for group in groups:
+            _assign(data, field.replace("*", group, 1), value, groups, origin)
+        return
     parts: list[int | str] = list(field.split("."))
     target: Any = data
     for depth, part in enumerate(parts):

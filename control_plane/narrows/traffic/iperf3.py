@@ -10,7 +10,7 @@ import asyncio
 import json
 import signal
 import time
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from narrows.errors import RunError
 from narrows.hosts.base import Testbed
 from narrows.plan import Flow, Plan
 from narrows.process import Process
+from narrows.traffic.connection import NANOSECONDS, Connection
 
 MAX_BLOCK_BYTES = 128 << 10  # iperf3's default; the block is what it hands to the socket at once
 MIN_BLOCK_BYTES = 1000
@@ -26,47 +27,6 @@ SERVER_START_S = 10.0
 GRACE_S = 60.0
 SLOWDOWN = 100
 INTERRUPT_GRACE_S = 3.0
-NANOSECONDS = 1_000_000_000
-
-
-@dataclass
-class Connection:
-    """One TCP connection of a flow, as it really went. Times are seconds since the experiment's start."""
-
-    flow: Flow
-    number: int
-    result: Path
-    started_s: float
-    ended_s: float | None = None
-    bytes_sent: int | None = None
-
-    @property
-    def src_port(self) -> int:
-        """Source port of the data connection."""
-        return self.flow.src_port + self.number
-
-    def as_json(self) -> dict[str, Any]:
-        """The connection as an entry of run.json's ``flows``."""
-        flow = self.flow
-        start = flow.start_ns / NANOSECONDS if self.number == 0 else self.started_s
-        return {
-            "name": flow.name,
-            "group": flow.group,
-            "cca": flow.cca,
-            "src": flow.src,
-            "dst": flow.dst,
-            "src_port": self.src_port,
-            "dst_port": flow.dst_port,
-            "connection": self.number,
-            "start_s": start,
-            "duration_s": None if flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
-            "size_bytes": flow.size,
-            "rtt_s": flow.rtt_ns / NANOSECONDS,
-            "started_s": self.started_s,
-            "ended_s": self.ended_s,
-            "bytes_sent": self.bytes_sent,
-            "iperf3": f"{self.result.parent.name}/{self.result.name}",
-        }
 
 
 def block_bytes(size: int) -> int | None:
@@ -91,22 +51,19 @@ def refusals(plan: Plan) -> list[str]:
 
 
 class Iperf3Traffic:
-    """The flows of one run."""
+    """The bulk and sized flows of one run."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
         """Take the plan; results go to ``results``, one JSON file a connection."""
         self._plan = plan
+        self._flows = tuple(flow for flow in plan.flows if not flow.arrivals)
+        self._unfinished = {flow.name: flow.group for flow in self._flows}
         self._testbed = testbed
         self._results = results
         self._servers: list[Process] = []
         self._clients: dict[str, Process] = {}
         self.connections: list[Connection] = []
         self._origin = 0.0
-
-    @property
-    def origin_s(self) -> float:
-        """Monotonic time of the experiment's start, 0 before it."""
-        return self._origin
 
     @property
     def active(self) -> int:
@@ -121,7 +78,7 @@ class Iperf3Traffic:
         """
         self._results.mkdir(parents=True, exist_ok=True)
         logs = []
-        for flow in self._plan.flows:
+        for flow in self._flows:
             log = self._testbed.state_dir / f"{flow.name}-server.log"
             errors = log.with_suffix(".err")
             command = ["iperf3", "--server", "--port", str(flow.dst_port), "--bind", flow.dst, "--forceflush"]
@@ -134,19 +91,14 @@ class Iperf3Traffic:
                     raise RunError(f"{server.name} does not listen{server.last_words()}")
                 await asyncio.sleep(0.02)
 
-    async def run(self) -> None:
-        """Run all flows to their end.
+    def tasks(self, origin_s: float) -> list[Coroutine[Any, Any, None]]:
+        """What runs each flow to its end; raises RunError if a connection fails.
 
-        Raises:
-            RunError: a connection fails; the others are left for `stop` to interrupt.
+        Args:
+            origin_s: monotonic time of the experiment's start.
         """
-        self._origin = time.monotonic()
-        try:
-            async with asyncio.TaskGroup() as group:
-                for flow in self._plan.flows:
-                    group.create_task(self._run_flow(flow))
-        except* RunError as errors:
-            raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
+        self._origin = origin_s
+        return [self._run_flow(flow) for flow in self._flows]
 
     async def stop(self) -> None:
         """Interrupt what still runs, so that its partial result is written, and end the servers."""
@@ -166,9 +118,11 @@ class Iperf3Traffic:
             if number:
                 await asyncio.sleep(flow.gap_ns / NANOSECONDS)
             late = flow.duration_ns is not None and time.monotonic() - begun >= flow.duration_ns / NANOSECONDS
-            if flow.size is not None and late:
-                return
+            over = flow.until is not None and flow.until not in self._unfinished.values()
+            if flow.size is not None and (late or over):
+                break
             await self._run_connection(flow, number)
+        del self._unfinished[flow.name]
 
     async def _run_connection(self, flow: Flow, number: int) -> None:
         label = flow.name if flow.repeat == 1 else f"{flow.name}-{number + 1:04d}"

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationError, field_validator, model_validator
 
 from narrows.errors import InputError
-from narrows.experiment import Model, Name, refuse
+from narrows.quantities import Model, Name, refuse
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip import CHIPS, PORTS_PER_PIPE, Chip
 

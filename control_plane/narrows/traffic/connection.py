@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One TCP connection as run.json tells of it, whatever made it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows.plan import Flow
+
+NANOSECONDS = 1_000_000_000
+
+
+@dataclass
+class Connection:
+    """One TCP connection of a flow, as it really went. Times are seconds since the experiment's start.
+
+    ``result`` is the file that iperf3 wrote; None for a flow of a workload.
+    """
+
+    flow: Flow
+    number: int
+    result: Path | None
+    started_s: float
+    ended_s: float | None = None
+    bytes_sent: int | None = None
+
+    @property
+    def src_port(self) -> int:
+        """Source port of the data connection."""
+        return self.flow.src_port + self.number
+
+    def as_json(self) -> dict[str, Any]:
+        """The connection as an entry of run.json's ``flows``."""
+        flow = self.flow
+        start = self._planned_start_s()
+        return {
+            "name": flow.name,
+            "group": flow.group,
+            "cca": flow.cca,
+            "src": flow.src,
+            "dst": flow.dst,
+            "src_port": self.src_port,
+            "dst_port": flow.dst_port,
+            "connection": self.number,
+            "start_s": start,
+            "duration_s": None if flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
+            "size_bytes": flow.arrivals[self.number].size if flow.arrivals else flow.size,
+            "rtt_s": flow.rtt_ns / NANOSECONDS,
+            "started_s": self.started_s,
+            "ended_s": self.ended_s,
+            "bytes_sent": self.bytes_sent,
+            "iperf3": None if self.result is None else f"{self.result.parent.name}/{self.result.name}",
+        }
+
+    def _planned_start_s(self) -> float:
+        """When it was to start; the connections of a sized flow after the first start when the one before has ended."""
+        if self.flow.arrivals:
+            return (self.flow.start_ns + self.flow.arrivals[self.number].start_ns) / NANOSECONDS
+        return self.flow.start_ns / NANOSECONDS if self.number == 0 else self.started_s

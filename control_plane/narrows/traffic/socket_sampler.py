@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""State of a host's established TCP sockets, read every so often from the kernel (sock_diag, as ``ss -ti`` does).
+
+Used as ``socket_sampler.py INTERVAL_S VERSION`` on a host; writes a line a socket and reading on stdout, with the
+fields of `FIELDS` separated by spaces. Only the standard library is used, so that it runs on any host.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import sys
+import time
+from collections.abc import Iterator
+
+FIELDS = (
+    "monotonic_s", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
+    "delivery_rate", "unacked", "retransmits", "bbr_bandwidth", "bbr_min_rtt_us", "bbr_pacing_gain", "bbr_cwnd_gain",
+)  # fmt: skip
+NETLINK_SOCK_DIAG = 4
+SOCK_DIAG_BY_FAMILY = 20
+NLMSG_ERROR, NLMSG_DONE = 2, 3
+REQUEST_DUMP = 0x301
+ESTABLISHED = 1 << 1
+INFO, VEGAS_INFO, BBR_INFO = 2, 3, 16  # INET_DIAG_*; asking for Vegas's state gives that of any algorithm
+HEADER = struct.Struct("=IHHII")
+ATTRIBUTE = struct.Struct("=HH")
+MESSAGE_BYTES = 72  # struct inet_diag_msg
+
+
+def readings(diag: socket.socket, family: int) -> Iterator[tuple[int, ...]]:
+    """One reading: the integers of `FIELDS` after the time for each established socket."""
+    request = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 1 << (INFO - 1) | 1 << (VEGAS_INFO - 1), 0, ESTABLISHED)
+    request += bytes(48)
+    diag.send(HEADER.pack(HEADER.size + len(request), SOCK_DIAG_BY_FAMILY, REQUEST_DUMP, 0, 0) + request)
+    while True:
+        data = diag.recv(1 << 18)
+        position = 0
+        while position + HEADER.size <= len(data):
+            length, kind, *_ = HEADER.unpack_from(data, position)
+            if kind == NLMSG_DONE:
+                return
+            if kind == NLMSG_ERROR:
+                raise OSError(f"sock_diag: error {-struct.unpack_from('=i', data, position + HEADER.size)[0]}")
+            if (reading := parse(data[position + HEADER.size : position + length])) is not None:
+                yield reading
+            position += (length + 3) & ~3
+
+
+def parse(message: bytes) -> tuple[int, ...] | None:
+    """Fields of one inet_diag_msg with its attributes; None without TCP_INFO."""
+    src_port, dst_port = struct.unpack_from("!HH", message, 4)
+    info, bbr = b"", bytes(20)
+    position = MESSAGE_BYTES
+    while position + ATTRIBUTE.size <= len(message):
+        length, kind = ATTRIBUTE.unpack_from(message, position)
+        if length < ATTRIBUTE.size:
+            break
+        value = message[position + ATTRIBUTE.size : position + length]
+        if kind == INFO:
+            info = value
+        elif kind == BBR_INFO:
+            bbr = value.ljust(20, b"\0")
+        position += (length + 3) & ~3
+    if len(info) < 168:
+        return None
+    # struct tcp_info (linux/tcp.h), by byte offset.
+    mss, unacked, rtt, cwnd, retransmits = (struct.unpack_from("=I", info, at)[0] for at in (16, 24, 68, 80, 100))
+    pacing_rate, delivery_rate = (struct.unpack_from("=Q", info, at)[0] for at in (104, 160))
+    min_rtt = struct.unpack_from("=I", info, 148)[0]
+    low, high, bbr_min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
+    bandwidth = high << 32 | low
+    return (
+        src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, bandwidth,
+        bbr_min_rtt, pacing_gain, cwnd_gain,
+    )  # fmt: skip
+
+
+def sample(interval_s: float, family: int) -> None:
+    """Read every ``interval_s`` seconds until killed."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as diag:
+        diag.bind((0, 0))
+        due = time.monotonic()
+        while True:
+            now = time.monotonic()
+            lines = [f"{now:.6f} {' '.join(map(str, reading))}\n" for reading in readings(diag, family)]
+            sys.stdout.write("".join(lines))
+            sys.stdout.flush()
+            due = max(due + interval_s, time.monotonic())
+            time.sleep(max(0.0, due - time.monotonic()))
+
+
+if __name__ == "__main__":
+    sample(float(sys.argv[1]), socket.AF_INET6 if sys.argv[2] == "6" else socket.AF_INET)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All traffic of a run: bulk and sized flows, workloads, and the sampling of their sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+from narrows.errors import RunError
+from narrows.hosts.base import Testbed
+from narrows.plan import Plan
+from narrows.traffic.connection import Connection
+from narrows.traffic.generator import WorkloadTraffic
+from narrows.traffic.iperf3 import Iperf3Traffic
+from narrows.traffic.sockets import SocketSampler
+
+
+class Traffic:
+    """The flows of one run."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, socket_interval_ns: int) -> None:
+        """Take the plan; results go to ``results``. Sockets are read every ``socket_interval_ns``, never if 0."""
+        self._results = results
+        self._iperf3 = Iperf3Traffic(plan, testbed, results)
+        self._workloads = WorkloadTraffic(plan, testbed, results)
+        self._sampler = SocketSampler(plan, testbed, results, socket_interval_ns)
+        self._origin = 0.0
+
+    @property
+    def origin_s(self) -> float:
+        """Monotonic time of the experiment's start, 0 before it."""
+        return self._origin
+
+    @property
+    def active(self) -> int:
+        """Connections and workloads under way."""
+        return self._iperf3.active + self._workloads.active
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Every connection so far, in the order of run.json's flows."""
+        return [*self._iperf3.connections, *self._workloads.connections]
+
+    async def start(self) -> None:
+        """Start the receiving side and the sampling.
+
+        Raises:
+            RunError: a server does not come up.
+        """
+        self._results.mkdir(parents=True, exist_ok=True)
+        await self._iperf3.start_servers()
+        await self._workloads.start_servers()
+        await self._sampler.start()
+
+    async def run(self) -> None:
+        """Run all flows to their end.
+
+        Raises:
+            RunError: a flow fails; the others are left for `stop` to interrupt.
+        """
+        self._origin = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as group:
+                for flow in (*self._iperf3.tasks(self._origin), *self._workloads.tasks(self._origin)):
+                    group.create_task(flow)
+        except* RunError as errors:
+            raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
+
+    async def stop(self) -> None:
+        """Interrupt what still runs, so that its partial result is written, and end the receiving side.
+
+        Raises:
+            RunError: the sampling of sockets had failed.
+        """
+        await self._iperf3.stop()
+        await self._workloads.stop()
+        await self._sampler.stop(self.connections, self._origin)

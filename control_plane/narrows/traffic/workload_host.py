@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs on the hosts for a workload: a sink, and a sender of sized flows at given times.
+
+Used as ``workload_host.py sink ADDRESS PORT`` and ``workload_host.py send FLOWS.json ORIGIN``, the origin being the
+experiment's start on the monotonic clock. Only the standard library is used, so that it runs on any host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+CHUNK = bytes(1 << 16)
+BACKLOG = 4096
+CONNECT_S = 30.0
+# TCP_INFO (linux/tcp.h): tcpi_total_retrans is the 32-bit word at byte 100.
+TOTAL_RETRANSMITS = slice(100, 104)
+
+
+async def _drain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read to the end, then close: the sender knows by that that all has arrived."""
+    try:
+        while await reader.read(1 << 20):
+            pass
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+
+
+async def sink(address: str, port: int) -> None:
+    """Take everything that arrives at a port, until killed; prints ``ready`` when it listens."""
+    server = await asyncio.start_server(_drain, address, port, backlog=BACKLOG, limit=1 << 22)
+    print("ready", flush=True)
+    await server.serve_forever()
+
+
+async def _flow(spec: dict[str, Any], flow: dict[str, Any], origin_s: float) -> dict[str, Any]:
+    """One flow: from its start to the moment at which the sink has closed it."""
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(origin_s + flow["start_s"] - time.monotonic())
+    family = socket.AF_INET6 if ":" in spec["dst"] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, spec["cca"].encode())
+        connection.bind((spec["src"], flow["src_port"]))
+        started_s = time.monotonic() - origin_s
+        async with asyncio.timeout(CONNECT_S):
+            await loop.sock_connect(connection, (spec["dst"], spec["dst_port"]))
+        left = flow["size"]
+        while left:
+            part = min(left, len(CHUNK))
+            await loop.sock_sendall(connection, CHUNK[:part])
+            left -= part
+        connection.shutdown(socket.SHUT_WR)
+        await loop.sock_recv(connection, 1)
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
+        used = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+    return {
+        "number": flow["number"],
+        "started_s": started_s,
+        "ended_s": time.monotonic() - origin_s,
+        "bytes_sent": flow["size"],
+        "cca": used,
+        "retransmits": int.from_bytes(info[TOTAL_RETRANSMITS], sys.byteorder),
+    }
+
+
+async def send(specification: Path, origin_s: float) -> None:
+    """Send all flows of a specification; a line of JSON on stdout for each as it ends."""
+    spec = json.loads(specification.read_text(encoding="utf-8"))
+    async with asyncio.TaskGroup() as group:
+        for flow in spec["flows"]:
+            task = group.create_task(_flow(spec, flow, origin_s))
+            task.add_done_callback(_tell)
+
+
+def _tell(flow: asyncio.Task[dict[str, Any]]) -> None:
+    # A flow that failed ends the task group, and with it the process.
+    if not flow.cancelled() and flow.exception() is None:
+        print(json.dumps(flow.result()), flush=True)
+
+
+if __name__ == "__main__":
+    role, *arguments = sys.argv[1:]
+    if role == "sink":
+        asyncio.run(sink(arguments[0], int(arguments[1])))
+    else:
+        asyncio.run(send(Path(arguments[0]), float(arguments[1])))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import dataclasses
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from narrows.plan import Flow
+from narrows.traffic import socket_sampler
+from narrows.traffic.connection import Connection
+from narrows.traffic.sockets import tabulate
+
+FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)
+
+
+def message(**info: int) -> bytes:
+    """An inet_diag_msg with TCP_INFO and, for a bandwidth, BBR's state."""
+    tcp_info = bytearray(200)
+    for at, name in ((16, "mss"), (24, "unacked"), (68, "rtt"), (80, "cwnd"), (100, "retransmits"), (148, "min_rtt")):
+        struct.pack_into("=I", tcp_info, at, info.get(name, 0))
+    struct.pack_into("=Q", tcp_info, 104, info.get("pacing_rate", 0))
+    struct.pack_into("=Q", tcp_info, 160, info.get("delivery_rate", 0))
+    head = bytearray(72)
+    struct.pack_into("!HH", head, 4, 10000, 5201)
+    attributes = struct.pack("=HH", 5, 8) + b"\1\0\0\0" + struct.pack("=HH", 4 + len(tcp_info), 2) + tcp_info
+    if "bandwidth" in info:
+        high, low = divmod(info["bandwidth"], 1 << 32)
+        attributes += struct.pack("=HH5I", 24, 16, low, high, 20_000, 320, 512)
+    return bytes(head) + attributes
+
+
+def test_parse() -> None:
+    values = {"cwnd": 10, "mss": 1448, "rtt": 25_000, "min_rtt": 24_000, "pacing_rate": 5 << 32, "unacked": 7}
+    reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5, retransmits=2, delivery_rate=9))
+    expected = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 3 << 32 | 5, 20_000, 320, 512)
+    assert reading == expected
+    assert len(expected) == len(socket_sampler.FIELDS) - 1
+    plain = socket_sampler.parse(message(**values))
+    assert plain is not None
+    assert plain[-4:] == (0, 0, 0, 0)
+    assert socket_sampler.parse(bytes(72)) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sock_diag is Linux's")
+def test_the_kernel_answers() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            own = client.getsockname()[1]
+            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket_sampler.NETLINK_SOCK_DIAG) as diag:
+                found = {reading[:2]: reading for reading in socket_sampler.readings(diag, socket.AF_INET)}
+            assert found[(own, port)][2] == 10  # the initial window of every algorithm
+
+
+def test_table(tmp_path: Path) -> None:
+    names = list(socket_sampler.FIELDS)
+    row: dict[str, Any] = dict.fromkeys(names, "0")
+    row |= {"monotonic_s": "101.5", "src_port": "10000", "dst_port": "5201", "cwnd_packets": "10", "mss": "1448"}
+    row |= {"rtt_us": "25000", "pacing_rate": str(2**64 - 1), "src": "198.18.0.3"}
+    bbr = {**row, "monotonic_s": "100.5", "src_port": "10001", "bbr_bandwidth": "1000", "bbr_pacing_gain": "320"}
+    bbr |= {"pacing_rate": "1000000"}
+    control = {**row, "src_port": "40001"}
+    other = {**row, "src": "198.18.0.4"}
+    first = Connection(FLOW, 0, tmp_path, 0.0)
+    second = Connection(dataclasses.replace(FLOW, repeat=2), 1, tmp_path, 0.0)
+    table = tabulate(pd.DataFrame([bbr, row, control, other]), [first, second], 100.0)
+    assert list(table["flow"]) == [0, 1]
+    assert list(table["time_s"]) == [1.5, 0.5]
+    assert table["cwnd_bytes"][0] == 14_480
+    assert table["rtt_s"][0] == 0.025
+    assert pd.isna(table["pacing_rate_bps"][0])
+    assert pd.isna(table["bbr_bandwidth_bps"][0])
+    assert table["pacing_rate_bps"][1] == 8_000_000
+    assert (table["bbr_bandwidth_bps"][1], table["bbr_pacing_gain"][1]) == (8000, 1.25)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from narrows.errors import InputError
+from narrows.loader import load
+from narrows.plan import make_plan
+from narrows.sweep import load_series
+from narrows.traffic.generator import specify
+from narrows.traffic.workload import Gaps, Pareto, Sizes, Workload, interpolate
+
+PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
+LOGNORMAL: dict[str, Any] = {"lognormal": {"median": "50ms", "sigma": 1.0}}
+WORKLOAD: dict[str, Any] = {"flows": 400, "sizes": PARETO, "gaps": LOGNORMAL}
+BASE: dict[str, Any] = {"name": "test", "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}}
+
+
+def write(path: Path, *flows: dict[str, Any], **changes: Any) -> Path:
+    file = path / "experiment.yaml"
+    file.write_text(yaml.safe_dump({**BASE, "flows": list(flows), **changes}))
+    return file
+
+
+def workload(**changes: Any) -> Workload:
+    return Workload.model_validate({**WORKLOAD, **changes})
+
+
+def test_a_seed_fixes_the_flows() -> None:
+    assert workload().arrivals(7) == workload().arrivals(7) != workload().arrivals(8)
+    assert workload(seed=7).arrivals(1) == workload(seed=7).arrivals(2) == workload().arrivals(7)
+
+
+def test_groups_can_share_a_workload() -> None:
+    whole = workload(seed=3).arrivals(0)
+    parts = [workload(seed=3, every=3, offset=offset).arrivals(0) for offset in range(3)]
+    assert sorted((a.start_ns, a.size) for part in parts for a in part) == [(a.start_ns, a.size) for a in whole]
+    assert parts[1] == whole[1::3]
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_pareto_stays_in_its_bounds(fraction: float) -> None:
+    size = Pareto.model_validate(PARETO["pareto"]).quantile(fraction)
+    assert 1000 <= size <= 10_000_000 * (1 + 1e-9)
+
+
+def test_distributions_are_what_they_say() -> None:
+    arrivals = workload(flows=20_000).arrivals(1)
+    sizes = sorted(arrival.size for arrival in arrivals)
+    # Median of a Pareto distribution of exponent a: smallest x 2^(1/a); the bound is far away.
+    assert sizes[10_000] == pytest.approx(1000 * 2 ** (1 / 1.2), rel=0.03)
+    assert sum(size > 10_000 for size in sizes) / 20_000 == pytest.approx(10**-1.2, rel=0.1)
+    gaps = sorted(b.start_ns - a.start_ns for a, b in itertools.pairwise(arrivals))
+    assert gaps[10_000] == pytest.approx(50e6, rel=0.04)
+    assert gaps[round(0.8413 * 20_000)] == pytest.approx(50e6 * 2.71828, rel=0.06)
+
+
+def test_empirical_distribution() -> None:
+    points = ((100.0, 0.5), (1000.0, 1.0))
+    assert [interpolate(points, fraction) for fraction in (0.1, 0.5, 0.75, 1.0)] == [100, 100, 550, 1000]
+    assert Sizes(cdf=points).draw(0.75) == 550
+    assert Gaps(cdf=((0.1, 1.0),)).draw(0.3) == 100_000_000
+
+
+def test_a_distribution_can_be_a_file(tmp_path: Path) -> None:
+    (tmp_path / "sizes.txt").write_text("# bytes fraction\n100 0.5\n\n1000 1  # all\n")
+    flow = {"cca": "cubic", "workload": {**WORKLOAD, "sizes": {"cdf": "sizes.txt"}}}
+    point = load_series(write(tmp_path, flow)).points[0].experiment
+    group = point.flows[0].workload
+    assert group is not None
+    assert group.sizes.cdf == ((100, 0.5), (1000, 1))
+    # The resolved experiment needs the file no more.
+    (tmp_path / "sizes.txt").unlink()
+    (tmp_path / "again.yaml").write_text(yaml.safe_dump(point.as_yaml_data()))
+    assert load(tmp_path / "again.yaml")[0] == point
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "cannot be read: No such file or directory"),
+        ("100 0.5\n1000\n", "line 2: '1000' is not two numbers"),
+        ("100 0.5\n1000 0.9\n", "is no cumulative distribution"),
+        ("1000 0.5\n100 1\n", "is no cumulative distribution"),
+        ("", "is no cumulative distribution"),
+    ],
+)
+def test_a_bad_file_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / "sizes.txt").write_text(content)
+    flow = {"cca": "cubic", "workload": {**WORKLOAD, "sizes": {"cdf": "sizes.txt"}}}
+    with pytest.raises(InputError) as caught:
+        load(write(tmp_path, flow))
+    assert message in str(caught.value)
+    assert "flows.0.workload.sizes" in str(caught.value)
+    assert "pairs of value and fraction" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ({"workload": WORKLOAD, "duration": "5s"}, "workload beside duration or size"),
+        ({"workload": {**WORKLOAD, "offset": 1}}, "plays no flow"),
+        ({"workload": {**WORKLOAD, "sizes": {}}}, "exactly one distribution"),
+        ({"workload": {**WORKLOAD, "sizes": {**PARETO, "cdf": [[1, 1]]}}}, "exactly one distribution"),
+        ({"duration": "5s", "until": "a"}, "until without size"),
+        ({"size": "1MB", "until": "a"}, "lasts until 'a'"),
+        ({"size": "1MB", "until": "cubic"}, "lasts until 'cubic'"),
+    ],
+)
+def test_contradictions_are_refused(tmp_path: Path, flow: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load(write(tmp_path, {"cca": "cubic", **flow}))
+
+
+def test_plan(tmp_path: Path) -> None:
+    web = {"cca": "cubic", "workload": WORKLOAD, "start": "1s"}
+    train = {"cca": "bbr", "size": "1MB", "repeat": 5, "until": "bulk"}
+    bulk = {"cca": "bbr", "name": "bulk", "duration": "5s", "count": 3, "stagger": "2s"}
+    plan = make_plan(load(write(tmp_path, web, train, bulk))[0])
+    played, sized, *others = plan.flows
+    assert (played.repeat, len(played.arrivals), sized.until) == (400, 400, "bulk")
+    assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
+    assert plan.end_ns is None
+    flows = specify(played)["flows"]
+    assert flows[0]["start_s"] == 1.0
+    assert flows[399]["src_port"] == played.src_port + 399
+
+
+def test_a_sweep_reaches_all_groups(tmp_path: Path) -> None:
+    flow = {"duration": "5s", "cca": "cubic"}
+    series = load_series(write(tmp_path, flow, {**flow, "name": "b"}, sweep={"flows.*.cca": ["bbr", "reno"]}))
+    assert [[group.cca for group in p.experiment.flows] for p in series.points] == [["bbr"] * 2, ["reno"] * 2]
