@@ -12,7 +12,7 @@ from narrows import __version__, machine
 from narrows.cli import app
 from narrows.cli.analyze import run_directories
 from narrows.cli.doctor import findings
-from narrows.errors import RunError
+from narrows.errors import InputError
 from narrows.sweep_table import rows, write
 from narrows.table import summary_table
 from rich.console import Console
@@ -97,7 +97,7 @@ def test_doctor_lists_the_kernels_ccas() -> None:
 
 
 def test_run_directories(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="is not a run's directory"):
+    with pytest.raises(InputError, match="is not a run's directory"):
         run_directories(tmp_path)
     for name in ("b", "a", ".c.unfinished"):
         (tmp_path / name).mkdir()
@@ -107,7 +107,7 @@ def test_run_directories(tmp_path: Path) -> None:
 
 
 def test_report_of_no_run(tmp_path: Path) -> None:
-    with pytest.raises(RunError):
+    with pytest.raises(InputError):
         CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
 
 

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows collect``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.collector_command import options, run_collector
+
+
+def collect(
+    interface: Annotated[str, typer.Option(help="Interface on which reports arrive.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Directory for the telemetry; must hold none yet.", show_default=False)],
+    port: Annotated[int | None, typer.Option(help="UDP destination port of the reports.", show_default="5500")] = None,
+    bottleneck_count: Annotated[
+        int | None,
+        typer.Option(help="Reports of bottlenecks from this index on are counted as bad.", show_default="64"),
+    ] = None,
+    ring_mib: Annotated[
+        int | None, typer.Option(help="Size of the kernel's receive ring in MiB.", show_default="64")
+    ] = None,
+    rotate_rows: Annotated[
+        int | None, typer.Option(help="Rows after which a new file is begun.", show_default="16777216")
+    ] = None,
+    rotate_mib: Annotated[
+        int | None, typer.Option(help="MiB after which a new file is begun.", show_default="512")
+    ] = None,
+    rotate_seconds: Annotated[
+        int | None,
+        typer.Option(help="Seconds after which a new file is begun: what a crash can cost.", show_default="60"),
+    ] = None,
+    row_group: Annotated[int | None, typer.Option(help="Rows in a row group.", show_default="262144")] = None,
+) -> None:
+    """Store the telemetry reports that arrive on an interface as Parquet, until Ctrl-C or SIGTERM."""
+    chosen = options(
+        interface=interface,
+        out=out,
+        port=port,
+        bottleneck_count=bottleneck_count,
+        ring_mib=ring_mib,
+        rotate_rows=rotate_rows,
+        rotate_mib=rotate_mib,
+        rotate_seconds=rotate_seconds,
+        row_group=row_group,
+    )
+    raise typer.Exit(run_collector(["collect", *chosen], out))

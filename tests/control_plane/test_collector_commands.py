@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows collect`` and ``narrows analyze SOURCE --out DIR``: the collector binary behind the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from narrows.cli import app
+from narrows.collector_command import options
+from narrows.errors import EXIT_BAD_INPUT, EXIT_OK, InputError
+from narrows.paths import COLLECTOR, find_binary
+from typer.testing import CliRunner
+
+BINARY = find_binary(COLLECTOR)
+pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built")
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+REPORTS = 20_000
+
+
+def collector(*arguments: str | Path) -> str:
+    assert BINARY is not None
+    return subprocess.run([BINARY, *arguments], check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def narrows(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*NARROWS, *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture(scope="module")
+def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("capture") / "trace.pcap"
+    collector("generate", path, "--reports", str(REPORTS), "--flows", "3", "--truth", path.with_suffix(".json"))
+    return path
+
+
+def test_options_become_arguments() -> None:
+    assert options(port=1, ring_mib=None, from_reset=True, x=False) == ["--port", "1", "--from-reset"]
+
+
+def test_collect_offers_every_option_of_the_collector() -> None:
+    offered = set(re.findall(r"--[a-z-]+", collector("collect", "--help")))
+    ours = CliRunner().invoke(app, ["collect", "--help"], env={"COLUMNS": "200", "TERM": "dumb"}).output
+    assert offered <= set(re.findall(r"--[a-z-]+", ours))
+
+
+def test_a_capture_becomes_series_and_summary(capture: Path, tmp_path: Path) -> None:
+    done = narrows("analyze", capture, "--out", tmp_path / "out", "--interval", "250us")
+    assert done.returncode == EXIT_OK, done.stderr
+    truth = json.loads(capture.with_suffix(".json").read_text())["bottlenecks"][0]
+    found = json.loads((tmp_path / "out" / "aggregate.json").read_text())
+    assert found["interval_s"] == pytest.approx(250e-6)
+    assert found["bottlenecks"]["0"]["departures"] == truth["departures"]
+    totals = pq.read_table(tmp_path / "out" / "flow_totals.parquet").to_pandas()
+    assert len(totals) == len(truth["flows"]) == 3
+    assert pq.read_metadata(tmp_path / "out" / "flow_series.parquet").num_rows > 3
+    assert str(tmp_path / "out" / "aggregate.json") in done.stdout
+
+
+def test_telemetry_gives_what_its_capture_gives(capture: Path, tmp_path: Path) -> None:
+    collector("convert", capture, "--out", tmp_path / "telemetry")
+    for source, out in ((capture, "a"), (tmp_path / "telemetry", "b")):
+        assert narrows("analyze", source, "--out", tmp_path / out).returncode == EXIT_OK
+    first, second = (json.loads((tmp_path / out / "aggregate.json").read_text()) for out in "ab")
+    assert first["bottlenecks"] == second["bottlenecks"]
+
+
+def test_what_cannot_be_analysed_is_named(capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.json").write_text("{}")
+    for arguments, message in (
+        ([str(tmp_path / "none")], "none: no such file or directory"),
+        ([str(capture)], "--out: is needed"),
+        ([str(capture), "--out", str(tmp_path / "run")], "exists already"),
+        ([str(capture), "--out", str(tmp_path / "o"), "--interval", "3"], "--interval: '3' has no unit"),
+        ([str(capture), "--out", str(tmp_path / "o"), "--interval", "0s"], "--interval: '0s' is no length"),
+        ([str(tmp_path / "run"), "--out", str(tmp_path / "o")], "--out: "),
+        ([str(tmp_path / "run"), "--port", "1"], "--port: "),
+        ([str(tmp_path)], "run.json"),
+    ):
+        with pytest.raises(InputError, match=re.escape(message)):
+            CliRunner().invoke(app, ["analyze", *arguments], catch_exceptions=False)
+    (tmp_path / "text").write_text("no capture, but long enough to be looked at")
+    done = narrows("analyze", tmp_path / "text", "--out", tmp_path / "o")
+    assert (done.returncode, "neither a pcap nor a pcapng" in done.stderr) == (EXIT_BAD_INPUT, True)
+
+
+@pytest.fixture
+def namespace() -> Iterator[str]:
+    name = f"narrows-test-{os.getpid()}"
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
+    yield name
+    subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_collect_stores_until_it_is_stopped(
+    namespace: str, capture: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    out = tmp_path / "telemetry"
+    inside = ["ip", "netns", "exec", namespace]
+    with subprocess.Popen(
+        [*inside, *NARROWS, "collect", "--interface", "lo", "--out", str(out), "--ring-mib", "8"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        send = "import socket, sys; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); s.bind(('lo', 0)); "
+        send += "d = open(sys.argv[1], 'rb').read(); p = 24\n"
+        send += "for _ in range(100):\n"
+        send += "    n = int.from_bytes(d[p + 8 : p + 12], 'little'); s.send(d[p + 16 : p + 16 + n]); p += 16 + n\n"
+        subprocess.run([*inside, sys.executable, "-c", send, str(capture)], check=True)
+        time.sleep(0.2)
+        process.send_signal(number)
+        assert process.wait(30) == EXIT_OK
+    found = json.loads((out / "collector.json").read_text())
+    assert found["bottlenecks"]["0"]["reports"] >= 100
