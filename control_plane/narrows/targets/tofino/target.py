@@ -26,6 +26,7 @@ from narrows.targets.tofino.planner import SwitchPlan, plan_switch, realised, us
 from narrows.targets.tofino.ports import port_writes
 from narrows.targets.tofino.programmer import Programmer, restore_all
 from narrows.targets.tofino.reader import AssumedReader, LiveReader
+from narrows.targets.tofino.readings import port_stats, queue_stats
 from narrows.targets.tofino.traffic_manager import L2, Bottleneck, Layer, TrafficManager
 from narrows.targets.tofino.tunnel import Tunnel
 from narrows.targets.tofino.writes import number
@@ -178,7 +179,7 @@ class TofinoTarget:
 
     async def ports(self) -> list[PortStats]:
         """MAC counters of the ports in use."""
-        return await self._call(lambda: [self._port(port) for port in used_ports(self._plans())])
+        return await self._call(lambda: [port_stats(self._ready().client, port) for port in used_ports(self._plans())])
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
         """Drops that are not the bottleneck's, and settings that somebody has changed meanwhile.
@@ -322,52 +323,11 @@ class TofinoTarget:
         )
 
     def _queue(self, one: Bottleneck) -> QueueStats:
-        client, counters = self._ready().client, self._ready_counters()
-        guard = self._guard
-        assert guard is not None
-        settings = one.plan.bottleneck
-        table = client.schema.table(f"{self._chip.prefix}.tm.counter.queue")
-        entry = client.read(table, one.queue.key, pipe=one.queue.pipe)
-        waiting = number(entry, "usage_cells") // one.depth.cells_per_frame
-        departed = counters.bottleneck_departures(settings.index)
-        flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == settings.index}
-        arrived_bytes, departed_bytes = counters.bytes(flows)
-        depth_bytes = waiting * one.depth.frame_bytes
-        return QueueStats(
-            port=settings.port,
-            queue=settings.queue,
-            rate_bps=round(one.shaping.realised_bps),
-            limit_bytes=one.depth.bytes,
-            limit_packets=one.depth.packets,
-            delay_ns=0,
-            epoch=self._epoch,
-            enqueued_packets=departed + waiting,
-            enqueued_bytes=departed_bytes + depth_bytes,
-            dequeued_packets=departed,
-            dequeued_bytes=departed_bytes,
-            dropped_packets=guard.egress_drops()[settings.port],
-            dropped_bytes=max(0, arrived_bytes - departed_bytes - depth_bytes),
-            depth_packets=waiting,
-            depth_bytes=depth_bytes,
-            peak_depth_bytes=number(entry, "watermark_cells") * one.depth.frame_bytes // one.depth.cells_per_frame,
-        )
-
-    def _port(self, dev_port: int) -> PortStats:
-        client = self._ready().client
-        key = {"$DEV_PORT": dev_port}
-        entry = client.read(client.schema.table("$PORT_STAT"), key)
-        link = client.read(client.schema.table("$PORT"), key)
-        return PortStats(
-            port=dev_port,
-            rx_packets=number(entry, "$FramesReceivedOK"),
-            rx_bytes=number(entry, "$OctetsReceived"),
-            tx_packets=number(entry, "$FramesTransmittedOK"),
-            tx_bytes=number(entry, "$OctetsTransmittedTotal"),
-            rx_ring_drops=number(entry, "$FramesDroppedBufferFull"),
-            rx_errors=number(entry, "$FrameswithanyError"),
-            tx_drops=number(entry, "$FramesTransmittedwithError"),
-            link_up=bool(link.data["$PORT_UP"]),
-        )
+        assert self._guard is not None
+        index = one.plan.bottleneck.index
+        flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == index}
+        client, prefix = self._ready().client, self._chip.prefix
+        return queue_stats(client, self._ready_counters(), self._guard, prefix, one, flows, self._epoch)
 
     def _losses(self) -> list[str]:
         assert self._guard is not None
