@@ -193,6 +193,20 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     return found
 
 
+def _balance_warnings(run: Run) -> list[Finding]:
+    """Packets that the control plane found to be lost where the target counts no losses."""
+    rows = run.raw.get("balances")
+    found = []
+    for row in rows if isinstance(rows, list) else []:
+        if isinstance(row, dict) and row.get("lost"):
+            message = (
+                f"{plural(int(row['lost']), 'packet')} of {int(row['entered']):,} lost {row['place']}: "
+                "neither the bottleneck's queue nor loss emulation took them."
+            )
+            found.append(Finding("lost_elsewhere", "warning", message))
+    return found
+
+
 def _drops_after_last_report(run: Run) -> dict[int, int]:
     """Drops of each flow index that the control plane found by the arrival counters, after the last report."""
     identity = run.raw.get("identity")
@@ -231,6 +245,7 @@ def find_warnings(
         found += _report_warnings(run, aggregation, skipped)
         found += _flow_warnings(run, aggregation, table)
         found += _traffic_manager_warnings(run, aggregation, table)
+        found += _balance_warnings(run)
         utilization = bottleneck["utilization"]
         if utilization is not None and utilization < MIN_UTILIZATION:
             message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."

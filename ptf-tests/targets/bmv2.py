@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,18 +15,6 @@ from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
 LOOPBACK = (10, 11)
 READY_S = 20.0
 UNLIMITED_PACKETS = 100_000
-
-
-def _thrift() -> simple_switch.Thrift:
-    """Connect to Thrift, which comes up some time after P4Runtime."""
-    deadline = time.monotonic() + READY_S
-    while True:
-        try:
-            return simple_switch.Thrift()
-        except simple_switch.SwitchError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 class Bmv2:
@@ -46,7 +33,7 @@ class Bmv2:
     def __init__(self, address: str, compiled: Path) -> None:
         """Connect."""
         self.control = Client(address, compiled)
-        self._thrift = _thrift()
+        self._thrift = simple_switch.connect()
 
     def reset(self) -> None:
         """Load the program afresh and take every limit off the queues."""

@@ -264,6 +264,16 @@ def test_disagreement_with_the_traffic_manager_is_told(tmp_path: Path) -> None:
     assert "drops_disagree" in codes(analyze_run(tmp_path / "run"))
 
 
+def test_packets_lost_outside_the_queue_are_told(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    rows = [{"place": "in front of the program", "entered": 5000, "left": 5000, "lost": 0}]
+    edit_run_json(tmp_path / "run", balances=rows)
+    assert "lost_elsewhere" not in codes(analyze_run(tmp_path / "run"))
+    edit_run_json(tmp_path / "run", balances=[{**rows[0], "left": 4997, "lost": 3}])
+    (warning,) = [item for item in analyze_run(tmp_path / "run")["warnings"] if item["code"] == "lost_elsewhere"]
+    assert warning["message"].startswith("3 packets of 5,000 lost in front of the program")
+
+
 def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None:
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     drops = [{"flow": 1000 + 7 * n, "packets": count + 2} for n, count in enumerate(truth.drops)]

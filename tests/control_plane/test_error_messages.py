@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Error messages are an interface: golden/NAME.txt is what ``narrows run golden/NAME.yaml`` says.
 
+Those whose names begin with ``bmv2-`` are run with ``--target bmv2``.
+
 UPDATE_GOLDEN=1 writes the files anew; read the difference before you commit it.
 """
 
@@ -55,7 +57,8 @@ def narrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 @pytest.mark.parametrize("case", CASES, ids=[case.stem for case in CASES])
 def test_golden(case: Path, tmp_path: Path, narrows: Narrows) -> None:
     (tmp_path / case.name).write_text(case.read_text())
-    result = narrows("run", case.name)
+    target = "bmv2" if case.name.startswith("bmv2-") else "soft"
+    result = narrows("run", case.name, "--target", target)
     assert result.returncode == EXIT_BAD_INPUT
     assert result.stdout == ""
     # What the machine lacks (a build, root) is not the file's fault and not this test's matter.
@@ -94,3 +97,29 @@ def test_unknown_cca_lists_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) 
     assert machine.missing_cca("cubic") == ""
     assert machine.missing_cca("bbr3") == "'bbr3' is not in this kernel; allowed: reno, cubic"
     assert machine.missing_cca("bbr") == "'bbr' is not in this kernel; allowed: reno, cubic; fix: modprobe tcp_bbr"
+
+
+def test_bmv2_is_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, narrows: Narrows) -> None:
+    page = "https://github.com/p4lang/behavioral-model#installing-bmv2"
+    fix = f"; fix: install BMv2, see {page}, or name it by --bmv2-path or $NARROWS_BMV2"
+    text = (GOLDEN / "unknown-cca.yaml").read_text().replace("vegas", "cubic")
+    (tmp_path / "x.yaml").write_text(text)
+    result = narrows("run", "x.yaml", "--target", "bmv2", "--bmv2-path", "nowhere")
+    assert result.returncode == EXIT_BAD_INPUT
+    assert f"narrows: --bmv2-path nowhere: no executable simple_switch_grpc there{fix}\n" in result.stderr
+    monkeypatch.setenv("NARROWS_BMV2", "/nowhere")
+    result = narrows("run", "x.yaml", "--target", "bmv2")
+    assert f"narrows: $NARROWS_BMV2 is /nowhere: no executable simple_switch_grpc there{fix}\n" in result.stderr
+    monkeypatch.delenv("NARROWS_BMV2")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    result = narrows("run", "x.yaml", "--target", "bmv2")
+    assert f"narrows: simple_switch_grpc is not on PATH{fix}\n" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"], "nothing is created"
+
+
+def test_bmv2_path_is_for_bmv2(tmp_path: Path, narrows: Narrows) -> None:
+    (tmp_path / "x.yaml").write_text("")
+    result = narrows("run", "x.yaml", "--bmv2-path", "/opt/bmv2")
+    assert result.returncode == EXIT_BAD_INPUT
+    said = "--bmv2-path /opt/bmv2: --target soft does not run BMv2; allowed: with --target bmv2"
+    assert result.stderr == f"narrows: {said}\n"

@@ -58,3 +58,18 @@ def test_one_packet_off_is_found() -> None:
     assert check(reports, totals, [FlowDrops(1, 3, 0)], 4).problems == (
         "the drops of all flows are 3, but the queue's drop counter says 4",
     )
+
+
+def test_sampled_departures_after_the_last_report_are_no_drops() -> None:
+    """Five packets followed the last report that was sampled: two were dropped, three went by unreported."""
+    reports, totals, drops = {1: LastReport(1, 10, 7)}, [FlowTotals(1, 15, 10)], [FlowDrops(1, 5, 0)]
+    outcome = check(reports, totals, drops, 5, sampled=True)
+    assert outcome.holds
+    assert (outcome.flows[0].in_last_report, outcome.flows[0].after_last_report) == (3, 2)
+    assert not check(reports, totals, drops, 5).holds, "when every packet is reported, a missing report is told"
+
+
+def test_a_queue_without_a_drop_counter() -> None:
+    outcome = check({1: LastReport(1, 10, 7)}, [FlowTotals(1, 10, 7)], [FlowDrops(1, 3, 0)], None)
+    assert outcome.holds
+    assert (outcome.as_json()["port_drops"], outcome.as_json()["sum_of_flows"]) == (None, 3)

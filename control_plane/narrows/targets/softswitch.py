@@ -61,6 +61,18 @@ class Softswitch:
         await self._session.open()
         self._manager = TrafficManagerClient(self._session.channel)
 
+    def check(self) -> None:
+        """Notice early that it has died.
+
+        Raises:
+            RunError: it is not running, or not any more.
+        """
+        if self._session is None or self._process is None:
+            raise RunError(f"the {self._name} is not running")
+        if self._process.returncode is not None:
+            code = self._process.returncode
+            raise RunError(f"the {self._name} ended with exit code {code}{self._process.last_words()}")
+
     @property
     def session(self) -> P4RuntimeSession:
         """The P4Runtime session.
@@ -68,7 +80,7 @@ class Softswitch:
         Raises:
             RunError: it is not running, or not any more.
         """
-        self._check()
+        self.check()
         assert self._session is not None
         return self._session
 
@@ -79,7 +91,7 @@ class Softswitch:
         Raises:
             RunError: it is not running, or not any more.
         """
-        self._check()
+        self.check()
         assert self._manager is not None
         return self._manager
 
@@ -148,10 +160,3 @@ class Softswitch:
         if self._process is not None:
             process, self._process = self._process, None
             await process.stop(STOP_S, signal.SIGTERM)
-
-    def _check(self) -> None:
-        if self._session is None or self._process is None:
-            raise RunError(f"the {self._name} is not running")
-        if self._process.returncode is not None:
-            code = self._process.returncode
-            raise RunError(f"the {self._name} ended with exit code {code}{self._process.last_words()}")

@@ -70,6 +70,14 @@ class DelayLine:
         back = [(port + OFFSET, None, port) for port in sorted(senders)]
         await session.insert(wires([*cables, *back], session.schema))
 
+    def check(self) -> None:
+        """Notice early that it has died.
+
+        Raises:
+            RunError: it is not running, or not any more.
+        """
+        self._switch.check()
+
     async def losses(self) -> list[str]:
         """Packets that it lost, one line a place."""
         return [f"delay line: {line}" for line in await self._switch.losses()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,8 @@ PRIORITY_QUEUES = 8
 DEVICE_ID = 1
 THRIFT_PORT = 9090
 TIMEOUT_MS = 5000
+READY_S = 20.0
+POLL_S = 0.02
 
 # (Thrift type, value) of the arguments of a call, in order.
 _Arguments = tuple[tuple[int, int | str], ...]
@@ -103,6 +106,22 @@ def grpc_socket(directory: Path) -> Path:
 def grpc_address(directory: Path) -> str:
     """The same as a gRPC address."""
     return f"unix:{grpc_socket(directory)}"
+
+
+def connect() -> Thrift:
+    """Connect to Thrift from inside the switch's namespace; the service comes up some time after P4Runtime.
+
+    Raises:
+        SwitchError: it does not come up.
+    """
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            return Thrift()
+        except SwitchError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(POLL_S)
 
 
 class Thrift:

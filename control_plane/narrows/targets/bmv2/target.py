@@ -39,8 +39,6 @@ PROFILE = TargetProfile(
 )
 # Packets that may wait at every port but the bottleneck's. The default, 64, loses reports.
 OTHER_DEPTH = 100_000
-READY_S = 20.0
-POLL_S = 0.02
 STOP_S = 10.0
 # A queue is empty when nothing has left it for so long and for so many times what one packet takes.
 STILL_S = 0.3
@@ -107,7 +105,8 @@ class Bmv2Target:
         device_config, p4info = compiled_program("v1model")
         self._session = P4RuntimeSession(simple_switch.grpc_address(directory), p4info, device_config)
         await self._session.open()
-        self._thrift = call_inside(self._namespace, Thrift)
+        # In a thread, as it may take a while; the socket stays in the namespace that it was opened in.
+        self._thrift = await asyncio.to_thread(call_inside, self._namespace, simple_switch.connect)
 
     async def configure(self, plan: Plan) -> Realised:
         """Load the program, install the plan's entries, set queues and delays.
@@ -149,6 +148,7 @@ class Bmv2Target:
 
     async def queues(self) -> list[QueueStats]:
         """The bottleneck's queue. BMv2 tells neither depth nor drops; that nothing waits shows when nothing leaves."""
+        self._delay_line.check()
         plan = self._planned()
         bottleneck = plan.bottleneck
         rate, depth = packets.packet_rate(plan), packets.depth(plan)
@@ -206,7 +206,6 @@ class Bmv2Target:
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
         """Packets lost by the delay line or at BMv2's interfaces; for what BMv2 itself loses, see `balances`."""
-        self._connected()
         found = await self._delay_line.losses()
         for port in await self.ports():
             if port.port == plan.collector.port:
@@ -260,13 +259,13 @@ class Bmv2Target:
         """
         process = self._process
         assert process is not None
-        deadline = time.monotonic() + READY_S
+        deadline = time.monotonic() + simple_switch.READY_S
         while not socket.exists():
             if process.returncode is not None or time.monotonic() > deadline:
                 state = "does not answer" if process.returncode is None else f"ended with {process.returncode}"
                 said = log.read_text(errors="replace")[-1000:].strip()
                 raise RunError(f"BMv2 {state}{process.last_words()}\n{said}".rstrip())
-            await asyncio.sleep(POLL_S)
+            await asyncio.sleep(simple_switch.POLL_S)
 
     def _links(self) -> dict[int, Link]:
         by_name = links(self._namespace)

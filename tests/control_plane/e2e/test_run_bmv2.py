@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real runs on BMv2. Needs root, the built binaries and simple_switch_grpc."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import yaml
+from narrows.errors import EXIT_FAILED, EXIT_OK
+from narrows.hosts.links import call_inside, links
+from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
+from narrows.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
+from narrows.targets.bmv2.simple_switch import EXECUTABLE, missing
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
+
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+PACKETS_S = 991
+RATE_BPS = PACKETS_S * 8 * 1514
+RTT_S = 0.02
+FLOWS = [{"cca": "cubic", "duration": "5s"}, {"cca": "bbr", "duration": "5s", "rtt": "30ms"}]
+
+
+def start(directory: Path, **changes: Any) -> subprocess.Popen[str]:
+    """``narrows run --target bmv2`` in the background; results in ``directory``/result."""
+    bottleneck = {"rate": "12Mbit", "rtt": "20ms", "buffer": "1bdp", **changes}
+    file = directory / "experiment.yaml"
+    file.write_text(yaml.safe_dump({"name": "bmv2", "bottleneck": bottleneck, "flows": FLOWS}))
+    command = [*NARROWS, "run", str(file), "--target", "bmv2", "--out", str(directory / "result")]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def state_of(process: subprocess.Popen[str]) -> RunState | None:
+    for path in STATE_ROOT.glob("*.json"):
+        try:
+            state = RunState.load(path)
+        except (OSError, ValueError):
+            continue
+        if state.owner_pid == process.pid:
+            return state
+    return None
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 60) -> Any:
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.05)
+    return value
+
+
+def in_traffic(process: subprocess.Popen[str]) -> RunState:
+    """Wait until packets of the experiment pass BMv2."""
+    state: RunState = wait_for(lambda: state_of(process))
+    switch = state.namespace("switch")
+    wait_for(lambda: switch in existing_namespaces())
+    wait_for(lambda: "bmv3" in links(switch) and links(switch)["bmv3"].rx_packets > 200)
+    return state
+
+
+def left_over(state: RunState) -> list[str]:
+    found = [name for name in existing_namespaces() if state.run_id in name]
+    found += [str(path) for path in STATE_ROOT.glob(f"{state.run_id}*")]
+    names = subprocess.run(["ip", "-brief", "link"], capture_output=True, text=True, check=True).stdout
+    return found + [line for line in names.splitlines() if line.startswith(("port", "line", "bmv"))]
+
+
+def test_a_run_on_bmv2_measures_and_leaves_nothing(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    state = in_traffic(process)
+    listening = subprocess.run(["ss", "-Htln", "sport = :9090"], capture_output=True, text=True, check=True).stdout
+    assert "0.0.0.0:9090" not in listening, "Thrift is to be heard in the switch's namespace only"
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == EXIT_OK, printed
+    assert left_over(state) == []
+    assert f"{PACKETS_S} packets/s are" in printed
+    out = tmp_path / "result"
+    run = json.loads((out / "run.json").read_text())
+    assert (run["status"], run["losses_elsewhere"]) == ("complete", [])
+    assert (run["target_profile"]["time_unit_s"], run["target_profile"]["depth_unit"]) == (1e-6, "packets")
+    bottleneck = run["bottleneck"]
+    assert (bottleneck["rate_packets_s"], bottleneck["rate_bps"]) == (PACKETS_S, RATE_BPS)
+    assert (bottleneck["buffer_packets"], bottleneck["buffer_bytes"]) == (19, 19 * 1514)
+    # Arrivals, departures and drops close to the packet, from the senders' interfaces to the receiver's.
+    assert run["identity"]["problems"] == []
+    assert [balance["lost"] for balance in run["balances"]] == [0, 0, 0]
+    entered, left = run["balances"][0]["left"], run["balances"][1]["entered"]
+    assert entered - left == run["identity"]["sum_of_flows"] > 0
+    assert (out / "report.html").stat().st_size > 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["telemetry"]["lost"] == 0
+    assert summary["telemetry"]["reports"] == left
+    assert sum(flow["drops"] for flow in summary["flows"]) <= entered - left
+    assert {warning["code"] for warning in summary["warnings"]}.isdisjoint({"drops_disagree", "lost_elsewhere"})
+    # The shaper's rate, the queue's limit and the delay line's RTTs are what was set.
+    assert 0.5 * RATE_BPS < sum(group["goodput_bps"] for group in summary["groups"]) < RATE_BPS
+    reports = pd.concat(pd.read_parquet(path) for path in sorted(out.glob("telemetry/reports-*.parquet")))
+    assert reports["enqueue_depth"].max() == 18, "the 20th packet finds 19 and is dropped"
+    assert all(
+        rtt <= flow["rtt_s"]["min"] < rtt + 0.05 for rtt, flow in zip((RTT_S, 0.03), summary["flows"], strict=True)
+    )
+
+
+def test_packets_that_never_reach_the_program_are_told(tmp_path: Path) -> None:
+    """Seven frames that BMv2's interface counts and its program does not stand in for those that libpcap loses."""
+    process = start(tmp_path)
+    state = in_traffic(process)
+
+    def send() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+            raw.bind(("line3", 0))
+            for _ in range(7):
+                raw.send(b"\x02\x00\x00\x00\x00\x99" + b"\x02\x00\x00\x00\x00\x98" + b"\x88\xb5" + bytes(46))
+
+    call_inside(state.namespace("switch"), send)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == EXIT_OK, printed
+    said = "packets lost between the senders' interfaces and the program, uncounted by the switch"
+    assert "warning: 7 of " in printed and said in " ".join(printed.split())
+    run = json.loads((tmp_path / "result" / "run.json").read_text())
+    assert [balance["lost"] for balance in run["balances"]] == [7, 0, 0]
+    summary = json.loads((tmp_path / "result" / "summary.json").read_text())
+    assert "lost_elsewhere" in {warning["code"] for warning in summary["warnings"]}
+
+
+@pytest.mark.parametrize(("program", "name"), [(EXECUTABLE, "BMv2"), (SOFTSWITCH, "delay line")])
+def test_a_part_that_dies_fails_the_run(tmp_path: Path, program: str, name: str) -> None:
+    process = start(tmp_path)
+    state = in_traffic(process)
+    for pid in namespace_pids(state.namespace("switch")):
+        if Path(f"/proc/{pid}/exe").readlink().name.startswith(program):
+            os.kill(pid, 9)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == EXIT_FAILED, printed
+    assert left_over(state) == []
+    run = json.loads((tmp_path / "result" / "run.json").read_text())
+    assert run["status"] == "failed"
+    assert f"{name} ended with exit code -9" in run["reason"]

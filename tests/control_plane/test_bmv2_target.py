@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows.cli.doctor import findings
+from narrows.loader import validate
+from narrows.plan import Plan, make_plan
+from narrows.program import ecn_threshold
+from narrows.targets.bmv2 import packets, simple_switch
+from narrows.targets.bmv2.target import PROFILE, Bmv2Target
+
+
+def plan(groups: int = 1, mtu: int = 1500, **settings: Any) -> Plan:
+    bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp", **settings}
+    flows = [{"cca": "bbr", "duration": "1s"}] * groups
+    return make_plan(validate({"name": "test", "bottleneck": bottleneck, "flows": flows, "mtu": mtu}, "test"))
+
+
+@pytest.mark.parametrize(
+    ("rate", "mtu", "packets_s", "realised"),
+    [
+        ("12.112Mbit", 1500, 1000, 12_112_000),
+        ("100Mbit", 1500, 8256, 99_996_672),
+        ("10Mbit", 1500, 826, 10_004_512),
+        ("10Mbit", 9000, 139, 10_023_568),
+    ],
+)
+def test_rate_is_the_nearest_for_full_size_frames(rate: str, mtu: int, packets_s: int, realised: int) -> None:
+    found = plan(rate=rate, mtu=mtu)
+    assert packets.packet_rate(found) == packets_s
+    assert packets.bit_rate(packets_s, found.frame_bytes) == realised
+    assert packets.refusals(found) == []
+
+
+@pytest.mark.parametrize(
+    ("buffer", "depth"), [("1514B", 1), ("3027B", 1), ("3028B", 2), ("77packets", 77), ("1bdp", 330), ("40ms", 330)]
+)
+def test_depth_is_what_full_size_frames_fit(buffer: str, depth: int) -> None:
+    assert packets.depth(plan(buffer=buffer)) == depth
+
+
+def test_ecn_threshold_is_in_packets() -> None:
+    assert ecn_threshold(plan(ecn_threshold="20packets"), PROFILE) == 20
+    assert ecn_threshold(plan(ecn_threshold="1515B"), PROFILE) == 2
+
+
+def test_the_fastest_rate() -> None:
+    assert packets.refusals(plan(rate="121.12Mbit")) == []
+    (refused,) = packets.refusals(plan(rate="121120001bit"))
+    assert refused.endswith("allowed: up to 10000 frames/s, 121.12Mbit")
+
+
+def test_a_rate_must_be_near_whole_packets() -> None:
+    assert packets.refusals(plan(rate="1.211Mbit")) == []
+    (refused,) = packets.refusals(plan(rate="18168bit", buffer="10packets"))
+    assert "is 1.5 frames/s of 1514 B" in refused
+    assert refused.endswith("such as 12.112kbit or 24.224kbit")
+    (refused,) = packets.refusals(plan(rate="6056bit", buffer="10packets"))
+    assert refused.endswith("such as 12.112kbit"), "no rate of 0 is proposed"
+
+
+def test_senders_are_limited_by_the_ports_of_the_delay_line() -> None:
+    assert packets.refusals(plan(groups=248)) == []
+    assert packets.refusals(plan(groups=249)) == [
+        "flows: 249 groups; allowed: up to 248 with BMv2 (up to 500 with soft)"
+    ]
+
+
+def test_notes_say_what_was_made_of_the_settings() -> None:
+    rate, depth = packets.notes(plan(rate="10Mbit", buffer="50kB"))
+    assert "826 packets/s are 10.0045 Mbit/s of full-size frames of 1514 B (+0.05%)" in rate
+    assert "33 packets of any size, 49962 B of full-size frames" in depth
+    assert "take no seed" in packets.notes(plan(loss="1%"))[2]
+
+
+def test_executable_is_named_by_option_variable_or_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(simple_switch.PATH_VARIABLE, raising=False)
+    assert simple_switch.find() is None
+    executable = tmp_path / simple_switch.EXECUTABLE
+    executable.write_text("#!/bin/sh\n")
+    assert simple_switch.find(executable) is None, "it is not executable"
+    executable.chmod(0o755)
+    assert simple_switch.find() == simple_switch.find(tmp_path) == simple_switch.find(executable) == executable
+    monkeypatch.setenv(simple_switch.PATH_VARIABLE, str(tmp_path / "elsewhere"))
+    assert simple_switch.find() is None
+    assert simple_switch.find(tmp_path) == executable, "the option goes before the variable"
+    assert Bmv2Target(path=tmp_path / "elsewhere").missing()[0].startswith("--bmv2-path")
+
+
+def test_every_switch_has_sockets_of_its_own(tmp_path: Path) -> None:
+    command = simple_switch.command({3: "c", 1: "a"}, tmp_path, Path("/x/simple_switch_grpc"))
+    assert command[0] == "/x/simple_switch_grpc"
+    assert [command[i + 1] for i, word in enumerate(command) if word == "-i"] == ["1@a", "3@c"]
+    assert command[command.index("--notifications-addr") + 1] == f"ipc://{tmp_path}/notifications.ipc"
+    assert command[command.index("--grpc-server-addr") + 1] == f"unix:{tmp_path}/bmv2.sock"
+
+
+def test_doctor_wants_only_the_target_that_was_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv(simple_switch.PATH_VARIABLE, str(tmp_path))
+    targets = {finding.found: finding.problem for finding in findings("soft") if finding.subject == "target"}
+    assert any(found.startswith("not bmv2: $NARROWS_BMV2") for found in targets)
+    assert not any("simple_switch_grpc" in problem for problem in targets.values())
+    problems = {finding.found: finding.problem for finding in findings("bmv2") if finding.subject == "target"}
+    assert "no executable simple_switch_grpc there" in problems["bmv2"]
