@@ -16,6 +16,9 @@ from narrows_analysis.run_directory import Run, read_json
 MAX_MISSING_RATIO = 0.01
 MIN_UTILIZATION = 0.9
 MAX_OTHER_SHARE = 0.01
+# Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
+LATE_SERVICE_RATIO = 0.1
+LATE_SERVICE_S = 2e-3
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,22 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     return found
 
 
+def _late_service_warnings(run: Run, bottleneck: dict[str, Any]) -> list[Finding]:
+    """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
+    link, delay_s = run.bottleneck, bottleneck["queue_delay_s"]["p99"]
+    if delay_s is None or link.buffer_bytes is None:
+        return []
+    # The packet in service comes on top of those that wait.
+    full_s = (link.buffer_bytes + link.mtu_frame_bytes) * 8 / link.rate_bps
+    if delay_s <= (1 + LATE_SERVICE_RATIO) * full_s + LATE_SERVICE_S:
+        return []
+    message = (
+        f"1 % of the packets waited {delay_s * 1e3:.1f} ms or more, and a full buffer takes {full_s * 1e3:.1f} ms at "
+        "the rate that was set: the switch did not keep up. Set a lower rate, or take load off the machine."
+    )
+    return [Finding("late_service", "warning", message)]
+
+
 def _balance_warnings(run: Run) -> list[Finding]:
     """Packets that the control plane found to be lost where the target counts no losses."""
     rows = run.raw.get("balances")
@@ -246,6 +265,7 @@ def find_warnings(
         found += _flow_warnings(run, aggregation, table)
         found += _traffic_manager_warnings(run, aggregation, table)
         found += _balance_warnings(run)
+        found += _late_service_warnings(run, bottleneck)
         utilization = bottleneck["utilization"]
         if utilization is not None and utilization < MIN_UTILIZATION:
             message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."

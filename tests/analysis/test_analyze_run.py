@@ -274,6 +274,15 @@ def test_packets_lost_outside_the_queue_are_told(tmp_path: Path) -> None:
     assert warning["message"].startswith("3 packets of 5,000 lost in front of the program")
 
 
+def test_a_switch_that_does_not_keep_up_is_told(tmp_path: Path) -> None:
+    """The same telemetry, once for the buffer that it was made with and once for one that is half as large."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    assert "late_service" not in codes(analyze_run(tmp_path / "run"))
+    bottleneck = json.loads((tmp_path / "run" / "run.json").read_text())["bottleneck"]
+    edit_run_json(tmp_path / "run", bottleneck={**bottleneck, "buffer_bytes": bottleneck["buffer_bytes"] // 2})
+    assert "late_service" in codes(analyze_run(tmp_path / "run"))
+
+
 def test_drops_after_the_last_report_are_no_disagreement(tmp_path: Path) -> None:
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     drops = [{"flow": 1000 + 7 * n, "packets": count + 2} for n, count in enumerate(truth.drops)]
