@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Narrows starts BMv2's simple_switch_grpc, and what it needs of its Thrift service.
 
-P4Runtime does tables, counters and clone sessions. Queue settings and registers exist over Thrift only, and of that
-service six calls are enough, so they are written out here instead of depending on generated code.
+P4Runtime does tables, counters and clone sessions. Queue settings, registers and the clock are Thrift's only, and of that
+service five calls are enough, so they are written out here instead of depending on generated code.
 """
 
 from __future__ import annotations
@@ -168,10 +168,6 @@ class Thrift:
         """Set one cell of a register array."""
         arguments = ((TType.I32, 0), (TType.STRING, name), (TType.I32, index), (TType.I64, value))
         self._call(self._standard, "bm_register_write", arguments)
-
-    def reset_state(self) -> None:
-        """Empty tables, registers, counters and clone sessions, the leftovers of an earlier program included."""
-        self._call(self._standard, "bm_reset_state", ())
 
     def clock_us(self) -> int:
         """The clock that stamps packets: microseconds since the switch started."""
