@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Narrows starts BMv2's simple_switch_grpc, and what it needs of its Thrift service.
 
-P4Runtime does tables, counters and clone sessions. Queue settings, registers and the clock are Thrift's only, and of that
-service five calls are enough, so they are written out here instead of depending on generated code.
+P4Runtime does tables, counters and clone sessions. Queue settings, registers and the clock are Thrift's only, and of
+that service five calls are enough, so they are written out here instead of depending on generated code.
 """
 
 from __future__ import annotations
