@@ -41,6 +41,34 @@ fn assignments_cut_to_the_width_of_the_field() {
     assert_eq!(out, frame(1, 0, 2, u64::MAX, 0));
 }
 
+/// The compiler follows copies: a copy must not follow its source when that changes, nor a computed value its operands.
+#[test]
+fn copies_keep_the_value_they_were_made_of() {
+    let steps = json!([
+        assign(field("m", "b"), field("h", "b")),
+        assign(field("m", "c"), field("m", "b")),
+        assign(field("m", "b"), hex(7)),
+        assign(field("h", "c"), field("m", "c")),
+        assign(field("m", "d"), binary("+", field("m", "b"), hex(1))),
+        assign(field("m", "b"), hex(100)),
+        assign(field("h", "d"), binary("+", field("m", "b"), hex(1))),
+        assign(field("h", "e"), field("m", "d")),
+    ]);
+    assert_eq!(after(steps, &frame(0, 5, 0, 0, 0)), frame(0, 5, 5, 101, 8));
+}
+
+/// A field that was loaded before is loaded again after a store to its header.
+#[test]
+fn loads_see_stores() {
+    let steps = json!([
+        assign(field("m", "b"), field("h", "b")),
+        assign(field("h", "b"), binary("+", field("h", "b"), hex(1))),
+        assign(field("h", "d"), field("h", "b")),
+        assign(field("h", "c"), field("m", "b")),
+    ]);
+    assert_eq!(after(steps, &frame(0, 5, 0, 0, 0)), frame(0, 6, 5, 6, 0));
+}
+
 #[test]
 fn wide_fields_move_and_compute() {
     let e = 0x0123_4567_89ab_cdef_0011_2233_4455_6677;
