@@ -30,7 +30,7 @@ PRIORITY = 100
 PATIENCE_S = 5.0
 SILENCE_S = 0.05
 # Frames of one size leave a slow queue at this rate: a burst is complete long before the next one leaves.
-SLOW = 4
+SLOW = 2
 LONGEST_SERVICE_S = 1.5 / SLOW
 RECEIVE_BUFFER_BYTES = 64 << 20
 SO_RCVBUFFORCE = 33
@@ -247,10 +247,17 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
 
     def wait_for_loss(self, flow: int, count: int) -> None:
         """Wait until loss emulation has taken so many frames of a flow: nothing of them leaves a port."""
+        self._wait_for(LOSS_DROPS, flow, count)
+
+    def wait_for_arrivals(self, flow: int, count: int) -> None:
+        """Wait until so many frames of a flow were offered to the queue: new settings do not concern them then."""
+        self._wait_for(ARRIVALS, flow, count)
+
+    def _wait_for(self, name: str, flow: int, count: int) -> None:
         deadline = time.monotonic() + PATIENCE_S
-        while (lost := self.switch.read_register(LOSS_DROPS, flow)) < count:
+        while (found := self.switch.read_register(name, flow)) < count:
             if time.monotonic() > deadline:
-                self.fail(f"{lost} frames of flow {flow} were lost where {count} were expected")
+                self.fail(f"{name} of flow {flow} is {found} where {count} was expected")
 
     def counted(self, name: str, flow: int) -> tuple[int, int]:
         """(packets, bytes) of one cell of a counter."""
@@ -275,13 +282,14 @@ def signature_of(frame: bytes, bottleneck: int = 0) -> int:
 
 
 def colliding_port(bottleneck: int, owner: bytes, template: bytes) -> int:
-    """The source port with which a frame like ``template`` gets the flow index of ``owner``.
+    """A source port with which a frame like ``template`` gets the flow index of ``owner`` and another signature.
 
-    A 16-bit CRC maps the 2^16 ports of one pair of addresses to 2^16 different indexes, so there is exactly one; and
-    flows that differ in one port only never collide.
+    Raises:
+        ValueError: there is none: take another address for ``template``.
     """
-    wanted = flow_of(owner, bottleneck)
-    identity = expected.identify(template)
-    return next(
-        port for port in range(65536) if expected.flow_index(bottleneck, replace(identity, src_port=port)) == wanted
-    )
+    wanted, taken = flow_of(owner, bottleneck), signature_of(owner, bottleneck)
+    for port in range(65536):
+        identity = replace(expected.identify(template), src_port=port)
+        if expected.flow_index(bottleneck, identity) == wanted and expected.signature(bottleneck, identity) != taken:
+            return port
+    raise ValueError("no source port collides")

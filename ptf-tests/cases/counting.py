@@ -68,6 +68,7 @@ class QueueDropsAreArrivalsMinusDepartures(BottleneckTest):
         self.switch.limit_packets(2, 0, 3)
         reports = [self.occupy(frame)]
         self.send(1, [frame] * 8)
+        self.wait_for_arrivals(flow, 9)
         self.switch.shape(2, 0, 500, 0)
         self.receive(2, 4)
         self.pass_through([frame])

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import expected
 import frames
-from bench import BottleneckTest
+from bench import BottleneckTest, flow_of
 from expected import FLAG_CE_MARKED
 
 SIZE = 500
@@ -42,10 +42,12 @@ class ThresholdIsExact(BottleneckTest):
         frame = frames.ipv4(size=SIZE, ecn=ECT_0)
         two_waiting = self.profile.depth(2, SIZE)
         self.reported(ecn_threshold=two_waiting)
-        for threshold, marks in ((two_waiting, [0, 0, 0, 1, 1]), (two_waiting + 1, [0, 0, 0, 0, 1])):
+        trials = ((two_waiting, [0, 0, 0, 1, 1]), (two_waiting + 1, [0, 0, 0, 0, 1]))
+        for number, (threshold, marks) in enumerate(trials, 1):
             self.observe(ecn_threshold=threshold, change=True)
             reports = [self.occupy(frame)]
             self.send(1, [frame] * 4)
+            self.wait_for_arrivals(flow_of(frame), 5 * number)
             self.switch.shape(2, 0, SIZE, 0)
             left = self.receive(2, 5)
             reports += self.reports(4)

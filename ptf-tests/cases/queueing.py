@@ -80,6 +80,7 @@ class DepthsOfMixedSizes(BottleneckTest):
         sizes = [64, 1500, 65, 9216, 200]
         self.occupy(frames.ipv4(size=SIZE))
         self.send(1, [frames.ipv4(size=size) for size in sizes])
+        self.wait_for_arrivals(flow_of(frames.ipv4()), 1 + len(sizes))
         self.switch.shape(2, 0, SIZE, 100)
         self.receive(2, 1 + len(sizes))
         found = [report.enqueue_depth for report in self.reports(5)]
@@ -93,7 +94,7 @@ class ShaperKeepsItsClock(BottleneckTest):
     """Frames of a backlog leave at exactly the set distance, and waited for the time between."""
 
     def runTest(self) -> None:
-        rate, count = 50, 8
+        rate, count = 10, 6
         self.reported()
         frame = frames.ipv4(size=SIZE)
         self.switch.shape(2, 0, SIZE, rate)
@@ -178,6 +179,7 @@ class SettingsHaveAnEpoch(BottleneckTest):
         found = [self.reports(1)[0].epoch, self.occupy(frame).epoch]
         second = self.switch.epoch(2, 0, PROGRAM_EPOCH)
         self.send(1, [frame])
+        self.wait_for_arrivals(flow_of(frame), 3)
         self.switch.shape(2, 0, SIZE, 0)
         third = self.switch.epoch(2, 0, PROGRAM_EPOCH)
         self.send(1, [frame])
