@@ -14,6 +14,7 @@ from rich.console import Console
 from narrows import machine
 from narrows.errors import InputError, Interrupted, NarrowsError
 from narrows.experiment import Experiment
+from narrows.live.server import LivePage
 from narrows.measurement import Measurement, Status
 from narrows.paths import COLLECTOR, find_binary, missing_binary
 from narrows.plan import Plan, make_plan
@@ -21,7 +22,7 @@ from narrows.progress import RunProgress
 from narrows.results import RunDirectory
 from narrows.state import RunState
 from narrows.targets.base import Target
-from narrows.traffic import iperf3
+from narrows.units import format_rate, format_time
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,6 @@ def check(experiment: Experiment, target: Target, origin: str) -> Plan:
         for number, group in enumerate(experiment.flows)
         if (problem := machine.missing_cca(group.cca))
     ]
-    refused += iperf3.refusals(plan)
     refused += target.refusals(plan)
     problems = [f"{origin}: {problem}" for problem in refused]
     problems += machine.missing_tools()
@@ -69,9 +69,17 @@ def check(experiment: Experiment, target: Target, origin: str) -> Plan:
 
 
 def execute(
-    experiment: Experiment, plan: Plan, target: Target, directory: Path, console: Console, title: str
+    experiment: Experiment,
+    plan: Plan,
+    target: Target,
+    directory: Path,
+    console: Console,
+    title: str,
+    page: LivePage | None = None,
 ) -> Outcome:
     """Run one checked experiment; its results are in ``directory`` afterwards, also when it was cut short.
+
+    Progress goes to ``console``, under ``title``, and to ``page``.
 
     Raises:
         RunError: it failed before any traffic flowed, or something could not be removed.
@@ -80,7 +88,7 @@ def execute(
     state = RunState.create()
     results = RunDirectory(directory, state.run_id)
     measurement = Measurement(experiment, plan, target, state, results)
-    with RunProgress(console, title) as progress:
+    with RunProgress(console, title, _setting(experiment), page) as progress:
         try:
             asyncio.run(measurement.run(progress))
         except asyncio.CancelledError:
@@ -98,6 +106,14 @@ def execute(
             state.destroy()
     notes = (*measurement.notes, *([problem] if problem else []))
     return Outcome(measurement.status, measurement.reason, final, summary, notes)
+
+
+def _setting(experiment: Experiment) -> str:
+    """The link in one line."""
+    link = experiment.bottleneck
+    flows = sum(group.count for group in experiment.flows)
+    rate, rtt = format_rate(link.rate), format_time(link.rtt)
+    return f"{rate}/s · {rtt} RTT · {link.buffer} buffer · {flows} flow{'' if flows == 1 else 's'}"
 
 
 def _analyse(directory: Path) -> tuple[dict[str, Any] | None, str]:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from narrows.errors import InputError
+from narrows.errors import InputError, RunError
 from narrows.loader import load
-from narrows.plan import make_plan
+from narrows.plan import Flow, make_plan
 from narrows.sweep import load_series
-from narrows.traffic.generator import specify
+from narrows.traffic.sized import check_results, is_sized, read_results, specify
 from narrows.traffic.workload import Gaps, Pareto, Sizes, Workload, interpolate
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
@@ -128,7 +129,8 @@ def test_plan(tmp_path: Path) -> None:
     assert (played.repeat, len(played.arrivals), sized.until) == (400, 400, "bulk")
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
     assert plan.end_ns is None
-    flows = specify(played)["flows"]
+    assert [is_sized(flow) for flow in plan.flows] == [True, True, False, False, False]
+    flows = specify(played, tmp_path / "over")["flows"]
     assert flows[0]["start_s"] == 1.0
     assert flows[399]["src_port"] == played.src_port + 399
 
@@ -137,3 +139,50 @@ def test_a_sweep_reaches_all_groups(tmp_path: Path) -> None:
     flow = {"duration": "5s", "cca": "cubic"}
     series = load_series(write(tmp_path, flow, {**flow, "name": "b"}, sweep={"flows.*.cca": ["bbr", "reno"]}))
     assert [[group.cca for group in p.experiment.flows] for p in series.points] == [["bbr"] * 2, ["reno"] * 2]
+
+
+def results(tmp_path: Path, *lines: dict[str, Any] | str) -> Path:
+    path = tmp_path / "flow.jsonl"
+    path.write_text("".join((line if isinstance(line, str) else json.dumps(line) + "\n") for line in lines))
+    return path
+
+
+def begun(number: int, cca: str = "bbr") -> dict[str, Any]:
+    return {"number": number, "cca": cca, "started_s": 1.0 + number}
+
+
+def done(number: int) -> dict[str, Any]:
+    return {"number": number, "cca": "bbr", "ended_s": 1.5 + number, "bytes_sent": 1000, "retransmits": 0}
+
+
+def train(tmp_path: Path, **changes: Any) -> Flow:
+    flow = {"cca": "bbr", "size": "1kB", "repeat": 2, "gap": "100ms", **changes}
+    return make_plan(load(write(tmp_path, flow, {"cca": "reno", "duration": "5s"}))[0]).flows[0]
+
+
+def test_a_train_has_ended_when_its_flows_have(tmp_path: Path) -> None:
+    whole = results(tmp_path, begun(0), done(0), begun(1), done(1))
+    found = check_results(train(tmp_path), whole)
+    assert [(c.started_s, c.ended_s, c.bytes_sent) for c in found] == [(1, 1.5, 1000), (2, 2.5, 1000)]
+    assert [c.as_json()["size_bytes"] for c in found] == [1000, 1000]
+    assert [c.as_json()["start_s"] for c in found] == [0, 2.0]
+
+
+def test_only_a_train_with_an_end_may_be_short(tmp_path: Path) -> None:
+    short = results(tmp_path, begun(0), done(0))
+    with pytest.raises(RunError, match="1 of 2 connections have ended"):
+        check_results(train(tmp_path), short)
+    assert len(check_results(train(tmp_path, until="reno"), short)) == 1
+    assert len(check_results(train(tmp_path, duration="1s"), short)) == 1
+
+
+def test_an_interrupted_flow_is_kept_but_has_not_ended(tmp_path: Path) -> None:
+    cut = results(tmp_path, begun(0), done(0), begun(1), '{"numb')
+    assert [c.ended_s for c in read_results(train(tmp_path), cut)] == [1.5, None]
+    with pytest.raises(RunError, match="1 of 2"):
+        check_results(train(tmp_path, until="reno"), cut)
+
+
+def test_another_algorithm_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="connection 1: ran with cubic, not bbr"):
+        read_results(train(tmp_path), results(tmp_path, begun(0, "cubic")))

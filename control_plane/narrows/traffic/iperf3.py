@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk and sized TCP flows by iperf3, with 5-tuples known in advance.
+"""Bulk TCP flows by iperf3, with 5-tuples known in advance.
 
 Nothing is retried: a connection that does not do what the plan says is a failed run.
 """
@@ -19,45 +19,21 @@ from narrows.hosts.base import Testbed
 from narrows.plan import Flow, Plan
 from narrows.process import Process
 from narrows.traffic.connection import NANOSECONDS, Connection
+from narrows.traffic.sized import is_sized
 
-MAX_BLOCK_BYTES = 128 << 10  # iperf3's default; the block is what it hands to the socket at once
-MIN_BLOCK_BYTES = 1000
 SERVER_START_S = 10.0
 # A connection that takes so much longer than it should has failed: it would otherwise keep a run alive for ever.
 GRACE_S = 60.0
-SLOWDOWN = 100
 INTERRUPT_GRACE_S = 3.0
 
 
-def block_bytes(size: int) -> int | None:
-    """The largest block, 128 KiB or less, that ``size`` bytes are a whole number of; None if there is no useful one.
-
-    iperf3 sends whole blocks only, so that any other block would send more than was asked.
-    """
-    for blocks in range(-(-size // MAX_BLOCK_BYTES), size // min(size, MIN_BLOCK_BYTES) + 1):
-        if size % blocks == 0:
-            return size // blocks
-    return None
-
-
-def refusals(plan: Plan) -> list[str]:
-    """What of the plan iperf3 cannot do as written."""
-    return [
-        f"flows.{group}.size: {size} B is no whole number of blocks of {MIN_BLOCK_BYTES} B to 128 KiB; "
-        "allowed: a size with such a divisor, for example a round number"
-        for group, size in sorted({(flow.group, flow.size) for flow in plan.flows if flow.size is not None})
-        if block_bytes(size) is None
-    ]
-
-
 class Iperf3Traffic:
-    """The bulk and sized flows of one run."""
+    """The bulk flows of one run."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
         """Take the plan; results go to ``results``, one JSON file a connection."""
         self._plan = plan
-        self._flows = tuple(flow for flow in plan.flows if not flow.arrivals)
-        self._unfinished = {flow.name: flow.group for flow in self._flows}
+        self._flows = tuple(flow for flow in plan.flows if not is_sized(flow))
         self._testbed = testbed
         self._results = results
         self._servers: list[Process] = []
@@ -91,14 +67,14 @@ class Iperf3Traffic:
                     raise RunError(f"{server.name} does not listen{server.last_words()}")
                 await asyncio.sleep(0.02)
 
-    def tasks(self, origin_s: float) -> list[Coroutine[Any, Any, None]]:
-        """What runs each flow to its end; raises RunError if a connection fails.
+    def tasks(self, origin_s: float) -> dict[str, Coroutine[Any, Any, None]]:
+        """What runs each flow to its end, by the flow's name; raises RunError if a connection fails.
 
         Args:
             origin_s: monotonic time of the experiment's start.
         """
         self._origin = origin_s
-        return [self._run_flow(flow) for flow in self._flows]
+        return {flow.name: self._run_flow(flow) for flow in self._flows}
 
     async def stop(self) -> None:
         """Interrupt what still runs, so that its partial result is written, and end the servers."""
@@ -113,24 +89,12 @@ class Iperf3Traffic:
 
     async def _run_flow(self, flow: Flow) -> None:
         await asyncio.sleep(self._origin + flow.start_ns / NANOSECONDS - time.monotonic())
-        begun = time.monotonic()
-        for number in range(flow.repeat):
-            if number:
-                await asyncio.sleep(flow.gap_ns / NANOSECONDS)
-            late = flow.duration_ns is not None and time.monotonic() - begun >= flow.duration_ns / NANOSECONDS
-            over = flow.until is not None and flow.until not in self._unfinished.values()
-            if flow.size is not None and (late or over):
-                break
-            await self._run_connection(flow, number)
-        del self._unfinished[flow.name]
-
-    async def _run_connection(self, flow: Flow, number: int) -> None:
-        label = flow.name if flow.repeat == 1 else f"{flow.name}-{number + 1:04d}"
+        label = flow.name
         result = self._results / f"{label}.json"
-        connection = Connection(flow, number, result, time.monotonic() - self._origin)
+        connection = Connection(flow, 0, result, time.monotonic() - self._origin)
         self.connections.append(connection)
         client = await self._testbed.spawn(
-            flow.sender, client_command(flow, number), stdout=result, stderr=self._testbed.state_dir / f"{label}.err"
+            flow.sender, client_command(flow), stdout=result, stderr=self._testbed.state_dir / f"{label}.err"
         )
         self._clients[label] = client
         limit = self._time_limit(flow)
@@ -142,36 +106,31 @@ class Iperf3Traffic:
         del self._clients[label]
         self._testbed.ended(client)
         connection.ended_s = time.monotonic() - self._origin
-        connection.bytes_sent = check_result(flow, number, result, code, client.last_words())
+        connection.bytes_sent = check_result(flow, result, code, client.last_words())
 
     def _time_limit(self, flow: Flow) -> float:
         """Seconds after which a connection counts as failed."""
+        assert flow.duration_ns is not None
         bottleneck = self._plan.bottleneck
         queue = bottleneck.limit_bytes * 8 / bottleneck.rate_bps
-        if flow.size is None:
-            assert flow.duration_ns is not None
-            return flow.duration_ns / NANOSECONDS + queue + GRACE_S
-        ideal = flow.size * 8 / bottleneck.rate_bps + flow.rtt_ns / NANOSECONDS + queue
-        return ideal * SLOWDOWN * len(self._plan.flows) + GRACE_S
+        return flow.duration_ns / NANOSECONDS + queue + GRACE_S
 
 
-def client_command(flow: Flow, number: int) -> list[str]:
-    """The iperf3 client that makes one connection of a flow."""
+def client_command(flow: Flow) -> list[str]:
+    """The iperf3 client that makes a flow."""
+    assert flow.duration_ns is not None
     command = ["iperf3", "--client", flow.dst, "--port", str(flow.dst_port), "--bind", flow.src]
-    command += ["--cport", str(flow.src_port + number), "--congestion", flow.cca, "--json", "--interval", "1"]
-    if flow.size is None:
-        assert flow.duration_ns is not None
-        return [*command, "--time", str(flow.duration_ns // NANOSECONDS)]
-    return [*command, "--bytes", str(flow.size), "--length", str(block_bytes(flow.size))]
+    command += ["--cport", str(flow.src_port), "--congestion", flow.cca, "--json", "--interval", "1"]
+    return [*command, "--time", str(flow.duration_ns // NANOSECONDS)]
 
 
-def check_result(flow: Flow, number: int, result: Path, code: int, last_words: str) -> int:
-    """Check that a connection was what the plan says; returns the bytes sent.
+def check_result(flow: Flow, result: Path, code: int, last_words: str) -> int:
+    """Check that a flow was what the plan says; returns the bytes sent.
 
     Raises:
         RunError: it failed, or was something else.
     """
-    label = f"flow {flow.name}, connection {number + 1}"
+    label = f"flow {flow.name}"
     try:
         data = json.loads(result.read_bytes())
     except ValueError:
@@ -186,8 +145,6 @@ def check_result(flow: Flow, number: int, result: Path, code: int, last_words: s
         raise RunError(f"{label}: iperf3's result has no {error}") from error
     if used != flow.cca:
         raise RunError(f"{label}: ran with {used}, not {flow.cca}")
-    if port != flow.src_port + number:
-        raise RunError(f"{label}: ran from port {port}, not {flow.src_port + number}")
-    if flow.size is not None and sent != flow.size:
-        raise RunError(f"{label}: sent {sent} B, not {flow.size} B")
+    if port != flow.src_port:
+        raise RunError(f"{label}: ran from port {port}, not {flow.src_port}")
     return sent

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from narrows.errors import RunError
 from narrows.hosts.base import Testbed
-from narrows.plan import Plan
+from narrows.plan import Flow, Plan
 from narrows.traffic.connection import Connection
-from narrows.traffic.generator import WorkloadTraffic
 from narrows.traffic.iperf3 import Iperf3Traffic
+from narrows.traffic.sized import SizedTraffic
 from narrows.traffic.sockets import SocketSampler
 
 
@@ -21,9 +21,10 @@ class Traffic:
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, socket_interval_ns: int) -> None:
         """Take the plan; results go to ``results``. Sockets are read every ``socket_interval_ns``, never if 0."""
+        self._plan = plan
         self._results = results
         self._iperf3 = Iperf3Traffic(plan, testbed, results)
-        self._workloads = WorkloadTraffic(plan, testbed, results)
+        self._sized = SizedTraffic(plan, testbed, results)
         self._sampler = SocketSampler(plan, testbed, results, socket_interval_ns)
         self._origin = 0.0
 
@@ -34,13 +35,13 @@ class Traffic:
 
     @property
     def active(self) -> int:
-        """Connections and workloads under way."""
-        return self._iperf3.active + self._workloads.active
+        """Flows and workloads under way."""
+        return self._iperf3.active + self._sized.active
 
     @property
     def connections(self) -> list[Connection]:
         """Every connection so far, in the order of run.json's flows."""
-        return [*self._iperf3.connections, *self._workloads.connections]
+        return [*self._iperf3.connections, *self._sized.connections]
 
     async def start(self) -> None:
         """Start the receiving side and the sampling.
@@ -50,7 +51,7 @@ class Traffic:
         """
         self._results.mkdir(parents=True, exist_ok=True)
         await self._iperf3.start_servers()
-        await self._workloads.start_servers()
+        await self._sized.start_servers()
         await self._sampler.start()
 
     async def run(self) -> None:
@@ -60,10 +61,19 @@ class Traffic:
             RunError: a flow fails; the others are left for `stop` to interrupt.
         """
         self._origin = time.monotonic()
+        tasks = {**self._iperf3.tasks(self._origin), **self._sized.tasks(self._origin)}
+        running = [flow.group for flow in self._plan.flows]
+
+        async def follow(flow: Flow) -> None:
+            await tasks[flow.name]
+            running.remove(flow.group)
+            if flow.group not in running:
+                self._sized.group_ended(flow.group)
+
         try:
             async with asyncio.TaskGroup() as group:
-                for flow in (*self._iperf3.tasks(self._origin), *self._workloads.tasks(self._origin)):
-                    group.create_task(flow)
+                for flow in self._plan.flows:
+                    group.create_task(follow(flow))
         except* RunError as errors:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
 
@@ -74,5 +84,5 @@ class Traffic:
             RunError: the sampling of sockets had failed.
         """
         await self._iperf3.stop()
-        await self._workloads.stop()
+        await self._sized.stop(time.monotonic() - self._origin)
         await self._sampler.stop(self.connections, self._origin)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs on the hosts for a workload: a sink, and a sender of sized flows at given times.
+"""What runs on the hosts for flows of a set size: a sink, and a sender that waits until all has arrived.
 
-Used as ``workload_host.py sink ADDRESS PORT`` and ``workload_host.py send FLOWS.json ORIGIN``, the origin being the
+Used as ``sized_host.py sink ADDRESS PORT`` and ``sized_host.py send FLOWS.json ORIGIN``, the origin being the
 experiment's start on the monotonic clock. Only the standard library is used, so that it runs on any host.
 """
 
@@ -40,17 +40,17 @@ async def sink(address: str, port: int) -> None:
     await server.serve_forever()
 
 
-async def _flow(spec: dict[str, Any], flow: dict[str, Any], origin_s: float) -> dict[str, Any]:
-    """One flow: from its start to the moment at which the sink has closed it."""
+async def _flow(spec: dict[str, Any], flow: dict[str, Any], origin_s: float) -> None:
+    """One flow: from its start to the moment at which the sink has closed it; a line on stdout for both."""
     loop = asyncio.get_running_loop()
-    await asyncio.sleep(origin_s + flow["start_s"] - time.monotonic())
     family = socket.AF_INET6 if ":" in spec["dst"] else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, spec["cca"].encode())
+        used = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
         connection.bind((spec["src"], flow["src_port"]))
-        started_s = time.monotonic() - origin_s
+        _tell(number=flow["number"], cca=used, started_s=time.monotonic() - origin_s)
         async with asyncio.timeout(CONNECT_S):
             await loop.sock_connect(connection, (spec["dst"], spec["dst_port"]))
         left = flow["size"]
@@ -59,32 +59,48 @@ async def _flow(spec: dict[str, Any], flow: dict[str, Any], origin_s: float) -> 
             await loop.sock_sendall(connection, CHUNK[:part])
             left -= part
         connection.shutdown(socket.SHUT_WR)
+        # The sink closes when it has read the last byte.
         await loop.sock_recv(connection, 1)
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 192)
-        used = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
-    return {
-        "number": flow["number"],
-        "started_s": started_s,
-        "ended_s": time.monotonic() - origin_s,
-        "bytes_sent": flow["size"],
-        "cca": used,
-        "retransmits": int.from_bytes(info[TOTAL_RETRANSMITS], sys.byteorder),
-    }
+        _tell(
+            number=flow["number"],
+            cca=used,
+            ended_s=time.monotonic() - origin_s,
+            bytes_sent=flow["size"],
+            retransmits=int.from_bytes(info[TOTAL_RETRANSMITS], sys.byteorder),
+        )
+
+
+async def _at_its_time(spec: dict[str, Any], flow: dict[str, Any], origin_s: float) -> None:
+    await asyncio.sleep(origin_s + flow["start_s"] - time.monotonic())
+    await _flow(spec, flow, origin_s)
+
+
+async def _one_after_the_other(spec: dict[str, Any], origin_s: float) -> None:
+    """Each flow ``gap_s`` after the end of the one before, none after ``last_start_s`` or once ``stop_file`` exists."""
+    await asyncio.sleep(origin_s + spec["flows"][0]["start_s"] - time.monotonic())
+    for flow in spec["flows"]:
+        if flow["number"]:
+            await asyncio.sleep(spec["gap_s"])
+            late = spec["last_start_s"] is not None and time.monotonic() - origin_s >= spec["last_start_s"]
+            if late or Path(spec["stop_file"]).exists():
+                return
+        await _flow(spec, flow, origin_s)
 
 
 async def send(specification: Path, origin_s: float) -> None:
-    """Send all flows of a specification; a line of JSON on stdout for each as it ends."""
+    """Send all flows of a specification."""
     spec = json.loads(specification.read_text(encoding="utf-8"))
+    if spec["sequence"]:
+        await _one_after_the_other(spec, origin_s)
+        return
     async with asyncio.TaskGroup() as group:
         for flow in spec["flows"]:
-            task = group.create_task(_flow(spec, flow, origin_s))
-            task.add_done_callback(_tell)
+            group.create_task(_at_its_time(spec, flow, origin_s))
 
 
-def _tell(flow: asyncio.Task[dict[str, Any]]) -> None:
-    # A flow that failed ends the task group, and with it the process.
-    if not flow.cancelled() and flow.exception() is None:
-        print(json.dumps(flow.result()), flush=True)
+def _tell(**values: Any) -> None:
+    print(json.dumps(values), flush=True)
 
 
 if __name__ == "__main__":

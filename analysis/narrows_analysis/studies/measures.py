@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers of a run that studies compare: SI units, ratios, sizes in BDP; None where a run has no such number.
+
+Names of measures of a flow group end in ``.GROUP``. docs/studies/README.md lists them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from narrows_analysis.metrics.completion import ideal_completion_time, slowdown
+from narrows_analysis.metrics.fairness import jain_index, throughput_difference
+from narrows_analysis.metrics.queue import oscillation
+from narrows_analysis.metrics.throughput import goodput_limit
+from narrows_analysis.run_data import RunData
+from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times, read_sockets
+from narrows_analysis.studies.ware import expected_bbr_share
+
+FloatArray = npt.NDArray[np.float64]
+Measures = dict[str, float | None]
+
+WINDOW_S = 0.5  # the window in which loss and throughput are looked at
+SMALL_BYTES, LARGE_BYTES = 100_000, 1_000_000  # size classes of workloads
+
+
+def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of: str = "") -> Measures:
+    """All measures of a run.
+
+    Args:
+        run: an analysed run.
+        window: part of the time in which all flows run (or in which the group ``life_of`` does) that is looked at.
+        life_of: name of a flow group, or empty.
+    """
+    begin, end = measured_time(run, window, life_of)
+    flows = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < end) & (run.flows["flow"] >= 0)]
+    queue = run.queue[(run.queue["time_s"] >= begin) & (run.queue["time_s"] < end)]
+    measures: Measures = {"window_begin_s": begin, "window_end_s": end}
+    measures |= _bottleneck(run, flows, queue, end - begin)
+    measures |= _fairness(run, flows)
+    for group in dict.fromkeys(flow.group for flow in run.run.flows):
+        measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
+    measures |= _sockets(run, begin, end)
+    measures |= _completion(run)
+    measures |= _model(run)
+    return {name: None if value is None or not np.isfinite(value) else float(value) for name, value in measures.items()}
+
+
+def measured_time(run: RunData, window: tuple[float, float], life_of: str) -> tuple[float, float]:
+    """Begin and end of the measured time, in seconds from the experiment's start."""
+    if life_of:
+        lives = [flow for flow in run.summary["flows"] if flow["group"] == life_of and flow["start_s"] is not None]
+        low, high = (min(f["start_s"] for f in lives), max(f["end_s"] for f in lives)) if lives else (0.0, 0.0)
+    else:
+        ends = float(run.flows["time_s"].max()) if len(run.flows) else 0.0
+        low, high = run.summary["fairness"]["window_s"] or (0.0, ends)
+    return low + (high - low) * window[0], low + (high - low) * window[1]
+
+
+def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s: float) -> Measures:
+    link = run.run.bottleneck
+    bdp, buffer = link.bdp_bytes or np.nan, link.buffer_bytes or np.nan
+    depth = queue["depth_mean_bytes"].to_numpy(dtype=np.float64)
+    known = depth[np.isfinite(depth)]
+    mean = float(np.nanmean(queue["delay_mean_s"])) if len(known) else np.nan
+    arrivals, drops = float(flows["arrivals"].sum()), float(flows["drops"].sum())
+    windows = _loss_windows(flows)
+    smooth = _smooth(queue, depth)
+    found = oscillation(smooth, WINDOW_S) if len(smooth) else None
+    carried = float((queue["throughput_bps"] * queue["interval_s"]).sum())
+    return {
+        "loss_ratio": drops / arrivals if arrivals else np.nan,
+        "loss_max": float(windows.max()) if len(windows) else np.nan,
+        "lossy_windows": float((windows > 0).mean()) if len(windows) else np.nan,
+        "utilization": carried / (link.rate_bps * length_s) if length_s > 0 else np.nan,
+        "queue_bdp": float(known.mean()) / bdp if len(known) else np.nan,
+        "queue_p95_bdp": float(np.percentile(known, 95)) / bdp if len(known) else np.nan,
+        "queue_max_bdp": float(queue["depth_max_bytes"].max()) / bdp if len(known) else np.nan,
+        "queue_max_fill": float(queue["depth_max_bytes"].max()) / buffer if len(known) else np.nan,
+        "queue_fill": float(known.mean()) / buffer if len(known) else np.nan,
+        "standing_queue_bdp": run.summary["bottleneck"]["standing_queue_bdp"],
+        "rtt_ratio": (link.rtt_s + mean) / link.rtt_s if link.rtt_s else np.nan,
+        "oscillation_period_s": found.period_s if found else None,
+        "oscillation_correlation": found.correlation if found else None,
+    }
+
+
+def _loss_windows(flows: pd.DataFrame) -> FloatArray:
+    """Loss ratio in each window of 0.5 s in which anything arrived."""
+    sums = flows.groupby((flows["time_s"] / WINDOW_S).astype(int))[["arrivals", "drops"]].sum()
+    sums = sums[sums["arrivals"] > 0]
+    return np.asarray(sums["drops"] / sums["arrivals"], dtype=np.float64)
+
+
+def _smooth(queue: pd.DataFrame, depth: FloatArray) -> FloatArray:
+    """Mean depth of each window of 0.5 s."""
+    if not len(queue):
+        return np.zeros(0)
+    window = ((queue["time_s"] - queue["time_s"].iloc[0]) / WINDOW_S).astype(int).to_numpy()
+    return np.asarray(pd.Series(depth).groupby(window).mean(), dtype=np.float64)
+
+
+def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
+    rates = flows.groupby("flow")["goodput_bps"].mean().reindex(range(len(run.run.flows)))
+    known = rates.dropna().to_numpy(dtype=np.float64)
+    difference = throughput_difference(float(known[0]), float(known[1])) if len(known) == 2 else None
+    trusted = run.summary["fairness"]["jain_index"] is not None
+    return {
+        "jain": jain_index(known) if trusted and len(known) > 1 else None,
+        "throughput_difference": difference if trusted else None,
+        "convergence_s": run.summary["fairness"]["convergence_s"],
+    }
+
+
+def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Measures:
+    mine = flows[flows["group"] == group]
+    limit = goodput_limit(run.run.bottleneck.rate_bps, run.run.bottleneck.mtu_frame_bytes)
+    total = float((flows["goodput_bps"] * flows["interval_s"]).sum())
+    own = float((mine["goodput_bps"] * mine["interval_s"]).sum())
+    arrivals, data = float(mine["arrivals"].sum()), float(mine["data_packets"].sum())
+    fair = limit / max(1, len(run.run.flows))
+    window = (mine["time_s"] / WINDOW_S).astype(int)
+    rates = mine.groupby(["flow", window])["goodput_bps"].mean() / fair
+    return {
+        "share": _quotient(own, total),
+        "goodput_fraction": _quotient(own, limit * length_s),
+        "loss_ratio": _quotient(mine["drops"].sum(), arrivals),
+        "retransmit_ratio": _quotient(mine["retransmitted_packets"].sum(), data),
+        "rate_p25": float(rates.quantile(0.25)) if len(rates) else np.nan,
+        "rate_p75": float(rates.quantile(0.75)) if len(rates) else np.nan,
+        "rate_iqr": float(rates.quantile(0.75) - rates.quantile(0.25)) if len(rates) else np.nan,
+    }
+
+
+def _quotient(part: float, whole: float) -> float:
+    return float(part) / whole if whole else np.nan
+
+
+def _sockets(run: RunData, begin: float, end: float) -> Measures:
+    """Congestion window, pacing rate and RTT probes, from the senders' sockets."""
+    sockets = read_sockets(run)
+    if sockets is None:
+        return {}
+    measures: Measures = {}
+    bdp = run.run.bottleneck.bdp_bytes or np.nan
+    inside = sockets[(sockets["time_s"] >= begin) & (sockets["time_s"] < end)]
+    for group, mine in inside.groupby("group"):
+        measures[f"cwnd_bdp.{group}"] = float(mine["cwnd_bytes"].mean()) / bdp
+        measures[f"pacing_fraction.{group}"] = float(mine["pacing_rate_bps"].mean()) / run.run.bottleneck.rate_bps
+        measures[f"socket_rtt_s.{group}"] = float(mine["rtt_s"].mean())
+    probes = probe_times(sockets)
+    measures["probe_gap_s"] = probe_gap_s(probes)
+    measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= begin] for own in probes])
+    return measures
+
+
+def _completion(run: RunData) -> Measures:
+    """Completion times of sized flows by group, their spread, and slowdown by size class."""
+    link = run.run.bottleneck
+    rows: list[tuple[str, float, int, float]] = []
+    for flow, spec in zip(run.summary["flows"], run.run.flows, strict=True):
+        if spec.size_bytes is not None and flow["fct_s"] is not None:
+            ideal = ideal_completion_time(spec.size_bytes, link.rate_bps, spec.rtt_s or 0.0, link.mtu_frame_bytes)
+            rows.append((flow["group"], flow["fct_s"], spec.size_bytes, slowdown(flow["fct_s"], ideal)))
+    measures: Measures = {}
+    frame = pd.DataFrame(rows, columns=["group", "fct_s", "size", "slowdown"])
+    for group, mine in frame.groupby("group"):
+        times = mine["fct_s"]
+        measures[f"fct_s.{group}"] = float(times.mean())
+        measures[f"fct_p95_s.{group}"] = float(times.quantile(0.95))
+        measures[f"fct_cv.{group}"] = float(times.std(ddof=0) / times.mean())
+        measures[f"completions.{group}"] = float(len(times))
+        for name, part in (
+            ("small", mine[mine["size"] < SMALL_BYTES]),
+            ("medium", mine[(mine["size"] >= SMALL_BYTES) & (mine["size"] < LARGE_BYTES)]),
+            ("large", mine[mine["size"] >= LARGE_BYTES]),
+        ):
+            if len(part):
+                measures[f"slowdown_{name}.{group}"] = float(part["slowdown"].mean())
+    return measures
+
+
+def _model(run: RunData) -> Measures:
+    """What the model of Ware et al. expects of BBR beside loss-based flows."""
+    link = run.run.bottleneck
+    ccas = [flow.cca for flow in run.run.flows]
+    bbr = ccas.count("bbr")
+    if not bbr or bbr == len(ccas) or not link.buffer_bytes or not link.rtt_s:
+        return {}
+    share = expected_bbr_share(
+        flows=bbr,
+        rate_bps=link.rate_bps,
+        rtt_s=link.rtt_s,
+        buffer_bytes=link.buffer_bytes,
+        frame_bytes=link.mtu_frame_bytes,
+    )
+    return {"model_share": share}

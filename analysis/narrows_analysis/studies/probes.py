@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BBR's RTT probes, seen in the state of its sockets: for 0.2 s the window is four packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+
+from narrows_analysis.run_data import RunData
+
+PROBE_WINDOW_PACKETS = 4
+SEGMENT_BYTES = 1448
+APART_S = 1.0  # readings of one probe are less apart than this, two probes of a flow more
+TOGETHER_S = 1.0  # probes of two flows that begin within this coincide
+
+
+def read_sockets(run: RunData) -> pd.DataFrame | None:
+    """The sockets' state over time with the flows' groups; None if it was not sampled."""
+    path = run.path / "hosts" / "sockets.parquet"
+    if not path.exists():
+        return None
+    frame = pd.read_parquet(path)
+    groups = [flow.group for flow in run.run.flows]
+    return frame[frame["flow"] < len(groups)].assign(group=lambda rows: [groups[flow] for flow in rows["flow"]])
+
+
+def probe_times(sockets: pd.DataFrame) -> list[list[float]]:
+    """Starts (s) of the RTT probes of each BBR flow; what it does in its first second is no probe."""
+    probes = []
+    for _, mine in sockets[sockets["bbr_bandwidth_bps"] > 0].groupby("flow"):
+        time = mine["time_s"].to_numpy(dtype=np.float64)
+        small = mine["cwnd_bytes"].to_numpy(dtype=np.float64) <= PROBE_WINDOW_PACKETS * SEGMENT_BYTES
+        times = time[small & (time > time[0] + 1)]
+        starts = np.concatenate(([True], np.diff(times) > APART_S)) if len(times) else np.zeros(0, np.bool_)
+        probes.append([float(start) for start in times[starts]])
+    return probes
+
+
+def probe_gap_s(probes: Sequence[Sequence[float]]) -> float | None:
+    """Median time between two probes of a flow; None if no flow probed twice."""
+    gaps = [after - before for own in probes for before, after in pairwise(own)]
+    return float(np.median(gaps)) if gaps else None
+
+
+def probe_synchrony(probes: Sequence[Sequence[float]]) -> float | None:
+    """Fraction of all probes that all other flows share within a second; None without probes or other flows."""
+    if len(probes) < 2 or not any(probes):
+        return None
+    together = [
+        all(any(abs(time - other) <= TOGETHER_S for other in theirs) for theirs in probes)
+        for own in probes
+        for time in own
+    ]
+    return float(np.mean(together))
