@@ -77,7 +77,7 @@ const PROTOCOL_UDP: u8 = 17;
 ///
 /// # Errors
 /// [`Reject::Other`] for any other traffic, the fault's name for a damaged report.
-#[inline]
+#[inline(always)]
 pub fn payload(frame: &[u8], port: u16) -> Result<&[u8], Reject> {
     let Some(head) = frame.first_chunk::<ENCAPSULATION_BYTES>() else {
         return Err(Reject::Other);
@@ -140,7 +140,7 @@ fn udp_checksum_holds(ip: &[u8; IPV4_BYTES], datagram: &[u8]) -> bool {
 }
 
 /// Internet checksum sum of `bytes` on top of `start`: 0xffff when a correct checksum is among them.
-#[inline]
+#[inline(always)]
 pub fn checksum(start: u32, bytes: &[u8]) -> u16 {
     // Carries of 32-bit words are added at the end: the sum is the same modulo 0xffff.
     let mut sum = u64::from(start);

@@ -48,7 +48,7 @@ struct Layers<'a> {
 
 impl Original {
     /// Parses the bytes from the original Ethernet header on; `frame_length` is the whole packet's.
-    #[inline]
+    #[inline(always)]
     pub fn parse(bytes: &[u8], frame_length: u16) -> Self {
         let Some(layers) = layers(bytes, usize::from(frame_length)) else {
             return Original::default();
@@ -72,7 +72,7 @@ impl Original {
         original
     }
 
-    #[inline]
+    #[inline(always)]
     fn parse_tcp(&mut self, tcp: &[u8], length: usize) {
         let Some(fixed) = tcp.first_chunk::<TCP_MINIMUM_BYTES>() else {
             return;
@@ -95,7 +95,7 @@ impl Original {
 }
 
 /// TSval and TSecr of the timestamps option (RFC 7323), if it is there in full.
-#[inline]
+#[inline(always)]
 fn timestamps(mut options: &[u8]) -> Option<(u32, u32)> {
     loop {
         match options {
@@ -114,7 +114,7 @@ fn timestamps(mut options: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Finds the layers; `None` if the packet is not IP or its IP header is not carried in full.
-#[inline]
+#[inline(always)]
 fn layers(bytes: &[u8], frame_length: usize) -> Option<Layers<'_>> {
     let mut start = 14;
     let mut ethertype = [*bytes.get(12)?, *bytes.get(13)?];
@@ -134,7 +134,7 @@ fn layers(bytes: &[u8], frame_length: usize) -> Option<Layers<'_>> {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn ipv4_layers(ip: &[u8], available: usize) -> Option<Layers<'_>> {
     let fixed = ip.first_chunk::<20>()?;
     let header = usize::from(fixed[0] & 0xf) * 4;
