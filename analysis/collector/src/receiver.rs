@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The path from a frame to the stored row, and the account of everything that did not get that far.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
@@ -128,11 +128,6 @@ impl Receiver {
             Some(error) => Err(error),
             None => written.map(|()| account),
         }
-    }
-
-    /// Where the telemetry goes.
-    pub fn directory(&self) -> &Path {
-        &self.settings.directory
     }
 }
 
