@@ -21,6 +21,7 @@ from narrows.collector import TelemetryCollector
 from narrows.errors import RunError
 from narrows.experiment import Experiment
 from narrows.hosts.netns import NetnsTestbed
+from narrows.live.observer import Observer
 from narrows.plan import Plan
 from narrows.progress import RunProgress
 from narrows.results import RunDirectory
@@ -53,6 +54,7 @@ class Measurement:
         self._testbed = NetnsTestbed(plan, state, experiment.mtu)
         self._traffic = Traffic(plan, self._testbed, results.hosts, experiment.telemetry.sockets)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
+        self._observer = Observer(plan, target)
         self._realised: Realised | None = None
         self._clock_offset_ns = 0
         self._readings: dict[str, Any] = {}
@@ -95,6 +97,7 @@ class Measurement:
         await self._target.start(self._testbed)
         self._realised = await self._target.configure(self._plan)
         self.notes += self._realised.notes
+        await self._observer.start()
         progress.phase("starting collector and servers")
         await self._collector.start()
         await self._traffic.start()
@@ -144,11 +147,12 @@ class Measurement:
                 self._state.release()
 
     async def _monitor(self, progress: RunProgress) -> None:
-        """Show the queue, and notice at once when the switch or the collector dies."""
+        """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
             queue = await self._bottleneck_queue()
-            progress.queue(time.monotonic() - self._traffic.origin_s, self._traffic.active, queue)
+            elapsed_s = time.monotonic() - self._traffic.origin_s
+            progress.show(await self._observer.sample(queue, elapsed_s, self._traffic.active))
             await asyncio.sleep(POLL_S)
 
     async def _bottleneck_queue(self) -> QueueStats:

@@ -7,12 +7,13 @@ Speaks to the softswitch and to BMv2's simple_switch_grpc alike.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import grpc
-from finsy import P4ClientError, P4CloneSessionEntry, P4Schema, P4TableEntry
+from finsy import P4ClientError, P4CloneSessionEntry, P4DigestEntry, P4DigestList, P4Schema, P4TableEntry
 from finsy.p4entity import P4Entity, decode_entity, encode_entities
 from finsy.proto import U128, p4r, p4r_grpc
 
@@ -22,8 +23,11 @@ DEVICE_ID = 1
 ELECTION_ID = U128.encode(1)
 TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 << 20
+# A digest is sent when so many records wait, or so long after the first of them.
+DIGEST_RECORDS = 64
+DIGEST_WAIT_NS = 100_000_000
 
-Writable = P4TableEntry | P4CloneSessionEntry
+Writable = P4TableEntry | P4CloneSessionEntry | P4DigestEntry
 
 
 class P4RuntimeSession:
@@ -42,6 +46,8 @@ class P4RuntimeSession:
         self._channel: grpc.aio.Channel | None = None
         self._stub: Any = None
         self._stream: Any = None
+        self._listener: asyncio.Task[None] | None = None
+        self._digests: list[Any] = []
 
     @property
     def channel(self) -> grpc.aio.Channel:
@@ -80,6 +86,11 @@ class P4RuntimeSession:
 
     async def close(self) -> None:
         """End the session; safe to call at any time."""
+        if self._listener is not None:
+            self._listener.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None
         if self._stream is not None:
             self._stream.cancel()
             self._stream = None
@@ -130,6 +141,28 @@ class P4RuntimeSession:
                     yield decode_entity(found, self.schema)
         except grpc.aio.AioRpcError as error:
             raise _refused("the switch cannot read", error) from error
+
+    async def subscribe(self, digest: str) -> None:
+        """Have the switch tell records of a digest from now on; `take_digests` gives them.
+
+        Raises:
+            RunError: the switch refuses.
+        """
+        await self.insert([P4DigestEntry(digest, max_list_size=DIGEST_RECORDS, max_timeout_ns=DIGEST_WAIT_NS)])
+        if self._listener is None:
+            self._listener = asyncio.create_task(self._listen())
+
+    def take_digests(self) -> list[Any]:
+        """Records that have arrived since the last call, in order."""
+        taken, self._digests = self._digests, []
+        return taken
+
+    async def _listen(self) -> None:
+        """Sort what the switch sends by itself, until the session ends; that it ended shows in the next call."""
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            while isinstance(message := await self._stream.read(), p4r.StreamMessageResponse):
+                if message.WhichOneof("update") == "digest":
+                    self._digests += P4DigestList.decode(message, self.schema).data
 
 
 def _refused(what: str, error: grpc.aio.AioRpcError, request: p4r.WriteRequest | None = None) -> RunError:

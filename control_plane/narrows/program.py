@@ -12,7 +12,15 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from finsy import P4CloneSessionEntry, P4CounterEntry, P4Schema, P4TableAction, P4TableEntry, P4TableMatch
+from finsy import (
+    P4CloneSessionEntry,
+    P4CounterData,
+    P4CounterEntry,
+    P4Schema,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+)
 
 from narrows.errors import RunError
 from narrows.p4runtime import P4RuntimeSession, Writable
@@ -26,6 +34,8 @@ FIRST_PRIORITY = 1000
 DELAY_BITS = 32
 BINS_AN_OCTAVE = 4
 READ_BATCH = 256
+# The program's digest: {bottleneck, index, signature, 5-tuple} of a flow that it has not seen before.
+NEW_FLOW = "new_flow_t"
 
 
 @dataclass(frozen=True)
@@ -166,14 +176,27 @@ async def read_packet_sum(session: P4RuntimeSession, counter: str) -> int:
     return total
 
 
+async def read_departed_bytes(session: P4RuntimeSession, flows: Collection[int]) -> dict[int, int]:
+    """L2 bytes of some flow indices that have left the bottleneck's queue.
+
+    Raises:
+        RunError: the program has no such counter, or the switch cannot read it.
+    """
+    return {flow: data.byte_count for flow, data in (await _read_counter(session, "departure_counter", flows)).items()}
+
+
 async def _read_packets(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, int]:
+    return {flow: data.packet_count for flow, data in (await _read_counter(session, counter, flows)).items()}
+
+
+async def _read_counter(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, P4CounterData]:
     name = _counter_name(session.schema, counter)
-    found = dict.fromkeys(flows, 0)
+    found = dict.fromkeys(flows, P4CounterData())
     wanted = [P4CounterEntry(name, index=flow) for flow in flows]
     for start in range(0, len(wanted), READ_BATCH):
         async for entry in session.read(wanted[start : start + READ_BATCH]):
             if isinstance(entry, P4CounterEntry) and entry.data is not None and entry.index is not None:
-                found[entry.index] = entry.data.packet_count
+                found[entry.index] = entry.data
     return found
 
 

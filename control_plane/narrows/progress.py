@@ -1,25 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the user sees while a run is under way: a live line on a terminal, one line a phase elsewhere."""
+"""What the user sees while a run is under way: live figures on a terminal, else a line now and then, and a page."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import Self
 
-from rich.console import Console
+from rich.console import Console, Group
+from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from narrows.targets.base import QueueStats
+from narrows.live import words
+from narrows.live.sampler import Snapshot
+from narrows.live.server import LivePage
+
+# Where lines cannot be overwritten, figures are printed so often.
+LINE_EVERY_S = 5.0
 
 
 class RunProgress:
     """Progress of one run; a context manager."""
 
-    def __init__(self, console: Console, title: str) -> None:
-        """``title`` begins every line."""
+    def __init__(self, console: Console, title: str, setting: str = "", page: LivePage | None = None) -> None:
+        """``title`` begins every line; ``setting`` says on the page what the run is."""
         self._console = console
         self._title = title
-        self._live = console.is_terminal
+        self._setting = setting
+        self._page = page
+        self._terminal = console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -27,40 +35,54 @@ class RunProgress:
             TimeRemainingColumn(),
             TextColumn("{task.fields[detail]}", style="dim"),
             console=console,
-            transient=True,
-            disable=not self._live,
         )
+        self._snapshot: Snapshot | None = None
+        self._next_line_s = LINE_EVERY_S
         self._task: TaskID | None = None
+        self._live = Live(get_renderable=self._render, console=console, transient=True, refresh_per_second=4)
 
     def __enter__(self) -> Self:
         """Begin to display."""
-        self._progress.start()
+        if self._page is not None:
+            self._page.publish("run", {"title": self._title, "setting": self._setting})
+        if self._terminal:
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take the live line away."""
-        self._progress.stop()
+        """Take the live figures away."""
+        if self._terminal:
+            self._live.stop()
 
     def phase(self, text: str, total_s: float | None = None) -> None:
         """Begin a phase; ``total_s`` is how long it will take, if that is known."""
         if self._task is not None:
             self._progress.remove_task(self._task)
         self._task = self._progress.add_task(f"{self._title}: {text}", total=total_s, detail="")
-        if not self._live:
+        self._snapshot = None
+        if not self._terminal:
             lasts = f" ({total_s:g} s)" if total_s else ""
             self._console.print(f"{self._title}: {text}{lasts}", highlight=False)
+        if self._page is not None:
+            self._page.publish("phase", {"text": text})
 
-    def queue(self, elapsed_s: float, active: int, queue: QueueStats) -> None:
-        """Show a reading of the bottleneck's queue."""
+    def show(self, snapshot: Snapshot) -> None:
+        """Show figures."""
+        if self._page is not None:
+            self._page.publish("snapshot", snapshot.as_json())
+        self._snapshot = snapshot
         if self._task is not None:
-            if queue.depth_bytes is None:
-                seen = f"{queue.dequeued_packets} packets through"
-            else:
-                seen = f"queue {queue.depth_bytes / 1000:.0f} kB, {queue.dropped_packets} drops"
-            self._progress.update(self._task, completed=elapsed_s, detail=f"{active} flows, {seen}")
+            detail = f"{snapshot.active} flows, {words.queue(snapshot)}"
+            self._progress.update(self._task, completed=snapshot.time_s, detail=detail)
+        if not self._terminal and snapshot.time_s >= self._next_line_s:
+            self._next_line_s += LINE_EVERY_S
+            self._console.print(f"{self._title}: {words.line(snapshot)}", highlight=False, markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
         """A line that stays."""
-        self._progress.console.print(text, highlight=False)
+        self._console.print(text, highlight=False)
+
+    def _render(self) -> Group:
+        return Group(self._progress, *([words.table(self._snapshot)] if self._snapshot is not None else []))

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from narrows import __version__, sweep_results
+from narrows.live.server import LivePage
 from narrows.results import check_free, make_directory
 from narrows.runner import Outcome, check, execute
 from narrows.sweep import Point, Series
@@ -26,7 +27,11 @@ class PointOutcome:
 
 
 def run_series(
-    series: Series, make_target: Callable[[int], Target], directory: Path, console: Console
+    series: Series,
+    make_target: Callable[[int], Target],
+    directory: Path,
+    console: Console,
+    page: LivePage | None = None,
 ) -> Iterator[PointOutcome]:
     """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
 
@@ -35,6 +40,7 @@ def run_series(
         make_target: gives a fresh target for a seed.
         directory: of the single run, or of the series; must not exist.
         console: where progress goes.
+        page: where it is shown as well.
 
     Raises:
         InputError: a point cannot run here as written; nothing was created, for no point.
@@ -49,7 +55,7 @@ def run_series(
     for number, (point, plan) in enumerate(zip(series.points, plans, strict=True), 1):
         title = series.experiment.name if series.single else f"[{number}/{len(series.points)}] {point.directory}"
         target = make_target(point.experiment.seed)
-        outcome = execute(point.experiment, plan, target, directory / point.directory, console, title)
+        outcome = execute(point.experiment, plan, target, directory / point.directory, console, title, page)
         done.append(PointOutcome(point, outcome))
         if not series.single:
             sweep_results.write_manifest(directory, _manifest(series, done))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from narrows.live.server import LivePage
 from narrows.results import default_directory
 from narrows.runner import Outcome
 from narrows.series import run_series
@@ -30,6 +32,11 @@ def run(
         Path | None,
         typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
+    live_port: Annotated[
+        int | None,
+        typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
+    ] = None,
 ) -> None:
     """Run an experiment: one run, or one for every point of its sweep and every repetition."""
     console = Console()
@@ -41,12 +48,17 @@ def run(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
         )
     code = EXIT_OK
-    for item in run_series(series, make_target, directory, console):
-        _show(item.outcome, console)
-        if item.outcome.status == "partial":
-            code = EXIT_INTERRUPTED
-        elif item.outcome.status == "failed" or item.outcome.summary is None:
-            code = max(code, EXIT_FAILED)
+    with contextlib.ExitStack() as stack:
+        live_page = None
+        if live or live_port is not None:
+            live_page = stack.enter_context(LivePage(live_port or 0))
+            console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
+        for item in run_series(series, make_target, directory, console, live_page):
+            _show(item.outcome, console)
+            if item.outcome.status == "partial":
+                code = EXIT_INTERRUPTED
+            elif item.outcome.status == "failed" or item.outcome.summary is None:
+                code = max(code, EXIT_FAILED)
     if not series.single and (page := directory / "report.html").exists():
         console.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
     raise typer.Exit(code)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from narrows.errors import RunError
 from narrows.hosts.base import Testbed
+from narrows.p4runtime import P4RuntimeSession
 from narrows.plan import Plan
 from narrows.program import entities, program_digests, read_flow_totals
 from narrows.targets.base import FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
@@ -38,6 +39,11 @@ class SoftTarget:
     def profile(self) -> TargetProfile:
         """Nanoseconds and bytes; bit/s rates, a delay line on every port."""
         return PROFILE
+
+    @property
+    def session(self) -> P4RuntimeSession:
+        """The P4Runtime session, while the switch runs."""
+        return self._switch.session
 
     def missing(self) -> list[str]:
         """What this machine lacks to run the softswitch."""

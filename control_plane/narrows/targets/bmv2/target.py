@@ -75,6 +75,11 @@ class Bmv2Target:
         """Microseconds and packets; rates in packets/s, no delay of its own."""
         return PROFILE
 
+    @property
+    def session(self) -> P4RuntimeSession:
+        """The P4Runtime session, while the switch runs."""
+        return self._connected()
+
     def missing(self) -> list[str]:
         """What this machine lacks to run BMv2 and the delay line."""
         problem = simple_switch.missing(self._path)

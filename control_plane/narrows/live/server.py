@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live view as a web page: on this machine only, from the standard library, gone when the runs are over."""
+
+from __future__ import annotations
+
+import html
+import json
+import threading
+from collections import deque
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from types import TracebackType
+from typing import Any, Self
+
+from narrows.errors import InputError
+
+ADDRESS = "127.0.0.1"
+# Ten minutes at two snapshots a second: what a page that is opened late can still show.
+HISTORY = 1200
+KEEP_ALIVE_S = 5.0
+JOIN_S = 5.0
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+
+Event = tuple[int, str]
+
+
+class LivePage:
+    """Serves one page and a stream of events to any number of browsers; a context manager.
+
+    Events are JSON objects with a ``kind``: ``run`` begins a run and empties the history, ``phase`` and ``snapshot``
+    belong to it, ``end`` is the last of all. A page that comes late is told the history of the snapshots, and the
+    latest event of each other kind.
+    """
+
+    def __init__(self, port: int = 0) -> None:
+        """Take the TCP port, any free one if 0.
+
+        Raises:
+            InputError: it cannot be had.
+        """
+        self._news = threading.Condition()
+        self._snapshots: deque[Event] = deque(maxlen=HISTORY)
+        self._latest: dict[str, Event] = {}
+        self._number = 0
+        self._closed = False
+        try:
+            self._server = _Server((ADDRESS, port), _handler(self))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or "is no TCP port"
+            raise InputError(f"--live-port {port}: {reason}; allowed: a free port, 0 for any") from error
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="live page")
+
+    @property
+    def port(self) -> int:
+        """TCP port."""
+        return int(self._server.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Address of the page."""
+        return f"http://{ADDRESS}:{self.port}/"
+
+    def __enter__(self) -> Self:
+        """Begin to serve."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Tell every page that it is over; no thread and no port stays."""
+        self.publish("end", {})
+        with self._news:
+            self._closed = True
+            self._news.notify_all()
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def publish(self, kind: str, data: dict[str, Any]) -> None:
+        """Send an event to all pages, now and later."""
+        with self._news:
+            if kind == "run":
+                self._snapshots.clear()
+                self._latest.clear()
+            self._number += 1
+            event = (self._number, json.dumps({"kind": kind, **data}, allow_nan=False))
+            if kind == "snapshot":
+                self._snapshots.append(event)
+            else:
+                self._latest[kind] = event
+            self._news.notify_all()
+
+    def wait(self, after: int) -> tuple[list[Event], bool]:
+        """Events later than number ``after``, once there are any (none after a while); and whether it is over."""
+        with self._news:
+            if self._number <= after and not self._closed:
+                self._news.wait(KEEP_ALIVE_S)
+            events = [event for event in (*self._latest.values(), *self._snapshots) if event[0] > after]
+            return sorted(events), self._closed
+
+
+class _Server(ThreadingHTTPServer):
+    """Waits for its threads on closing: they end by themselves when the page is closed."""
+
+    daemon_threads = False
+    block_on_close = True
+
+
+def page() -> str:
+    """The page, self-contained, in the style of the reports."""
+    style = (files("narrows_analysis") / "static" / "report.css").read_text(encoding="utf-8")
+    body = (files("narrows") / "live" / "page.html").read_text(encoding="utf-8")
+    return body.replace("/* report.css */", style)
+
+
+def _handler(live: LivePage) -> Callable[..., BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """The page, and its events as server-sent events."""
+
+        # A browser that stops reading must not keep the run from ending.
+        timeout = JOIN_S
+
+        def do_GET(self) -> None:
+            """Answer one request."""
+            # Another site's script that has its name resolve to this machine would send that name.
+            if self.headers.get("Host") not in (f"{ADDRESS}:{live.port}", f"localhost:{live.port}"):
+                self.send_error(HTTPStatus.FORBIDDEN)
+            elif self.path == "/":
+                self._send(page().encode())
+            elif self.path == "/events":
+                self._stream()
+            else:
+                self.send_error(HTTPStatus.NOT_FOUND, html.escape("no such page"))
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Requests are nothing that the user of a run wants to read."""
+
+        def _head(self, kind: str) -> None:
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("Content-Security-Policy", POLICY)
+            self.send_header("X-Content-Type-Options", "nosniff")
+
+        def _send(self, body: bytes) -> None:
+            self._head("text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def _stream(self) -> None:
+            self._head("text/event-stream")
+            self.end_headers()
+            last = self._last_event()
+            try:
+                while True:
+                    events, closed = live.wait(last)
+                    if closed and not events:
+                        return
+                    text = "".join(f"id: {number}\ndata: {data}\n\n" for number, data in events) or ": still here\n\n"
+                    self.wfile.write(text.encode())
+                    last = events[-1][0] if events else last
+            except OSError:
+                return  # The page was closed.
+
+        def _last_event(self) -> int:
+            """Where a page that lost its connection goes on."""
+            text = self.headers.get("Last-Event-ID", "0")
+            return int(text) if text.isascii() and text.isdigit() else 0
+
+    return Handler

@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live view: arithmetic on made-up counters, words, and the page over real HTTP."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.errors import InputError
+from narrows.live import words
+from narrows.live.observer import learned_flow
+from narrows.live.sampler import MOST_INDICES, LearnedFlow, Reading, Sampler, Snapshot
+from narrows.live.server import ADDRESS, HISTORY, LivePage
+from narrows.loader import load
+from narrows.plan import Plan, make_plan
+from narrows.progress import RunProgress
+from narrows.targets.base import QueueStats
+from rich.console import Console
+
+RATE_BPS = 100_000_000
+FLOWS: list[dict[str, Any]] = [
+    {"cca": "bbr", "duration": "30s"},
+    {"cca": "cubic", "count": 2, "size": "1MB", "repeat": 3, "duration": "20s"},
+]
+
+
+def plan_of(path: Path, flows: list[dict[str, Any]]) -> Plan:
+    bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
+    file = path / "experiment.yaml"
+    file.write_text(yaml.safe_dump({"name": "live", "bottleneck": bottleneck, "flows": flows}))
+    return make_plan(load(file)[0])
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Plan:
+    return plan_of(tmp_path, FLOWS)
+
+
+def queue(dequeued: int | None = 0, depth: int | None = 0, drops: int | None = 0, packets: int = 0) -> QueueStats:
+    return QueueStats(
+        port=1, queue=0, rate_bps=RATE_BPS, limit_bytes=500_000, limit_packets=0, delay_ns=0, epoch=1,
+        enqueued_packets=0, enqueued_bytes=0, dequeued_packets=packets, dequeued_bytes=dequeued, dropped_packets=drops,
+        dropped_bytes=0, depth_packets=0, depth_bytes=depth, peak_depth_bytes=0,
+    )  # fmt: skip
+
+
+def learned(plan: Plan, number: int, index: int, connection: int = 0, **changes: Any) -> LearnedFlow:
+    flow = plan.flows[number]
+    found = {
+        "src": flow.src, "dst": flow.dst, "protocol": 6, "src_port": flow.src_port + connection,
+        "dst_port": flow.dst_port,
+    }  # fmt: skip
+    return LearnedFlow(index, **{**found, **changes})
+
+
+def test_rates_are_differences_over_the_window(plan: Plan) -> None:
+    sampler = Sampler(plan)
+    for number, index in ((0, 7), (1, 9), (2, 11)):
+        sampler.learn(learned(plan, number, index))
+    first = sampler.take(Reading(0.0, queue(), {7: 0, 9: 0, 11: 0}, {}), 3)
+    assert [flow.rate_bps for flow in first.flows] == [None] * 3 and first.rate_bps is None
+    sampler.take(Reading(0.5, queue(1000), {7: 1000, 9: 0, 11: 0}, {}), 3)
+    second = sampler.take(Reading(1.0, queue(10_000), {7: 5000, 9: 2000, 11: 1000}, {9: 3}), 3)
+    assert [flow.rate_bps for flow in second.flows] == [40_000, 16_000, 8_000]
+    # A second later, the first two readings are no longer in the window: 0.5 s to 1.5 s.
+    third = sampler.take(Reading(1.5, queue(13_500), {7: 6000, 9: 2000, 11: 3000}, {9: 4, 11: 1}), 2)
+    assert [flow.rate_bps for flow in third.flows] == [40_000, 16_000, 24_000]
+    assert third.rate_bps == 12_500 * 8
+    assert [(group.name, group.rate_bps, group.drops) for group in third.groups] == [
+        ("bbr", 40_000, 0),
+        ("cubic", 40_000, 5),
+    ]
+    assert (third.left_s, third.active, third.link_bps, third.limit_bytes) == (28.5, 2, RATE_BPS, 500_000)
+
+
+def test_connections_of_a_flow_add_up_and_new_ones_count_from_zero(plan: Plan) -> None:
+    sampler = Sampler(plan)
+    sampler.learn(learned(plan, 1, 5))
+    sampler.take(Reading(0.0, queue(), {5: 100}, {}), 1)
+    sampler.learn(learned(plan, 1, 6, connection=1))
+    found = sampler.take(Reading(1.0, queue(), {5: 100, 6: 1000}, {5: 2, 6: 3, 99: 50}), 1)
+    assert (found.flows[1].rate_bps, found.flows[1].drops) == (8000, 5)
+
+
+def test_what_is_no_flow_of_the_plan_is_left_out(plan: Plan) -> None:
+    sampler = Sampler(plan)
+    for changes in (
+        {"protocol": 17}, {"dst_port": 1}, {"src": "198.18.0.99"}, {"src_port": 40_000}, {"dst": "198.18.0.9"},
+        {"src_port": plan.flows[1].src_port + plan.flows[1].repeat},
+    ):  # fmt: skip
+        sampler.learn(learned(plan, 1, 3, **changes))
+    assert sampler.indices == []
+
+
+def test_only_the_newest_indices_are_read(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [{"cca": "cubic", "size": "10kB", "repeat": 400}])
+    sampler = Sampler(plan)
+    for number in range(400):
+        sampler.learn(learned(plan, 0, number, connection=number))
+    assert sampler.indices == list(range(400 - MOST_INDICES, 400))
+
+
+def test_a_target_without_byte_counters_and_depth(plan: Plan) -> None:
+    """BMv2 tells neither: the link's rate is that of the flows."""
+    sampler = Sampler(plan)
+    sampler.learn(learned(plan, 0, 7))
+    sampler.take(Reading(0.0, queue(None, None, None), {7: 0}, None), 1)
+    found = sampler.take(Reading(1.0, queue(None, None, None, 12), {7: 1000}, None), 1)
+    assert (found.rate_bps, found.queue_bytes, found.drops, found.flows[0].drops) == (8000, None, None, None)
+    assert "12 packets through" in words.line(found) and "drops" not in words.line(found)
+
+
+def test_a_digest_becomes_a_flow() -> None:
+    record = {"bottleneck": 0, "index": 4, "signature": 1, "is_ipv6": 0, "src": 0xC6120003, "dst": 0xC6120001}
+    record |= {"protocol": 6, "src_port": 10_000, "dst_port": 5201}
+    assert learned_flow(record) == LearnedFlow(4, "198.18.0.3", "198.18.0.1", 6, 10_000, 5201)
+    assert learned_flow({**record, "is_ipv6": 1, "src": 0x20010002 << 96}).src == "2001:2::"
+
+
+def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:
+    sampler = Sampler(plan)
+    for number in range(3):
+        sampler.learn(learned(plan, number, number))
+    sampler.take(Reading(time_s - 1, queue(), {0: 0, 1: 0, 2: 0}, {}), 3)
+    now = queue(12_000_000, 250_000, 17, 8000)
+    return sampler.take(Reading(time_s, now, {0: 7_500_000, 1: 2_500_000, 2: 0}, {0: 10, 1: 7}), 3)
+
+
+def test_words(plan: Plan) -> None:
+    assert words.line(taken(plan)) == (
+        "10 s: 96.0 Mbit/s (bbr-1 60.0, cubic-1 20.0, cubic-2 0.0), queue 250 kB (50%), 17 drops, 3 flows, 20 s left"
+    )
+
+
+def test_many_flows_are_shown_as_groups(tmp_path: Path) -> None:
+    plan = plan_of(tmp_path, [{"cca": "cubic", "count": 20, "duration": "9s"}])
+    snapshot = Sampler(plan).take(Reading(0.0, queue(), {}, {}), 20)
+    assert [row.name for row in words.rows(snapshot)] == ["cubic"]
+
+
+def test_without_a_terminal_there_is_a_line_now_and_then(plan: Plan) -> None:
+    printed = io.StringIO()
+    with RunProgress(Console(file=printed, width=200), "test") as progress:
+        progress.phase("traffic", 30)
+        for time_s in (0.5, 4.9, 5.0, 5.5, 9.9, 10.2):
+            progress.show(taken(plan, time_s))
+    times = [line.split()[1] for line in printed.getvalue().splitlines()]
+    assert times == ["traffic", "5", "10"]
+
+
+def test_on_a_terminal_the_figures_are_drawn_and_taken_away(plan: Plan) -> None:
+    printed = io.StringIO()
+    console = Console(file=printed, width=120, force_terminal=True)
+    with RunProgress(console, "test") as progress:
+        progress.phase("traffic", 30)
+        progress.show(taken(plan))
+        progress.note("a note")
+        time.sleep(0.4)
+    text = printed.getvalue()
+    assert all(
+        part in text for part in ("bbr-1", "60.0", "cubic-2", "96.0", "96% used", "queue 250 kB (50%)", "a note")
+    )
+    assert text.endswith("\x1b[2K")
+
+
+@pytest.fixture
+def live() -> Iterator[LivePage]:
+    with LivePage() as page:
+        yield page
+
+
+def get(page: LivePage, path: str, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection(ADDRESS, page.port, timeout=10)
+    connection.request("GET", path, headers=headers)
+    return connection.getresponse()
+
+
+def events(response: http.client.HTTPResponse, count: int) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        line = response.readline()
+        assert line, found
+        if line.startswith(b"data: "):
+            found.append(json.loads(line[6:]))
+    return found
+
+
+def test_a_page_that_comes_late_is_told_everything(live: LivePage, plan: Plan) -> None:
+    live.publish("run", {"title": "first", "setting": ""})
+    live.publish("snapshot", taken(plan).as_json())
+    live.publish("run", {"title": "second", "setting": "x"})
+    live.publish("phase", {"text": "starting"})
+    live.publish("phase", {"text": "traffic"})
+    for number in range(HISTORY + 5):
+        live.publish("snapshot", {"time_s": number})
+    response = get(live, "/events")
+    assert response.getheader("Content-Type") == "text/event-stream; charset=utf-8"
+    found = events(response, HISTORY + 2)
+    assert [(event["kind"], event.get("title"), event.get("text")) for event in found[:2]] == [
+        ("run", "second", None),
+        ("phase", None, "traffic"),
+    ]
+    assert [event["time_s"] for event in found[2:]] == list(range(5, HISTORY + 5))
+    live.publish("snapshot", {"time_s": -1})
+    assert events(response, 1)[0]["time_s"] == -1
+    assert events(get(live, "/events", **{"Last-Event-ID": str(HISTORY + 10)}), 1)[0]["time_s"] == -1
+
+
+def test_only_this_machine_and_only_by_its_name(live: LivePage) -> None:
+    assert get(live, "/").status == 200
+    assert get(live, "/", Host="attacker.example").status == 403
+    assert get(live, "/../secret").status == 404
+    with socket.create_connection((ADDRESS, live.port)) as connection:
+        assert connection.getsockname()[0] == connection.getpeername()[0] == "127.0.0.1"
+
+
+def test_nothing_stays_when_it_is_over() -> None:
+    before = set(threading.enumerate())
+    with LivePage() as page:
+        port = page.port
+        response = get(page, "/events")
+        page.publish("run", {"title": "t", "setting": ""})
+        idle = socket.create_connection((ADDRESS, port))
+    assert [event["kind"] for event in events(response, 2)] == ["run", "end"]
+    assert response.read().strip() == b""
+    idle.close()
+    assert set(threading.enumerate()) == before
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((ADDRESS, port))
+    with LivePage(port):
+        pass
+
+
+def test_a_port_that_is_taken_is_bad_input(live: LivePage) -> None:
+    with pytest.raises(InputError, match=f"--live-port {live.port}: Address already in use; allowed"):
+        LivePage(live.port)
+    with pytest.raises(InputError, match="--live-port 70000: is no TCP port"):
+        LivePage(70_000)
