@@ -125,7 +125,7 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
             "epoch": PROGRAM_EPOCH,
             "mirror": mirror,
         }
-        entry = Entry("bottleneck.bottleneck", {"bottleneck": bottleneck}, "observe", parameters)
+        entry = Entry("settings.bottleneck", {"bottleneck": bottleneck}, "observe", parameters)
         (self.switch.control.modify if change else self.switch.control.insert)(entry)
 
     def report_to(self, collector: Collector, bottleneck: int = 0, *, change: bool = False) -> None:

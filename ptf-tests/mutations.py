@@ -38,8 +38,8 @@ MUTATIONS = (
     Mutation(
         "arrivals grow by two",
         _INGRESS,
-        "flow_arrivals.apply(flow.index, 1, flow.arrivals)",
-        "flow_arrivals.apply(flow.index, 2, flow.arrivals)",
+        "flow_arrivals.apply(flow.index, flow.arrivals);",
+        "flow_arrivals.apply(flow.index, flow.arrivals); flow_arrivals.apply(flow.index, flow.arrivals);",
         "counting.PacketsAndBytes",
     ),
     Mutation(
@@ -206,9 +206,10 @@ MUTATIONS = (
     Mutation(
         "only reported packets enter the histogram",
         _EGRESS,
-        "        delay_histogram.apply(flow.bottleneck, delay_bin);\n\n        bottleneck.apply();\n",
-        "        bottleneck.apply();\n"
-        "        if (seen.sequence & sample_mask == 0) { delay_histogram.apply(flow.bottleneck, delay_bin); }\n",
+        "        delay_histogram.apply(flow.bottleneck, delay_bin);\n",
+        "        if (seen.sequence & settings.sample_mask == 0) {\n"
+        "            delay_histogram.apply(flow.bottleneck, delay_bin);\n"
+        "        }\n",
         "queueing.DelayHistogram",
     ),
     Mutation(
@@ -221,8 +222,8 @@ MUTATIONS = (
     Mutation(
         "sampling is one packet late",
         _EGRESS,
-        "        if (sample_phase == 0) {",
-        "        if (sample_phase == (1 & sample_mask)) {",
+        "        sample_phase = seen.sequence & settings.sample_mask;",
+        "        sample_phase = (seen.sequence - 1) & settings.sample_mask;",
         "reporting.Sampling",
     ),
     Mutation(
@@ -277,8 +278,8 @@ MUTATIONS = (
     Mutation(
         "the original is truncated with its report",
         _TOP,
-        "            bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);\n",
-        "            bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);\n            truncate(176);\n",
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n",
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n            truncate(176);\n",
         "reporting.ShortAndLongPackets",
     ),
     Mutation(

@@ -3,10 +3,48 @@
 #ifndef NARROWS_EGRESS_P4
 #define NARROWS_EGRESS_P4
 
+// What the control plane set for a bottleneck. Its packets need it, and on Tofino the mirrored copies of them too.
+control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_t settings) {
+    action observe(bit<32> threshold, bit<32> mask, bit<8> shift, bit<16> epoch, mirror_session_t mirror) {
+        settings.ecn_threshold = threshold;
+        settings.sample_mask = mask;
+        settings.sample_shift = shift;
+        settings.epoch = epoch;
+        settings.mirror_session = mirror;
+    }
+
+    // Nothing is marked, nothing reported.
+    action ignore() {
+        settings.ecn_threshold = 0xffffffff;
+        settings.sample_mask = 0;
+        settings.sample_shift = 0;
+        settings.epoch = 0;
+        settings.mirror_session = 0;
+    }
+
+    // ECN threshold in depth units (2^32-1: off), sampling (mask = 2^shift - 1), the settings' generation, and the mirror
+    // session to the collector (0: no reports).
+    table bottleneck {
+        key = {
+            bottleneck_index: exact @name("bottleneck");
+        }
+        actions = {
+            observe;
+            @defaultonly ignore;
+        }
+        const default_action = ignore();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        bottleneck.apply();
+    }
+}
+
 control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout observation_t seen,
-                         out mirror_session_t mirror_session) {
+                         in settings_t settings, out mirror_session_t mirror_session) {
     // Packets that left the queue: arrivals - departures is the number of drops.
-    RunningTotal(FLOW_COUNT) flow_departures;
+    PacketTotal() flow_departures;
     // Counts a bottleneck's departures: the report's sequence number, and what sampling picks from.
     BottleneckTotal() bottleneck_departures;
     // The deepest queue any packet found, for checks that must not depend on reports.
@@ -15,34 +53,9 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
     FlowCounter() departure_counter;
     // Queue delay of every packet, sampled or not: quantiles without reports.
     DelayHistogram() delay_histogram;
-    bit<32> ecn_threshold = 0xffffffff;
     bit<32> ecn_shortfall;
-    bit<32> sample_mask = 0;
     bit<32> sample_phase;
-    mirror_session_t session = 0;
     bit<DELAY_BIN_WIDTH> delay_bin = 0;
-
-    action observe(bit<32> threshold, bit<32> mask, bit<8> shift, bit<16> epoch, mirror_session_t mirror) {
-        ecn_threshold = threshold;
-        sample_mask = mask;
-        seen.sample_shift = shift;
-        seen.epoch = epoch;
-        session = mirror;
-    }
-
-    // Settings of a bottleneck: ECN threshold in depth units (2^32-1: off), sampling (mask = 2^shift - 1), the settings'
-    // generation, and the mirror session to the collector (0: no reports).
-    table bottleneck {
-        key = {
-            flow.bottleneck: exact @name("bottleneck");
-        }
-        actions = {
-            observe;
-            @defaultonly NoAction;
-        }
-        const default_action = NoAction();
-        size = BOTTLENECK_COUNT;
-    }
 
     action set_bin(bit<DELAY_BIN_WIDTH> bin) {
         delay_bin = bin;
@@ -61,11 +74,11 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         size = 128;
     }
 
-    // RFC 1624: the ToS octet grows by `delta`, so the checksum shrinks by it; the table adds the end-around borrow.
+    // RFC 1624: what the ToS octet grows by, the checksum shrinks by; the table's entries hold the end-around borrow.
     // An incremental update keeps a checksum that was wrong before wrong after, as a real router does.
-    action mark_ipv4(bit<16> delta) {
+    action mark_ipv4(bit<16> checksum_change) {
         hdr.ipv4.ecn = 3;
-        hdr.ipv4.checksum = hdr.ipv4.checksum - delta;
+        hdr.ipv4.checksum = hdr.ipv4.checksum + checksum_change;
         flow.flags = flow.flags | FLAG_CE_MARKED;
     }
 
@@ -91,32 +104,48 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         }
         const default_action = NoAction();
         const entries = {
-            (0, true, 2, 0x0000, _, _): mark_ipv4(2);
-            (0, true, 2, _, _, _): mark_ipv4(1);
-            (0, true, 1, 0x0000 &&& 0xfffe, _, _): mark_ipv4(3);
-            (0, true, 1, _, _, _): mark_ipv4(2);
+            (0, true, 2, 0x0000, _, _): mark_ipv4(-16w2);
+            (0, true, 2, _, _, _): mark_ipv4(-16w1);
+            (0, true, 1, 0x0000 &&& 0xfffe, _, _): mark_ipv4(-16w3);
+            (0, true, 1, _, _, _): mark_ipv4(-16w2);
             (0, _, _, _, true, 1): mark_ipv6();
             (0, _, _, _, true, 2): mark_ipv6();
         }
     }
 
+    action report() {
+        mirror_session = settings.mirror_session;
+    }
+
+    // One departure in 2^shift is reported.
+    table sampling {
+        key = {
+            sample_phase: ternary @name("sample_phase");
+        }
+        actions = {
+            report;
+            NoAction;
+        }
+        const default_action = NoAction();
+        const entries = {
+            0: report();
+        }
+    }
+
     apply {
-        flow_departures.apply(flow.index, 1, seen.departures);
+        flow_departures.apply(flow.index, seen.departures);
         departure_counter.apply(flow.index);
         bottleneck_departures.apply(flow.bottleneck, seen.sequence);
         high_watermark.apply(flow.bottleneck, seen.enqueue_depth);
         delay_bins.apply();
         delay_histogram.apply(flow.bottleneck, delay_bin);
 
-        bottleneck.apply();
-        ecn_shortfall = ecn_threshold |-| seen.enqueue_depth;
+        ecn_shortfall = settings.ecn_threshold |-| seen.enqueue_depth;
         ecn.apply();
 
-        sample_phase = seen.sequence & sample_mask;
+        sample_phase = seen.sequence & settings.sample_mask;
         mirror_session = 0;
-        if (sample_phase == 0) {
-            mirror_session = session;
-        }
+        sampling.apply();
     }
 }
 

@@ -87,7 +87,7 @@ const bit<8> FLAG_CE_MARKED = 0x01;      // this switch set CE on the packet
 const bit<8> FLAG_COLLISION = 0x02;      // another flow owns this flow index: arrivals and departures are shared
 const bit<8> FLAG_NOT_IP = 0x04;         // neither IPv4 nor IPv6: all such packets of a bottleneck are one flow
 
-// TARGET_HEADERS: what a target needs beside them, never on the wire.
+// TARGET_HEADERS: what a target adds, never on the wire.
 struct headers_t {
     TARGET_HEADERS
     ethernet_t report_ethernet;

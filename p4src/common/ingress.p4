@@ -1,5 +1,5 @@
 // The bottleneck before its queue: who is this, is it lost, and how many came before it.
-// FlowHash, FlowOwner, RunningTotal, FlowCounter and Bernoulli are the target's (primitives.p4): same names and
+// FlowHash, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's (primitives.p4): same names and
 // signatures on every architecture.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_INGRESS_P4
@@ -32,9 +32,9 @@ control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> 
     FlowOwner() flow_owner;
     Bernoulli() dice;
     // Packets lost by emulation, apart from the queue's own drops.
-    RunningTotal(FLOW_COUNT) flow_loss_drops;
+    RunningTotal() flow_loss_drops;
     // Packets offered to the queue: with flow_departures, the exact count of drops that no one has to see.
-    RunningTotal(FLOW_COUNT) flow_arrivals;
+    PacketTotal() flow_arrivals;
     // The same in packets and bytes for the control plane, which can read counters on every target.
     FlowCounter() loss_counter;
     FlowCounter() arrival_counter;
@@ -81,7 +81,7 @@ control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> 
         if (lost == 1) {
             loss_counter.apply(flow.index);
         } else {
-            flow_arrivals.apply(flow.index, 1, flow.arrivals);
+            flow_arrivals.apply(flow.index, flow.arrivals);
             arrival_counter.apply(flow.index);
         }
     }

@@ -38,6 +38,15 @@ struct observation_t {
     bit<8>  sample_shift;
 }
 
+// How a bottleneck is observed: its entry in the table of that name.
+struct settings_t {
+    bit<32>          ecn_threshold;
+    bit<32>          sample_mask;
+    bit<8>           sample_shift;
+    bit<16>          epoch;
+    mirror_session_t mirror_session;
+}
+
 // What the control plane learns of a new flow: who is behind an index.
 struct new_flow_t {
     bottleneck_index_t bottleneck;

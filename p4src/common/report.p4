@@ -6,7 +6,7 @@
 control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observation_t seen,
                             out bit<16> report_length) {
     bit<16> length_limit = 0;
-    bit<16> whole_length;
+    bit<16> whole_length = 0;
     bit<16> excess;
 
     action encapsulate(mac_address_t src_mac, mac_address_t dst_mac, ipv4_address_t src_ip, ipv4_address_t dst_ip,
@@ -35,6 +35,7 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         hdr.report_udp.dst_port = dst_port;
         hdr.report_udp.checksum = 0;
         length_limit = length;
+        whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
     }
 
     // Where a bottleneck's reports go, and how long a report may be in bytes, encapsulation included.
@@ -50,11 +51,33 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         size = BOTTLENECK_COUNT;
     }
 
+    action keep_whole() {
+        report_length = whole_length;
+    }
+
+    action cut() {
+        report_length = length_limit;
+    }
+
+    // The smaller of both lengths.
+    table truncation {
+        key = {
+            excess: ternary @name("excess");
+        }
+        actions = {
+            keep_whole;
+            cut;
+        }
+        const default_action = cut();
+        const entries = {
+            0: keep_whole();
+        }
+    }
+
     apply {
         collector.apply();
-        whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
         excess = whole_length |-| length_limit;
-        report_length = whole_length - excess;
+        truncation.apply();
         hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
         hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
 

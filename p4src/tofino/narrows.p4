@@ -43,23 +43,22 @@ const bit<16> BRIDGED_BYTES = 14;
 const bit<16> FCS_BYTES = 4;
 
 // Travels with a mirrored copy: at most 32 bytes. The copy finds its flow index and signature in its own headers, and
-// the upper half of the time in its own egress time: the collector's queue is far shorter than 2^24 ns.
+// the upper bits of the time in its own egress time. The depth it left behind finds no room: reports say 0.
 header mirror_t {
     bit<2>             kind;
     bottleneck_index_t bottleneck;
-    bit<2>             flags;
-    bit<14>            packet_length;
+    bit<8>             flags;
+    bit<16>            packet_length;
     bit<32>            sequence;
     bit<32>            arrivals;
     bit<32>            departures;
     bit<32>            loss_drops;
     bit<32>            queue_delay;
-    bit<24>            enqueue_depth;
-    bit<24>            dequeue_depth;
-    bit<24>            timestamp;
+    bit<32>            enqueue_depth;
+    bit<32>            timestamp;
 }
 
-#define TARGET_HEADERS bridge_t bridge; bridge_flow_t bridge_flow; mirror_t mirror;
+#define TARGET_HEADERS
 
 #include "../common/headers.p4"
 #include "../common/parser.p4"
@@ -69,6 +68,13 @@ header mirror_t {
 #include "../common/ingress.p4"
 #include "../common/egress.p4"
 #include "../common/report.p4"
+
+struct switch_headers_t {
+    bridge_t      bridge;
+    bridge_flow_t bridge_flow;
+    mirror_t      mirror;
+    headers_t     frame;
+}
 
 struct ingress_metadata_t {
     flow_state_t flow;
@@ -83,19 +89,19 @@ struct egress_metadata_t {
     mirror_t         mirrored;
 }
 
-parser NarrowsIngressParser(packet_in packet, out headers_t hdr, out ingress_metadata_t meta,
+parser NarrowsIngressParser(packet_in packet, out switch_headers_t hdr, out ingress_metadata_t meta,
                             out ingress_intrinsic_metadata_t intrinsic) {
     FrameParser() frame;
 
     state start {
         packet.extract(intrinsic);
         packet.advance(PORT_METADATA_SIZE);
-        frame.apply(packet, hdr);
+        frame.apply(packet, hdr.frame);
         transition accept;
     }
 }
 
-control NarrowsIngress(inout headers_t hdr, inout ingress_metadata_t meta,
+control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta,
                        in ingress_intrinsic_metadata_t intrinsic,
                        in ingress_intrinsic_metadata_from_parser_t from_parser,
                        inout ingress_intrinsic_metadata_for_deparser_t for_deparser,
@@ -103,19 +109,20 @@ control NarrowsIngress(inout headers_t hdr, inout ingress_metadata_t meta,
     CrossConnect() cross_connect;
     BottleneckIngress() bottleneck;
     NewFlow() new_flow;
-    bit<1> lost = 0;
+    bit<1> lost;
 
     apply {
-        cross_connect.apply(hdr, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
+        lost = 0;
+        cross_connect.apply(hdr.frame, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
         for_tm.ucast_egress_port = meta.forwarding.port;
         for_tm.qid = meta.forwarding.queue;
         hdr.bridge.setValid();
         hdr.bridge.kind = KIND_WIRE;
         hdr.bridge.bottleneck = meta.flow.bottleneck;
         if (meta.forwarding.through_bottleneck == 1) {
-            bottleneck.apply(hdr, meta.flow, lost);
+            bottleneck.apply(hdr.frame, meta.flow, lost);
             if (meta.flow.is_new == 1) {
-                new_flow.apply(hdr, meta.flow, meta.learned);
+                new_flow.apply(hdr.frame, meta.flow, meta.learned);
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
             hdr.bridge.kind = KIND_BOTTLENECK;
@@ -135,7 +142,7 @@ control NarrowsIngress(inout headers_t hdr, inout ingress_metadata_t meta,
     }
 }
 
-control NarrowsIngressDeparser(packet_out packet, inout headers_t hdr, in ingress_metadata_t meta,
+control NarrowsIngressDeparser(packet_out packet, inout switch_headers_t hdr, in ingress_metadata_t meta,
                                in ingress_intrinsic_metadata_for_deparser_t for_deparser) {
     Digest<new_flow_t>() new_flow;
 
@@ -147,7 +154,7 @@ control NarrowsIngressDeparser(packet_out packet, inout headers_t hdr, in ingres
     }
 }
 
-parser NarrowsEgressParser(packet_in packet, out headers_t hdr, out egress_metadata_t meta,
+parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egress_metadata_t meta,
                            out egress_intrinsic_metadata_t intrinsic) {
     FrameParser() frame;
 
@@ -178,40 +185,77 @@ parser NarrowsEgressParser(packet_in packet, out headers_t hdr, out egress_metad
     }
 
     state parse_frame {
-        frame.apply(packet, hdr);
+        frame.apply(packet, hdr.frame);
         transition accept;
     }
 }
 
 // The report's fields, as the mirrored copy brought them.
 control MirroredReport(in mirror_t mirror, in bit<48> now, inout flow_state_t flow, inout observation_t seen) {
-    bit<24> age;
+    bit<16> high;
+    bit<32> ahead;
+
+    action borrow() {
+        high = high - 1;
+    }
+
+    // The lower 32 bits of the time have wrapped since if they were ahead of what they are now.
+    table wrap {
+        key = {
+            ahead: ternary;
+        }
+        actions = {
+            borrow;
+            NoAction;
+        }
+        const default_action = borrow();
+        const entries = {
+            0: NoAction();
+        }
+    }
 
     apply {
-        flow.flags = flow.flags | (bit<8>)mirror.flags;
+        flow.flags = flow.flags | mirror.flags;
         flow.arrivals = mirror.arrivals;
         flow.loss_drops = mirror.loss_drops;
         seen.sequence = mirror.sequence;
         seen.departures = mirror.departures;
         seen.queue_delay = mirror.queue_delay;
-        seen.enqueue_depth = (bit<32>)mirror.enqueue_depth;
-        seen.dequeue_depth = (bit<32>)mirror.dequeue_depth;
-        seen.packet_length = (bit<16>)mirror.packet_length;
-        age = now[23:0] - mirror.timestamp;
-        seen.timestamp = now - (bit<48>)age;
+        seen.enqueue_depth = mirror.enqueue_depth;
+        seen.packet_length = mirror.packet_length;
+        high = now[47:32];
+        ahead = mirror.timestamp |-| now[31:0];
+        wrap.apply();
+        seen.timestamp = high ++ mirror.timestamp;
     }
 }
 
-control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
+control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
                       in egress_intrinsic_metadata_t intrinsic,
                       in egress_intrinsic_metadata_from_parser_t from_parser,
                       inout egress_intrinsic_metadata_for_deparser_t for_deparser,
                       inout egress_intrinsic_metadata_for_output_port_t for_output_port) {
     FlowHash() flow_hash;
     MirroredReport() mirrored;
+    BottleneckSettings() settings;
     BottleneckEgress() bottleneck;
     ReportEncapsulation() report;
+    settings_t set;
     bit<16> report_length;
+
+    // The frame's own length.
+    action strip() {
+        meta.seen.packet_length = intrinsic.pkt_length - (BRIDGED_BYTES + FCS_BYTES);
+    }
+
+    // A table of its own, or the compiler would put the subtraction into every use of the length.
+    table frame_length {
+        actions = {
+            strip;
+        }
+        const default_action = strip();
+        size = 1;
+    }
 
     apply {
         meta.flow.flags = 0;
@@ -219,13 +263,16 @@ control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
         if (hdr.mirror.isValid()) {
             meta.flow.bottleneck = hdr.mirror.bottleneck;
         }
-        flow_hash.apply(hdr, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
+        flow_hash.apply(hdr.frame, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
+        settings.apply(meta.flow.bottleneck, set);
+        meta.seen.sample_shift = set.sample_shift;
+        meta.seen.epoch = set.epoch;
         if (hdr.mirror.isValid()) {
-            if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
+            if (!hdr.frame.ipv4.isValid() && !hdr.frame.ipv6.isValid()) {
                 meta.flow.flags = FLAG_NOT_IP;
             }
             mirrored.apply(hdr.mirror, from_parser.global_tstamp, meta.flow, meta.seen);
-            report.apply(hdr, meta.flow, meta.seen, report_length);
+            report.apply(hdr.frame, meta.flow, meta.seen, report_length);
             hdr.mirror.setInvalid();
         } else if (hdr.bridge_flow.isValid()) {
             meta.flow.arrivals = hdr.bridge_flow.arrivals;
@@ -233,14 +280,23 @@ control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
             meta.flow.flags = hdr.bridge_flow.flags;
             meta.seen.timestamp = from_parser.global_tstamp;
             meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;
-            meta.seen.packet_length = intrinsic.pkt_length - (BRIDGED_BYTES + FCS_BYTES);
+            frame_length.apply();
             meta.seen.enqueue_depth = (bit<32>)intrinsic.enq_qdepth;
-            meta.seen.dequeue_depth = (bit<32>)intrinsic.deq_qdepth;
-            bottleneck.apply(hdr, meta.flow, meta.seen, meta.mirror_session);
+            bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.mirror_session);
             if (meta.mirror_session != 0) {
                 for_deparser.mirror_type = MIRROR_REPORT;
                 meta.mirrored.setValid();
                 meta.mirrored.kind = KIND_MIRROR;
+                meta.mirrored.bottleneck = meta.flow.bottleneck;
+                meta.mirrored.packet_length = meta.seen.packet_length;
+                meta.mirrored.flags = meta.flow.flags;
+                meta.mirrored.sequence = meta.seen.sequence;
+                meta.mirrored.arrivals = meta.flow.arrivals;
+                meta.mirrored.departures = meta.seen.departures;
+                meta.mirrored.loss_drops = meta.flow.loss_drops;
+                meta.mirrored.queue_delay = meta.seen.queue_delay;
+                meta.mirrored.enqueue_depth = meta.seen.enqueue_depth;
+                meta.mirrored.timestamp = from_parser.global_tstamp[31:0];
             }
         }
         hdr.bridge.setInvalid();
@@ -248,25 +304,24 @@ control NarrowsEgress(inout headers_t hdr, inout egress_metadata_t meta,
     }
 }
 
-control NarrowsEgressDeparser(packet_out packet, inout headers_t hdr, in egress_metadata_t meta,
+control NarrowsEgressDeparser(packet_out packet, inout switch_headers_t hdr, in egress_metadata_t meta,
                               in egress_intrinsic_metadata_for_deparser_t for_deparser) {
     Checksum() report_checksum;
     Mirror() mirror;
 
     apply {
-        if (hdr.report_ipv4.isValid()) {
-            hdr.report_ipv4.checksum = report_checksum.update(
-                {hdr.report_ipv4.version, hdr.report_ipv4.ihl, hdr.report_ipv4.dscp, hdr.report_ipv4.ecn,
-                 hdr.report_ipv4.total_length, hdr.report_ipv4.identification, hdr.report_ipv4.reserved_flag,
-                 hdr.report_ipv4.dont_fragment, hdr.report_ipv4.more_fragments, hdr.report_ipv4.fragment_offset,
-                 hdr.report_ipv4.ttl, hdr.report_ipv4.protocol, hdr.report_ipv4.src, hdr.report_ipv4.dst});
+        if (hdr.frame.report_ipv4.isValid()) {
+            hdr.frame.report_ipv4.checksum = report_checksum.update(
+                {hdr.frame.report_ipv4.version, hdr.frame.report_ipv4.ihl, hdr.frame.report_ipv4.dscp, hdr.frame.report_ipv4.ecn,
+                 hdr.frame.report_ipv4.total_length, hdr.frame.report_ipv4.identification, hdr.frame.report_ipv4.reserved_flag,
+                 hdr.frame.report_ipv4.dont_fragment, hdr.frame.report_ipv4.more_fragments, hdr.frame.report_ipv4.fragment_offset,
+                 hdr.frame.report_ipv4.ttl, hdr.frame.report_ipv4.protocol, hdr.frame.report_ipv4.src, hdr.frame.report_ipv4.dst});
         }
         if (for_deparser.mirror_type == MIRROR_REPORT) {
             mirror.emit<mirror_t>(meta.mirror_session,
-                {meta.mirrored.kind, meta.flow.bottleneck, meta.flow.flags[1:0], meta.seen.packet_length[13:0],
-                 meta.seen.sequence, meta.flow.arrivals, meta.seen.departures, meta.flow.loss_drops,
-                 meta.seen.queue_delay, meta.seen.enqueue_depth[23:0], meta.seen.dequeue_depth[23:0],
-                 meta.seen.timestamp[23:0]});
+                {meta.mirrored.kind, meta.mirrored.bottleneck, meta.mirrored.flags, meta.mirrored.packet_length,
+                 meta.mirrored.sequence, meta.mirrored.arrivals, meta.mirrored.departures, meta.mirrored.loss_drops,
+                 meta.mirrored.queue_delay, meta.mirrored.enqueue_depth, meta.mirrored.timestamp});
         }
         packet.emit(hdr);
     }

@@ -56,9 +56,24 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<32> owner
     }
 }
 
-// A total per flow that the data plane can read: 32 bits, wraps.
-control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total)(bit<32> size) {
-    Register<bit<32>, flow_index_t>(size) totals;
+// Counts one packet of a flow and tells its number: 32 bits, wraps.
+control PacketTotal(in flow_index_t index, out bit<32> total) {
+    Register<bit<32>, flow_index_t>(FLOW_COUNT) totals;
+    RegisterAction<bit<32>, flow_index_t, bit<32>>(totals) increment = {
+        void apply(inout bit<32> stored, out bit<32> sum) {
+            stored = stored + 1;
+            sum = stored;
+        }
+    };
+
+    apply {
+        total = increment.execute(index);
+    }
+}
+
+// Adds to a flow's total, 0 to read it only: 32 bits, wraps.
+control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total) {
+    Register<bit<32>, flow_index_t>(FLOW_COUNT) totals;
     RegisterAction<bit<32>, flow_index_t, bit<32>>(totals) add = {
         void apply(inout bit<32> stored, out bit<32> sum) {
             stored = stored + increment;
@@ -126,13 +141,33 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     bit<32> value;
     bit<32> margin;
 
+    action tails() {
+        heads = 0;
+    }
+
+    action head() {
+        heads = 1;
+    }
+
+    // value < threshold: gateways compare with constants only.
+    table below_threshold {
+        key = {
+            margin: ternary;
+        }
+        actions = {
+            tails;
+            head;
+        }
+        const default_action = head();
+        const entries = {
+            0: tails();
+        }
+    }
+
     apply {
         value = random.get();
         margin = threshold |-| value;
-        heads = 0;
-        if (margin != 0) {
-            heads = 1;
-        }
+        below_threshold.apply();
     }
 }
 

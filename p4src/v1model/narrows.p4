@@ -82,8 +82,10 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
 }
 
 control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard_metadata_t standard) {
+    BottleneckSettings() settings;
     BottleneckEgress() bottleneck;
     ReportEncapsulation() report;
+    settings_t set;
     mirror_session_t mirror_session;
     bit<16> report_length;
 
@@ -100,10 +102,13 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
                 meta.seen.enqueue_depth = hdr.traffic_manager.enqueue_depth_bytes;
                 meta.seen.dequeue_depth = hdr.traffic_manager.dequeue_depth_bytes;
             }
-            bottleneck.apply(hdr, meta.flow, meta.seen, mirror_session);
+            settings.apply(meta.flow.bottleneck, set);
+            meta.seen.sample_shift = set.sample_shift;
+            meta.seen.epoch = set.epoch;
             if (hdr.traffic_manager.epoch != 0) {
                 meta.seen.epoch = hdr.traffic_manager.epoch;
             }
+            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);
             if (mirror_session != 0) {
                 clone_preserving_field_list(CloneType.E2E, mirror_session, FIELDS_OF_A_REPORT);
             }

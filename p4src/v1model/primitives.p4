@@ -48,9 +48,22 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<32> owner
     }
 }
 
-// A total per flow that the data plane can read: 32 bits, wraps.
-control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total)(bit<32> size) {
-    register<bit<32>>(size) totals;
+// Counts one packet of a flow and tells its number: 32 bits, wraps.
+control PacketTotal(in flow_index_t index, out bit<32> total) {
+    register<bit<32>>(FLOW_COUNT) totals;
+
+    apply {
+        @atomic {
+            totals.read(total, (bit<32>)index);
+            total = total + 1;
+            totals.write((bit<32>)index, total);
+        }
+    }
+}
+
+// Adds to a flow's total, 0 to read it only: 32 bits, wraps.
+control RunningTotal(in flow_index_t index, in bit<32> increment, out bit<32> total) {
+    register<bit<32>>(FLOW_COUNT) totals;
 
     apply {
         @atomic {

@@ -96,7 +96,7 @@ fn configure(
             cross,
             &entry(&program, cross, key, ".bottleneck", vec![b, b + 100, 0]),
         )?;
-        let settings = table(&program, ".bottleneck.bottleneck");
+        let settings = table(&program, ".settings.bottleneck");
         let session = u128::from(report);
         let params = vec![0xffff_ffff, 0, 0, 1, session];
         let exact = vec![KeyMatch::Exact(b)];

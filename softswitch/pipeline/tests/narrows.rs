@@ -68,7 +68,7 @@ impl Switch {
         switch.add(".cross_connect", key, 1, ".bottleneck", vec![5, 2, 3]);
         let five = vec![KeyMatch::Exact(5)];
         switch.add(
-            ".bottleneck.bottleneck",
+            ".settings.bottleneck",
             five.clone(),
             0,
             ".observe",

@@ -24,8 +24,8 @@ fn config() -> Value {
         "entries": [
             {"table": "NarrowsIngress.cross_connect.cross_connect", "match": {"ingress_port": 1}, "priority": 1,
              "action": "NarrowsIngress.cross_connect.bottleneck", "params": {"index": 0, "port": 2, "queue": 0}},
-            {"table": "NarrowsEgress.bottleneck.bottleneck", "match": {"bottleneck": 0},
-             "action": "NarrowsEgress.bottleneck.observe",
+            {"table": "NarrowsEgress.settings.bottleneck", "match": {"bottleneck": 0},
+             "action": "NarrowsEgress.settings.observe",
              "params": {"threshold": "0xffffffff", "mask": 0, "shift": 0, "epoch": 0, "mirror": 1}},
             {"table": "NarrowsEgress.report.collector", "match": {"bottleneck": 0},
              "action": "NarrowsEgress.report.encapsulate",

@@ -95,10 +95,10 @@ class Switch:
                     priority=1,
                 ),
                 P4TableEntry(
-                    "NarrowsEgress.bottleneck.bottleneck",
+                    "NarrowsEgress.settings.bottleneck",
                     match=P4TableMatch(bottleneck=0),
                     action=action(
-                        "NarrowsEgress.bottleneck.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1
+                        "NarrowsEgress.settings.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1
                     ),
                 ),
                 P4TableEntry(
