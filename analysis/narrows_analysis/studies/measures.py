@@ -21,6 +21,9 @@ from narrows_analysis.studies.ware import expected_bbr_share
 FloatArray = npt.NDArray[np.float64]
 Measures = dict[str, float | None]
 
+TURN_S = 2.0  # long against BBR's own cycle of eight RTTs, short against its RTT probes
+DRAIN_S = 0.6  # a probe holds for 0.2 s and a round trip; by then the queue has been as low as it gets
+DRAINED_BDP = 0.1
 WINDOW_S = 0.5  # the window in which loss and throughput are looked at
 SMALL_BYTES, LARGE_BYTES = 100_000, 1_000_000  # size classes of workloads
 
@@ -41,7 +44,8 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures |= _fairness(run, flows)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
-    measures |= _sockets(run, begin, end)
+    measures |= _turns(flows)
+    measures |= _sockets(run, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
     return {name: None if value is None or not np.isfinite(value) else float(value) for name, value in measures.items()}
@@ -133,11 +137,26 @@ def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Me
     }
 
 
+def _turns(flows: pd.DataFrame) -> Measures:
+    """How two groups take turns: period and autocorrelation of the first one's share over windows of 2 s."""
+    groups = list(dict.fromkeys(flows["group"]))
+    if len(groups) != 2 or not len(flows):
+        return {}
+    window = ((flows["time_s"] - flows["time_s"].min()) / TURN_S).astype(int)
+    sums = flows.groupby([window, "group"])["goodput_bps"].sum().unstack()
+    share = (sums[groups[0]] / sums.sum(axis=1)).to_numpy(dtype=np.float64)
+    found = oscillation(share, TURN_S)
+    return {
+        "turn_period_s": found.period_s if found else None,
+        "turn_correlation": found.correlation if found else 0.0,
+    }
+
+
 def _quotient(part: float, whole: float) -> float:
     return float(part) / whole if whole else np.nan
 
 
-def _sockets(run: RunData, begin: float, end: float) -> Measures:
+def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Measures:
     """Congestion window, pacing rate and RTT probes, from the senders' sockets."""
     sockets = read_sockets(run)
     if sockets is None:
@@ -151,6 +170,13 @@ def _sockets(run: RunData, begin: float, end: float) -> Measures:
         measures[f"socket_rtt_s.{group}"] = float(mine["rtt_s"].mean())
     probes = probe_times(sockets)
     measures["probe_gap_s"] = probe_gap_s(probes)
+    least = [
+        float(queue.loc[(queue["time_s"] >= time) & (queue["time_s"] < time + DRAIN_S), "depth_min_bytes"].min()) / bdp
+        for own in probes
+        for time in own
+        if begin <= time < end - DRAIN_S
+    ]
+    measures["probes_not_draining"] = float(np.mean(np.array(least) > DRAINED_BDP)) if least else None
     measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= begin] for own in probes])
     return measures
 

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ware et al., IMC 2019: a model of BBRv1 beside loss-based flows, checked against runs."""
+
+from __future__ import annotations
+
+from narrows_analysis.studies.model import Model, Pick, Plot, Spread, Statement, Study, StudyFigure
+
+BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
+
+STUDY = Study(
+    name="ware2019",
+    citation="R. Ware, M. Mukerjee, S. Seshan, J. Sherry, \"Modeling BBR's Interactions with Loss-Based Congestion "
+    'Control", IMC 2019',
+    conditions="10 Mbit/s, 40 ms, queues of up to 32 and 64 BDP; the model is for deep buffers and long flows.",
+    differences="The formula is evaluated for the very rate, buffer and frame size of each run.",
+    figures=(
+        StudyFigure(
+            "model",
+            "sweep",
+            "1 BBR flow against 1 to 16 CUBIC flows, 2 to 32 BDP",
+            (
+                Statement(
+                    "share",
+                    "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes",
+                    "within 15 % of capacity at every setting",
+                    Model(Pick("goodput_fraction.bbr"), "model_share", 0.15),
+                    "%",
+                    ("utilization", "queue_fill", "probe_gap_s"),
+                ),
+                Statement(
+                    "independent",
+                    "it does not depend on the number of CUBIC flows",
+                    "10 % of capacity apart or less",
+                    Spread(Pick("goodput_fraction.bbr"), COUNT, most=0.10),
+                    "%",
+                ),
+            ),
+            (
+                Plot(
+                    "lines",
+                    "Share of one BBR flow, and the model's",
+                    ("goodput_fraction.bbr", "model_share"),
+                    BUFFER,
+                    COUNT,
+                ),
+            ),
+            (0.3, 1.0),
+        ),
+    ),
+)
