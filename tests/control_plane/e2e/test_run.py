@@ -49,10 +49,10 @@ def write(path: Path, **changes: Any) -> Path:
 class Running:
     """A ``narrows run`` in the background, with the record of its run and of every process it ever started."""
 
-    def __init__(self, file: Path, out: Path) -> None:
+    def __init__(self, file: Path, out: Path, *options: str) -> None:
         self._printed = file.parent / f"{out.name}.printed"
         with self._printed.open("w") as printed:
-            command = [*NARROWS, "run", str(file), "--out", str(out)]
+            command = [*NARROWS, "run", str(file), "--out", str(out), *options]
             self.process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
         self.state = wait_for(self._load, 20)
         self.processes: dict[int, int] = {}

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live view of real runs, and that nothing of it stays. Needs root and the built binaries."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
+from test_run import RATE_BPS, Running, pytestmark, write
+
+__all__ = ["pytestmark"]
+FLOWS: list[dict[str, Any]] = [{"cca": "cubic", "count": 2, "duration": "7s"}, {"cca": "reno", "duration": "7s"}]
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def events(port: int) -> list[dict[str, Any]]:
+    """Everything that the page is told, to the end."""
+    found = []
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=60) as stream:
+        for line in stream:
+            if line.startswith(b"data: "):
+                found.append(json.loads(line[6:]))
+    return found
+
+
+def is_closed(port: int) -> bool:
+    with socket.socket() as attempt:
+        return attempt.connect_ex(("127.0.0.1", port)) != 0
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
+    port = free_port()
+    running = Running(write(tmp_path, flows=FLOWS, ip_version=version), tmp_path / "result", "--live-port", str(port))
+    found = events(port)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_OK, printed
+    assert running.left_over() == [] and is_closed(port)
+    assert f"live view: http://127.0.0.1:{port}/" in printed
+
+    kinds = Counter(event["kind"] for event in found)
+    assert kinds["run"] == kinds["end"] == 1 and kinds["snapshot"] >= 8
+    snapshots = [event for event in found if event["kind"] == "snapshot"]
+    steady = [snapshot for snapshot in snapshots if 2 < snapshot["time_s"] < 6.5]
+    assert all(0.8 * RATE_BPS < snapshot["rate_bps"] < 1.05 * RATE_BPS for snapshot in steady), steady
+    for snapshot in steady:
+        assert sum(flow["rate_bps"] for flow in snapshot["flows"]) == pytest.approx(snapshot["rate_bps"], rel=0.1)
+        assert abs(snapshot["time_s"] + snapshot["left_s"] - 7) < 0.01
+    assert {flow["name"] for flow in steady[-1]["flows"] if flow["rate_bps"] > 0} == {"cubic-1", "cubic-2", "reno-1"}
+    assert max(snapshot["queue_bytes"] for snapshot in snapshots) <= snapshots[0]["limit_bytes"]
+    counts = [snapshot["drops"] for snapshot in snapshots]
+    assert counts == sorted(counts)
+    run = json.loads((tmp_path / "result" / "run.json").read_text())
+    assert run["identity"]["holds"]
+    assert 0 < counts[-1] <= run["identity"]["port_drops"]
+    # The queue was read just before its drops by flow; iperf3's control connections may have lost a packet as well.
+    by_flow = sum(flow["drops"] for flow in snapshots[-1]["flows"])
+    assert 0.9 * counts[-1] <= by_flow <= run["identity"]["port_drops"]
+    assert "5 s: " in printed and "cubic-1" in printed and "s left" in printed
+
+
+def test_an_interrupted_run_takes_the_page_with_it(tmp_path: Path) -> None:
+    port = free_port()
+    flows = [{"cca": "cubic", "duration": "60s"}]
+    running = Running(write(tmp_path, flows=flows), tmp_path / "result", "--live-port", str(port))
+    running.wait_for_traffic()
+    reader = urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=60)
+    running.process.send_signal(signal.SIGINT)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_INTERRUPTED, printed
+    assert b'"kind": "end"' in reader.read()
+    reader.close()
+    assert running.left_over() == [] and is_closed(port)

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The live page in a real browser: numbers and curves as published, no error, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from narrows.live.server import LivePage
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pages are not opened")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: pages are not opened")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+FLAGS += ["--disable-component-update", "--disable-sync"]
+DASH = "\u2013"
+NAME = "<b>bbr-vs-cubic</b>"
+
+
+def snapshot(time_s: float, **changes: Any) -> dict[str, Any]:
+    def flow(name: str, group: str, rate_bps: float, drops: int) -> dict[str, Any]:
+        return {"name": name, "group": group, "cca": group, "rate_bps": rate_bps, "drops": drops}
+
+    return {
+        "time_s": time_s, "left_s": 30 - time_s, "active": 2, "link_bps": 100_000_000, "rate_bps": 96_000_000.0,
+        "queue_bytes": 250_000, "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100,
+        "flows": [flow("bbr-1", "bbr", 72_000_000.0, 60), flow("cubic-1", "cubic", 24_000_000.0, 40)],
+        "groups": [flow("bbr", "bbr", 72_000_000.0, 60), flow("cubic", "cubic", 24_000_000.0, 40)],
+        **changes,
+    }  # fmt: skip
+
+
+class Opened:
+    """The page in a browser, with everything that it complains of."""
+
+    def __init__(self, browser: Any, live: LivePage, **context: Any) -> None:
+        self.problems: list[str] = []
+        self.page = browser.new_page(**context)
+        self.page.on("console", lambda m: self.problems.append(m.text) if m.type in ("error", "warning") else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on(
+            "request", lambda r: None if r.url.startswith((live.url, "data:")) else self.problems.append(r.url)
+        )
+        self.page.goto(live.url)
+
+    def wait(self, snapshots: int) -> None:
+        self.page.wait_for_selector(f'html[data-snapshots="{snapshots}"]', state="attached", timeout=10_000)
+
+    def text(self, selector: str) -> str:
+        return str(self.page.inner_text(selector))
+
+    def points(self, figure: str) -> list[int]:
+        script = "n => n.map(x => x.getAttribute('d'))"
+        paths = self.page.eval_on_selector_all(f"#{figure} path.line", script)
+        assert not any("NaN" in path for path in paths)
+        return [path.count("L") + 1 for path in paths]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def live() -> Iterator[LivePage]:
+    with LivePage() as page:
+        page.publish("run", {"title": NAME, "setting": "100Mbit/s · 40ms RTT"})
+        page.publish("phase", {"text": "traffic"})
+        yield page
+
+
+@pytest.fixture
+def opened(browser: Any, live: LivePage) -> Iterator[Opened]:
+    page = Opened(browser, live)
+    yield page
+    page.page.close()
+    assert page.problems == []
+
+
+def test_the_page_shows_the_numbers(live: LivePage, opened: Opened) -> None:
+    for second in range(5):
+        live.publish("snapshot", snapshot(float(second)))
+    opened.wait(5)
+    assert opened.text("#title") == NAME
+    assert opened.text("#phase") == "traffic"
+    assert (opened.text("#rate"), opened.text("#used")) == ("96.0 Mbit/s", "96 % of 100.0 Mbit/s")
+    assert (opened.text("#queue"), opened.text("#filled")) == ("250 kB", "50 % of the buffer")
+    assert (opened.text("#drops"), opened.text("#ratio")) == ("100", "1 % of the packets")
+    assert (opened.text("#left"), opened.text("#time")) == ("26 s", "4 s gone, 2 flows running")
+    rows = [row.split("\t") for row in opened.text("#flows tbody").splitlines()]
+    assert rows == [["bbr-1", "bbr", "72.0", "75 %", "60"], ["cubic-1", "cubic", "24.0", "25 %", "40"]]
+    assert (opened.points("rates"), opened.points("depth")) == ([5, 5], [5])
+
+
+def test_the_page_follows(live: LivePage, opened: Opened) -> None:
+    live.publish("snapshot", snapshot(1.0))
+    opened.wait(1)
+    live.publish("snapshot", snapshot(2.0, rate_bps=12_340_000.0, drops=101))
+    opened.wait(2)
+    assert (opened.text("#rate"), opened.text("#drops")) == ("12.3 Mbit/s", "101")
+    live.publish("run", {"title": "the next run", "setting": ""})
+    live.publish("snapshot", snapshot(0.5))
+    opened.wait(1)
+    assert opened.text("#title") == "the next run"
+    live.publish("end", {})
+    opened.page.get_by_text("The run is over.").wait_for()
+
+
+def test_what_is_not_known_is_a_dash(live: LivePage, opened: Opened) -> None:
+    """The first snapshot of a target without a byte counter and without depth, of an experiment without a known end."""
+    unknown = {"rate_bps": None, "queue_bytes": None, "drops": None, "left_s": None}
+    flows = [{**flow, "rate_bps": None, "drops": None} for flow in snapshot(0)["flows"]]
+    live.publish("snapshot", snapshot(0.0, **unknown, flows=flows))
+    opened.wait(1)
+    assert [opened.text(f"#{name}") for name in ("rate", "queue", "drops", "left")] == [DASH] * 4
+    assert opened.text("#flows tbody").splitlines()[0].split("\t") == ["bbr-1", "bbr", *[DASH] * 3]
+
+
+def test_many_flows_become_groups(live: LivePage, opened: Opened) -> None:
+    flows = [{**snapshot(0)["flows"][0], "name": f"bbr-{number}"} for number in range(100)]
+    for second in range(3):
+        live.publish("snapshot", snapshot(float(second), flows=flows))
+    opened.wait(3)
+    assert [row.split("\t")[0] for row in opened.text("#flows tbody").splitlines()] == ["bbr", "cubic"]
+    assert opened.points("rates") == [3, 3]
+
+
+@pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(253, 253, 252)"), ("dark", "rgb(20, 22, 26)")])
+def test_it_has_the_reports_style(browser: Any, live: LivePage, scheme: str, paper: str) -> None:
+    opened = Opened(browser, live, color_scheme=scheme, viewport={"width": 360, "height": 700})
+    live.publish("snapshot", snapshot(1.0))
+    opened.wait(1)
+    assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == paper
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 360
+    opened.page.close()
+    assert opened.problems == []
