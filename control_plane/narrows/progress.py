@@ -74,7 +74,7 @@ class RunProgress:
             self._page.publish("snapshot", snapshot.as_json())
         self._snapshot = snapshot
         if self._task is not None:
-            detail = f"{snapshot.active} flows, {words.queue(snapshot)}"
+            detail = f"{words.running(snapshot)}, {words.queue(snapshot)}"
             self._progress.update(self._task, completed=snapshot.time_s, detail=detail)
         if not self._terminal and snapshot.time_s >= self._next_line_s:
             self._next_line_s += LINE_EVERY_S

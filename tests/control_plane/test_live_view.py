@@ -18,7 +18,7 @@ import yaml
 from narrows.errors import InputError
 from narrows.live import words
 from narrows.live.observer import learned_flow
-from narrows.live.sampler import MOST_INDICES, LearnedFlow, Reading, Sampler, Snapshot
+from narrows.live.sampler import MOST_BUSY, MOST_IDLE, LearnedFlow, Reading, Sampler, Snapshot
 from narrows.live.server import ADDRESS, HISTORY, LivePage
 from narrows.loader import load
 from narrows.plan import Plan, make_plan
@@ -98,15 +98,34 @@ def test_what_is_no_flow_of_the_plan_is_left_out(plan: Plan) -> None:
         {"src_port": plan.flows[1].src_port + plan.flows[1].repeat},
     ):  # fmt: skip
         sampler.learn(learned(plan, 1, 3, **changes))
-    assert sampler.indices == []
+    assert sampler.to_read(0) == []
 
 
-def test_only_the_newest_indices_are_read(tmp_path: Path) -> None:
-    plan = plan_of(tmp_path, [{"cca": "cubic", "size": "10kB", "repeat": 400}])
+def test_the_cost_of_a_poll_is_bounded_and_no_flow_is_forgotten(tmp_path: Path) -> None:
+    """A bulk flow and 400 short ones: what is idle is read seldom, what is busy always or in turn."""
+    plan = plan_of(tmp_path, [{"cca": "cubic", "duration": "90s"}, {"cca": "bbr", "size": "10kB", "repeat": 400}])
     sampler = Sampler(plan)
+    sampler.learn(learned(plan, 0, 1000))
     for number in range(400):
-        sampler.learn(learned(plan, 0, number, connection=number))
-    assert sampler.indices == list(range(400 - MOST_INDICES, 400))
+        sampler.learn(learned(plan, 1, number, connection=number))
+    seen: set[int] = set()
+    for step in range(4):
+        chosen = sampler.to_read(0.1 * step)
+        assert len(chosen) == MOST_BUSY
+        sampler.take(Reading(0.1 * step, queue(), dict.fromkeys(chosen, 100), {}), 1)
+        seen |= set(chosen)
+    assert len(seen) == 401
+    # From here on only the bulk flow moves, and in the end one of the others again.
+    for second in range(1, 20):
+        chosen = sampler.to_read(second)
+        counts = {index: 100 if index < 1000 else 100 + 1000 * second for index in chosen}
+        found = sampler.take(Reading(second, queue(), counts, {}), 1)
+        if second > 4:
+            assert 1000 in chosen and len(chosen) == 1 + MOST_IDLE
+            assert [flow.rate_bps for flow in found.flows] == [8000, 0]
+    sampler.take(Reading(20, queue(), {5: 600}, {}), 1)
+    assert 5 in sampler.to_read(21)
+    assert sampler.take(Reading(21, queue(), {5: 700}, {}), 1).flows[1].rate_bps == 800
 
 
 def test_a_target_without_byte_counters_and_depth(plan: Plan) -> None:

@@ -61,7 +61,7 @@ class Observer:
             session = self._target.session
             for record in session.take_digests():
                 self._sampler.learn(learned_flow(record))
-            departed = await read_departed_bytes(session, self._sampler.indices)
+            departed = await read_departed_bytes(session, self._sampler.to_read(time_s))
         drops: dict[int, int] | None = None
         if self._target.profile.flow_drop_counters:
             bottleneck = self._plan.bottleneck

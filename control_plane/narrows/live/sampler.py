@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import defaultdict, deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from narrows.plan import Plan
@@ -15,8 +16,11 @@ NANOSECONDS = 1_000_000_000
 TCP = 6
 # Rates are means over about so long: long enough to be read, short enough to show what a flow does.
 WINDOW_S = 1.0
-# Of more flow indices only the newest are read, so that the cost of a poll stays bounded.
-MOST_INDICES = 256
+# The cost of a poll stays bounded: so many flow indices are read at most, in turn if more are busy. Those that have
+# been idle for a while are looked after a few at a time.
+MOST_BUSY = 128
+MOST_IDLE = 8
+IDLE_S = 3.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,8 @@ class LearnedFlow:
 class Reading:
     """Counters at a time (seconds since the experiment's start).
 
-    ``departed_bytes`` and ``drops`` (packets) are by flow index; ``drops`` is None where the target cannot tell.
+    ``departed_bytes`` and ``drops`` (packets) are by flow index; what is not in ``departed_bytes`` was not read.
+    ``drops`` is None where the target cannot tell.
     """
 
     time_s: float
@@ -88,6 +93,9 @@ class Sampler:
         self._owner: dict[int, int] = {}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
         self._readings: deque[Reading] = deque()
+        self._totals: dict[int, int] = {}
+        self._moved_at: dict[int, float] = {}
+        self._read_at: dict[int, float] = {}
 
     def learn(self, learned: LearnedFlow) -> None:
         """Note who owns an index. What is no flow of the plan (control connections, acknowledgements) is left out."""
@@ -97,20 +105,30 @@ class Sampler:
         flow = self._plan.flows[number]
         if learned.src == flow.src and flow.src_port <= learned.src_port < flow.src_port + flow.repeat:
             self._owner[learned.index] = number
+            self._totals[learned.index] = 0
+            self._moved_at[learned.index] = self._readings[-1].time_s if self._readings else 0.0
+            self._read_at[learned.index] = -1.0
 
-    @property
-    def indices(self) -> list[int]:
-        """The flow indices to be read: the newest ones."""
-        return list(self._owner)[-MOST_INDICES:]
+    def to_read(self, time_s: float) -> list[int]:
+        """The flow indices to be read now, those first that have waited longest."""
+        busy, idle = [], []
+        for index, moved_at in self._moved_at.items():
+            (busy if time_s - moved_at < IDLE_S else idle).append(index)
+        waiting = self._read_at.__getitem__
+        return heapq.nsmallest(MOST_BUSY, busy, waiting) + heapq.nsmallest(MOST_IDLE, idle, waiting)
 
     def take(self, reading: Reading, active: int) -> Snapshot:
         """Add a reading (later than the one before) and tell what is to be shown; ``active`` are running flows."""
-        self._readings.append(reading)
+        for index, total in reading.departed_bytes.items():
+            self._read_at[index] = reading.time_s
+            if total != self._totals[index]:
+                self._totals[index], self._moved_at[index] = total, reading.time_s
+        self._readings.append(replace(reading, departed_bytes=dict(self._totals)))
         while len(self._readings) > 2 and reading.time_s - self._readings[1].time_s >= WINDOW_S:
             self._readings.popleft()
         before = self._readings[0]
         elapsed = reading.time_s - before.time_s
-        rates = self._rates(before, reading, elapsed)
+        rates = self._rates(before, elapsed)
         drops = self._drops(reading)
         flows = tuple(
             FlowRate(
@@ -143,13 +161,13 @@ class Sampler:
             groups=_groups(flows),
         )
 
-    def _rates(self, before: Reading, now: Reading, elapsed: float) -> list[float] | None:
+    def _rates(self, before: Reading, elapsed: float) -> list[float] | None:
         """L2 bit/s of each flow of the plan."""
         if elapsed <= 0:
             return None
         moved = [0] * len(self._plan.flows)
-        for index, total in now.departed_bytes.items():
-            # An index that was not read before is new, and had counted nothing.
+        for index, total in self._totals.items():
+            # An index that was not known before is new, and had counted nothing.
             moved[self._owner[index]] += total - before.departed_bytes.get(index, 0)
         return [octets * 8 / elapsed for octets in moved]
 

@@ -43,6 +43,11 @@ def drops(count: int | None) -> str:
     return NOT_KNOWN if count is None else f"{count}"
 
 
+def running(snapshot: Snapshot) -> str:
+    """How many flows are under way."""
+    return f"{snapshot.active} flow{'' if snapshot.active == 1 else 's'}"
+
+
 def line(snapshot: Snapshot) -> str:
     """Everything in one line."""
     parts = [f"{rate(snapshot.rate_bps)} Mbit/s"]
@@ -52,7 +57,7 @@ def line(snapshot: Snapshot) -> str:
     parts.append(queue(snapshot))
     if snapshot.drops is not None:
         parts.append(f"{snapshot.drops} drops")
-    parts.append(f"{snapshot.active} flows")
+    parts.append(running(snapshot))
     if snapshot.left_s is not None:
         parts.append(f"{snapshot.left_s:.0f} s left")
     return f"{snapshot.time_s:.0f} s: " + ", ".join(parts)
