@@ -80,22 +80,22 @@ MUTATIONS = (
     Mutation(
         "ECN marks one unit above the threshold",
         _EGRESS,
-        "ecn_threshold |-| seen.enqueue_depth",
-        "(ecn_threshold |+| 1) |-| seen.enqueue_depth",
+        "settings.ecn_threshold |-| seen.enqueue_depth",
+        "(settings.ecn_threshold |+| 1) |-| seen.enqueue_depth",
         "ecn.ThresholdIsExact",
     ),
     Mutation(
         "ECN marks one unit below the threshold",
         _EGRESS,
-        "ecn_threshold |-| seen.enqueue_depth",
-        "(ecn_threshold |-| 1) |-| seen.enqueue_depth",
+        "settings.ecn_threshold |-| seen.enqueue_depth",
+        "(settings.ecn_threshold |-| 1) |-| seen.enqueue_depth",
         "ecn.ThresholdIsExact",
     ),
     Mutation(
         "ECN looks at the depth left behind",
         _EGRESS,
-        "ecn_threshold |-| seen.enqueue_depth",
-        "ecn_threshold |-| seen.dequeue_depth",
+        "settings.ecn_threshold |-| seen.enqueue_depth",
+        "settings.ecn_threshold |-| seen.dequeue_depth",
         "ecn.ThresholdIsExact",
     ),
     Mutation(
@@ -170,9 +170,9 @@ MUTATIONS = (
     ),
     Mutation(
         "collisions are not flagged",
-        _INGRESS,
-        "            flow.flags = flow.flags | FLAG_COLLISION;",
-        "            flow.flags = flow.flags;",
+        _PRIMITIVES,
+        "            flags = flags | FLAG_COLLISION;",
+        "            flags = flags;",
         "identity.CollisionIsFlagged",
     ),
     Mutation(
@@ -285,8 +285,8 @@ MUTATIONS = (
     Mutation(
         "unconnected ports leak to port 0",
         "common/cross_connect.p4",
-        "        forwarding.discard = 1;",
-        "        forwarding.discard = 0;\n        forwarding.port = 2;",
+        "        forwarding = {0, 0, 1, 0};",
+        "        forwarding = {2, 0, 0, 0};",
         "forwarding.DiscardUnconnected",
     ),
 )
