@@ -138,6 +138,16 @@ def test_a_target_without_byte_counters_and_depth(plan: Plan) -> None:
     assert "12 packets through" in words.line(found) and "drops" not in words.line(found)
 
 
+def test_a_target_that_is_not_reached_by_p4runtime(plan: Plan) -> None:
+    """Without flow counters a flow's rate is not known, and never shown as 0."""
+    sampler = Sampler(plan)
+    sampler.take(Reading(0.0, queue(0), None, None), 1)
+    found = sampler.take(Reading(1.0, queue(1000), None, None), 1)
+    assert found.rate_bps == 8000
+    assert {row.rate_bps for row in (*found.flows, *found.groups)} == {None}
+    assert "(bbr-1 -, cubic-1 -, cubic-2 -)" in words.line(found)
+
+
 def test_a_digest_becomes_a_flow() -> None:
     record = {"bottleneck": 0, "index": 4, "signature": 1, "is_ipv6": 0, "src": 0xC6120003, "dst": 0xC6120001}
     record |= {"protocol": 6, "src_port": 10_000, "dst_port": 5201}

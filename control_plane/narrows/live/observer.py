@@ -56,7 +56,7 @@ class Observer:
         Raises:
             RunError: the switch does not answer.
         """
-        departed: dict[int, int] = {}
+        departed: dict[int, int] | None = None
         if isinstance(self._target, SpeaksP4Runtime):
             session = self._target.session
             for record in session.take_digests():

@@ -40,12 +40,12 @@ class Reading:
     """Counters at a time (seconds since the experiment's start).
 
     ``departed_bytes`` and ``drops`` (packets) are by flow index; what is not in ``departed_bytes`` was not read.
-    ``drops`` is None where the target cannot tell.
+    Either is None where the target cannot tell.
     """
 
     time_s: float
     queue: QueueStats
-    departed_bytes: Mapping[int, int]
+    departed_bytes: Mapping[int, int] | None
     drops: Mapping[int, int] | None
 
 
@@ -111,7 +111,8 @@ class Sampler:
 
     def to_read(self, time_s: float) -> list[int]:
         """The flow indices to be read now, those first that have waited longest."""
-        busy, idle = [], []
+        busy: list[int] = []
+        idle: list[int] = []
         for index, moved_at in self._moved_at.items():
             (busy if time_s - moved_at < IDLE_S else idle).append(index)
         waiting = self._read_at.__getitem__
@@ -119,11 +120,12 @@ class Sampler:
 
     def take(self, reading: Reading, active: int) -> Snapshot:
         """Add a reading (later than the one before) and tell what is to be shown; ``active`` are running flows."""
-        for index, total in reading.departed_bytes.items():
+        for index, total in (reading.departed_bytes or {}).items():
             self._read_at[index] = reading.time_s
             if total != self._totals[index]:
                 self._totals[index], self._moved_at[index] = total, reading.time_s
-        self._readings.append(replace(reading, departed_bytes=dict(self._totals)))
+        known = None if reading.departed_bytes is None else dict(self._totals)
+        self._readings.append(replace(reading, departed_bytes=known))
         while len(self._readings) > 2 and reading.time_s - self._readings[1].time_s >= WINDOW_S:
             self._readings.popleft()
         before = self._readings[0]
@@ -141,12 +143,11 @@ class Sampler:
             for number, flow in enumerate(self._plan.flows)
         )
         end = self._plan.end_ns
-        queue, link = reading.queue, None
-        if rates is not None:
-            # A target that counts no bytes at the queue has those of the flows.
-            link = sum(rates)
-            if queue.dequeued_bytes is not None and before.queue.dequeued_bytes is not None:
-                link = (queue.dequeued_bytes - before.queue.dequeued_bytes) * 8 / elapsed
+        queue = reading.queue
+        # A target that counts no bytes at the queue has those of the flows.
+        link = None if rates is None else sum(rates)
+        if elapsed > 0 and queue.dequeued_bytes is not None and before.queue.dequeued_bytes is not None:
+            link = (queue.dequeued_bytes - before.queue.dequeued_bytes) * 8 / elapsed
         return Snapshot(
             time_s=reading.time_s,
             left_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
@@ -163,7 +164,7 @@ class Sampler:
 
     def _rates(self, before: Reading, elapsed: float) -> list[float] | None:
         """L2 bit/s of each flow of the plan."""
-        if elapsed <= 0:
+        if elapsed <= 0 or before.departed_bytes is None:
             return None
         moved = [0] * len(self._plan.flows)
         for index, total in self._totals.items():
