@@ -8,7 +8,7 @@ from typing import Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from narrows.live import words
 from narrows.live.sampler import Snapshot
@@ -32,7 +32,6 @@ class RunProgress:
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
-            TimeRemainingColumn(),
             TextColumn("{task.fields[detail]}", style="dim"),
             console=console,
         )
@@ -74,7 +73,8 @@ class RunProgress:
             self._page.publish("snapshot", snapshot.as_json())
         self._snapshot = snapshot
         if self._task is not None:
-            detail = f"{words.running(snapshot)}, {words.queue(snapshot)}"
+            parts = [words.left(snapshot), words.running(snapshot), words.queue(snapshot)]
+            detail = ", ".join(part for part in parts if part)
             self._progress.update(self._task, completed=snapshot.time_s, detail=detail)
         if not self._terminal and snapshot.time_s >= self._next_line_s:
             self._next_line_s += LINE_EVERY_S
@@ -85,4 +85,6 @@ class RunProgress:
         self._console.print(text, highlight=False)
 
     def _render(self) -> Group:
-        return Group(self._progress, *([words.table(self._snapshot)] if self._snapshot is not None else []))
+        # Called by the display's own thread as well: read once.
+        snapshot = self._snapshot
+        return Group(self._progress, *([] if snapshot is None else [words.table(snapshot)]))

@@ -196,7 +196,8 @@ def test_on_a_terminal_the_figures_are_drawn_and_taken_away(plan: Plan) -> None:
         time.sleep(0.4)
     text = printed.getvalue()
     assert all(
-        part in text for part in ("bbr-1", "60.0", "cubic-2", "96.0", "96% used", "queue 250 kB (50%)", "a note")
+        part in text
+        for part in ("bbr-1", "60.0", "cubic-2", "96.0", "96% used", "queue 250 kB (50%)", "20 s left", "a note")
     )
     assert text.endswith("\x1b[2K")
 

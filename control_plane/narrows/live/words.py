@@ -48,6 +48,11 @@ def running(snapshot: Snapshot) -> str:
     return f"{snapshot.active} flow{'' if snapshot.active == 1 else 's'}"
 
 
+def left(snapshot: Snapshot) -> str:
+    """Time to the end of the last flow; empty where it is not known."""
+    return "" if snapshot.left_s is None else f"{snapshot.left_s:.0f} s left"
+
+
 def line(snapshot: Snapshot) -> str:
     """Everything in one line."""
     parts = [f"{rate(snapshot.rate_bps)} Mbit/s"]
@@ -58,9 +63,8 @@ def line(snapshot: Snapshot) -> str:
     if snapshot.drops is not None:
         parts.append(f"{snapshot.drops} drops")
     parts.append(running(snapshot))
-    if snapshot.left_s is not None:
-        parts.append(f"{snapshot.left_s:.0f} s left")
-    return f"{snapshot.time_s:.0f} s: " + ", ".join(parts)
+    parts.append(left(snapshot))
+    return f"{snapshot.time_s:.0f} s: " + ", ".join(part for part in parts if part)
 
 
 def table(snapshot: Snapshot) -> Table:
