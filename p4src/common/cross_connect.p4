@@ -7,20 +7,20 @@ control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t 
                      out bottleneck_index_t bottleneck_index) {
     // A plain cable between two ports.
     action wire(port_t port) {
-        forwarding.port = port;
+        forwarding = {port, 0, 0, 0};
+        bottleneck_index = 0;
     }
 
     // A cable with the bottleneck's queue in it.
     action bottleneck(bottleneck_index_t index, port_t port, queue_t queue) {
-        forwarding.port = port;
-        forwarding.queue = queue;
-        forwarding.through_bottleneck = 1;
+        forwarding = {port, queue, 0, 1};
         bottleneck_index = index;
     }
 
     // What nobody connected goes nowhere: a testbed must not leak packets.
     action discard() {
-        forwarding.discard = 1;
+        forwarding = {0, 0, 1, 0};
+        bottleneck_index = 0;
     }
 
     // By ingress port alone a link is a cable; by destination as well, several hosts share one port or one queue.
@@ -43,8 +43,6 @@ control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t 
     }
 
     apply {
-        forwarding = {0, 0, 0, 0};
-        bottleneck_index = 0;
         cross_connect.apply();
     }
 }

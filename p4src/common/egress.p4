@@ -55,10 +55,14 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
     DelayHistogram() delay_histogram;
     bit<32> ecn_shortfall;
     bit<32> sample_phase;
-    bit<DELAY_BIN_WIDTH> delay_bin = 0;
+    bit<DELAY_BIN_WIDTH> delay_bin;
 
     action set_bin(bit<DELAY_BIN_WIDTH> bin) {
         delay_bin = bin;
+    }
+
+    action shortest() {
+        delay_bin = 0;
     }
 
     // Logarithm of the delay, as prefixes: the control plane installs 4 bins an octave.
@@ -68,9 +72,9 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         }
         actions = {
             set_bin;
-            @defaultonly NoAction;
+            @defaultonly shortest;
         }
-        const default_action = NoAction();
+        const default_action = shortest();
         size = 128;
     }
 
@@ -103,6 +107,7 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
             @defaultonly NoAction;
         }
         const default_action = NoAction();
+        size = 6;
         const entries = {
             (0, true, 2, 0x0000, _, _): mark_ipv4(-16w2);
             (0, true, 2, _, _, _): mark_ipv4(-16w1);
@@ -117,6 +122,10 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         mirror_session = settings.mirror_session;
     }
 
+    action pass() {
+        mirror_session = 0;
+    }
+
     // One departure in 2^shift is reported.
     table sampling {
         key = {
@@ -124,9 +133,10 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         }
         actions = {
             report;
-            NoAction;
+            pass;
         }
-        const default_action = NoAction();
+        const default_action = pass();
+        size = 1;
         const entries = {
             0: report();
         }
@@ -144,7 +154,6 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         ecn.apply();
 
         sample_phase = seen.sequence & settings.sample_mask;
-        mirror_session = 0;
         sampling.apply();
     }
 }

@@ -38,11 +38,14 @@ control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> 
     // The same in packets and bytes for the control plane, which can read counters on every target.
     FlowCounter() loss_counter;
     FlowCounter() arrival_counter;
-    bit<32> owner;
-    bit<32> loss_threshold = 0;
+    bit<32> loss_threshold;
 
     action set_loss(bit<32> threshold) {
         loss_threshold = threshold;
+    }
+
+    action keep() {
+        loss_threshold = 0;
     }
 
     // Bernoulli loss of a bottleneck: a packet is lost with probability threshold / 2^32.
@@ -52,26 +55,20 @@ control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> 
         }
         actions = {
             set_loss;
-            @defaultonly NoAction;
+            @defaultonly keep;
         }
-        const default_action = NoAction();
+        const default_action = keep();
         size = BOTTLENECK_COUNT;
     }
 
     apply {
         flow_hash.apply(hdr, flow.bottleneck, flow.index, flow.signature);
-        flow.flags = 0;
-        flow.is_new = 0;
-        if (!hdr.ipv4.isValid() && !hdr.ipv6.isValid()) {
+        if (hdr.ipv4.isValid() || hdr.ipv6.isValid()) {
+            flow.flags = 0;
+        } else {
             flow.flags = FLAG_NOT_IP;
         }
-
-        flow_owner.apply(flow.index, flow.signature, owner);
-        if (owner == 0) {
-            flow.is_new = 1;
-        } else if (owner != flow.signature) {
-            flow.flags = flow.flags | FLAG_COLLISION;
-        }
+        flow_owner.apply(flow.index, flow.signature, flow.is_new, flow.flags);
 
         lost = 0;
         if (loss.apply().hit) {

@@ -5,8 +5,8 @@
 
 control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observation_t seen,
                             out bit<16> report_length) {
-    bit<16> length_limit = 0;
-    bit<16> whole_length = 0;
+    bit<16> length_limit;
+    bit<16> whole_length;
     bit<16> excess;
 
     action encapsulate(mac_address_t src_mac, mac_address_t dst_mac, ipv4_address_t src_ip, ipv4_address_t dst_ip,
@@ -38,6 +38,11 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
     }
 
+    action no_collector() {
+        length_limit = 0;
+        whole_length = 0;
+    }
+
     // Where a bottleneck's reports go, and how long a report may be in bytes, encapsulation included.
     table collector {
         key = {
@@ -45,9 +50,9 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         }
         actions = {
             encapsulate;
-            @defaultonly NoAction;
+            @defaultonly no_collector;
         }
-        const default_action = NoAction();
+        const default_action = no_collector();
         size = BOTTLENECK_COUNT;
     }
 
@@ -69,6 +74,7 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
             cut;
         }
         const default_action = cut();
+        size = 1;
         const entries = {
             0: keep_whole();
         }

@@ -96,6 +96,8 @@ parser NarrowsIngressParser(packet_in packet, out switch_headers_t hdr, out ingr
     state start {
         packet.extract(intrinsic);
         packet.advance(PORT_METADATA_SIZE);
+        hdr.bridge.setValid();
+        hdr.bridge.kind = KIND_WIRE;
         frame.apply(packet, hdr.frame);
         transition accept;
     }
@@ -112,17 +114,18 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
     bit<1> lost;
 
     apply {
-        lost = 0;
+        // A frame too short for its headers is still a frame: reading the error keeps the parser from dropping it.
+        if (from_parser.parser_err != 0) {
+            hdr.bridge.kind = KIND_WIRE;
+        }
         cross_connect.apply(hdr.frame, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
         for_tm.ucast_egress_port = meta.forwarding.port;
         for_tm.qid = meta.forwarding.queue;
-        hdr.bridge.setValid();
-        hdr.bridge.kind = KIND_WIRE;
         hdr.bridge.bottleneck = meta.flow.bottleneck;
         if (meta.forwarding.through_bottleneck == 1) {
             bottleneck.apply(hdr.frame, meta.flow, lost);
+            new_flow.apply(hdr.frame, meta.flow, meta.learned);
             if (meta.flow.is_new == 1) {
-                new_flow.apply(hdr.frame, meta.flow, meta.learned);
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
             hdr.bridge.kind = KIND_BOTTLENECK;
@@ -131,13 +134,11 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
             hdr.bridge_flow.loss_drops = meta.flow.loss_drops;
             hdr.bridge_flow.timestamp = from_parser.global_tstamp[31:0];
             hdr.bridge_flow.flags = meta.flow.flags;
-        }
-        if (meta.forwarding.discard == 1 || lost == 1) {
+            if (lost == 1) {
+                for_deparser.drop_ctl = 1;
+            }
+        } else if (meta.forwarding.discard == 1) {
             for_deparser.drop_ctl = 1;
-        }
-        // A frame too short for its headers is still a frame: reading the error keeps the parser from dropping it.
-        if (from_parser.parser_err != 0) {
-            hdr.bridge.kind = hdr.bridge.kind;
         }
     }
 }
@@ -150,7 +151,14 @@ control NarrowsIngressDeparser(packet_out packet, inout switch_headers_t hdr, in
         if (for_deparser.digest_type == DIGEST_NEW_FLOW) {
             new_flow.pack(meta.learned);
         }
-        packet.emit(hdr);
+        packet.emit(hdr.bridge);
+        packet.emit(hdr.bridge_flow);
+        packet.emit(hdr.frame.ethernet);
+        packet.emit(hdr.frame.vlan_outer);
+        packet.emit(hdr.frame.vlan_inner);
+        packet.emit(hdr.frame.ipv4);
+        packet.emit(hdr.frame.ipv6);
+        packet.emit(hdr.frame.ports);
     }
 }
 
@@ -161,6 +169,7 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
     state start {
         packet.extract(intrinsic);
         bridge_t first = packet.lookahead<bridge_t>();
+        meta.flow.bottleneck = first.bottleneck;
         transition select(first.kind) {
             KIND_BOTTLENECK: parse_bottleneck;
             KIND_MIRROR: parse_mirror;
@@ -209,13 +218,14 @@ control MirroredReport(in mirror_t mirror, in bit<48> now, inout flow_state_t fl
             NoAction;
         }
         const default_action = borrow();
+        size = 1;
         const entries = {
             0: NoAction();
         }
     }
 
     apply {
-        flow.flags = flow.flags | mirror.flags;
+        flow.flags = mirror.flags;
         flow.arrivals = mirror.arrivals;
         flow.loss_drops = mirror.loss_drops;
         seen.sequence = mirror.sequence;
@@ -258,22 +268,13 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     }
 
     apply {
-        meta.flow.flags = 0;
-        meta.flow.bottleneck = hdr.bridge.bottleneck;
-        if (hdr.mirror.isValid()) {
-            meta.flow.bottleneck = hdr.mirror.bottleneck;
-        }
         flow_hash.apply(hdr.frame, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
         settings.apply(meta.flow.bottleneck, set);
         meta.seen.sample_shift = set.sample_shift;
         meta.seen.epoch = set.epoch;
         if (hdr.mirror.isValid()) {
-            if (!hdr.frame.ipv4.isValid() && !hdr.frame.ipv6.isValid()) {
-                meta.flow.flags = FLAG_NOT_IP;
-            }
             mirrored.apply(hdr.mirror, from_parser.global_tstamp, meta.flow, meta.seen);
             report.apply(hdr.frame, meta.flow, meta.seen, report_length);
-            hdr.mirror.setInvalid();
         } else if (hdr.bridge_flow.isValid()) {
             meta.flow.arrivals = hdr.bridge_flow.arrivals;
             meta.flow.loss_drops = hdr.bridge_flow.loss_drops;
@@ -299,8 +300,6 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
                 meta.mirrored.timestamp = from_parser.global_tstamp[31:0];
             }
         }
-        hdr.bridge.setInvalid();
-        hdr.bridge_flow.setInvalid();
     }
 }
 
@@ -323,7 +322,7 @@ control NarrowsEgressDeparser(packet_out packet, inout switch_headers_t hdr, in 
                  meta.mirrored.sequence, meta.mirrored.arrivals, meta.mirrored.departures, meta.mirrored.loss_drops,
                  meta.mirrored.queue_delay, meta.mirrored.enqueue_depth, meta.mirrored.timestamp});
         }
-        packet.emit(hdr);
+        packet.emit(hdr.frame);
     }
 }
 

@@ -12,15 +12,17 @@ control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_in
     Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_other;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv4;
     Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv6;
-    bit<16> src_port = 0;
-    bit<16> dst_port = 0;
+    bit<16> src_port;
+    bit<16> dst_port;
 
     apply {
         if (hdr.ports.isValid()) {
             src_port = hdr.ports.src;
             dst_port = hdr.ports.dst;
+        } else {
+            src_port = 0;
+            dst_port = 0;
         }
-        signature = 0;
         if (hdr.ipv4.isValid()) {
             index = index_ipv4.get({bottleneck, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, src_port, dst_port});
         } else if (hdr.ipv6.isValid()) {
@@ -34,25 +36,61 @@ control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_in
         } else if (hdr.ipv6.isValid()) {
             signature = signature_ipv6.get({dst_port, src_port, hdr.ipv6.next_header, hdr.ipv6.dst, hdr.ipv6.src,
                                             bottleneck});
+        } else {
+            signature = 0;
         }
         signature = signature | 1;
     }
 }
 
-// The signature that owns a flow index; 0 for a free one, which this packet's flow then owns.
-control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<32> owner) {
+// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides when
+// another one owns its index.
+control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new, inout bit<8> flags) {
     Register<bit<32>, flow_index_t>(FLOW_COUNT) signatures;
-    RegisterAction<bit<32>, flow_index_t, bit<32>>(signatures) claim = {
-        void apply(inout bit<32> stored, out bit<32> previous) {
-            previous = stored;
+    // One bit of the verdict is set, by what the register held: bit 0 another flow's signature, 1 nothing, 2 its own.
+    RegisterAction<bit<32>, flow_index_t, bit<16>>(signatures) claim = {
+        void apply(inout bit<32> stored, out bit<16> one_hot) {
+            one_hot = this.predicate(stored == 0, stored == signature);
             if (stored == 0) {
                 stored = signature;
             }
         }
     };
+    bit<16> verdict;
+
+    action own() {
+        is_new = 0;
+    }
+
+    action claimed() {
+        is_new = 1;
+    }
+
+    action collide() {
+        is_new = 0;
+        flags = flags | FLAG_COLLISION;
+    }
+
+    table judge {
+        key = {
+            verdict: exact;
+        }
+        actions = {
+            own;
+            claimed;
+            collide;
+        }
+        const default_action = own();
+        size = 2;
+        const entries = {
+            1: collide();
+            2: claimed();
+        }
+    }
 
     apply {
-        owner = claim.execute(index);
+        verdict = claim.execute(index);
+        judge.apply();
     }
 }
 
@@ -159,6 +197,7 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
             head;
         }
         const default_action = head();
+        size = 1;
         const entries = {
             0: tails();
         }

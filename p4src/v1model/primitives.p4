@@ -34,16 +34,24 @@ control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_in
     }
 }
 
-// The signature that owns a flow index; 0 for a free one, which this packet's flow then owns.
-control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<32> owner) {
+// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides when
+// another one owns its index.
+control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new, inout bit<8> flags) {
     register<bit<32>>(FLOW_COUNT) signatures;
+    bit<32> owner;
 
     apply {
+        is_new = 0;
         @atomic {
             signatures.read(owner, (bit<32>)index);
             if (owner == 0) {
                 signatures.write((bit<32>)index, signature);
             }
+        }
+        if (owner == 0) {
+            is_new = 1;
+        } else if (owner != signature) {
+            flags = flags | FLAG_COLLISION;
         }
     }
 }
