@@ -3,6 +3,7 @@
 #
 #   host.sh apply INTERFACE NAME=VALUE...   set up; what was there before is kept for restore
 #   host.sh silence INTERFACE               take the link down until restore
+#   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME"
 #   host.sh restore INTERFACE               put back what apply found; nothing to do is fine
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
@@ -32,6 +33,12 @@ need() {
 # Remembers how to undo something; restore runs the lines last one first.
 remember() {
     printf '%s\n' "$1" >>"$STATE/$interface"
+}
+
+# What every machine must have.
+need_machine() {
+    need ip ethtool sysctl tc readlink
+    [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(ls /sys/class/net | tr '\n' ' ')"
 }
 
 quote() {
@@ -137,14 +144,20 @@ set_neighbours() {
 
 load_ccas() {
     for cca in $1; do
-        case " $(sysctl -n net.ipv4.tcp_available_congestion_control) " in *" $cca "*) continue ;; esac
+        has_cca "$cca" && continue
         modprobe "tcp_$cca" 2>/dev/null || true
-        case " $(sysctl -n net.ipv4.tcp_available_congestion_control) " in
-        *" $cca "*) ;;
-        *) fail "the kernel has no congestion control '$cca'; fix: install a kernel with tcp_$cca, or use one of:" \
-            "$(sysctl -n net.ipv4.tcp_available_congestion_control)" ;;
-        esac
+        has_cca "$cca" || no_cca "$cca"
     done
+}
+
+has_cca() {
+    case " $(sysctl -n net.ipv4.tcp_available_congestion_control) " in *" $1 "*) return 0 ;; esac
+    return 1
+}
+
+no_cca() {
+    fail "the kernel has no congestion control '$1'; fix: install a kernel with tcp_$1, or use one of:" \
+        "$(sysctl -n net.ipv4.tcp_available_congestion_control)"
 }
 
 # Base RTT: a delay of its own for what goes to each address, behind a classifier; everything else passes undelayed.
@@ -189,8 +202,7 @@ apply() {
         *) fail "unknown setting '${pair%%=*}'" ;;
         esac
     done
-    need ip ethtool sysctl tc readlink
-    [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(ls /sys/class/net | tr '\n' ' ')"
+    need_machine
     # A run that was killed left its settings: begin from what was before it.
     restore
     mkdir -p "$STATE"
@@ -231,6 +243,20 @@ apply() {
     [ -z "$ecn" ] || set_sysctl net.ipv4.tcp_ecn "$ecn"
     [ -z "$ports" ] || set_sysctl net.ipv4.ip_local_port_range "$ports"
     [ -z "$delay" ] || set_delay "$delay"
+}
+
+check() {
+    need_machine
+    for pair in "$@"; do
+        case ${pair%%=*} in
+        tools) for tool in ${pair#*=}; do need "$tool"; done ;;
+        # One that is a module is loaded by apply.
+        cca) for cca in ${pair#*=}; do
+            has_cca "$cca" || modprobe -n -q "tcp_$cca" 2>/dev/null || no_cca "$cca"
+        done ;;
+        *) fail "unknown requirement '${pair%%=*}'" ;;
+        esac
+    done
 }
 
 restore() {
@@ -285,7 +311,7 @@ describe() {
     [ -f "$STATE/$interface" ] && echo "applied=yes" || echo "applied=no"
 }
 
-[ $# -ge 2 ] || fail "usage: $PROGRAM apply|restore|describe INTERFACE [NAME=VALUE...]"
+[ $# -ge 2 ] || fail "usage: $PROGRAM apply|check|silence|restore|describe INTERFACE [NAME=VALUE...]"
 action=$1
 interface=$2
 shift 2
@@ -294,8 +320,9 @@ case $action in
 apply)
     apply "$@"
     ;;
+check) check "$@" ;;
 silence) silence ;;
 restore) restore ;;
 describe) describe ;;
-*) fail "unknown action '$action'; allowed: apply, silence, restore, describe" ;;
+*) fail "unknown action '$action'; allowed: apply, check, silence, restore, describe" ;;
 esac

@@ -16,17 +16,18 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from narrows import __version__, identity, machine
+from narrows import __version__, clock, identity, machine
 from narrows.collector import TelemetryCollector
 from narrows.errors import RunError
 from narrows.experiment import Experiment
+from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.live.observer import Observer
 from narrows.plan import Plan
 from narrows.progress import RunProgress
 from narrows.results import RunDirectory
 from narrows.state import RunState
-from narrows.targets.base import Balancing, FlowDrops, QueueStats, Realised, Target
+from narrows.targets.base import Balancing, FlowDrops, Laboratory, QueueStats, Realised, Target
 from narrows.traffic.connection import NANOSECONDS
 from narrows.traffic.traffic import Traffic
 
@@ -51,12 +52,19 @@ class Measurement:
         self._target = target
         self._state = state
         self._results = results
-        self._testbed = NetnsTestbed(plan, state, experiment.mtu)
-        self._traffic = Traffic(plan, self._testbed, results.hosts, experiment.telemetry.sockets)
+        self._testbed: Testbed
+        sockets = experiment.telemetry.sockets
+        if isinstance(target, Laboratory):
+            self._testbed = target.testbed(plan, state, experiment.mtu)
+            # Their readings carry the clock of the machine, which is not the experiment's.
+            sockets = 0
+        else:
+            self._testbed = NetnsTestbed(plan, state, experiment.mtu)
+        self._traffic = Traffic(plan, self._testbed, results.hosts, sockets)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._realised: Realised | None = None
-        self._clock_offset_ns = 0
+        self._clock_offset_ns: int | None = None
         self._readings: dict[str, Any] = {}
         self._ending = False
         self._signal: signal.Signals | None = None
@@ -82,9 +90,13 @@ class Measurement:
                 await self._prepare(progress)
                 await self._flow(progress)
                 await self._finish(progress)
-            finally:
-                progress.phase("removing the testbed")
-                await self._tear_down()
+            except BaseException:
+                await self._tear_down(progress)
+                # Nothing else tells them: without traffic there is no run.json.
+                for reason in self._reasons:
+                    progress.note(reason)
+                raise
+            await self._tear_down(progress)
         self._results.write_run(self._record(started))
 
     async def _prepare(self, progress: RunProgress) -> None:
@@ -135,16 +147,16 @@ class Measurement:
         with self._remembering_failure():
             self._readings |= await self._read_counters()
 
-    async def _tear_down(self) -> None:
+    async def _tear_down(self, progress: RunProgress) -> None:
         """Stop what runs and remove what was made; in this order processes can still say goodbye."""
-        try:
+        progress.phase("removing the testbed")
+        self._ending = True
+        for stop in (self._collector.stop, self._traffic.stop, self._target.stop):
             with self._remembering_failure():
-                await self._collector.stop()
-            await self._traffic.stop()
-            await self._target.stop()
-        finally:
+                await stop()
+        for remove in (self._testbed.remove, self._state.release):
             with self._remembering_failure():
-                self._state.release()
+                remove()
 
     async def _monitor(self, progress: RunProgress) -> None:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
@@ -162,13 +174,15 @@ class Measurement:
                 return queue
         raise RunError(f"the target does not list the bottleneck's queue (port {bottleneck.port})")
 
-    async def _measure_clock_offset(self) -> int:
-        """Switch clock minus this host's monotonic clock, from the reading that took least time."""
+    async def _measure_clock_offset(self) -> int | None:
+        """Switch clock minus this host's monotonic clock, from the reading that took least time; None without one."""
         best: tuple[int, int] | None = None
         for _ in range(CLOCK_READINGS):
             before = time.monotonic_ns()
             switch = await self._target.now_ns()
             after = time.monotonic_ns()
+            if switch is None:
+                return None
             reading = (after - before, switch - (before + after) // 2)
             best = reading if best is None else min(best, reading)
         assert best is not None
@@ -228,11 +242,21 @@ class Measurement:
         if losses:
             self._degrade("failed", "packets were lost where the experiment loses none: " + "; ".join(losses))
 
+    def _clock_origin(self) -> clock.Origin:
+        """The switch's time at the experiment's start."""
+        if self._clock_offset_ns is not None:
+            return clock.Origin(round(self._traffic.origin_s * NANOSECONDS) + self._clock_offset_ns, "switch clock")
+        bottleneck = self._plan.bottleneck.index
+        return clock.from_reports(
+            self._results.telemetry, bottleneck, self._traffic.connections, self._target.profile.time_unit_s
+        )
+
     def _record(self, started: datetime) -> dict[str, Any]:
         """run.json."""
         settings = self._experiment.bottleneck
         bottleneck = self._plan.bottleneck
         assert self._realised is not None
+        origin = self._clock_origin()
         return {
             "narrows_version": __version__,
             "name": self._experiment.name,
@@ -260,7 +284,8 @@ class Measurement:
                 "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
             },
             "telemetry": {"sample": self._experiment.telemetry.sample},
-            "clock_origin_ns": round(self._traffic.origin_s * NANOSECONDS) + self._clock_offset_ns,
+            "clock_origin_ns": origin.ns,
+            "clock_origin_source": origin.source,
             "flows": [connection.as_json() for connection in self._traffic.connections],
             **self._readings,
         }

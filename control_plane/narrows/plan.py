@@ -72,7 +72,11 @@ class Path:
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """The bottleneck's settings in base units. Rates are L2; ``limit_packets`` is set only for a depth in packets."""
+    """The bottleneck's settings in base units.
+
+    ``rate_bps`` is L2; ``l1_rate_bps`` is set only for a rate written as L1, ``limit_packets`` only for a depth in
+    packets.
+    """
 
     index: int
     port: int
@@ -83,6 +87,7 @@ class Bottleneck:
     ecn_threshold_bytes: int | None
     loss: float
     sample_shift: int
+    l1_rate_bps: int | None = None
 
 
 @dataclass(frozen=True)
@@ -238,6 +243,7 @@ def _bottleneck(experiment: Experiment) -> Bottleneck:
         ecn_threshold_bytes=None if threshold is None else threshold.in_bytes(rate, settings.rtt, frame),
         loss=settings.loss,
         sample_shift=experiment.telemetry.sample.bit_length() - 1,
+        l1_rate_bps=settings.rate if settings.rate_layer == "l1" else None,
     )
 
 

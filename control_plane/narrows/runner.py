@@ -21,7 +21,7 @@ from narrows.plan import Plan, make_plan
 from narrows.progress import RunProgress
 from narrows.results import RunDirectory
 from narrows.state import RunState
-from narrows.targets.base import Target
+from narrows.targets.base import Laboratory, Target
 from narrows.units import format_rate, format_time
 
 
@@ -47,22 +47,29 @@ def check(experiment: Experiment, target: Target, origin: str) -> Plan:
     Raises:
         InputError: one line for every reason why this experiment cannot run here as written.
     """
+    laboratory = target if isinstance(target, Laboratory) else None
     try:
         plan = make_plan(experiment)
+        if laboratory is not None:
+            plan = laboratory.adapt(plan)
     except InputError as error:
         raise InputError(f"{origin}: {error}") from error
-    refused = [
-        f"flows.{number}.cca: {problem}"
-        for number, group in enumerate(experiment.flows)
-        if (problem := machine.missing_cca(group.cca))
-    ]
-    refused += target.refusals(plan)
+    refused = target.refusals(plan)
+    if laboratory is None:
+        refused = [
+            f"flows.{number}.cca: {problem}"
+            for number, group in enumerate(experiment.flows)
+            if (problem := machine.missing_cca(group.cca))
+        ] + refused
     problems = [f"{origin}: {problem}" for problem in refused]
-    problems += machine.missing_tools()
+    if laboratory is None:
+        problems += machine.missing_tools()
     problems += machine.missing_permissions()
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
     problems += target.missing()
+    if laboratory is not None and not problems:
+        problems += laboratory.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
     return plan

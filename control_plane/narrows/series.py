@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from narrows import __version__, sweep_results
+from narrows.experiment import Experiment
 from narrows.live.server import LivePage
 from narrows.results import check_free, make_directory
 from narrows.runner import Outcome, check, execute
@@ -28,7 +29,7 @@ class PointOutcome:
 
 def run_series(
     series: Series,
-    make_target: Callable[[int], Target],
+    make_target: Callable[[Experiment], Target],
     directory: Path,
     console: Console,
     page: LivePage | None = None,
@@ -37,7 +38,7 @@ def run_series(
 
     Args:
         series: the checked experiment file.
-        make_target: gives a fresh target for a seed.
+        make_target: gives a fresh target for a run.
         directory: of the single run, or of the series; must not exist.
         console: where progress goes.
         page: where it is shown as well.
@@ -48,13 +49,13 @@ def run_series(
         Interrupted: a run was stopped before any traffic flowed.
     """
     check_free(directory)
-    plans = [check(point.experiment, make_target(point.experiment.seed), point.origin) for point in series.points]
+    plans = [check(point.experiment, make_target(point.experiment), point.origin) for point in series.points]
     if not series.single:
         make_directory(directory)
     done: list[PointOutcome] = []
     for number, (point, plan) in enumerate(zip(series.points, plans, strict=True), 1):
         title = series.experiment.name if series.single else f"[{number}/{len(series.points)}] {point.directory}"
-        target = make_target(point.experiment.seed)
+        target = make_target(point.experiment)
         outcome = execute(point.experiment, plan, target, directory / point.directory, console, title, page)
         done.append(PointOutcome(point, outcome))
         if not series.single:

@@ -18,12 +18,12 @@ from narrows.series import run_series
 from narrows.state import dead_runs
 from narrows.sweep import load_series
 from narrows.table import bottleneck_lines, summary_table
-from narrows.targets.registry import TARGETS, target_factory
+from narrows.targets.registry import NAMES, target_factory
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
-    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(TARGETS)}.")] = "soft",
+    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.")] = "soft",
     out: Annotated[
         Path | None,
         typer.Option(help="Directory for the results; must not exist.", show_default="results/NAME-TIME"),
@@ -32,6 +32,7 @@ def run(
         Path | None,
         typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),
     ] = None,
+    inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
         int | None,
@@ -40,9 +41,9 @@ def run(
 ) -> None:
     """Run an experiment: one run, or one for every point of its sweep and every repetition."""
     console = Console()
-    make_target = target_factory(target, bmv2_path)
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
+    make_target = target_factory(target, bmv2_path, inventory, directory)
     if leftover := dead_runs():
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"

@@ -36,6 +36,22 @@ class Testbed(Protocol):
         """The switch's ports; empty when the switch is a machine of its own."""
         ...
 
+    def create(self) -> None:
+        """Set all hosts up.
+
+        Raises:
+            RunError: one cannot be set up as asked.
+        """
+        ...
+
+    def remove(self) -> None:
+        """Take down what was made, or put hosts back as they were. Safe to call at any time, and twice.
+
+        Raises:
+            RunError: something is left; the message says what.
+        """
+        ...
+
     async def spawn(
         self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
     ) -> Process:

@@ -73,6 +73,14 @@ class NetnsTestbed:
             self._ip(host.name, ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)])
         self._wait_for_carrier()
 
+    def remove(self) -> None:
+        """Remove the namespaces and what runs in them.
+
+        Raises:
+            RunError: something cannot be removed; it stays on record.
+        """
+        self._state.release()
+
     async def spawn(
         self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
     ) -> Process:

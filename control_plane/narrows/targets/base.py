@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 from narrows.hosts.base import Testbed
 from narrows.plan import Plan
+from narrows.state import RunState
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,8 @@ class Target(Protocol):
         """
         ...
 
-    async def now_ns(self) -> int:
-        """The switch's clock, the one that stamps reports, in nanoseconds."""
+    async def now_ns(self) -> int | None:
+        """The switch's clock, the one that stamps reports, in nanoseconds; None where it cannot be read."""
         ...
 
     async def queues(self) -> list[QueueStats]:
@@ -199,4 +200,25 @@ class Balancing(Protocol):
 
     async def balances(self, plan: Plan) -> list[Balance]:
         """Both sides of every such place, since the target was configured; read when nothing moves any more."""
+        ...
+
+
+@runtime_checkable
+class Laboratory(Protocol):
+    """A target that comes with a testbed of machines, which are checked and set up instead of this one."""
+
+    def adapt(self, plan: Plan) -> Plan:
+        """The plan on the testbed's ports and machines.
+
+        Raises:
+            InputError: it does not fit the testbed.
+        """
+        ...
+
+    def machine_problems(self, plan: Plan) -> list[str]:
+        """What the machines lack for an adapted plan, each with how to get it. Looks only; nothing is changed."""
+        ...
+
+    def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
+        """The machines of an adapted plan; nothing is changed before its `create`."""
         ...

@@ -8,28 +8,47 @@ from collections.abc import Callable
 from pathlib import Path
 
 from narrows.errors import InputError
+from narrows.experiment import Experiment
 from narrows.targets.base import Target
 from narrows.targets.bmv2.target import Bmv2Target
 from narrows.targets.soft import SoftTarget
+from narrows.targets.tofino.inventory import load_inventory
+from narrows.targets.tofino.preflight import Preflight
+from narrows.targets.tofino.target import TofinoTarget
 
-# A target is made for one run, with the seed of its random numbers.
+# Targets that are all on this machine, made for one run with the seed of its random numbers.
 TARGETS: dict[str, Callable[[int], Target]] = {"soft": SoftTarget, "bmv2": Bmv2Target}
+# A switch and machines of a lab, named in an inventory.
+TOFINO = "tofino"
+NAMES = (*TARGETS, TOFINO)
 
 
-def target_factory(name: str, bmv2_path: Path | None = None) -> Callable[[int], Target]:
-    """What makes targets of a name.
+def target_factory(
+    name: str, bmv2_path: Path | None = None, inventory: Path | None = None, results: Path = Path("results")
+) -> Callable[[Experiment], Target]:
+    """What makes targets of a name, one for each run.
 
     Args:
-        name: one of `TARGETS`.
+        name: one of `NAMES`.
         bmv2_path: simple_switch_grpc or the directory it is in, for bmv2 only.
+        inventory: the file that describes the testbed, for tofino only.
+        results: where the results go; the log of what is changed on a Tofino switch is beside it.
 
     Raises:
-        InputError: there is no such target, or it takes no path.
+        InputError: there is no such target, it takes no such option, or the inventory is not valid.
     """
-    if name not in TARGETS:
-        raise InputError(f"--target {name}: no such target; allowed: {', '.join(TARGETS)}")
-    if bmv2_path is None:
-        return TARGETS[name]
-    if name != "bmv2":
+    if name not in NAMES:
+        raise InputError(f"--target {name}: no such target; allowed: {', '.join(NAMES)}")
+    if bmv2_path is not None and name != "bmv2":
         raise InputError(f"--bmv2-path {bmv2_path}: --target {name} does not run BMv2; allowed: with --target bmv2")
-    return functools.partial(Bmv2Target, path=bmv2_path)
+    if inventory is not None and name != TOFINO:
+        raise InputError(f"--inventory {inventory}: --target {name} has no testbed; allowed: with --target {TOFINO}")
+    if name == TOFINO:
+        if inventory is None:
+            raise InputError(f"--inventory: is needed for --target {TOFINO}; allowed: an inventory file")
+        testbed = load_inventory(inventory)
+        audit = results.parent / f"{results.absolute().name}.audit.jsonl"
+        preflight = Preflight(testbed)
+        return lambda experiment: TofinoTarget(testbed, audit, preflight=preflight)
+    make = TARGETS[name] if bmv2_path is None else functools.partial(Bmv2Target, path=bmv2_path)
+    return lambda experiment: make(experiment.seed)

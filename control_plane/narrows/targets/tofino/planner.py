@@ -45,13 +45,13 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
     source = AssumedReader(inventory.switch.generation) if reader is None else reader
     bound = bind(make_plan(experiment), inventory)
     found = port_writes(inventory, used_ports([bound]), source)
-    return [*found, *plan_switch(inventory, [bound], layer_of(experiment), source).writes]
+    return [*found, *plan_switch(inventory, [bound], layer_of(bound), source).writes]
 
 
-def layer_of(experiment: Experiment) -> Layer:
+def layer_of(plan: Plan) -> Layer:
     """The layer that the experiment states its rate in."""
-    settings = experiment.bottleneck
-    return Layer("l1", settings.rate) if settings.rate_layer == "l1" else Layer()
+    rate_bps = plan.bottleneck.l1_rate_bps
+    return Layer() if rate_bps is None else Layer("l1", rate_bps)
 
 
 def used_ports(plans: Sequence[Plan]) -> list[int]:

@@ -70,7 +70,14 @@ def run(machine: Machine, arguments: Sequence[str], *, text: str = "", timeout_s
     command = machine_command(machine, arguments)
     try:
         result = subprocess.run(
-            command, input=text, capture_output=True, text=True, timeout=timeout_s, errors="replace"
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            errors="replace",
+            # A Ctrl-C on the terminal must not end what puts a machine back.
+            start_new_session=True,
         )
     except subprocess.TimeoutExpired:
         raise SshError(f"{machine.name}: '{shlex.join(arguments)}' did not end in {timeout_s:g} s") from None

@@ -12,6 +12,7 @@ from typing import TypeVar
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.hosts.base import Testbed
 from narrows.plan import REPORT_LENGTH_BYTES, Plan
+from narrows.state import RunState
 from narrows.targets.base import FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
 from narrows.targets.tofino.audit import AuditLog
 from narrows.targets.tofino.bfrt.client import Client, Operation, connect, describe_key
@@ -22,14 +23,17 @@ from narrows.targets.tofino.checks import COUNTER_AGE_S, DropGuard
 from narrows.targets.tofino.counters import Counters
 from narrows.targets.tofino.entries import loss_write, observe_write
 from narrows.targets.tofino.inventory import Inventory
-from narrows.targets.tofino.planner import SwitchPlan, plan_switch, realised, used_ports
+from narrows.targets.tofino.planner import SwitchPlan, layer_of, plan_switch, realised, used_ports
 from narrows.targets.tofino.ports import port_writes
+from narrows.targets.tofino.preflight import Preflight
 from narrows.targets.tofino.programmer import Programmer, restore_all
 from narrows.targets.tofino.reader import AssumedReader, LiveReader
 from narrows.targets.tofino.readings import port_stats, queue_stats
-from narrows.targets.tofino.traffic_manager import L2, Bottleneck, Layer, TrafficManager
+from narrows.targets.tofino.testbed import SshTestbed
+from narrows.targets.tofino.traffic_manager import Bottleneck, TrafficManager
 from narrows.targets.tofino.tunnel import Tunnel
 from narrows.targets.tofino.writes import number
+from narrows.traffic.sized import is_sized
 
 LINK_WAIT_S = 20.0
 LINK_POLL_S = 0.2
@@ -47,25 +51,25 @@ class TofinoTarget:
         self,
         inventory: Inventory,
         audit_path: Path,
-        layer: Layer = L2,
         clear_counters: bool = True,
         connect_to: Callable[..., Client] = connect,
+        preflight: Preflight | None = None,
     ) -> None:
         """Nothing is connected to before `start`.
 
         Args:
             inventory: the testbed.
             audit_path: where every change to the switch is logged.
-            layer: the layer of the experiment's rate.
             clear_counters: zero the program's registers and counters before the run.
             connect_to: what opens a session.
+            preflight: what asks the machines, and remembers their answers from run to run.
         """
         self._inventory = inventory
         self._chip = inventory.switch.generation
         self._audit_path = audit_path
-        self._layer = layer
         self._clear_counters = clear_counters
         self._connect_to = connect_to
+        self._preflight = preflight or Preflight(inventory)
         self._tunnel: Tunnel | None = None
         self._audit: AuditLog | None = None
         self._programmer: Programmer | None = None
@@ -100,17 +104,30 @@ class TofinoTarget:
         """
         return bind(plan, self._inventory)
 
+    def machine_problems(self, plan: Plan) -> list[str]:
+        """What the machines lack: access, tools, the interface, congestion controls."""
+        return self._preflight.problems(plan)
+
+    def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
+        """The machines of an adapted plan, by SSH."""
+        return SshTestbed(plan, self._inventory, state.directory, mtu, state)
+
     def missing(self) -> list[str]:
         """Nothing: our own client needs only what Narrows itself needs."""
         return []
 
     def refusals(self, plan: Plan) -> list[str]:
-        """What of a bound plan no switch of this generation can do."""
+        """What of a bound plan no switch of this generation, or no testbed of machines, can do."""
+        groups = dict.fromkeys(flow.group for flow in plan.flows if is_sized(flow))
+        # Their senders follow a schedule on the clock of the machine that Narrows runs on.
+        refused = [
+            f"flows.{name}: has sizes; allowed on a testbed of machines: flows with a duration" for name in groups
+        ]
         try:
-            plan_switch(self._inventory, [plan], self._layer, AssumedReader(self._chip))
+            plan_switch(self._inventory, [plan], layer_of(plan), AssumedReader(self._chip))
         except InputError as error:
-            return str(error).splitlines()
-        return []
+            refused += str(error).splitlines()
+        return refused
 
     async def start(self, testbed: Testbed | None = None) -> None:
         """Connect to the switch.
@@ -150,13 +167,8 @@ class TofinoTarget:
         """
         return await self._call(lambda: self._change(plan))
 
-    async def now_ns(self) -> int:
-        """Not to be had: no table of BF Runtime shows the clock that stamps reports.
-
-        Raises:
-            RunError: always.
-        """
-        raise RunError("the clock of a Tofino cannot be read over BF Runtime; its reports carry it")
+    async def now_ns(self) -> None:
+        """Not to be had: no table of BF Runtime shows the clock that stamps reports."""
 
     async def queues(self) -> list[QueueStats]:
         """The bottlenecks' queues. Packets and bytes are the program's, depth is read from the chip.
@@ -199,7 +211,15 @@ class TofinoTarget:
 
     async def _call(self, function: Callable[[], _Answer]) -> _Answer:
         async with self._lock:
-            return await asyncio.to_thread(function)
+            work = asyncio.ensure_future(asyncio.to_thread(function))
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                # A thread cannot be stopped, and nothing else may touch the switch before it has ended.
+                await asyncio.wait((work,))
+                if not work.cancelled():
+                    work.exception()
+                raise
 
     # In the thread
 
@@ -231,13 +251,13 @@ class TofinoTarget:
         # Once with what is known before ports are there: refusals come before anything is written.
         total = reader.entry(f"{self._chip.prefix}.tm.cfg", None)
         assert total is not None
-        plan_switch(self._inventory, plans, self._layer, AssumedReader(self._chip, number(total, "total_cells")))
+        plan_switch(self._inventory, plans, layer_of(plans[0]), AssumedReader(self._chip, number(total, "total_cells")))
         mark = len(programmer.journal)
         ports = used_ports(plans)
         programmer.apply(port_writes(self._inventory, ports, reader))
         try:
             self._wait_for_links(ports)
-            self._switch_plan = plan_switch(self._inventory, plans, self._layer, reader, self._epoch)
+            self._switch_plan = plan_switch(self._inventory, plans, layer_of(plans[0]), reader, self._epoch)
             if self._clear_counters:
                 self._ready_counters().clear()
             programmer.apply(self._switch_plan.writes)
@@ -257,7 +277,7 @@ class TofinoTarget:
         index = plan.bottleneck.index
         plans = [plan if one.plan.bottleneck.index == index else one.plan for one in manager.bottlenecks]
         before = next(one.plan for one in manager.bottlenecks if one.plan.bottleneck.index == index)
-        changed = plan_switch(self._inventory, plans, self._layer, LiveReader(programmer.client), self._epoch)
+        changed = plan_switch(self._inventory, plans, layer_of(plan), LiveReader(programmer.client), self._epoch)
         epoch = (self._epoch + 1) % EPOCHS
         wanted = next(one for one in changed.manager.bottlenecks if one.plan.bottleneck.index == index)
         # Others' limits grow before the queue does.

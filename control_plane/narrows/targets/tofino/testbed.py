@@ -15,6 +15,7 @@ from narrows.hosts.base import SwitchAttachment
 from narrows.paths import REPOSITORY
 from narrows.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.process import Process, spawn
+from narrows.state import RunState
 from narrows.targets.tofino.inventory import Inventory, Machine
 from narrows.targets.tofino.ssh import machine_command, run
 
@@ -28,17 +29,16 @@ MAX_PARALLEL = 16
 class SshTestbed:
     """The machines of one run. See `narrows.hosts.base.Testbed`; names are those of the plan's hosts."""
 
-    def __init__(self, plan: Plan, inventory: Inventory, state_dir: Path, mtu: int) -> None:
-        """Take the bound plan; nothing is changed before `create`."""
+    def __init__(
+        self, plan: Plan, inventory: Inventory, state_dir: Path, mtu: int, record: RunState | None = None
+    ) -> None:
+        """Take the bound plan; nothing is changed before `create`. Local ends of processes are put on ``record``."""
         self._plan = plan
         self._inventory = inventory
         self._state_dir = state_dir
         self._mtu = mtu
-        self._machines: dict[str, Machine] = {
-            **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
-            plan.receiver.name: inventory.receiver,
-            plan.collector_host.name: inventory.collector,
-        }
+        self._record = record
+        self._machines = machines_of(plan, inventory)
         self._described: dict[str, Any] = {}
         self._changed: list[str] = []
 
@@ -88,13 +88,19 @@ class SshTestbed:
         machine = self._machines[host]
         name = f"{Path(arguments[0]).name} on {machine.name}"
         if machine.ssh is None:
-            return await spawn(arguments, name, stdout=stdout, stderr=stderr)
-        remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
-        relay = [sys.executable, "-m", "narrows.targets.tofino.relay", *remote]
-        return await spawn(relay, name, stdout=stdout, stderr=stderr)
+            command = list(arguments)
+        else:
+            remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
+            command = [sys.executable, "-m", "narrows.targets.tofino.relay", *remote]
+        process = await spawn(command, name, stdout=stdout, stderr=stderr)
+        if self._record is not None:
+            self._record.add_process(process.pid)
+        return process
 
     def ended(self, process: Process) -> None:
-        """Nothing is kept about processes: they end with their connection."""
+        """Take a process that has ended off the record."""
+        if self._record is not None:
+            self._record.remove_process(process.pid)
 
     def silence_senders(self) -> None:
         """Take the senders' links down.
@@ -132,7 +138,7 @@ class SshTestbed:
             f"mtu={self._mtu}",
             f"buffer={self._tcp_buffer()}",
             f"ecn={int(plan.bottleneck.ecn_threshold_bytes is not None)}",
-            f"cca={' '.join(sorted({flow.cca for flow in plan.flows if flow.sender == host}))}",
+            f"cca={' '.join(ccas_of(plan, host))}",
             f"neighbour={' '.join(f'{peer.address}/{peer.mac}' for peer in peers)}",
             f"ports={EPHEMERAL_PORTS[0]} {EPHEMERAL_PORTS[1]}",
         ]
@@ -173,3 +179,17 @@ class SshTestbed:
         if problems:
             raise RunError("\n".join(problems))
         return found
+
+
+def machines_of(plan: Plan, inventory: Inventory) -> dict[str, Machine]:
+    """The machines that a bound plan uses, by the names of its hosts."""
+    return {
+        **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
+        plan.receiver.name: inventory.receiver,
+        plan.collector_host.name: inventory.collector,
+    }
+
+
+def ccas_of(plan: Plan, host: str) -> list[str]:
+    """Congestion controls of the flows that a host sends."""
+    return sorted({flow.cca for flow in plan.flows if flow.sender == host})

@@ -42,7 +42,12 @@ class Tunnel:
         options = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{self._local}:{self._remote}"]
         command = ssh_command(self._ssh, options)
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            # A Ctrl-C on the terminal ends the run, which still needs the tunnel to give the switch back.
+            start_new_session=True,
         )
         deadline = time.monotonic() + OPEN_S
         while time.monotonic() < deadline:
