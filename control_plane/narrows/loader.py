@@ -53,6 +53,17 @@ def load(path: Path) -> tuple[Experiment, dict[str, Any]]:
     Raises:
         InputError: the file cannot be read, is not YAML, or is not an experiment.
     """
+    data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
+    _inline_distributions(data, path)
+    return validate(data, str(path)), data
+
+
+def read_mapping(path: Path, what: str) -> dict[str, Any]:
+    """Read a YAML file that holds a mapping.
+
+    Raises:
+        InputError: it cannot be read, is not YAML, or "is not" ``what``.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -63,9 +74,8 @@ def load(path: Path) -> tuple[Experiment, dict[str, Any]]:
     except yaml.YAMLError as error:
         raise InputError(f"{path}: {_yaml_problem(error)}") from error
     if not isinstance(data, dict):
-        raise InputError(f"{path}: is not an experiment; allowed: a mapping with name, bottleneck and flows")
-    _inline_distributions(data, path)
-    return validate(data, str(path)), data
+        raise InputError(f"{path}: is not {what}")
+    return data
 
 
 def _inline_distributions(data: dict[str, Any], path: Path) -> None:

@@ -48,8 +48,17 @@ def load_series(path: Path) -> Series:
     Raises:
         InputError: the file or one of the points is not valid.
     """
-    experiment, data = load(path)
-    return Series(experiment, tuple(_points(experiment, data, str(path))))
+    return make_series(load(path)[1], str(path))
+
+
+def make_series(data: dict[str, Any], origin: str) -> Series:
+    """All runs of an experiment's data; ``origin`` begins error messages.
+
+    Raises:
+        InputError: the experiment or one of its points is not valid.
+    """
+    experiment = validate(data, origin)
+    return Series(experiment, tuple(_points(experiment, data, origin)))
 
 
 def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[Point]:
@@ -62,7 +71,7 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
         parameters = dict(zip(fields, values, strict=True))
         varied = copy.deepcopy({**base, "flows": named})
         for field, value in parameters.items():
-            _assign(varied, field, value, groups, origin)
+            assign(varied, field, value, groups, origin)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
         where = f"{origin}: sweep at {label}" if label else origin
@@ -74,11 +83,11 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
     return points
 
 
-def _assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
+def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
     """Set a dotted field; ``flows.<n>``, ``flows.<group name>`` and ``flows.*`` (all groups) are understood."""
     if field.startswith("flows.*."):
         for group in groups:
-            _assign(data, field.replace("*", group, 1), value, groups, origin)
+            assign(data, field.replace("*", group, 1), value, groups, origin)
         return
     parts: list[int | str] = list(field.split("."))
     target: Any = data
@@ -93,7 +102,9 @@ def _assign(data: dict[str, Any], field: str, value: Any, groups: list[str], ori
             parts[depth] = index
             part = index
         else:
-            known = [name for name in fields_at(Experiment, tuple(parts[:depth])) if name not in ("sweep", "repeat")]
+            known = [
+                name for name in fields_at(Experiment, tuple(parts[:depth])) if depth or name not in ("sweep", "repeat")
+            ]
             if part not in known:
                 raise InputError(f"{origin}: sweep.{field}: unknown field '{part}'{suggestion(str(part), known)}")
             if depth < len(parts) - 1:

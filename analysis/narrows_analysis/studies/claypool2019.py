@@ -23,8 +23,8 @@ STUDY = Study(
     name="claypool2019",
     citation='M. Claypool, S. Claypool, J. Chung, F. Li, "Sharing but not Caring - Performance of TCP BBR and TCP '
     'CUBIC at the Network Bottleneck", AICT 2019',
-    conditions="Eight Raspberry Pi 3B+ hosts, a flow each, Linux 4.17; a Linux router with netem (25 ms in all) and tbf; "
-    "buffers from 0.25 to 8 BDP; minutes 2 to 4 of 5.",
+    conditions="Eight Raspberry Pi 3B+ hosts, a flow each, Linux 4.17; a Linux router with netem (25 ms in all) and "
+    "tbf; buffers from 0.25 to 8 BDP; minutes 2 to 4 of 5.",
     differences="All senders of a group share a host here. The first fifth and the last fifth of a run are left out.",
     figures=(
         StudyFigure(

@@ -15,7 +15,8 @@ STUDY = Study(
     name="hock2017",
     citation='M. Hock, R. Bless, M. Zitterbart, "Experimental Evaluation of BBR Congestion Control", ICNP 2017, and '
     "their slides at IETF 100",
-    conditions="Linux 4.9; 1 and 10 Gbit/s; RTT 20 ms; buffers of 16 ms (0.8 BDP) and 160 ms (8 BDP); iperf3; 5 repeats.",
+    conditions="Linux 4.9; 1 and 10 Gbit/s; RTT 20 ms; buffers of 16 ms (0.8 BDP) and 160 ms (8 BDP); iperf3; "
+    "5 repeats.",
     differences="The quick variant keeps RTTs and buffers (in BDP) and lowers the rate.",
     figures=(
         StudyFigure(

@@ -13,7 +13,6 @@ from narrows_analysis.studies.model import (
     Study,
     StudyFigure,
     Trend,
-    Within,
 )
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
@@ -30,10 +29,10 @@ def pair(large: str, train: str, **more: Condition) -> dict[str, Condition]:
 
 STUDY = Study(
     name="hurtig2018",
-    citation='P. Hurtig, H. Haile, K.-J. Grinnemo, A. Brunstrom, E. Atxutegi, F. Liberal, A. Arvidsson, "Impact of TCP BBR '
-    'on CUBIC Traffic: A Mixed Workload Evaluation", ITC 30, 2018',
-    conditions="Linux 4.10 and 4.11; htb and netem; RTT 45 ms; 5 to 70 Mbit/s; 0.5 to 8 BDP; iperf3; 10 repeats; a train's "
-    "next flow 0.1 s after the last one has finished, its first 0.5 s after the large flow's start.",
+    citation='P. Hurtig, H. Haile, K.-J. Grinnemo, A. Brunstrom, E. Atxutegi, F. Liberal, A. Arvidsson, "Impact of '
+    'TCP BBR on CUBIC Traffic: A Mixed Workload Evaluation", ITC 30, 2018',
+    conditions="Linux 4.10 and 4.11; htb and netem; RTT 45 ms; 5 to 70 Mbit/s; 0.5 to 8 BDP; iperf3; 10 repeats; a "
+    "train's next flow 0.1 s after the last one has finished, its first 0.5 s after the large flow's start.",
     differences="A train lasts as long as the large flow. Flows end when the receiver has read their last byte.",
     figures=(
         StudyFigure(

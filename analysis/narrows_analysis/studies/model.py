@@ -27,12 +27,16 @@ def number(value: object) -> float | None:
 
 @dataclass(frozen=True)
 class Point:
-    """One run of a figure's experiment: the swept values as written, and its measures in SI units."""
+    """One run of a figure's experiment: the swept values as written, and its measures in SI units.
+
+    ``directory`` is that of the run, below the study's.
+    """
 
     experiment: str
     parameters: Mapping[str, str]
     repetition: int
     measures: Mapping[str, float | None]
+    directory: str = ""
 
     def meets(self, where: Where) -> bool:
         """Whether the point's parameters are those asked for; a parameter that was not swept meets nothing."""

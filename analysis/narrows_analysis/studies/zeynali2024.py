@@ -76,10 +76,10 @@ STUDY = Study(
     name="zeynali2024",
     citation='D. Zeynali, E. Weyulu, S. Fathalli, B. Chandrasekaran, A. Feldmann, "Promises and Potential of BBRv3", '
     "PAM 2024",
-    conditions="Linux 5.4 (BBRv1, CUBIC), 5.13.12 (v2) and 6.4.0 (v3); netem and tbf; ECN off; 100 Mbit/s, 100 ms unless "
-    "said; 3 repeats.",
-    differences="BBRv2 and BBRv3 are not in mainline Linux: without them their points are left out, never replaced. The "
-    "workload's distributions are ours, of the families that the publication names.",
+    conditions="Linux 5.4 (BBRv1, CUBIC), 5.13.12 (v2) and 6.4.0 (v3); netem and tbf; ECN off; 100 Mbit/s, 100 ms "
+    "unless said; 3 repeats.",
+    differences="BBRv2 and BBRv3 are not in mainline Linux: without them their points are left out, never replaced. "
+    "The workload's distributions are ours, of the families that the publication names.",
     figures=(
         StudyFigure(
             "3-4",

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The studies' figures in the form of the papers': over time from telemetry, over parameters from measures."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.report.colors import PALETTE
+from narrows_analysis.run_data import RunData
+from narrows_analysis.studies.evaluate import settings
+from narrows_analysis.studies.model import Pick, Plot, Point, Results, Study, StudyFigure, number
+from narrows_analysis.studies.probes import read_sockets
+from narrows_analysis.studies.results import points_of
+
+FloatArray = npt.NDArray[np.float64]
+
+WINDOW_S = 0.5
+WIDTH, PANEL_HEIGHT, DPI = 6.4, 1.7, 100
+LABELS = {
+    "loss_ratio": "Loss (%)", "utilization": "Utilization (%)", "share": "Share of goodput (%)", "jain": "Jain's index",
+    "goodput_fraction": "Goodput (% of link)", "fct_s": "Completion time (s)", "model_share": "Model (% of link)",
+    "retransmit_ratio": "Retransmissions (%)", "throughput_difference": "Throughput difference",
+    "cwnd_bytes": "Congestion window (kB)", "pacing_rate_bps": "Pacing rate (Mbit/s)",
+}  # fmt: skip
+PERCENT = ("loss_ratio", "utilization", "share", "goodput_fraction", "model_share", "retransmit_ratio")
+SOCKET_SCALES = {"cwnd_bytes": 1e3, "pacing_rate_bps": 1e6}
+
+
+def image_name(study: Study, figure: StudyFigure, position: int, variant: str) -> str:
+    """File name of a plot."""
+    name = re.sub(r"[^a-z0-9]+", "-", figure.id.lower())
+    return f"{study.name}-{name}-{position + 1}-{variant}.png"
+
+
+def draw_all(study: Study, results: Results, runs: Path, place: Path) -> list[Path]:
+    """Draw every plot of a study that there are results for; returns the files written."""
+    drawn = []
+    place.mkdir(parents=True, exist_ok=True)
+    for figure in study.figures:
+        points = list(points_of(results, figure.experiment))
+        for position, plot in enumerate(figure.plots):
+            picture = draw(plot, points, runs)
+            if picture is not None:
+                path = place / image_name(study, figure, position, results.variant)
+                picture.savefig(path, dpi=DPI, metadata={"Software": None})
+                drawn.append(path)
+    return drawn
+
+
+def draw(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+    """One plot; None if none of the points is what it shows, or their runs are no longer there."""
+    mine = [point for point in points if point.meets(plot.where)]
+    if not mine:
+        return None
+    kinds: dict[str, Callable[[Plot, list[Point], Path], Figure | None]] = {
+        "time": _over_time, "lines": _lines, "grid": _grid, "box": _boxes, "ecdf": _ecdfs,
+    }  # fmt: skip
+    return kinds[plot.kind](plot, mine, runs)
+
+
+def _panels(title: str, count: int, height: float = PANEL_HEIGHT) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(WIDTH, height * count + 0.6), layout="constrained")
+    axes = [figure.add_subplot(count, 1, position + 1) for position in range(count)]
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
+        one.grid(axis="y", color="#e3e3df", linewidth=0.6)
+        one.set_axisbelow(True)
+    figure.suptitle(title, fontsize=9.5)
+    return figure, axes
+
+
+def _open(point: Point, runs: Path) -> RunData | None:
+    """The run of a point, if it is still there."""
+    directory = runs / point.directory
+    try:
+        run = RunData(directory)
+        return run if point.directory and run.summary else None
+    except AnalysisError:
+        return None
+
+
+def _over_time(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+    run = _open(points[0], runs)
+    if run is None:
+        return None
+    figure, axes = _panels(plot.title, len(plot.panels))
+    draw_panel = {"goodput": _goodput, "delay": _delay, "queue": _queue, "loss": _loss, "cwnd": _cwnd}
+    for one, name in zip(axes, plot.panels, strict=True):
+        draw_panel[name](run, one, plot.group)
+        one.set_ylim(bottom=0)
+        one.margins(x=0)
+    axes[-1].set_xlabel("Time (s)")
+    return figure
+
+
+def _windows(times: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean of the values in windows of 0.5 s."""
+    window = np.floor_divide(times, WINDOW_S).astype(int)
+    known = np.isfinite(values)
+    count = np.bincount(window[known], minlength=1)
+    total = np.bincount(window[known], weights=values[known], minlength=1)
+    some = count > 0
+    return np.asarray(np.flatnonzero(some) * WINDOW_S, dtype=np.float64), total[some] / count[some]
+
+
+def _goodput(run: RunData, axes: Axes, _: str) -> None:
+    for position, (label, color) in enumerate(zip(run.labels, run.colors, strict=True)):
+        mine = run.flows[run.flows["flow"] == position]
+        if len(mine):
+            time, rate = _windows(mine["time_s"].to_numpy(), mine["goodput_bps"].to_numpy())
+            axes.plot(time, rate / 1e6, color=color.hex, linewidth=0.9, label=label)
+    axes.set_ylabel("Goodput (Mbit/s)", fontsize=8)
+    if len(run.labels) <= 8:
+        axes.legend(frameon=False, fontsize=7, ncols=4, loc="upper right")
+
+
+def _delay(run: RunData, axes: Axes, _: str) -> None:
+    time, delay = _windows(run.queue["time_s"].to_numpy(), run.queue["delay_mean_s"].to_numpy())
+    rtt = run.run.bottleneck.rtt_s or 0.0
+    axes.plot(time, (delay + rtt) * 1e3, color=PALETTE[7], linewidth=0.9)
+    axes.set_ylabel("Base RTT and\nqueue delay (ms)", fontsize=8)
+
+
+def _queue(run: RunData, axes: Axes, _: str) -> None:
+    link = run.run.bottleneck
+    scale = link.bdp_bytes or 1e3
+    time = run.queue["time_s"].to_numpy()
+    time, depth = _windows(time, run.queue["depth_mean_bytes"].to_numpy())
+    axes.plot(time, depth / scale, color=PALETTE[7], linewidth=0.9)
+    if link.buffer_bytes:
+        axes.axhline(link.buffer_bytes / scale, color="#55595f", linestyle=(0, (5, 4)), linewidth=0.8)
+    axes.set_ylabel("Queue (BDP)" if link.bdp_bytes else "Queue (kB)", fontsize=8)
+
+
+def _loss(run: RunData, axes: Axes, _: str) -> None:
+    flows = run.flows[run.flows["flow"] >= 0]
+    sums = flows.groupby((flows["time_s"] / WINDOW_S).astype(int))[["arrivals", "drops"]].sum()
+    sums = sums[sums["arrivals"] > 0]
+    axes.plot(sums.index * WINDOW_S, sums["drops"] / sums["arrivals"] * 100, color=PALETTE[1], linewidth=0.9)
+    axes.set_ylabel("Loss in 500 ms (%)", fontsize=8)
+
+
+def _cwnd(run: RunData, axes: Axes, group: str) -> None:
+    sockets = read_sockets(run)
+    if sockets is not None:
+        for _, mine in sockets[sockets["group"] == group].groupby("flow"):
+            axes.plot(mine["time_s"], mine["cwnd_bytes"] / 1e3, color=PALETTE[0], linewidth=0.9)
+    axes.set_ylabel("Congestion\nwindow (kB)", fontsize=8)
+
+
+def _measure_scale(measure: str) -> tuple[str, float]:
+    name = measure.partition(".")[0]
+    return LABELS.get(name, name), 100.0 if name in PERCENT else 1.0
+
+
+def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
+    """A line for each value of ``by`` and each measure; bars are 95 % confidence intervals of repetitions."""
+    figure, (axes,) = _panels(plot.title, 1, 2.4)
+    kinds = sorted({point.parameters.get(plot.by, "") for point in points}, key=lambda text: (number(text) or 0, text))
+    lines = 0
+    for style, measure in zip(("-", "--", ":"), plot.panels, strict=False):
+        for kind in kinds:
+            chosen = [point for point in points if point.parameters.get(plot.by, "") == kind]
+            found = {number(dict(key)[plot.x]): value for key, value in settings(Pick(measure), chosen).items()}
+            xs = sorted(x for x in found if x is not None)
+            if not xs:
+                continue
+            scale = _measure_scale(measure)[1]
+            label = " ".join(part for part in (measure if len(plot.panels) > 1 else "", kind) if part)
+            color = PALETTE[kinds.index(kind) % len(PALETTE)] if len(kinds) > 1 else PALETTE[lines % len(PALETTE)]
+            bars = [(found[x].half_width or 0.0) * scale for x in xs]
+            values = [found[x].mean * scale for x in xs]
+            axes.errorbar(
+                xs, values, bars, color=color, linestyle=style, marker="o", markersize=3, linewidth=1, label=label
+            )
+            lines += 1
+    if not lines:
+        return None
+    axes.set_xlabel(plot.x.rpartition(".")[2] + _unit(points, plot.x))
+    axes.set_ylabel(_measure_scale(plot.panels[0])[0], fontsize=8)
+    if plot.x.endswith("buffer"):
+        axes.set_xscale("log", base=2)
+    if lines > 1:
+        axes.legend(frameon=False, fontsize=7, ncols=2)
+    return figure
+
+
+def _unit(points: list[Point], field: str) -> str:
+    value = points[0].parameters.get(field, "")
+    unit = re.sub(r"^[0-9.]+", "", value)
+    return f" ({unit})" if unit else ""
+
+
+def _grid(plot: Plot, points: list[Point], _: Path) -> Figure | None:
+    measure = plot.panels[0]
+    label, scale = _measure_scale(measure)
+    cells = {
+        (number(dict(key)[plot.by]), number(dict(key)[plot.x])): value.mean * scale
+        for key, value in settings(Pick(measure), points).items()
+    }
+    rows, columns = (sorted({value for key in cells if (value := key[axis]) is not None}) for axis in (0, 1))
+    if not cells:
+        return None
+    figure, (axes,) = _panels(plot.title, 1, 2.6)
+    axes.grid(visible=False)
+    values = np.array([[cells.get((row, column), np.nan) for column in columns] for row in rows])
+    image = axes.imshow(values, aspect="auto", cmap="cividis", origin="lower")
+    axes.set_xticks(range(len(columns)), [f"{column:g}" for column in columns])
+    axes.set_yticks(range(len(rows)), [f"{row:g}" for row in rows])
+    for y, line in enumerate(values):
+        for x, value in enumerate(line):
+            if np.isfinite(value):
+                axes.annotate(f"{value:.3g}", (x, y), ha="center", va="center", fontsize=8, color="#b05000")
+    axes.set_xlabel(plot.x.removeprefix("flows."))
+    axes.set_ylabel(plot.by.removeprefix("flows."))
+    figure.colorbar(image, ax=axes, label=label)
+    return figure
+
+
+def _boxes(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+    """Distributions of a socket's state at each value of ``x``: quartiles, and whiskers over 1.5 quartile distances."""
+    column = plot.panels[0]
+    values: dict[str, list[FloatArray]] = {}
+    for point in points:
+        run = _open(point, runs)
+        sockets = None if run is None else read_sockets(run)
+        if sockets is not None:
+            mine = sockets.loc[sockets["group"] == plot.group, column].dropna().to_numpy() / SOCKET_SCALES[column]
+            values.setdefault(point.parameters[plot.x], []).append(mine)
+    if not values:
+        return None
+    figure, (axes,) = _panels(plot.title, 1, 2.4)
+    names = sorted(values, key=lambda text: number(text) or 0.0)
+    axes.boxplot([np.concatenate(values[name]) for name in names], showfliers=False)
+    axes.set_xticks(range(1, len(names) + 1), names)
+    axes.set_ylabel(LABELS[column], fontsize=8)
+    return figure
+
+
+def _ecdfs(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
+    """Distribution of the completion times of a group, a line for each value of ``by``."""
+    values: dict[str, list[float]] = {}
+    for point in points:
+        run = _open(point, runs)
+        if run is not None:
+            times = [f["fct_s"] for f in run.summary["flows"] if f["group"] == plot.group and f["fct_s"] is not None]
+            values.setdefault(point.parameters[plot.by], []).extend(times)
+    values = {name: times for name, times in values.items() if times}
+    if not values:
+        return None
+    figure, (axes,) = _panels(plot.title, 1, 2.4)
+    for position, (name, times) in enumerate(sorted(values.items())):
+        ordered = np.sort(times)
+        axes.step(
+            ordered, np.arange(1, len(ordered) + 1) / len(ordered), where="post", color=PALETTE[position], label=name
+        )
+    axes.set_xscale("log")
+    axes.set_ylim(0, 1)
+    axes.set_xlabel(LABELS["fct_s"])
+    axes.set_ylabel("Fraction of flows", fontsize=8)
+    axes.legend(frameon=False, fontsize=8)
+    return figure

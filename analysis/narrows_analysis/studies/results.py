@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small file that holds the measures of all points of a study: enough to make its page again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.studies.model import Point, Results
+
+DIGITS = 6
+
+
+def write_results(results: Results, path: Path) -> None:
+    """Write results in one step; measures with six significant digits."""
+    data = {
+        "study": results.study,
+        "variant": results.variant,
+        "machine": dict(results.machine),
+        "skipped": dict(sorted(results.skipped.items())),
+        "points": [
+            {
+                "experiment": point.experiment,
+                "parameters": dict(point.parameters),
+                "repetition": point.repetition,
+                "directory": point.directory,
+                "measures": {name: _rounded(value) for name, value in point.measures.items()},
+            }
+            for point in results.points
+        ],
+    }
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_results(path: Path) -> Results:
+    """Read what `write_results` wrote; raise AnalysisError naming the file if it is something else."""
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        points = tuple(
+            Point(one["experiment"], one["parameters"], one["repetition"], one["measures"], one["directory"])
+            for one in data["points"]
+        )
+        return Results(data["study"], data["variant"], points, data["skipped"], data["machine"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise AnalysisError(f"{path}: is not a study's results: {error}") from None
+
+
+def points_of(results: Results, experiment: str) -> Sequence[Point]:
+    """The points of one experiment."""
+    return [point for point in results.points if point.experiment == experiment]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.{DIGITS}g}")

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experiments of a study: one file each, and a quick variant that changes some of their fields."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.model import Study
+
+from narrows.errors import InputError
+from narrows.loader import load, read_mapping, suggestion, validate
+from narrows.paths import REPOSITORY
+from narrows.sweep import Point, Series, assign, make_series
+
+EXPERIMENTS = REPOSITORY / "experiments"
+QUICK = "quick.yaml"
+WHOLE = ("repeat", "sweep")  # fields of an experiment that a variant replaces as a whole
+
+
+@dataclass(frozen=True)
+class StudyPoint:
+    """One run of a study.
+
+    ``parameters`` has what the full variant sweeps, as text, whether this variant sweeps it or not.
+    """
+
+    experiment: str
+    point: Point
+    parameters: dict[str, str]
+
+    @property
+    def directory(self) -> Path:
+        """Where its results go, below the study's directory."""
+        return Path(self.experiment) / (self.point.directory or "run")
+
+
+def find_study(name: str) -> Study:
+    """A study by its name.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in STUDIES:
+        raise InputError(f"{name}: no such study{suggestion(name, STUDIES)}")
+    return STUDIES[name]
+
+
+def load_experiment(study: str, experiment: str, quick: bool, root: Path = EXPERIMENTS) -> Series:
+    """All runs of one experiment of a study.
+
+    Raises:
+        InputError: a file is missing, or something in it is not valid.
+    """
+    path = root / study / f"{experiment}.yaml"
+    data = load(path)[1]
+    if not quick:
+        return make_series(data, str(path))
+    overlay = root / study / QUICK
+    changes = read_mapping(overlay, "the quick variants of a study; allowed: a mapping of experiments to changes")
+    origin = f"{overlay}: {experiment}"
+    return make_series(change(data, changes.get(experiment, {}), origin), origin)
+
+
+def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[str, Any]:
+    """An experiment's data with dotted fields set to other values; ``sweep`` and ``repeat`` are replaced whole.
+
+    Raises:
+        InputError: there is no such field.
+    """
+    changed = copy.deepcopy(data)
+    groups = [group.name for group in validate(data, origin).flows]
+    for group, name in zip(changed["flows"], groups, strict=True):
+        group["name"] = name
+    for field, value in changes.items():
+        if field in WHOLE:
+            changed[field] = value
+        else:
+            assign(changed, field, value, groups, origin)
+    return changed
+
+
+def study_points(study: Study, quick: bool, figure: str | None = None, root: Path = EXPERIMENTS) -> list[StudyPoint]:
+    """Every run of a study, or of one of its figures, in the order of the figures.
+
+    Raises:
+        InputError: the study has no such figure, or an experiment is not valid.
+    """
+    experiments = study.experiments
+    if figure is not None:
+        ids = [one.id for one in study.figures]
+        if figure not in ids:
+            raise InputError(f"--figure {figure}: {study.name} has no such figure{suggestion(figure, ids)}")
+        experiments = tuple(one.experiment for one in study.figures if one.id == figure)
+    points = []
+    for experiment in experiments:
+        swept = list(load(root / study.name / f"{experiment}.yaml")[0].sweep)
+        for point in load_experiment(study.name, experiment, quick, root).points:
+            written = point.experiment.as_yaml_data()
+            parameters = {field: str(point.parameters.get(field, _value(written, field))) for field in swept}
+            points.append(StudyPoint(experiment, point, parameters))
+    return points
+
+
+def _value(data: dict[str, Any], field: str) -> Any:
+    """The value at a dotted field of an experiment's data; of the first group for ``flows.*``."""
+    value: Any = data
+    for part in field.split("."):
+        if isinstance(value, list):
+            value = value[0] if part == "*" else next(group for group in value if group["name"] == part)
+        else:
+            value = value[part]
+    return value

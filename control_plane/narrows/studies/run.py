@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a study: every point once, points that are complete already not again, an interrupted one anew."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Literal
+
+import yaml
+from narrows_analysis import load as load_run
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.studies.measures import measure_run
+from narrows_analysis.studies.model import Point as MeasuredPoint
+from narrows_analysis.studies.model import Results, Study
+from narrows_analysis.studies.results import write_results
+from rich.console import Console
+
+from narrows import machine
+from narrows.errors import InputError, Interrupted, RunError
+from narrows.experiment import Experiment
+from narrows.results import EXPERIMENT_FILE, give_to_user, make_directory
+from narrows.runner import Outcome, check, execute
+from narrows.studies import ccas
+from narrows.studies.library import StudyPoint
+from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
+from narrows.targets.base import Target
+
+RESULTS = "results.json"
+MakeTarget = Callable[[Experiment], Target]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A point that is to be run: with the kernel's names of its algorithms, and seconds of traffic."""
+
+    study_point: StudyPoint
+    traffic_s: float
+
+
+class StudyRun:
+    """One variant of a study in one directory."""
+
+    def __init__(
+        self, study: Study, quick: bool, directory: Path, target: str, make_target: MakeTarget, console: Console
+    ) -> None:
+        """Nothing is created before `run`; ``target`` is the name of what ``make_target`` makes for a run."""
+        self._target = target
+        self._study = study
+        self._quick = quick
+        self._directory = directory
+        self._make_target = make_target
+        self._console = console
+        self._measured: dict[Path, MeasuredPoint] = {}
+        self._skipped: dict[str, str] = {}
+
+    def run(self, points: list[StudyPoint], at_once: int = 1) -> Results:
+        """Run what is not complete yet, and measure everything.
+
+        Args:
+            points: all points that are wanted.
+            at_once: how many runs may be under way at the same time.
+
+        Raises:
+            InputError: this machine cannot run a study, or a result is one of another experiment.
+            Interrupted: a signal ended it; what is complete is kept.
+        """
+        tasks = []
+        for study_point in points:
+            if self._is_complete(study_point):
+                self._measure(study_point)
+            elif (task := self._task(study_point)) is not None:
+                tasks.append(task)
+        self._announce(len(points), tasks, at_once)
+        left = TimeLeft([task.traffic_s for task in tasks], at_once)
+        for number, (task, outcome, took_s) in enumerate(self._execute(tasks, at_once, left), 1):
+            left.done(task.traffic_s, took_s)
+            self._take(task.study_point, outcome)
+            self._write()
+            done = f"[{number}/{len(tasks)}] {task.study_point.directory}: {self._result(task.study_point, outcome)}"
+            self._console.print(f"{done}; about {in_words(left.seconds)} left", highlight=False, soft_wrap=True)
+            if isinstance(outcome, Outcome) and outcome.status == "partial":
+                raise Interrupted(f"interrupted; {number - 1} runs were kept, the same command goes on from here")
+        self._write()
+        return self._results()
+
+    def _task(self, study_point: StudyPoint) -> Task | None:
+        """What is to be run for a point; None, with the reason noted, if this machine cannot."""
+        experiment = study_point.point.experiment
+        problem = ccas.missing(experiment)
+        if not problem:
+            point = study_point.point
+            point = type(point)(
+                ccas.in_kernel_names(experiment), point.parameters, point.repetition, point.directory, point.origin
+            )
+            plan = check(point.experiment, self._make_target(point.experiment), point.origin)
+            return Task(StudyPoint(study_point.experiment, point, study_point.parameters), traffic_time_s(plan))
+        self._skipped[str(study_point.directory)] = problem
+        return None
+
+    def _announce(self, wanted: int, tasks: list[Task], at_once: int) -> None:
+        total = TimeLeft([task.traffic_s for task in tasks], at_once).seconds
+        kept = len(self._measured)
+        parts = [f"{len(tasks)} of {wanted} points to run, about {in_words(total)}"]
+        parts += [f"{kept} complete already"] if kept else []
+        parts += [f"{len(self._skipped)} skipped"] if self._skipped else []
+        parts += [f"{at_once} at once"] if at_once > 1 else []
+        self._console.print(f"{self._study.name}: {', '.join(parts)}", highlight=False)
+        for reason in sorted(set(self._skipped.values())):
+            self._console.print(f"skipped: {reason}", style="yellow", highlight=False)
+
+    def _execute(
+        self, tasks: list[Task], at_once: int, left: TimeLeft
+    ) -> Iterator[tuple[Task, Outcome | RunError, float]]:
+        if at_once == 1:
+            for number, task in enumerate(tasks, 1):
+                title = f"[{number}/{len(tasks)}, {in_words(left.seconds)} left] {task.study_point.directory}"
+                began = time.monotonic()
+                outcome = self._run_point(task, title)
+                yield task, outcome, time.monotonic() - began
+            return
+        with _pool(at_once) as pool:
+            arguments = {pool.submit(_run_in_worker, self, task): task for task in tasks}
+            for future in as_completed(arguments):
+                outcome, took_s = future.result()
+                yield arguments[future], outcome, took_s
+
+    def _run_point(self, task: Task, title: str) -> Outcome | RunError:
+        """Run a point; a failure is remembered, and does not keep the others from being run."""
+        point = task.study_point.point
+        directory = self._directory / task.study_point.directory
+        if directory.exists():
+            shutil.rmtree(directory)
+        if not directory.parent.exists():
+            make_directory(directory.parent)
+        target = self._make_target(point.experiment)
+        try:
+            plan = check(point.experiment, target, point.origin)
+            return execute(point.experiment, plan, target, directory, self._console, title)
+        except RunError as error:
+            return error
+
+    def run_quietly(self, task: Task) -> tuple[Outcome | RunError, float]:
+        """Run a point in a process of its own, without a live line."""
+        self._console = Console(quiet=True)
+        began = time.monotonic()
+        return self._run_point(task, ""), time.monotonic() - began
+
+    def _take(self, study_point: StudyPoint, outcome: Outcome | RunError) -> None:
+        name = str(study_point.directory)
+        self._skipped.pop(name, None)
+        if isinstance(outcome, Outcome) and outcome.status == "complete" and outcome.summary is not None:
+            self._measure(study_point)
+        else:
+            self._skipped[name] = _why(outcome)
+
+    def _result(self, study_point: StudyPoint, outcome: Outcome | RunError) -> str:
+        measured = self._measured.get(study_point.directory)
+        if measured is None:
+            return f"not complete: {_why(outcome)}"
+        loss, used = measured.measures.get("loss_ratio"), measured.measures.get("utilization")
+        return f"{used or 0:.1%} utilized, {loss or 0:.2%} lost"
+
+    def _is_complete(self, study_point: StudyPoint) -> bool:
+        """Whether a point's results are there, complete and analysed.
+
+        Raises:
+            InputError: they are those of another experiment.
+        """
+        directory = self._directory / study_point.directory
+        try:
+            run = load_run(directory)
+            complete = run.run.status == "complete" and bool(run.summary)
+        except AnalysisError:
+            return False
+        if not complete:
+            return False
+        written = yaml.safe_load((directory / EXPERIMENT_FILE).read_text(encoding="utf-8"))
+        wanted = study_point.point.experiment
+        if not ccas.missing(wanted):
+            wanted = ccas.in_kernel_names(wanted)
+        if written != wanted.as_yaml_data():
+            raise InputError(
+                f"--out {self._directory}: {study_point.directory} holds a run of another experiment; "
+                "allowed: a directory of this study and variant, or one that does not exist"
+            )
+        return True
+
+    def _measure(self, study_point: StudyPoint) -> None:
+        figure = self._study.figure_of(study_point.experiment)
+        run = load_run(self._directory / study_point.directory)
+        self._measured[study_point.directory] = MeasuredPoint(
+            study_point.experiment,
+            study_point.parameters,
+            study_point.point.repetition,
+            measure_run(run, figure.window, figure.life_of),
+            str(study_point.directory),
+        )
+
+    def _results(self) -> Results:
+        host = machine.describe()
+        told = {"target": self._target, **{name: host[name] for name in ("kernel", "cpu", "cpus")}}
+        variant: Literal["quick", "full"] = "quick" if self._quick else "full"
+        return Results(self._study.name, variant, tuple(self._measured.values()), dict(self._skipped), told)
+
+    def _write(self) -> None:
+        if not self._directory.exists():
+            make_directory(self._directory)
+        path = self._directory / RESULTS
+        write_results(self._results(), path)
+        give_to_user(path)
+
+
+def _why(outcome: Outcome | RunError) -> str:
+    if isinstance(outcome, RunError):
+        return f"failed: {outcome}"
+    return f"{outcome.status}: {outcome.reason}" if outcome.reason else "its analysis failed"
+
+
+def _run_in_worker(study: StudyRun, task: Task) -> tuple[Outcome | RunError, float]:
+    return study.run_quietly(task)
+
+
+@contextmanager
+def _pool(at_once: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes, because a run takes the signals of its own; what has not begun is dropped at an interruption."""
+    pool = ProcessPoolExecutor(at_once, mp_context=get_context("spawn"))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)

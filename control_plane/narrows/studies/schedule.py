@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long runs take, and how many of them a machine can hold at once without one disturbing another."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from narrows.plan import Plan
+from narrows.traffic.connection import NANOSECONDS
+from narrows.traffic.sized import is_sized, size_of
+
+# The switch, the collector, the senders and the receiver of a run can each keep a processor busy.
+CPUS_A_RUN = 4
+OVERHEAD_S = 12.0
+SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
+
+
+def most_at_once(cpus: int, load: float) -> int:
+    """How many runs the machine can hold: one for every four processors that nothing else uses, one at least.
+
+    Args:
+        cpus: processors that may be used.
+        load: mean number of runnable processes before the study.
+    """
+    return max(1, int((cpus - load) // CPUS_A_RUN))
+
+
+def this_machine() -> int:
+    """`most_at_once` of this machine, now."""
+    return most_at_once(len(os.sched_getaffinity(0)), os.getloadavg()[0])
+
+
+def traffic_time_s(plan: Plan) -> float:
+    """Seconds of traffic of a run; an estimate where flows end by their size."""
+    if plan.end_ns is not None:
+        return plan.end_ns / NANOSECONDS
+    ends = []
+    for flow in plan.flows:
+        if not is_sized(flow):
+            ends.append((flow.start_ns + (flow.duration_ns or 0)) / NANOSECONDS)
+        elif flow.until is None:
+            size = sum(size_of(flow, number) for number in range(flow.repeat))
+            arriving = flow.arrivals[-1].start_ns / NANOSECONDS if flow.arrivals else 0.0
+            ends.append(max(arriving, SHARED_LINK * size * 8 / plan.bottleneck.rate_bps))
+    return max(ends, default=0.0)
+
+
+class TimeLeft:
+    """Time that the rest of a study takes: traffic as planned, and what else a run takes as it was so far."""
+
+    def __init__(self, traffic_s: Sequence[float], at_once: int = 1) -> None:
+        """Take the traffic time of every run that is to be made."""
+        self._left = list(traffic_s)
+        self._at_once = at_once
+        self._took_s: list[float] = []
+
+    def done(self, traffic_s: float, took_s: float) -> None:
+        """Take note of a run that has ended."""
+        self._left.remove(traffic_s)
+        self._took_s.append(took_s - traffic_s)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds left."""
+        overhead = sum(self._took_s) / len(self._took_s) if self._took_s else OVERHEAD_S
+        return sum(max(0.0, traffic + overhead) for traffic in self._left) / self._at_once
+
+
+def in_words(seconds: float) -> str:
+    """``50 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up results that must and must not agree."""
+
+from __future__ import annotations
+
+import pytest
+from narrows_analysis.studies.confidence import Estimate, estimate
+from narrows_analysis.studies.evaluate import crossing, evaluate, show
+from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.model import (
+    Check,
+    Compare,
+    Crossing,
+    Dip,
+    Model,
+    Pick,
+    Point,
+    Spread,
+    Statement,
+    Study,
+    Trend,
+    Within,
+)
+
+BUFFER = "bottleneck.buffer"
+
+
+def point(measure: float | None, repetition: int = 1, name: str = "m", **parameters: str) -> Point:
+    return Point("e", {BUFFER: parameters.pop("buffer", "1bdp"), **parameters}, repetition, {name: measure})
+
+
+def along(**values: float) -> list[Point]:
+    """Points of measure m at buffers of b<number> BDP."""
+    return [point(value, buffer=f"{name[1:].replace('_', '.')}bdp") for name, value in values.items()]
+
+
+def verdict(check: Check, points: list[Point]) -> str:
+    return evaluate(Statement("s", "says", "expected", check), points).verdict
+
+
+HALF = Within(Pick("m", {BUFFER: "0.5bdp"}), 0.09, 0.13)
+DEEP = Within(Pick("m", {BUFFER: (2, 8)}), 0.0, 0.01, each=True)
+RATIO = Compare(Pick("m", {BUFFER: "0.5bdp"}), Pick("m", {BUFFER: "2bdp"}), 2, float("inf"))
+FALLS = Trend(Pick("m"), BUFFER, rising=False, least=0.05)
+CROSS = Crossing(Pick("m"), BUFFER, 0.5, 3.5, 6.5)
+
+
+@pytest.mark.parametrize(
+    ("check", "points", "expected"),
+    [
+        (HALF, along(b0_5=0.11, b1=0.9), "agrees"),
+        (HALF, along(b0_5=0.05, b1=0.11), "differs"),
+        (HALF, along(b1=0.11), "not run here"),
+        (HALF, [point(None, buffer="0.5bdp")], "not run here"),
+        # The mean of repetitions counts.
+        (HALF, [point(0.08, 1, buffer="0.5bdp"), point(0.12, 2, buffer="0.5bdp")], "agrees"),
+        (HALF, [point(0.08, 1, buffer="0.5bdp"), point(0.09, 2, buffer="0.5bdp")], "differs"),
+        (DEEP, along(b1=0.3, b2=0.0, b8=0.009), "agrees"),
+        # Each setting counts, although the mean would be in the range.
+        (DEEP, along(b2=0.0, b4=0.0, b8=0.02), "differs"),
+        (RATIO, along(b0_5=0.2, b2=0.09), "agrees"),
+        (RATIO, along(b0_5=0.2, b2=0.11), "differs"),
+        (RATIO, along(b0_5=0.2, b2=0.0), "agrees"),
+        (RATIO, along(b0_5=0.0, b2=0.0), "differs"),
+        (RATIO, along(b0_5=0.2), "not run here"),
+        (FALLS, along(b0_5=0.11, b1=0.055, b1_5=0.0), "agrees"),
+        (FALLS, along(b0_5=0.0, b1=0.055, b1_5=0.11), "differs"),
+        (FALLS, along(b0_5=0.11, b1=0.09, b1_5=0.08), "differs"),
+        (FALLS, along(b0_5=0.11, b1=0.0, b1_5=0.05), "differs"),
+        (FALLS, along(b1=0.1), "not run here"),
+        (CROSS, along(b1=0.9, b4=0.6, b8=0.3), "agrees"),
+        (CROSS, along(b1=0.9, b2=0.4, b8=0.3), "differs"),
+        (CROSS, along(b1=0.9, b8=0.6), "differs"),
+    ],
+)
+def test_verdicts(check: Check, points: list[Point], expected: str) -> None:
+    assert verdict(check, points) == expected
+
+
+def grid(values: dict[str, dict[str, float]]) -> list[Point]:
+    """Points by size of the train's flows and rate."""
+    return [
+        Point("e", {"size": size, "rate": rate}, 1, {"m": value})
+        for size, line in values.items()
+        for rate, value in line.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (({"10Mbit": 0.95, "20Mbit": 0.8, "40Mbit": 0.9}, {"10Mbit": 0.95, "30Mbit": 0.8, "40Mbit": 0.9}), "agrees"),
+        # At the same place.
+        (({"10Mbit": 0.95, "20Mbit": 0.8, "40Mbit": 0.9}, {"10Mbit": 0.95, "20Mbit": 0.8, "40Mbit": 0.9}), "differs"),
+        # At the edge: no dip.
+        (({"10Mbit": 0.95, "20Mbit": 0.9, "40Mbit": 0.8}, {"10Mbit": 0.95, "20Mbit": 0.8, "40Mbit": 0.9}), "differs"),
+        # Too shallow.
+        (({"10Mbit": 0.95, "20Mbit": 0.94, "40Mbit": 0.95}, {"10Mbit": 0.95, "30Mbit": 0.8, "40Mbit": 0.9}), "differs"),
+    ],
+)  # fmt: skip
+def test_a_dip_must_move(values: tuple[dict[str, float], dict[str, float]], expected: str) -> None:
+    assert (
+        verdict(Dip(Pick("m"), "rate", "size", 0.02), grid(dict(zip(("500KB", "2MB"), values, strict=True))))
+        == expected
+    )
+    assert verdict(Dip(Pick("m"), "rate", "size", 0.02), grid({"1MB": values[0]})) == "not run here"
+
+
+def shares(one: float, sixteen: float, model: float = 0.5) -> list[Point]:
+    return [
+        Point("e", {BUFFER: "8bdp", "count": count}, 1, {"m": share, "model_share": model})
+        for count, share in (("1", one), ("16", sixteen))
+    ]
+
+
+def test_model_and_spread() -> None:
+    model, spread = Model(Pick("m"), "model_share", 0.15), Spread(Pick("m"), "count", most=0.1)
+    assert verdict(model, shares(0.4, 0.6)) == "agrees"
+    assert verdict(model, shares(0.5, 0.3)) == "differs"
+    assert verdict(model, [point(0.5)]) == "not run here"
+    assert verdict(spread, shares(0.4, 0.48)) == "agrees"
+    assert verdict(spread, shares(0.4, 0.55)) == "differs"
+    assert verdict(spread, shares(0.4, 0.5)[:1]) == "not run here"
+    assert verdict(Spread(Pick("m"), "count", at_least=0.1), shares(0.4, 0.48)) == "differs"
+
+
+def test_a_difference_shows_its_evidence() -> None:
+    statement = Statement("s", "says", "expected", HALF, "%", ("queue",))
+    points = [Point("e", {BUFFER: "0.5bdp"}, 1, {"m": 0.05, "queue": 0.25})]
+    found = evaluate(statement, points)
+    assert (found.verdict, found.ours) == ("differs", "5 %")
+    assert "queue: buffer 0.5bdp: 0.25" in found.evidence
+    assert evaluate(statement, along(b0_5=0.1)).evidence == ""
+
+
+def test_what_is_missing_is_named() -> None:
+    found = evaluate(Statement("s", "says", "expected", HALF), along(b1=0.1))
+    assert found.ours == "no point with m at bottleneck.buffer 0.5bdp"
+
+
+def test_confidence_interval() -> None:
+    assert estimate([]) is None
+    assert estimate([2.0]) == Estimate(2.0, None, 1)
+    found = estimate([1.0, 2.0, 3.0])
+    assert found is not None
+    # t(0.975, 2) = 4.303; standard error 1 / sqrt(3).
+    assert found.half_width == pytest.approx(4.303 / 3**0.5)
+    assert show(found, "%") == "200 % (+-248 %, n=3)"
+
+
+def test_crossing() -> None:
+    assert crossing([(1, 0.8), (3, 0.4)], 0.5) == pytest.approx(2.5)
+    assert crossing([(1, 0.8), (3, 0.6)], 0.5) is None
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_a_study_without_points_was_not_run(study: Study) -> None:
+    statements = [statement for figure in study.figures for statement in figure.statements]
+    assert statements
+    assert {evaluate(statement, []).verdict for statement in statements} == {"not run here"}
+    for figure in study.figures:
+        ids = [statement.id for statement in figure.statements]
+        assert len(set(ids)) == len(ids)
+    assert len({figure.id for figure in study.figures}) == len(study.figures)
+
+
+def claypool(buffer: str, count: str, **measures: float) -> Point:
+    parameters = {"bottleneck.rate": "80Mbit", BUFFER: buffer, "flows.bbr.count": count}
+    return Point("loss", parameters, 1, measures)
+
+
+@pytest.mark.parametrize(
+    ("half", "one", "two", "expected"),
+    [
+        (0.11, 0.055, 0.0, ["agrees", "agrees", "agrees", "agrees"]),
+        (0.02, 0.01, 0.0, ["differs", "differs", "agrees", "differs"]),
+        (0.055, 0.11, 0.05, ["differs", "differs", "differs", "differs"]),
+    ],
+)
+def test_claypool_figure_7(half: float, one: float, two: float, expected: list[str]) -> None:
+    figure = next(figure for figure in STUDIES["claypool2019"].figures if figure.id == "7")
+    losses = {"0.5bdp": half, "1bdp": one, "1.5bdp": two, "2bdp": two}
+    points = [claypool(buffer, "4", loss_ratio=loss) for buffer, loss in losses.items()]
+    assert [evaluate(statement, points).verdict for statement in figure.statements] == expected
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.55, "agrees"), (0.2, "differs")])
+def test_ware(share: float, expected: str) -> None:
+    statement = STUDIES["ware2019"].figures[0].statements[0]
+    measures = {"goodput_fraction.bbr": share, "model_share": 0.55}
+    assert evaluate(statement, [Point("sweep", {BUFFER: "8bdp"}, 1, measures)]).verdict == expected

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every experiment of every study loads in both variants, and has the points that its statements speak of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.errors import InputError
+from narrows.plan import make_plan
+from narrows.studies.library import EXPERIMENTS, QUICK, change, find_study, study_points
+from narrows.studies.schedule import TimeLeft, in_words, most_at_once, traffic_time_s
+from narrows_analysis.studies.evaluate import evaluate
+from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.model import Point, Study
+
+STUDY_LIST = list(STUDIES.values())
+
+
+@pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
+def test_every_file_belongs_to_a_figure(study: Study) -> None:
+    files = {path.stem for path in (EXPERIMENTS / study.name).glob("*.yaml")} - {Path(QUICK).stem}
+    assert files == set(study.experiments)
+    quick = yaml.safe_load((EXPERIMENTS / study.name / QUICK).read_text())
+    assert set(quick) == files
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["quick", "full"])
+@pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
+def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
+    points = study_points(study, quick)
+    directories = [point.directory for point in points]
+    assert len(set(directories)) == len(directories)
+    seconds = [traffic_time_s(make_plan(point.point.experiment)) for point in points]
+    assert all(second > 0 for second in seconds)
+    if quick:
+        assert TimeLeft(seconds).seconds < 40 * 60
+
+
+@pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
+def test_the_full_variant_has_every_point_that_a_statement_needs(study: Study) -> None:
+    """With all measures there, no statement is left without a verdict."""
+    measures = _Anything()
+    points = [
+        Point(point.experiment, point.parameters, point.point.repetition, measures)
+        for point in study_points(study, quick=False)
+    ]
+    for figure in study.figures:
+        mine = [point for point in points if point.experiment == figure.experiment]
+        for statement in figure.statements:
+            assert evaluate(statement, mine).verdict != "not run here", f"{figure.id}: {statement.id}"
+        for plot in figure.plots:
+            assert any(point.meets(plot.where) for point in mine), f"{figure.id}: {plot.title}"
+            for axis in (plot.x, plot.by):
+                assert not axis or axis in mine[0].parameters, f"{figure.id}: {axis}"
+
+
+class _Anything(dict[str, float]):
+    def get(self, key: str, default: Any = None) -> Any:
+        return 1.0
+
+
+def test_quick_keeps_the_swept_fields_of_the_full_variant() -> None:
+    points = [point for point in study_points(find_study("claypool2019"), quick=True) if point.experiment == "loss"]
+    assert {point.parameters["bottleneck.rate"] for point in points} == {"40Mbit"}
+    assert {point.parameters["flows.bbr.count"] for point in points} == {"4"}
+
+
+def test_a_figure_alone() -> None:
+    chosen = study_points(find_study("claypool2019"), quick=True, figure="4b")
+    assert {point.experiment for point in chosen} == {"staggered"}
+    with pytest.raises(InputError, match="no such figure"):
+        study_points(find_study("claypool2019"), quick=True, figure="11")
+    with pytest.raises(InputError, match="did you mean 'claypool2019'"):
+        find_study("claypool2018")
+
+
+BASE: dict[str, Any] = {
+    "name": "x",
+    "bottleneck": {"rate": "10Mbit", "rtt": "10ms", "buffer": "1bdp"},
+    "flows": [{"cca": "bbr", "duration": "9s"}, {"cca": "cubic", "duration": "9s"}],
+    "repeat": 3,
+    "sweep": {"bottleneck.buffer": ["1bdp", "2bdp"]},
+}
+
+
+def test_changes() -> None:
+    changed = change(BASE, {"bottleneck.rate": "1Mbit", "flows.*.duration": "1s", "repeat": 1, "sweep": {}}, "here")
+    assert changed["bottleneck"]["rate"] == "1Mbit"
+    assert [group["duration"] for group in changed["flows"]] == ["1s", "1s"]
+    assert (changed["repeat"], changed["sweep"]) == (1, {})
+    assert BASE["bottleneck"]["rate"] == "10Mbit"
+    with pytest.raises(InputError, match=r"here.*unknown field 'rat'.*did you mean 'rate'"):
+        change(BASE, {"bottleneck.rat": "1Mbit"}, "here")
+
+
+def test_how_many_runs_at_once() -> None:
+    assert [most_at_once(cpus, 0.2) for cpus in (1, 2, 4, 8, 16, 64)] == [1, 1, 1, 1, 3, 15]
+    assert most_at_once(64, 60.0) == 1
+
+
+def test_time_left() -> None:
+    left = TimeLeft([60.0, 30.0, 30.0])
+    assert left.seconds == 120 + 3 * 12
+    left.done(60.0, 65.0)
+    assert left.seconds == 60 + 2 * 5
+    assert TimeLeft([60.0, 60.0], at_once=2).seconds == 72
+    assert [in_words(seconds) for seconds in (5, 600, 12_000)] == ["5 s", "10 min", "3 h 20 min"]
