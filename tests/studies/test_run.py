@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running a study without a switch: what is run, kept, run again and skipped."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows import machine
+from narrows.errors import InputError, Interrupted, RunError
+from narrows.experiment import Experiment
+from narrows.plan import make_plan
+from narrows.runner import Outcome
+from narrows.studies import ccas, run
+from narrows.studies.library import StudyPoint, study_points
+from narrows.studies.run import RESULTS, StudyRun
+from narrows_analysis.studies.measures import Measures
+from narrows_analysis.studies.model import Study, StudyFigure
+from narrows_analysis.studies.results import read_results
+from rich.console import Console
+
+STUDY = Study("mine", "citation", "conditions", "differences", (StudyFigure("1", "one", "title"),))
+ONE: dict[str, Any] = {
+    "name": "one",
+    "bottleneck": {"rate": "10Mbit", "rtt": "10ms", "buffer": "1bdp"},
+    "flows": [{"cca": "bbr", "duration": "60s"}],
+    "sweep": {"bottleneck.buffer": ["1bdp", "2bdp", "4bdp"]},
+}
+Execute = Callable[[Path], Outcome]
+
+
+class _Run:
+    """What `narrows_analysis.load` would give for the directories that the fake runs make."""
+
+    def __init__(self, directory: Path) -> None:
+        path = directory / "run.json"
+        if not path.exists():
+            raise run.AnalysisError("no such file")
+        self.run = self
+        self.status = json.loads(path.read_text())["status"]
+        self.summary = {"some": "numbers"}
+
+
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Study:
+    monkeypatch.setattr(machine, "kernel_ccas", lambda: ["reno", "cubic", "bbr"])
+    monkeypatch.setattr(ccas, "BBR_VERSION", tmp_path / "no-version")
+    return _Study(tmp_path, monkeypatch)
+
+
+class _Study:
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path = path
+        self.out = path / "out"
+        self.ran: list[str] = []
+        self.outcome: Callable[[str], str | Exception] = lambda directory: "complete"
+        (path / "mine").mkdir()
+        self.write()
+        monkeypatch.setattr(run, "check", lambda experiment, target, origin: make_plan(experiment))
+        monkeypatch.setattr(run, "execute", self._execute)
+        monkeypatch.setattr(run, "load_run", _Run)
+        monkeypatch.setattr(run, "measure_run", lambda data, window, life_of: Measures(loss_ratio=0.1, utilization=1.0))
+
+    def write(self, quick: dict[str, Any] | None = None, **changes: Any) -> None:
+        (self.path / "mine" / "one.yaml").write_text(yaml.safe_dump({**ONE, **changes}))
+        (self.path / "mine" / "quick.yaml").write_text(yaml.safe_dump({"one": quick or {"flows.*.duration": "1s"}}))
+
+    def points(self, quick: bool = True) -> list[StudyPoint]:
+        return study_points(STUDY, quick, root=self.path)
+
+    def go(self, quick: bool = True) -> str:
+        self.ran.clear()
+        console = Console(file=io.StringIO(), width=200)
+        runner = StudyRun(STUDY, quick, self.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
+        self.results = runner.run(self.points(quick))
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue()
+
+    def _execute(self, experiment: Experiment, plan: object, target: object, directory: Path, *_: object) -> Outcome:
+        self.ran.append(directory.name)
+        outcome = self.outcome(directory.name)
+        if isinstance(outcome, Exception):
+            raise outcome
+        # A directory that is there already would be overwritten, or refused.
+        directory.mkdir()
+        (directory / "run.json").write_text(json.dumps({"status": outcome}))
+        (directory / "experiment.yaml").write_text(yaml.safe_dump(experiment.as_yaml_data()))
+        return Outcome(outcome, "" if outcome == "complete" else "why", directory, {"some": "numbers"}, ())  # type: ignore[arg-type]
+
+
+def test_complete_points_are_not_run_again(study: _Study) -> None:
+    said = study.go()
+    assert len(study.ran) == len(study.results.points) == 3
+    assert "3 of 3 points to run" in said
+    assert "[3/3]" in said
+    said = study.go()
+    assert study.ran == []
+    assert len(study.results.points) == 3
+    assert "0 of 3 points to run" in said
+    assert "3 complete already" in said
+    assert read_results(study.out / RESULTS) == study.results
+
+
+def test_an_interrupted_point_is_done_again(study: _Study) -> None:
+    study.outcome = lambda directory: "partial" if directory.startswith("0002") else "complete"
+    with pytest.raises(Interrupted, match="1 runs were kept"):
+        study.go()
+    assert [name[:4] for name in study.ran] == ["0001", "0002"]
+    assert len(read_results(study.out / RESULTS).points) == 1
+    study.outcome = lambda directory: "complete"
+    study.go()
+    assert [name[:4] for name in study.ran] == ["0002", "0003"]
+    assert len(study.results.points) == 3
+
+
+def test_a_failure_does_not_end_the_study(study: _Study) -> None:
+    study.outcome = lambda directory: RunError("no switch") if directory.startswith("0001") else "complete"
+    study.go()
+    assert len(study.ran) == 3
+    assert len(study.results.points) == 2
+    assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: no switch"}
+    study.outcome = lambda directory: "failed" if directory.startswith("0001") else "complete"
+    study.go()
+    assert [name[:4] for name in study.ran] == ["0001"]
+    assert dict(study.results.skipped) == {"one/0001-buffer=1bdp": "failed: why"}
+    study.outcome = lambda directory: "complete"
+    study.go()
+    assert study.results.skipped == {}
+
+
+def test_results_of_another_experiment_are_refused(study: _Study) -> None:
+    study.go()
+    study.write({"flows.*.duration": "2s"})
+    with pytest.raises(InputError, match="holds a run of another experiment"):
+        study.go()
+
+
+def test_an_algorithm_that_the_kernel_lacks_is_left_out(study: _Study) -> None:
+    study.write(sweep={"flows.bbr.cca": ["bbr", "bbr2", "bbr3"]}, flows=[{**ONE["flows"][0], "name": "bbr"}])
+    said = study.go()
+    assert len(study.ran) == 1
+    assert "2 skipped" in said
+    assert "this kernel does not have bbr2" in said
+    assert set(study.results.skipped.values()) == {"this kernel does not have bbr2", "this kernel does not have bbr3"}
+
+
+@pytest.mark.parametrize(
+    ("version", "known", "expected"),
+    [
+        (None, ["bbr"], {"bbr": "bbr", "bbr2": None, "bbr3": None}),
+        # A kernel whose bbr is BBRv3 has no BBRv1.
+        ("3", ["bbr"], {"bbr": None, "bbr2": None, "bbr3": "bbr"}),
+        ("3", ["bbr", "bbr2"], {"bbr": None, "bbr2": "bbr2", "bbr3": "bbr"}),
+        (None, ["bbr", "bbr3"], {"bbr": "bbr", "bbr2": None, "bbr3": "bbr3"}),
+        (None, ["cubic"], {"bbr": None, "cubic": "cubic"}),
+    ],
+)
+def test_versions_of_bbr(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str | None,
+    known: list[str],
+    expected: dict[str, str | None],
+) -> None:
+    monkeypatch.setattr(machine, "kernel_ccas", lambda: known)
+    if version is not None:
+        (tmp_path / "version").write_text(f"{version}\n")
+    monkeypatch.setattr(ccas, "BBR_VERSION", tmp_path / "version")
+    assert {name: ccas.kernel_name(name) for name in expected} == expected
