@@ -19,6 +19,7 @@ from narrows.runner import Outcome
 from narrows.studies import ccas, run
 from narrows.studies.library import StudyPoint, study_points
 from narrows.studies.run import RESULTS, StudyRun
+from narrows_analysis import AnalysisError
 from narrows_analysis.studies.measures import Measures
 from narrows_analysis.studies.model import Study, StudyFigure
 from narrows_analysis.studies.results import read_results
@@ -40,7 +41,7 @@ class _Run:
     def __init__(self, directory: Path) -> None:
         path = directory / "run.json"
         if not path.exists():
-            raise run.AnalysisError("no such file")
+            raise AnalysisError("no such file")
         self.run = self
         self.status = json.loads(path.read_text())["status"]
         self.summary = {"some": "numbers"}
@@ -73,11 +74,11 @@ class _Study:
     def points(self, quick: bool = True) -> list[StudyPoint]:
         return study_points(STUDY, quick, root=self.path)
 
-    def go(self, quick: bool = True) -> str:
+    def go(self, quick: bool = True, at_once: int = 1) -> str:
         self.ran.clear()
         console = Console(file=io.StringIO(), width=200)
         runner = StudyRun(STUDY, quick, self.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
-        self.results = runner.run(self.points(quick))
+        self.results = runner.run(self.points(quick), at_once)
         assert isinstance(console.file, io.StringIO)
         return console.file.getvalue()
 
@@ -108,7 +109,7 @@ def test_complete_points_are_not_run_again(study: _Study) -> None:
 
 def test_an_interrupted_point_is_done_again(study: _Study) -> None:
     study.outcome = lambda directory: "partial" if directory.startswith("0002") else "complete"
-    with pytest.raises(Interrupted, match="1 runs were kept"):
+    with pytest.raises(Interrupted, match="the same command goes on from here"):
         study.go()
     assert [name[:4] for name in study.ran] == ["0001", "0002"]
     assert len(read_results(study.out / RESULTS).points) == 1
@@ -131,6 +132,19 @@ def test_a_failure_does_not_end_the_study(study: _Study) -> None:
     study.outcome = lambda directory: "complete"
     study.go()
     assert study.results.skipped == {}
+
+
+def test_runs_side_by_side(study: _Study) -> None:
+    study.outcome = lambda directory: RunError("no switch") if directory.startswith("0002") else "complete"
+    said = study.go(at_once=2)
+    # They ran in other processes.
+    assert study.ran == []
+    assert "2 at once" in said
+    assert len(study.results.points) == 2
+    assert dict(study.results.skipped) == {"one/0002-buffer=2bdp": "failed: no switch"}
+    study.outcome = lambda directory: "complete"
+    study.go()
+    assert [name[:4] for name in study.ran] == ["0002"]
 
 
 def test_results_of_another_experiment_are_refused(study: _Study) -> None:

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from narrows import __version__
-from narrows.cli import analyze, clean, collect, doctor, plan, report, run
+from narrows.cli import analyze, clean, collect, doctor, plan, report, run, study
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
 app = typer.Typer(
@@ -22,7 +22,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 a run failed, 2 bad input or usage, 130 interrupted.",
 )
-for command in (run.run, plan.plan, report.report, analyze.analyze, collect.collect, doctor.doctor, clean.clean):
+for command in (
+    run.run,
+    study.study,
+    plan.plan,
+    report.report,
+    analyze.analyze,
+    collect.collect,
+    doctor.doctor,
+    clean.clean,
+):
     app.command()(command)
 
 

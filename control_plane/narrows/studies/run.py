@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Literal
 
@@ -86,7 +86,7 @@ class StudyRun:
             done = f"[{number}/{len(tasks)}] {task.study_point.directory}: {self._result(task.study_point, outcome)}"
             self._console.print(f"{done}; about {in_words(left.seconds)} left", highlight=False, soft_wrap=True)
             if isinstance(outcome, Outcome) and outcome.status == "partial":
-                raise Interrupted(f"interrupted; {number - 1} runs were kept, the same command goes on from here")
+                raise Interrupted("interrupted; complete runs were kept, the same command goes on from here")
         self._write()
         return self._results()
 
@@ -125,8 +125,8 @@ class StudyRun:
                 outcome = self._run_point(task, title)
                 yield task, outcome, time.monotonic() - began
             return
-        with _pool(at_once) as pool:
-            arguments = {pool.submit(_run_in_worker, self, task): task for task in tasks}
+        with _pool(at_once, self) as pool:
+            arguments = {pool.submit(_run_in_worker, task): task for task in tasks}
             for future in as_completed(arguments):
                 outcome, took_s = future.result()
                 yield arguments[future], outcome, took_s
@@ -223,15 +223,24 @@ def _why(outcome: Outcome | RunError) -> str:
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else "its analysis failed"
 
 
-def _run_in_worker(study: StudyRun, task: Task) -> tuple[Outcome | RunError, float]:
-    return study.run_quietly(task)
+# What a worker process runs points of; it has it from its parent, since targets cannot be sent to a process.
+_in_worker: list[StudyRun] = []
+
+
+def _run_in_worker(task: Task) -> tuple[Outcome | RunError, float]:
+    return _in_worker[0].run_quietly(task)
 
 
 @contextmanager
-def _pool(at_once: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes, because a run takes the signals of its own; what has not begun is dropped at an interruption."""
-    pool = ProcessPoolExecutor(at_once, mp_context=get_context("spawn"))
+def _pool(at_once: int, study: StudyRun) -> Iterator[ProcessPoolExecutor]:
+    """Processes, because a run takes the signals of its own; at an interruption all runs are told to end."""
+    _in_worker[:] = [study]
+    pool = ProcessPoolExecutor(at_once, mp_context=get_context("fork"))
     try:
         yield pool
+    except BaseException:
+        for worker in active_children():
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows study``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.page import FIGURES, findings, publish, results_path, verdict_counts
+from narrows_analysis.studies.results import read_results
+from rich.console import Console
+from rich.table import Table
+
+from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
+from narrows.results import give_to_user
+from narrows.studies.library import find_study, study_points
+from narrows.studies.run import RESULTS, StudyRun
+from narrows.studies.schedule import CPUS_A_RUN, this_machine
+from narrows.targets.registry import NAMES, target_factory
+
+STYLES = {"agrees": "green", "differs": "red", "not run here": "dim"}
+
+
+def study(
+    name: Annotated[str, typer.Argument(help=f"Study: {', '.join(STUDIES)}.", show_default=False)],
+    quick: Annotated[bool, typer.Option("--quick", help="The variant that takes minutes.")] = False,
+    figure: Annotated[
+        str | None, typer.Option(help="Only this figure's experiment.", show_default="all figures")
+    ] = None,
+    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.")] = "soft",
+    inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Directory for the results; points that are complete in it are not run again.",
+            show_default="results/studies/NAME or NAME-quick",
+        ),
+    ] = None,
+    parallel: Annotated[
+        bool,
+        typer.Option("--parallel", help=f"Runs side by side, one for every {CPUS_A_RUN} processors that are idle."),
+    ] = False,
+    publish_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--publish", help="Write the comparison page and its results there too.", show_default="only --out"
+        ),
+    ] = None,
+) -> None:
+    """Re-run what a published study did, and say how close it came. Goes on where it was interrupted."""
+    console = Console()
+    chosen = find_study(name)
+    points = study_points(chosen, quick, figure)
+    directory = out or Path("results") / "studies" / (f"{name}-quick" if quick else name)
+    if directory.exists() and not directory.is_dir():
+        raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
+    make_target = target_factory(target, None, inventory, directory)
+    runner = StudyRun(chosen, quick, directory, target, make_target, console)
+    results = runner.run(points, this_machine() if parallel else 1)
+    table = Table("figure", "published", "ours", "verdict", title=f"{name}, {results.variant}")
+    for one, found in findings(chosen, results):
+        if figure is None or one.id == figure:
+            verdict = f"[{STYLES[found.verdict]}]{found.verdict}[/]"
+            table.add_row(one.id, f"{found.statement.says}: {found.statement.expected}", found.ours, verdict)
+    console.print(table)
+    console.print(verdict_counts(chosen, results), highlight=False)
+    for place in (directory, publish_to):
+        if place is not None:
+            page = publish(chosen, read_results(directory / RESULTS), directory, place)
+            for made in (page, results_path(chosen, results.variant, place), place / FIGURES):
+                give_to_user(made)
+            console.print(f"page: {page}", soft_wrap=True, highlight=False)
+    incomplete = any(reason.startswith("failed") for reason in results.skipped.values())
+    raise typer.Exit(EXIT_FAILED if incomplete else EXIT_OK)
