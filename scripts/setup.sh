@@ -13,7 +13,8 @@ fail() {
 }
 
 # command -> Debian package that brings it
-declare -A packages=([iperf3]=iperf3 [ethtool]=ethtool [ip]=iproute2 [ss]=iproute2 [ping]=iputils-ping [cc]=build-essential)
+declare -A packages=([iperf3]=iperf3 [ethtool]=ethtool [ip]=iproute2 [ss]=iproute2 [sysctl]=procps [ping]=iputils-ping
+    [cc]=build-essential)
 if [ "$purpose" = test ]; then
     packages[chromium]=chromium
 fi
