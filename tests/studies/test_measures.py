@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Measures of runs whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from narrows_analysis import RunData, analyze_run
+from narrows_analysis.studies.measures import Measures, measure_run
+from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
+from narrows_analysis.studies.ware import expected_bbr_share
+
+
+def made(path: Path, scenario: synthetic.Scenario) -> tuple[RunData, synthetic.Truth]:
+    truth = synthetic.write_run(path / "run", scenario)
+    analyze_run(path / "run")
+    return RunData(path / "run"), truth
+
+
+@pytest.fixture(scope="module")
+def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunData, synthetic.Truth]:
+    return made(tmp_path_factory.mktemp("study"), synthetic.two_flows(12.0))
+
+
+def value(measures: Measures, name: str) -> float:
+    found = measures[name]
+    assert found is not None, name
+    return found
+
+
+def test_a_whole_run_has_the_measures_of_its_truth(competition: tuple[RunData, synthetic.Truth]) -> None:
+    run, truth = competition
+    measures = measure_run(run, (0.0, 1.0), life_of="bbr")
+    arrivals, drops = sum(truth.arrivals), sum(truth.drops)
+    assert value(measures, "loss_ratio") == pytest.approx(drops / arrivals, rel=0.02)
+    assert value(measures, "share.bbr") == pytest.approx(truth.unique_bytes[0] / sum(truth.unique_bytes), rel=0.02)
+    assert value(measures, "share.bbr") + value(measures, "share.cubic") == pytest.approx(1)
+    assert value(measures, "retransmit_ratio.bbr") == pytest.approx(
+        truth.retransmitted[0] / truth.data_packets[0], rel=0.05
+    )
+    assert value(measures, "queue_max_bdp") == pytest.approx(truth.peak_bytes / (20e6 * 0.02 / 8), rel=0.01)
+    assert value(measures, "queue_max_fill") == pytest.approx(truth.peak_bytes / 50_000, rel=0.01)
+    assert value(measures, "rtt_ratio") == pytest.approx(1 + truth.delays_ns.mean() / 1e9 / 0.02, rel=0.05)
+    assert value(measures, "utilization") == pytest.approx(
+        sum(truth.l2_bytes) * 8 / 20e6 / (value(measures, "window_end_s") - value(measures, "window_begin_s")), rel=0.02
+    )
+    assert 0 < value(measures, "lossy_windows") <= 1
+    assert value(measures, "loss_max") >= value(measures, "loss_ratio")
+
+
+def test_the_window_is_a_part_of_the_common_time(competition: tuple[RunData, synthetic.Truth]) -> None:
+    run, _ = competition
+    low, high = run.summary["fairness"]["window_s"]
+    measures = measure_run(run, (0.25, 0.75))
+    assert measures["window_begin_s"] == pytest.approx(low + (high - low) / 4)
+    assert measures["window_end_s"] == pytest.approx(low + (high - low) * 3 / 4)
+    assert measures["jain"] is not None
+    assert "probe_gap_s" not in measures  # the sockets were not sampled
+
+
+def test_the_model_is_that_of_the_run(competition: tuple[RunData, synthetic.Truth]) -> None:
+    run, _ = competition
+    # 50 kB at 20 Mbit/s and 20 ms: just 1 BDP, of which the model says nothing.
+    assert measure_run(run)["model_share"] is None
+
+
+@pytest.mark.parametrize(
+    ("in_bdp", "flows", "expected"),
+    [(2, 1, 0.78), (4, 1, 0.63), (8, 1, 0.55), (16, 1, 0.49), (32, 1, 0.44), (64, 1, 0.37), (2, 4, 0.96), (8, 4, 0.59)],
+)
+def test_ware(in_bdp: int, flows: int, expected: float) -> None:
+    assert expected_bbr_share(flows, 10e6, 0.04, in_bdp * 50_000, 1500) == pytest.approx(expected, abs=0.006)
+
+
+def test_completion(tmp_path: Path) -> None:
+    small = synthetic.Sender("web", "cubic", 0.0, 5.0, window=20, size_bytes=50_000)
+    big = synthetic.Sender("web", "cubic", 0.0, 5.0, window=20, size_bytes=2_000_000)
+    run, _ = made(tmp_path, synthetic.Scenario(senders=[small, big]))
+    measures = measure_run(run, life_of="web")
+    times = [flow["fct_s"] for flow in run.summary["flows"]]
+    assert all(time is not None for time in times)
+    assert value(measures, "fct_s.web") == pytest.approx(np.mean(times))
+    assert value(measures, "completions.web") == 2
+    # An RTT and the frames back to back: 35 and 1,382 of 1,448 bytes of payload and 66 of headers.
+    assert value(measures, "slowdown_small.web") == pytest.approx(times[0] / (0.02 + (50_000 + 35 * 66) * 8 / 20e6))
+    assert value(measures, "slowdown_large.web") == pytest.approx(times[1] / (0.02 + (2e6 + 1382 * 66) * 8 / 20e6))
+    assert "slowdown_medium.web" not in measures
+
+
+def sockets(*windows: list[tuple[float, int]]) -> pd.DataFrame:
+    """Sockets of BBR flows, from their windows in packets over time."""
+    rows = [
+        {"flow": flow, "time_s": time, "cwnd_bytes": packets * 1448.0, "bbr_bandwidth_bps": 1e6}
+        for flow, own in enumerate(windows)
+        for time, packets in own
+    ]
+    return pd.DataFrame(rows)
+
+
+def test_probes() -> None:
+    first = [(0.0, 4), (0.5, 4), (2.0, 40), (10.0, 4), (10.1, 4), (10.2, 4), (11, 40), (20.1, 4), (30.1, 4)]
+    second = [(0.0, 40), (10.4, 4), (11.0, 40), (15.0, 4), (29.5, 4)]
+    probes = probe_times(sockets(first, second))
+    assert probes == [[10.0, 20.1, 30.1], [10.4, 15.0, 29.5]]
+    assert probe_gap_s(probes) == pytest.approx(10.05)
+    assert probe_synchrony(probes) == pytest.approx(4 / 6)
+    assert probe_gap_s([[1.0]]) is None
+    assert probe_synchrony(probes[:1]) is None

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The committed pages are what the code makes of the committed results; nobody has typed in a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from narrows_analysis import AnalysisError
+from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.model import Point, Results, Study
+from narrows_analysis.studies.page import publish, render, results_path, verdict_counts
+from narrows_analysis.studies.results import read_results, write_results
+
+DOCS = Path(__file__).parents[2] / "docs" / "studies"
+CLAYPOOL = STUDIES["claypool2019"]
+
+
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_the_committed_page_is_the_code_s(study: Study) -> None:
+    assert (DOCS / f"{study.name}.md").read_text(encoding="utf-8") == render(study, DOCS)
+
+
+def results(loss: float) -> Results:
+    parameters = {"bottleneck.rate": "80Mbit", "bottleneck.buffer": "0.5bdp", "flows.bbr.count": "4"}
+    point = Point("loss", parameters, 1, {"loss_ratio": loss, "lossy_windows": 1.0, "utilization": 0.98765})
+    machine = {"target": "soft", "kernel": "6.1", "cpus": 2}
+    return Results("claypool2019", "quick", (point,), {"loss/0001": "failed: no reason"}, machine)
+
+
+def test_results_can_be_read_back(tmp_path: Path) -> None:
+    write_results(results(0.123456789), tmp_path / "results.json")
+    found = read_results(tmp_path / "results.json")
+    assert found.points[0].measures["loss_ratio"] == 0.123457
+    assert found.skipped == {"loss/0001": "failed: no reason"}
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(AnalysisError, match="is not a study's results"):
+        read_results(tmp_path / "results.json")
+
+
+@pytest.mark.parametrize(("loss", "verdict"), [(0.11, "agrees"), (0.02, "differs")])
+def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, verdict: str) -> None:
+    page = publish(CLAYPOOL, results(loss), tmp_path / "no-runs", tmp_path).read_text()
+    line = next(line for line in page.splitlines() if line.startswith("| loss is 11 % at 0.5 BDP"))
+    assert line.endswith(f"| {loss * 100:g} % | {verdict} |")
+    assert "| not run here |" in page
+    assert "1 point: failed: no reason" in page
+    assert "The full variant was not run" in page
+    assert ("utilization: buffer 0.5bdp" in page) == (verdict == "differs")
+    assert results_path(CLAYPOOL, "quick", tmp_path).exists()
+    # Drawn from the results; what is drawn from runs is left out without them.
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["claypool2019-7-1-quick.png"]
+    assert "figures/claypool2019-7-1-quick.png" in page
+
+
+def test_counts() -> None:
+    assert verdict_counts(CLAYPOOL, results(0.11)).startswith("3 agree, 0 differ, ")
+    assert verdict_counts(CLAYPOOL, results(0.02)).startswith("1 agree, 2 differ, ")
