@@ -36,7 +36,7 @@ def test_a_whole_run_has_the_measures_of_its_truth(competition: tuple[RunData, s
     run, truth = competition
     measures = measure_run(run, (0.0, 1.0), life_of="bbr")
     arrivals, drops = sum(truth.arrivals), sum(truth.drops)
-    assert value(measures, "loss_ratio") == pytest.approx(drops / arrivals, rel=0.02)
+    assert value(measures, "loss_ratio") == pytest.approx(drops / arrivals, rel=1e-6)
     assert value(measures, "share.bbr") == pytest.approx(truth.unique_bytes[0] / sum(truth.unique_bytes), rel=0.02)
     assert value(measures, "share.bbr") + value(measures, "share.cubic") == pytest.approx(1)
     assert value(measures, "retransmit_ratio.bbr") == pytest.approx(
