@@ -62,9 +62,7 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
     echo "$wanted" >"$stamp"
 fi
 
-# cargo itself does nothing when nothing changed; its output is only of interest when it builds.
-if ! cargo build --release --locked --offline --quiet 2>/dev/null; then
-    say "building the Rust programs (switch, collector) into target/release"
-    cargo build --release --locked
-fi
+# cargo builds what changed and nothing else.
+say "Rust programs (switch, collector) in target/release"
+cargo build --release --locked
 say "ready"
