@@ -53,6 +53,23 @@ def test_collect_offers_every_option_of_the_collector() -> None:
     assert offered <= set(re.findall(r"--[a-z-]+", ours))
 
 
+def test_collect_passes_every_option_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[str] = []
+
+    def note(arguments: list[str], _: Path) -> int:
+        given.extend(arguments)
+        return EXIT_OK
+
+    monkeypatch.setattr("narrows.cli.collect.run_collector", note)
+    names = sorted(set(re.findall(r"--[a-z-]+", collector("collect", "--help"))) - {"--help", "--interface", "--out"})
+    wanted = [text for number, name in enumerate(names, 1) for text in (name, str(number))]
+    fixed = ["--interface", "lo", "--out", str(tmp_path)]
+    assert CliRunner().invoke(app, ["collect", *fixed, *wanted], catch_exceptions=False).exit_code == EXIT_OK
+    assert given[0] == "collect"
+    pairs = set(zip(given[1::2], given[2::2], strict=True))
+    assert pairs == {*zip(fixed[::2], fixed[1::2], strict=True), *zip(wanted[::2], wanted[1::2], strict=True)}
+
+
 def test_a_capture_becomes_series_and_summary(capture: Path, tmp_path: Path) -> None:
     done = narrows("analyze", capture, "--out", tmp_path / "out", "--interval", "250us")
     assert done.returncode == EXIT_OK, done.stderr
@@ -100,6 +117,9 @@ def namespace() -> Iterator[str]:
     subprocess.run(["ip", "netns", "add", name], check=True)
     subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
     yield name
+    left = subprocess.run(["ip", "netns", "pids", name], check=True, capture_output=True, text=True).stdout
+    for pid in left.split():
+        os.kill(int(pid), signal.SIGKILL)
     subprocess.run(["ip", "netns", "del", name], check=True)
 
 
@@ -125,6 +145,9 @@ def test_collect_stores_until_it_is_stopped(
         subprocess.run([*inside, sys.executable, "-c", send, str(capture)], check=True)
         time.sleep(0.2)
         process.send_signal(number)
-        assert process.wait(30) == EXIT_OK
+        try:
+            assert process.wait(30) == EXIT_OK
+        finally:
+            process.kill()
     found = json.loads((out / "collector.json").read_text())
     assert found["bottlenecks"]["0"]["reports"] >= 100

@@ -230,6 +230,9 @@ def test_a_page_that_comes_late_is_told_everything(live: LivePage, plan: Plan) -
     live.publish("run", {"title": "second", "setting": "x"})
     live.publish("phase", {"text": "starting"})
     live.publish("phase", {"text": "traffic"})
+    live.publish("snapshot", {"time_s": -2})
+    # What belongs to the run before is not told.
+    assert [event.get("time_s") for event in events(get(live, "/events"), 3)] == [None, None, -2]
     for number in range(HISTORY + 5):
         live.publish("snapshot", {"time_s": number})
     response = get(live, "/events")
@@ -242,7 +245,7 @@ def test_a_page_that_comes_late_is_told_everything(live: LivePage, plan: Plan) -
     assert [event["time_s"] for event in found[2:]] == list(range(5, HISTORY + 5))
     live.publish("snapshot", {"time_s": -1})
     assert events(response, 1)[0]["time_s"] == -1
-    assert events(get(live, "/events", **{"Last-Event-ID": str(HISTORY + 10)}), 1)[0]["time_s"] == -1
+    assert events(get(live, "/events", **{"Last-Event-ID": str(HISTORY + 11)}), 1)[0]["time_s"] == -1
 
 
 def test_only_this_machine_and_only_by_its_name(live: LivePage) -> None:

@@ -226,6 +226,7 @@ def test_sweep_makes_a_directory_of_runs(tmp_path: Path) -> None:
     assert all(run["flows"][0]["bytes_sent"] == 1_000_000 for run in runs)
     manifest = json.loads((out / "sweep.json").read_text())
     assert [run["parameters"]["bottleneck.buffer"] for run in manifest["runs"]] == ["20packets", "50kB"]
+    assert "bottleneck.buffer" in (out / "report.html").read_text()
     table = pd.read_parquet(out / "sweep.parquet")
     assert list(table["bottleneck.buffer"]) == ["20packets", "50kB"]
     assert list(table["buffer_bytes"]) == [20 * 1514, 50_000]
