@@ -163,6 +163,28 @@ def test_an_algorithm_that_the_kernel_lacks_is_left_out(study: _Study) -> None:
     assert set(study.results.skipped.values()) == {"this kernel does not have bbr2", "this kernel does not have bbr3"}
 
 
+def test_what_the_target_refuses_is_left_out(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(experiment: Experiment, target: object, origin: str) -> object:
+        if str(experiment.bottleneck.buffer) != "1bdp":
+            raise InputError(f"{origin}: bottleneck.buffer: too deep for this switch")
+        return make_plan(experiment)
+
+    monkeypatch.setattr(run, "check", check)
+    study.go()
+    assert len(study.ran) == 1
+    assert set(study.results.skipped.values()) == {"bottleneck.buffer: too deep for this switch"}
+
+
+def test_a_machine_that_can_run_nothing_says_why(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(*_: object) -> object:
+        raise InputError("network namespaces need root; fix: run with sudo")
+
+    monkeypatch.setattr(run, "check", check)
+    with pytest.raises(InputError, match="need root"):
+        study.go()
+    assert not study.out.exists()
+
+
 @pytest.mark.parametrize(
     ("version", "known", "expected"),
     [

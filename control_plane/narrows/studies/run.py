@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,7 @@ from narrows.runner import Outcome, check, execute
 from narrows.studies import ccas
 from narrows.studies.library import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
-from narrows.targets.base import Target
+from narrows.targets.base import Laboratory, Target
 
 RESULTS = "results.json"
 MakeTarget = Callable[[Experiment], Target]
@@ -59,6 +59,7 @@ class StudyRun:
         self._console = console
         self._measured: dict[Path, MeasuredPoint] = {}
         self._skipped: dict[str, str] = {}
+        self._refusals: list[InputError] = []
 
     def run(self, points: list[StudyPoint], at_once: int = 1) -> Results:
         """Run what is not complete yet, and measure everything.
@@ -77,6 +78,8 @@ class StudyRun:
                 self._measure(study_point)
             elif (task := self._task(study_point)) is not None:
                 tasks.append(task)
+        if self._refusals and not tasks and not self._measured:
+            raise self._refusals[0]
         self._announce(len(points), tasks, at_once)
         left = TimeLeft([task.traffic_s for task in tasks], at_once)
         for number, (task, outcome, took_s) in enumerate(self._execute(tasks, at_once, left), 1):
@@ -91,18 +94,27 @@ class StudyRun:
         return self._results()
 
     def _task(self, study_point: StudyPoint) -> Task | None:
-        """What is to be run for a point; None, with the reason noted, if this machine cannot."""
+        """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""
+        experiment = self._runnable(study_point)
+        if isinstance(experiment, str):
+            self._skipped[str(study_point.directory)] = experiment
+            return None
+        point = replace(study_point.point, experiment=experiment)
+        try:
+            plan = check(experiment, self._make_target(experiment), point.origin)
+        except InputError as error:
+            self._refusals.append(error)
+            self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
+            return None
+        return Task(replace(study_point, point=point), traffic_time_s(plan))
+
+    def _runnable(self, study_point: StudyPoint) -> Experiment | str:
+        """The experiment with the kernel's names of its algorithms, or why there is none."""
         experiment = study_point.point.experiment
-        problem = ccas.missing(experiment)
-        if not problem:
-            point = study_point.point
-            point = type(point)(
-                ccas.in_kernel_names(experiment), point.parameters, point.repetition, point.directory, point.origin
-            )
-            plan = check(point.experiment, self._make_target(point.experiment), point.origin)
-            return Task(StudyPoint(study_point.experiment, point, study_point.parameters), traffic_time_s(plan))
-        self._skipped[str(study_point.directory)] = problem
-        return None
+        if isinstance(self._make_target(experiment), Laboratory):
+            # Other machines' kernels send, which `check` looks at.
+            return experiment
+        return ccas.missing(experiment) or ccas.in_kernel_names(experiment)
 
     def _announce(self, wanted: int, tasks: list[Task], at_once: int) -> None:
         total = TimeLeft([task.traffic_s for task in tasks], at_once).seconds
@@ -182,9 +194,9 @@ class StudyRun:
         if not complete:
             return False
         written = yaml.safe_load((directory / EXPERIMENT_FILE).read_text(encoding="utf-8"))
-        wanted = study_point.point.experiment
-        if not ccas.missing(wanted):
-            wanted = ccas.in_kernel_names(wanted)
+        wanted = self._runnable(study_point)
+        if isinstance(wanted, str):
+            return False
         if written != wanted.as_yaml_data():
             raise InputError(
                 f"--out {self._directory}: {study_point.directory} holds a run of another experiment; "
