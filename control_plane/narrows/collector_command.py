@@ -11,6 +11,7 @@ from pathlib import Path
 from narrows.paths import COLLECTOR, binary
 from narrows.results import give_to_user
 
+KILLED = 128
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -39,7 +40,9 @@ def run_collector(arguments: Sequence[str], out: Path) -> int:
         if before[number] != signal.SIG_IGN:
             signal.signal(number, lambda received, _: process.send_signal(received))
     try:
-        return process.wait()
+        code = process.wait()
+        # As a shell tells of a signal that ended it.
+        return code if code >= 0 else KILLED - code
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -16,8 +16,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from narrows.cli import app
-from narrows.collector_command import options
-from narrows.errors import EXIT_BAD_INPUT, EXIT_OK, InputError
+from narrows.collector_command import FORWARDED, options, run_collector
+from narrows.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.paths import COLLECTOR, find_binary
 from typer.testing import CliRunner
 
@@ -45,6 +45,17 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_options_become_arguments() -> None:
     assert options(port=1, ring_mib=None, from_reset=True, x=False) == ["--port", "1", "--from-reset"]
+
+
+@pytest.mark.parametrize(("end", "code"), [("exit 3", 3), ("kill -INT $$", EXIT_INTERRUPTED), ("kill -9 $$", 137)])
+def test_its_exit_code_becomes_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str, code: int) -> None:
+    fake = tmp_path / COLLECTOR
+    fake.write_text(f"#!/bin/sh\n{end}\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("NARROWS_BIN", str(tmp_path))
+    before = [signal.getsignal(number) for number in FORWARDED]
+    assert run_collector([], tmp_path / "none") == code
+    assert [signal.getsignal(number) for number in FORWARDED] == before
 
 
 def test_collect_offers_every_option_of_the_collector() -> None:
