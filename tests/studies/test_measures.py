@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import RunData, analyze_run
-from narrows_analysis.studies.measures import Measures, measure_run
+from narrows_analysis.studies.measures import Measures, _bbr_state, measure_run
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
 from narrows_analysis.studies.ware import expected_bbr_share
 
@@ -110,3 +110,14 @@ def test_probes() -> None:
     assert probe_synchrony(probes) == pytest.approx(4 / 6)
     assert probe_gap_s([[1.0]]) is None
     assert probe_synchrony(probes[:1]) is None
+
+
+def test_bbr_s_window_beyond_its_model() -> None:
+    row = {"flow": 0, "bbr_bandwidth_bps": 8e6, "bbr_min_rtt_s": 0.025, "bbr_cwnd_gain": 2.0, "cwnd_bytes": 70_000.0}
+    probing = {**row, "cwnd_bytes": 4 * 1448.0}
+    found = _bbr_state(pd.DataFrame([row, {**row, "flow": 1}, probing]), 16e6, 50_000)
+    assert found["bbr_bandwidth_sum"] == pytest.approx(1)
+    assert found["bbr_window_sum_bdp"] == pytest.approx(2.8)
+    assert found["bbr_extra_window_bdp"] == pytest.approx(0.8)
+    assert found["bbr_min_rtt_s"] == pytest.approx(0.025)
+    assert _bbr_state(pd.DataFrame([probing]), 16e6, 50_000) == {}

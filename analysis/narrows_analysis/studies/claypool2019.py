@@ -45,7 +45,7 @@ STUDY = Study(
                     "75 % of the probes or more",
                     Within(Pick("probe_synchrony"), 0.75, 1.0),
                     "%",
-                    ("probe_gap_s",),
+                    ("probe_gap_s", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "probe-gap", "they probe every 10 s", "10 to 11 s", Within(Pick("probe_gap_s"), 9.5, 11), "s"
@@ -65,7 +65,7 @@ STUDY = Study(
                     "0.85 to 1.5 BDP",
                     Within(Pick("queue_bdp", BBR), 0.85, 1.5),
                     "BDP",
-                    ("rtt_ratio", "utilization"),
+                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "bbr-probing",
@@ -121,7 +121,7 @@ STUDY = Study(
                     "9 % or more",
                     Within(Pick("loss_ratio", {BUFFER: "0.5bdp", "flows.bbr.count": "4"}), 0.09, 1.0),
                     "%",
-                    ("utilization", "queue_bdp", "retransmit_ratio.bbr"),
+                    ("utilization", "queue_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
                 ),
             ),
             (Plot("time", "Loss in 500 ms windows at 0.5 BDP", ("loss", "goodput"), where={BUFFER: "0.5bdp"}),),
@@ -138,7 +138,7 @@ STUDY = Study(
                     "9 to 13 %",
                     Within(Pick("loss_ratio", {BUFFER: "0.5bdp"}), 0.09, 0.13),
                     "%",
-                    ("utilization", "queue_bdp"),
+                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "one-bdp",
@@ -146,7 +146,7 @@ STUDY = Study(
                     "3.5 to 7.5 %",
                     Within(Pick("loss_ratio", {BUFFER: "1bdp"}), 0.035, 0.075),
                     "%",
-                    ("utilization", "queue_bdp"),
+                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "none",
@@ -154,7 +154,7 @@ STUDY = Study(
                     "below 1 % from 2 BDP on",
                     Within(Pick("loss_ratio", {BUFFER: (2, 8)}), 0.0, 0.01, each=True),
                     "%",
-                    ("queue_max_fill",),
+                    ("bbr_window_sum_bdp", "queue_max_fill"),
                 ),
                 Statement(
                     "falls",

@@ -53,6 +53,7 @@ STUDY = Study(
                     "0.75 to 1.75 BDP",
                     Within(Pick("queue_bdp", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 0.75, 1.75),
                     "BDP",
+                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "rtt",

@@ -15,7 +15,7 @@ from narrows_analysis.metrics.fairness import jain_index, throughput_difference
 from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
-from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times, read_sockets
+from narrows_analysis.studies.probes import PROBE_WINDOW_BYTES, probe_gap_s, probe_synchrony, probe_times, read_sockets
 from narrows_analysis.studies.ware import expected_bbr_share
 
 FloatArray = npt.NDArray[np.float64]
@@ -168,6 +168,7 @@ def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Mea
         measures[f"cwnd_bdp.{group}"] = float(mine["cwnd_bytes"].mean()) / bdp
         measures[f"pacing_fraction.{group}"] = float(mine["pacing_rate_bps"].mean()) / run.run.bottleneck.rate_bps
         measures[f"socket_rtt_s.{group}"] = float(mine["rtt_s"].mean())
+    measures |= _bbr_state(inside, run.run.bottleneck.rate_bps, bdp)
     probes = probe_times(sockets)
     measures["probe_gap_s"] = probe_gap_s(probes)
     least = [
@@ -179,6 +180,25 @@ def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Mea
     measures["probes_not_draining"] = float(np.mean(np.array(least) > DRAINED_BDP)) if least else None
     measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= begin] for own in probes])
     return measures
+
+
+def _bbr_state(sockets: pd.DataFrame, rate_bps: float, bdp_bytes: float) -> Measures:
+    """What BBR's flows together believe and allow themselves, outside RTT probes.
+
+    The window is ``cwnd_gain`` x bandwidth x least RTT, and (since Linux 5.1) a term for acknowledgements that come in
+    bursts: the extra window.
+    """
+    mine = sockets[(sockets["bbr_bandwidth_bps"] > 0) & (sockets["cwnd_bytes"] > PROBE_WINDOW_BYTES)]
+    flows = mine["flow"].nunique()
+    if not flows:
+        return {}
+    model = mine["bbr_cwnd_gain"] * mine["bbr_bandwidth_bps"] / 8 * mine["bbr_min_rtt_s"]
+    return {
+        "bbr_bandwidth_sum": flows * float(mine["bbr_bandwidth_bps"].mean()) / rate_bps,
+        "bbr_window_sum_bdp": flows * float(mine["cwnd_bytes"].mean()) / bdp_bytes,
+        "bbr_extra_window_bdp": flows * float((mine["cwnd_bytes"] - model).mean()) / bdp_bytes,
+        "bbr_min_rtt_s": float(mine["bbr_min_rtt_s"].mean()),
+    }
 
 
 def _completion(run: RunData) -> Measures:

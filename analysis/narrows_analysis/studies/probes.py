@@ -11,8 +11,7 @@ import pandas as pd
 
 from narrows_analysis.run_data import RunData
 
-PROBE_WINDOW_PACKETS = 4
-SEGMENT_BYTES = 1448
+PROBE_WINDOW_BYTES = 4 * 1448
 APART_S = 1.0  # readings of one probe are less apart than this, two probes of a flow more
 TOGETHER_S = 1.0  # probes of two flows that begin within this coincide
 
@@ -32,7 +31,7 @@ def probe_times(sockets: pd.DataFrame) -> list[list[float]]:
     probes = []
     for _, mine in sockets[sockets["bbr_bandwidth_bps"] > 0].groupby("flow"):
         time = mine["time_s"].to_numpy(dtype=np.float64)
-        small = mine["cwnd_bytes"].to_numpy(dtype=np.float64) <= PROBE_WINDOW_PACKETS * SEGMENT_BYTES
+        small = mine["cwnd_bytes"].to_numpy(dtype=np.float64) <= PROBE_WINDOW_BYTES
         times = time[small & (time > time[0] + 1)]
         starts = np.concatenate(([True], np.diff(times) > APART_S)) if len(times) else np.zeros(0, np.bool_)
         probes.append([float(start) for start in times[starts]])

@@ -25,7 +25,7 @@ STUDY = Study(
                     "within 15 % of capacity at every setting",
                     Model(Pick("goodput_fraction.bbr"), "model_share", 0.15),
                     "%",
-                    ("utilization", "queue_fill", "probe_gap_s"),
+                    ("queue_fill", "probe_gap_s", "bbr_window_sum_bdp", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "independent",
