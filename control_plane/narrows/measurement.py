@@ -53,11 +53,12 @@ class Measurement:
         self._state = state
         self._results = results
         self._testbed: Testbed
+        unread = False
         sockets = experiment.telemetry.sockets
         if isinstance(target, Laboratory):
             self._testbed = target.testbed(plan, state, experiment.mtu)
-            # Their readings carry the clock of the machine, which is not the experiment's.
-            sockets = 0
+            # Their readings would carry the clock of their machine, which is not the experiment's.
+            unread, sockets = bool(sockets), 0
         else:
             self._testbed = NetnsTestbed(plan, state, experiment.mtu)
         self._traffic = Traffic(plan, self._testbed, results.hosts, sockets)
@@ -70,7 +71,7 @@ class Measurement:
         self._signal: signal.Signals | None = None
         self._reasons: list[str] = []
         self.status: Status = "complete"
-        self.notes: list[str] = []
+        self.notes: list[str] = ["telemetry.sockets: the sockets of other machines are not read"] if unread else []
 
     @property
     def reason(self) -> str:

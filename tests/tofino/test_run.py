@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows run --target tofino`` as a lab calls it: machines over sshd, the switch through a tunnel, the command line.
+
+The switch is a fake that forwards nothing; the machines' cables meet in a bridge past it. So TCP flows, no report
+comes, and a run has to say so, and to leave switch and machines as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fakeswitch.fixtures import inventory_data
+from fakeswitch.machines import Machines, usable
+from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
+from narrows.paths import COLLECTOR, find_binary
+from narrows.state import all_runs
+from narrows.targets.tofino.audit import outstanding, read_audit
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(not usable(), reason="needs root, sshd and ssh"),
+    pytest.mark.skipif(find_binary(COLLECTOR) is None, reason="the collector is not built"),
+]
+
+HOSTS = ["alice", "bob", "carol", "dave"]
+SWITCH = "switch"
+HERE = Path(__file__).resolve().parent
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{HERE.parents[1] / 'control_plane'}:{HERE}"}
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+# What set-up touches on a machine. The kernel makes a new link-local address whenever a link comes up.
+FACTS = (
+    "ip -brief address show dev ens1f0 scope global; ip -brief link show dev ens1f0; "
+    "ip neighbour show dev ens1f0 nud permanent; "
+    "ethtool -k ens1f0 | grep -E 'tcp-seg|generic-'; cat /sys/class/net/ens1f0/mtu; "
+    "sysctl net.ipv4.tcp_rmem net.ipv4.tcp_wmem net.ipv4.tcp_no_metrics_save net.ipv4.tcp_ecn "
+    "net.ipv4.ip_local_port_range; ss -Htlnp | grep -v sshd || true"
+)
+
+
+class Switch:
+    """The fake switch in a namespace that has BF Runtime on its loopback only."""
+
+    def __init__(self, machines: Machines, chip: str) -> None:
+        command = ["ip", "netns", "exec", machines.namespace(SWITCH), sys.executable, "-m", "fakeswitch.serve", chip]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        )
+        self.address = self._line()
+
+    def ask(self, command: str = "state") -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{command}\n")
+        self._process.stdin.flush()
+        return self._line()
+
+    def stop(self) -> None:
+        self._process.communicate("")
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+class Lab:
+    """One testbed, and how everything on it was before the test."""
+
+    def __init__(self, machines: Machines, switch: Switch, chip: str, directory: Path) -> None:
+        self.machines, self.switch, self.directory = machines, switch, directory
+        self.out = directory / "results" / "run"
+        self.audit = directory / "results" / "run.audit.jsonl"
+        self.data = inventory_data(chip, switch.address, tunnel=machines.ssh(SWITCH))
+        self.data["delay"] = {"at": "none"}
+        for machine in (*self.data["senders"], self.data["receiver"]):
+            machine["ssh"] = machines.ssh(machine["name"])
+        self.pid = 0
+        self._before = self._state()
+
+    def start(self, *options: str, **experiment: Any) -> subprocess.Popen[str]:
+        """``narrows run`` on the collector's machine."""
+        (self.directory / "results").mkdir()
+        (self.directory / "lab.yaml").write_text(yaml.safe_dump(self.data))
+        (self.directory / "experiment.yaml").write_text(
+            yaml.safe_dump(
+                {
+                    "name": "tofino",
+                    "bottleneck": {"rate": "10Gbit", "buffer": "1MB", "rtt": "1ms"},
+                    "flows": [{"cca": "cubic", "duration": "1s"}, {"cca": "reno", "duration": "1s"}],
+                    **experiment,
+                }
+            )
+        )
+        inside = ["ip", "netns", "exec", self.machines.namespace("dave"), *NARROWS]
+        command = [*inside, "run", "experiment.yaml", "--target", "tofino", "--inventory", "lab.yaml"]
+        command += ["--out", str(self.out), *options]
+        # ip execs what it starts, so that this is Narrows' pid.
+        process = subprocess.Popen(
+            command,
+            cwd=self.directory,
+            env={**ENVIRONMENT, "COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.pid = process.pid
+        return process
+
+    def run(self, *options: str, **experiment: Any) -> tuple[int, str]:
+        """``narrows run`` to its end: exit code and what it printed."""
+        process = self.start(*options, **experiment)
+        printed, _ = process.communicate(timeout=120)
+        return process.returncode, printed
+
+    def record(self) -> dict[str, Any]:
+        """run.json."""
+        record: dict[str, Any] = json.loads((self.out / "run.json").read_text())
+        return record
+
+    def assert_restored(self) -> None:
+        assert self._state() == self._before
+        assert not [run for run in all_runs() if run.owner_pid == self.pid]
+        if self.audit.exists():
+            assert outstanding(read_audit(self.audit)) == []
+
+    def assert_nothing_was_made(self) -> None:
+        assert list((self.directory / "results").iterdir()) == []
+        self.assert_restored()
+
+    def _state(self) -> dict[str, Any]:
+        hosts = {name: self.machines.inside(name, "sh", "-c", FACTS) for name in HOSTS}
+        return {**hosts, SWITCH: self.switch.ask()}
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    made = Machines([*HOSTS, SWITCH], tmp_path_factory.mktemp("machines"))
+    try:
+        made.create()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def chip() -> str:
+    return "tofino"
+
+
+@pytest.fixture
+def lab(machines: Machines, chip: str, tmp_path: Path) -> Iterator[Lab]:
+    switch = Switch(machines, chip)
+    try:
+        yield Lab(machines, switch, chip, tmp_path)
+    finally:
+        switch.stop()
+
+
+@pytest.mark.parametrize("chip", ["tofino", "tofino2"])
+def test_a_run_without_telemetry_fails_clearly_and_leaves_everything_as_it_was(lab: Lab, chip: str) -> None:
+    code, printed = lab.run()
+    assert code == EXIT_FAILED, printed
+    assert "failed run: no telemetry report arrived" in printed and "Traceback" not in printed
+    lab.assert_restored()
+    record = lab.record()
+    assert (record["status"], record["reason"]) == ("failed", "no telemetry report arrived")
+    assert (record["clock_origin_ns"], record["clock_origin_source"]) == (None, None)
+    assert record["target_profile"]["name"] == chip
+    assert record["switch"]["program"]["tofino"]["depth"]["cells"] > 0
+    assert record["host"]["testbed"]["machines"]["sender1"]["name"] == "bob"
+    # The flows went past the switch, from the machines that the inventory names.
+    assert [flow["src"] for flow in record["flows"]] == ["10.0.0.1", "10.0.0.2"]
+    assert all(flow["bytes_sent"] > 0 for flow in record["flows"])
+    assert "192.0.2" not in json.dumps(record) and "identity" not in record["host"]["testbed"]
+    # All that was written on the switch is told, and was taken back.
+    changes = read_audit(lab.audit)
+    assert any(change.table.endswith("tm.queue.sched_shaping") for change in changes)
+    assert lab.audit.stat().st_mode & 0o077 == 0
+
+
+def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab) -> None:
+    process = lab.start(flows=[{"cca": "cubic", "duration": "60s"}])
+    wait_until(lambda: "iperf3" in lab.machines.inside("alice", "ss", "-Htnp"))
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == EXIT_INTERRUPTED, printed
+    assert "partial run: interrupted by SIGINT" in printed and "Traceback" not in printed
+    assert lab.record()["status"] == "partial"
+    lab.assert_restored()
+
+
+def test_an_interruption_while_the_switch_is_set_up_leaves_nothing(lab: Lab) -> None:
+    process = lab.start()
+    wait_until(lab.audit.exists)
+    process.send_signal(signal.SIGTERM)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == EXIT_INTERRUPTED, printed
+    assert not lab.out.exists() and "Traceback" not in printed
+    lab.assert_restored()
+
+
+def test_a_switch_that_refuses_fails_the_run_and_nothing_is_left(lab: Lab) -> None:
+    lab.switch.ask("fail cross_connect")
+    code, printed = lab.run()
+    assert code == EXIT_FAILED, printed
+    assert "cross_connect" in printed and "Traceback" not in printed
+    # Only the log of what was changed and taken back.
+    assert list(lab.audit.parent.iterdir()) == [lab.audit]
+    lab.assert_restored()
+
+
+def test_machines_are_asked_before_anything_is_changed(lab: Lab) -> None:
+    lab.data["senders"][1]["ssh"]["port"] = 2222
+    lab.data["receiver"]["interface"] = "ens9"
+    code, printed = lab.run(flows=[{"cca": "cubic", "duration": "1s"}, {"cca": "reno", "duration": "1s"}])
+    assert code == EXIT_BAD_INPUT, printed
+    assert "bob: no ssh to 192.0.2.2" in printed and "carol: " in printed and "no interface ens9" in printed
+    lab.assert_nothing_was_made()
+
+
+def test_a_congestion_control_is_looked_for_where_it_is_used(lab: Lab) -> None:
+    code, printed = lab.run(flows=[{"cca": "cubic", "duration": "1s"}, {"cca": "nosuch", "duration": "1s"}])
+    assert code == EXIT_BAD_INPUT, printed
+    assert "bob: " in printed and "no congestion control 'nosuch'" in printed and "alice: " not in printed
+    lab.assert_nothing_was_made()
+
+
+@pytest.mark.parametrize(
+    ("experiment", "says"),
+    [
+        ({"flows": [{"cca": "cubic", "duration": "1s"}] * 3}, "3 groups need as many senders, the inventory has 2"),
+        ({"flows": [{"cca": "cubic", "size": "1MB", "name": "short"}]}, "flows.short: has sizes; allowed"),
+        ({"bottleneck": {"rate": "10Gbit", "buffer": "1GB", "rtt": "1ms"}}, "allowed: up to"),
+    ],
+)
+def test_what_does_not_fit_the_testbed_is_refused(lab: Lab, experiment: dict[str, Any], says: str) -> None:
+    code, printed = lab.run(**experiment)
+    assert code == EXIT_BAD_INPUT, printed
+    assert says in printed and "experiment.yaml: " in printed
+    lab.assert_nothing_was_made()
+
+
+def wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
