@@ -39,6 +39,7 @@ def verdict(check: Check, points: list[Point]) -> str:
 
 
 HALF = Within(Pick("m", {BUFFER: "0.5bdp"}), 0.09, 0.13)
+PERIOD = Within(Pick("m", {BUFFER: "0.5bdp"}), 15, 25, must_exist=True)
 DEEP = Within(Pick("m", {BUFFER: (2, 8)}), 0.0, 0.01, each=True)
 RATIO = Compare(Pick("m", {BUFFER: "0.5bdp"}), Pick("m", {BUFFER: "2bdp"}), 2, float("inf"))
 FALLS = Trend(Pick("m"), BUFFER, rising=False, least=0.05)
@@ -52,6 +53,10 @@ CROSS = Crossing(Pick("m"), BUFFER, 0.5, 3.5, 6.5)
         (HALF, along(b0_5=0.05, b1=0.11), "differs"),
         (HALF, along(b1=0.11), "not run here"),
         (HALF, [point(None, buffer="0.5bdp")], "not run here"),
+        # It was looked for and is not there, or nobody has looked.
+        (PERIOD, [point(None, buffer="0.5bdp")], "differs"),
+        (PERIOD, [point(20, buffer="0.5bdp")], "agrees"),
+        (PERIOD, along(b1=20), "not run here"),
         # The mean of repetitions counts.
         (HALF, [point(0.08, 1, buffer="0.5bdp"), point(0.12, 2, buffer="0.5bdp")], "agrees"),
         (HALF, [point(0.08, 1, buffer="0.5bdp"), point(0.09, 2, buffer="0.5bdp")], "differs"),

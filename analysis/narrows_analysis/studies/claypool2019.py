@@ -193,7 +193,7 @@ STUDY = Study(
                     "cycle",
                     "they take turns with a period of about 20 s",
                     "15 to 25 s",
-                    Within(Pick("turn_period_s", {BUFFER: "1.75bdp"}), 15, 25),
+                    Within(Pick("turn_period_s", {BUFFER: "1.75bdp"}), 15, 25, must_exist=True),
                     "s",
                     ("turn_correlation", "share.bbr", "probe_gap_s"),
                 ),

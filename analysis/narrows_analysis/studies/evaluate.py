@@ -99,7 +99,9 @@ def _mean(pick: Pick, points: Sequence[Point]) -> Estimate:
 
 def _judge(check: Check, points: Sequence[Point], shown: Callable[[float | Estimate], str]) -> tuple[bool, str]:
     match check:
-        case Within(pick, low, high, each):
+        case Within(pick, low, high, each, must_exist):
+            if must_exist and not settings(pick, points) and any(point.meets(pick.where) for point in points):
+                return False, "none"
             if not each:
                 mean = _mean(pick, points)
                 return low <= mean.mean <= high, shown(mean)

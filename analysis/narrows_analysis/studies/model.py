@@ -60,12 +60,16 @@ class Pick:
 
 @dataclass(frozen=True)
 class Within:
-    """The measure is in [low, high]: its mean over all picked points, or with ``each`` its mean at each setting."""
+    """The measure is in [low, high]: its mean over all picked points, or with ``each`` its mean at each setting.
+
+    With ``must_exist`` points that were run and do not have what is measured, such as a period, differ.
+    """
 
     pick: Pick
     low: float
     high: float
     each: bool = False
+    must_exist: bool = False
 
 
 @dataclass(frozen=True)
