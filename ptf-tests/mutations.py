@@ -20,6 +20,7 @@ class Mutation:
     case: str
 
 
+_IDENTITY = "common/flow_identity.p4"
 _INGRESS = "common/ingress.p4"
 _EGRESS = "common/egress.p4"
 _REPORT = "common/report.p4"
@@ -59,15 +60,15 @@ MUTATIONS = (
     Mutation(
         "no packet is ever lost",
         _PRIMITIVES,
-        "        if (value < threshold) {",
-        "        if (value < 0) {",
+        "            if (value < threshold) {",
+        "            if (value < 0) {",
         "loss.AlmostCertainLoss",
     ),
     Mutation(
         "the coin has only 8 bits",
         _PRIMITIVES,
         "random(value, 32w0, 32w0xffffffff);",
-        "random(value, 32w0, 32w0xff);\n        value = value << 24;",
+        "random(value, 32w0, 32w0xff);\n            value = value << 24;",
         "loss.SmallestLossRate",
     ),
     Mutation(
@@ -135,16 +136,16 @@ MUTATIONS = (
     ),
     Mutation(
         "source and destination port of flow identity are the same",
-        _PRIMITIVES,
-        "            dst_port = hdr.ports.dst;",
-        "            dst_port = hdr.ports.src;",
+        _IDENTITY,
+        "            identity.dst_port = hdr.ports.dst;",
+        "            identity.dst_port = hdr.ports.src;",
         "identity.Ipv4FiveTuple",
     ),
     Mutation(
         "the upper half of IPv6 addresses does not count",
-        _PRIMITIVES,
-        "            src = hdr.ipv6.src;",
-        "            src = (bit<128>)hdr.ipv6.src[63:0];",
+        _IDENTITY,
+        "            identity.src = hdr.ipv6.src;",
+        "            identity.src = (bit<128>)hdr.ipv6.src[63:0];",
         "identity.Ipv6FiveTuple",
     ),
     Mutation(

@@ -107,7 +107,6 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
             @defaultonly NoAction;
         }
         const default_action = NoAction();
-        size = 6;
         const entries = {
             (0, true, 2, 0x0000, _, _): mark_ipv4(-16w2);
             (0, true, 2, _, _, _): mark_ipv4(-16w1);
@@ -136,7 +135,6 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
             pass;
         }
         const default_action = pass();
-        size = 1;
         const entries = {
             0: report();
         }
@@ -146,15 +144,16 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         flow_departures.apply(flow.index, seen.departures);
         departure_counter.apply(flow.index);
         bottleneck_departures.apply(flow.bottleneck, seen.sequence);
-        high_watermark.apply(flow.bottleneck, seen.enqueue_depth);
-        delay_bins.apply();
-        delay_histogram.apply(flow.bottleneck, delay_bin);
+
+        sample_phase = seen.sequence & settings.sample_mask;
+        sampling.apply();
 
         ecn_shortfall = settings.ecn_threshold |-| seen.enqueue_depth;
         ecn.apply();
 
-        sample_phase = seen.sequence & settings.sample_mask;
-        sampling.apply();
+        high_watermark.apply(flow.bottleneck, seen.enqueue_depth);
+        delay_bins.apply();
+        delay_histogram.apply(flow.bottleneck, delay_bin);
     }
 }
 

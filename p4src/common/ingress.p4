@@ -1,33 +1,13 @@
 // The bottleneck before its queue: who is this, is it lost, and how many came before it.
-// FlowHash, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's (primitives.p4): same names and
+// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's (primitives.p4): same names and
 // signatures on every architecture.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_INGRESS_P4
 #define NARROWS_INGRESS_P4
 
-// Who owns a flow index, for the control plane: told once per flow, as a digest.
-control NewFlow(in headers_t hdr, in flow_state_t flow, out new_flow_t learned) {
-    apply {
-        learned = {flow.bottleneck, flow.index, flow.signature, 0, 0, 0, 0, 0, 0};
-        if (hdr.ipv4.isValid()) {
-            learned.src = (bit<128>)hdr.ipv4.src;
-            learned.dst = (bit<128>)hdr.ipv4.dst;
-            learned.protocol = hdr.ipv4.protocol;
-        } else if (hdr.ipv6.isValid()) {
-            learned.is_ipv6 = 1;
-            learned.src = hdr.ipv6.src;
-            learned.dst = hdr.ipv6.dst;
-            learned.protocol = hdr.ipv6.next_header;
-        }
-        if (hdr.ports.isValid()) {
-            learned.src_port = hdr.ports.src;
-            learned.dst_port = hdr.ports.dst;
-        }
-    }
-}
-
-control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> lost) {
-    FlowHash() flow_hash;
+control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, inout flow_state_t flow, out bit<1> lost) {
+    FlowIndex() flow_index;
+    FlowSignature() flow_signature;
     // Remembers which flow owns an index, so that a hash collision is reported instead of silently merging two flows.
     FlowOwner() flow_owner;
     Bernoulli() dice;
@@ -62,18 +42,17 @@ control BottleneckIngress(in headers_t hdr, inout flow_state_t flow, out bit<1> 
     }
 
     apply {
-        flow_hash.apply(hdr, flow.bottleneck, flow.index, flow.signature);
         if (hdr.ipv4.isValid() || hdr.ipv6.isValid()) {
             flow.flags = 0;
         } else {
             flow.flags = FLAG_NOT_IP;
         }
+        flow_index.apply(identity, flow.bottleneck, flow.index);
+        flow_signature.apply(identity, flow.bottleneck, flow.signature);
         flow_owner.apply(flow.index, flow.signature, flow.is_new, flow.flags);
 
-        lost = 0;
-        if (loss.apply().hit) {
-            dice.apply(loss_threshold, lost);
-        }
+        loss.apply();
+        dice.apply(loss_threshold, lost);
         flow_loss_drops.apply(flow.index, (bit<32>)lost, flow.loss_drops);
         if (lost == 1) {
             loss_counter.apply(flow.index);

@@ -14,6 +14,16 @@ struct forwarding_t {
     bit<1>  through_bottleneck;
 }
 
+// Who a packet belongs to: its 5-tuple.
+struct flow_identity_t {
+    bit<1>   is_ipv6;
+    bit<128> src;
+    bit<128> dst;
+    bit<8>   protocol;
+    bit<16>  src_port;
+    bit<16>  dst_port;
+}
+
 // What ingress learns of a packet's flow; it travels with the packet through the queue.
 struct flow_state_t {
     bottleneck_index_t bottleneck;

@@ -74,25 +74,23 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
             cut;
         }
         const default_action = cut();
-        size = 1;
         const entries = {
             0: keep_whole();
         }
     }
 
     apply {
+        hdr.report.setValid();
+        hdr.report.version = REPORT_VERSION;
+        hdr.report.bottleneck = 0;
+        hdr.report.flow = 0;
         collector.apply();
         excess = whole_length |-| length_limit;
         truncation.apply();
-        hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
-        hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
-
-        hdr.report.setValid();
-        hdr.report.version = REPORT_VERSION;
         hdr.report.flags = flow.flags;
-        hdr.report.bottleneck = (bit<8>)flow.bottleneck;
+        hdr.report.bottleneck[BOTTLENECK_WIDTH - 1:0] = flow.bottleneck;
         hdr.report.sample_shift = seen.sample_shift;
-        hdr.report.flow = (bit<16>)flow.index;
+        hdr.report.flow[FLOW_INDEX_WIDTH - 1:0] = flow.index;
         hdr.report.packet_length = seen.packet_length;
         hdr.report.signature = flow.signature;
         hdr.report.sequence = seen.sequence;
@@ -104,6 +102,8 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         hdr.report.dequeue_depth = seen.dequeue_depth;
         hdr.report.timestamp = seen.timestamp;
         hdr.report.epoch = seen.epoch;
+        hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
+        hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
     }
 }
 

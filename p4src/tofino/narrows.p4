@@ -65,6 +65,7 @@ header mirror_t {
 #include "../common/metadata.p4"
 #include "primitives.p4"
 #include "../common/cross_connect.p4"
+#include "../common/flow_identity.p4"
 #include "../common/ingress.p4"
 #include "../common/egress.p4"
 #include "../common/report.p4"
@@ -77,16 +78,18 @@ struct switch_headers_t {
 }
 
 struct ingress_metadata_t {
-    flow_state_t flow;
-    forwarding_t forwarding;
-    new_flow_t   learned;
+    flow_state_t    flow;
+    forwarding_t    forwarding;
+    flow_identity_t identity;
 }
 
 struct egress_metadata_t {
     flow_state_t     flow;
+    flow_identity_t  identity;
     observation_t    seen;
     mirror_session_t mirror_session;
-    mirror_t         mirrored;
+    bit<2>           mirror_kind;
+    bit<32>          mirror_timestamp;
 }
 
 parser NarrowsIngressParser(packet_in packet, out switch_headers_t hdr, out ingress_metadata_t meta,
@@ -110,21 +113,21 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
                        inout ingress_intrinsic_metadata_for_tm_t for_tm) {
     CrossConnect() cross_connect;
     BottleneckIngress() bottleneck;
-    NewFlow() new_flow;
-    bit<1> lost;
+    FlowIdentity() flow_identity;
+    bit<1> lost = 0;
 
     apply {
         // A frame too short for its headers is still a frame: reading the error keeps the parser from dropping it.
         if (from_parser.parser_err != 0) {
             hdr.bridge.kind = KIND_WIRE;
         }
+        flow_identity.apply(hdr.frame, meta.identity);
         cross_connect.apply(hdr.frame, intrinsic.ingress_port, meta.forwarding, meta.flow.bottleneck);
         for_tm.ucast_egress_port = meta.forwarding.port;
         for_tm.qid = meta.forwarding.queue;
         hdr.bridge.bottleneck = meta.flow.bottleneck;
         if (meta.forwarding.through_bottleneck == 1) {
-            bottleneck.apply(hdr.frame, meta.flow, lost);
-            new_flow.apply(hdr.frame, meta.flow, meta.learned);
+            bottleneck.apply(hdr.frame, meta.identity, meta.flow, lost);
             if (meta.flow.is_new == 1) {
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
@@ -149,7 +152,9 @@ control NarrowsIngressDeparser(packet_out packet, inout switch_headers_t hdr, in
 
     apply {
         if (for_deparser.digest_type == DIGEST_NEW_FLOW) {
-            new_flow.pack(meta.learned);
+            new_flow.pack({meta.flow.bottleneck, meta.flow.index, meta.flow.signature, meta.identity.is_ipv6,
+                           meta.identity.src, meta.identity.dst, meta.identity.protocol, meta.identity.src_port,
+                           meta.identity.dst_port});
         }
         packet.emit(hdr.bridge);
         packet.emit(hdr.bridge_flow);
@@ -185,11 +190,22 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
     state parse_bottleneck {
         packet.extract(hdr.bridge);
         packet.extract(hdr.bridge_flow);
+        meta.flow.arrivals = hdr.bridge_flow.arrivals;
+        meta.flow.loss_drops = hdr.bridge_flow.loss_drops;
+        meta.flow.flags = hdr.bridge_flow.flags;
         transition parse_frame;
     }
 
     state parse_mirror {
         packet.extract(hdr.mirror);
+        meta.flow.flags = hdr.mirror.flags;
+        meta.flow.arrivals = hdr.mirror.arrivals;
+        meta.flow.loss_drops = hdr.mirror.loss_drops;
+        meta.seen.packet_length = hdr.mirror.packet_length;
+        meta.seen.sequence = hdr.mirror.sequence;
+        meta.seen.departures = hdr.mirror.departures;
+        meta.seen.queue_delay = hdr.mirror.queue_delay;
+        meta.seen.enqueue_depth = hdr.mirror.enqueue_depth;
         transition parse_frame;
     }
 
@@ -199,8 +215,8 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
     }
 }
 
-// The report's fields, as the mirrored copy brought them.
-control MirroredReport(in mirror_t mirror, in bit<48> now, inout flow_state_t flow, inout observation_t seen) {
+// The 48-bit time of which a mirrored copy brought the lower 32 bits.
+control MirroredTime(in bit<32> low, in bit<48> now, out bit<48> timestamp) {
     bit<16> high;
     bit<32> ahead;
 
@@ -208,7 +224,7 @@ control MirroredReport(in mirror_t mirror, in bit<48> now, inout flow_state_t fl
         high = high - 1;
     }
 
-    // The lower 32 bits of the time have wrapped since if they were ahead of what they are now.
+    // The lower 32 bits have wrapped since if they were ahead of what they are now.
     table wrap {
         key = {
             ahead: ternary;
@@ -225,18 +241,10 @@ control MirroredReport(in mirror_t mirror, in bit<48> now, inout flow_state_t fl
     }
 
     apply {
-        flow.flags = mirror.flags;
-        flow.arrivals = mirror.arrivals;
-        flow.loss_drops = mirror.loss_drops;
-        seen.sequence = mirror.sequence;
-        seen.departures = mirror.departures;
-        seen.queue_delay = mirror.queue_delay;
-        seen.enqueue_depth = mirror.enqueue_depth;
-        seen.packet_length = mirror.packet_length;
         high = now[47:32];
-        ahead = mirror.timestamp |-| now[31:0];
+        ahead = low |-| now[31:0];
         wrap.apply();
-        seen.timestamp = high ++ mirror.timestamp;
+        timestamp = high ++ low;
     }
 }
 
@@ -245,8 +253,10 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
                       in egress_intrinsic_metadata_from_parser_t from_parser,
                       inout egress_intrinsic_metadata_for_deparser_t for_deparser,
                       inout egress_intrinsic_metadata_for_output_port_t for_output_port) {
-    FlowHash() flow_hash;
-    MirroredReport() mirrored;
+    FlowIdentity() flow_identity;
+    FlowIndex() flow_index;
+    FlowSignature() flow_signature;
+    MirroredTime() mirrored_time;
     BottleneckSettings() settings;
     BottleneckEgress() bottleneck;
     ReportEncapsulation() report;
@@ -268,36 +278,24 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     }
 
     apply {
-        flow_hash.apply(hdr.frame, meta.flow.bottleneck, meta.flow.index, meta.flow.signature);
+        flow_identity.apply(hdr.frame, meta.identity);
+        flow_index.apply(meta.identity, meta.flow.bottleneck, meta.flow.index);
         settings.apply(meta.flow.bottleneck, set);
         meta.seen.sample_shift = set.sample_shift;
         meta.seen.epoch = set.epoch;
         if (hdr.mirror.isValid()) {
-            mirrored.apply(hdr.mirror, from_parser.global_tstamp, meta.flow, meta.seen);
+            flow_signature.apply(meta.identity, meta.flow.bottleneck, meta.flow.signature);
+            mirrored_time.apply(hdr.mirror.timestamp, from_parser.global_tstamp, meta.seen.timestamp);
             report.apply(hdr.frame, meta.flow, meta.seen, report_length);
         } else if (hdr.bridge_flow.isValid()) {
-            meta.flow.arrivals = hdr.bridge_flow.arrivals;
-            meta.flow.loss_drops = hdr.bridge_flow.loss_drops;
-            meta.flow.flags = hdr.bridge_flow.flags;
-            meta.seen.timestamp = from_parser.global_tstamp;
+            meta.mirror_timestamp = from_parser.global_tstamp[31:0];
             meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;
             frame_length.apply();
             meta.seen.enqueue_depth = (bit<32>)intrinsic.enq_qdepth;
             bottleneck.apply(hdr.frame, meta.flow, meta.seen, set, meta.mirror_session);
             if (meta.mirror_session != 0) {
                 for_deparser.mirror_type = MIRROR_REPORT;
-                meta.mirrored.setValid();
-                meta.mirrored.kind = KIND_MIRROR;
-                meta.mirrored.bottleneck = meta.flow.bottleneck;
-                meta.mirrored.packet_length = meta.seen.packet_length;
-                meta.mirrored.flags = meta.flow.flags;
-                meta.mirrored.sequence = meta.seen.sequence;
-                meta.mirrored.arrivals = meta.flow.arrivals;
-                meta.mirrored.departures = meta.seen.departures;
-                meta.mirrored.loss_drops = meta.flow.loss_drops;
-                meta.mirrored.queue_delay = meta.seen.queue_delay;
-                meta.mirrored.enqueue_depth = meta.seen.enqueue_depth;
-                meta.mirrored.timestamp = from_parser.global_tstamp[31:0];
+                meta.mirror_kind = KIND_MIRROR;
             }
         }
     }
@@ -318,9 +316,9 @@ control NarrowsEgressDeparser(packet_out packet, inout switch_headers_t hdr, in 
         }
         if (for_deparser.mirror_type == MIRROR_REPORT) {
             mirror.emit<mirror_t>(meta.mirror_session,
-                {meta.mirrored.kind, meta.mirrored.bottleneck, meta.mirrored.flags, meta.mirrored.packet_length,
-                 meta.mirrored.sequence, meta.mirrored.arrivals, meta.mirrored.departures, meta.mirrored.loss_drops,
-                 meta.mirrored.queue_delay, meta.mirrored.enqueue_depth, meta.mirrored.timestamp});
+                {meta.mirror_kind, meta.flow.bottleneck, meta.flow.flags, meta.seen.packet_length, meta.seen.sequence,
+                 meta.flow.arrivals, meta.seen.departures, meta.flow.loss_drops, meta.seen.queue_delay,
+                 meta.seen.enqueue_depth, meta.mirror_timestamp});
         }
         packet.emit(hdr.frame);
     }

@@ -4,42 +4,61 @@
 #define NARROWS_PRIMITIVES_P4
 
 // Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields (CRC-32 for
-// both, as on v1model). Signature 0 means "no owner yet", so the lowest bit of a signature is always 1. IPv4 and IPv6 hash in actions of their own, index and signature in tables
-// of their own: one action carries at most 32 bits from the hash units.
-control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_index_t index, out bit<32> signature) {
-    Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_ipv4;
-    Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_ipv6;
-    Hash<flow_index_t>(HashAlgorithm_t.CRC32) index_other;
-    Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv4;
-    Hash<bit<32>>(HashAlgorithm_t.CRC32) signature_ipv6;
-    bit<16> src_port;
-    bit<16> dst_port;
+// both, as on v1model). Each is a table of its own, since one action carries at most 32 bits from the hash units.
+control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, out flow_index_t index) {
+    Hash<flow_index_t>(HashAlgorithm_t.CRC32) hash;
+
+    action set_index() {
+        index = hash.get({bottleneck, identity.src, identity.dst, identity.protocol, identity.src_port,
+                          identity.dst_port});
+    }
+
+    table index_of {
+        actions = {
+            set_index;
+        }
+        const default_action = set_index();
+        size = 1;
+    }
 
     apply {
-        if (hdr.ports.isValid()) {
-            src_port = hdr.ports.src;
-            dst_port = hdr.ports.dst;
-        } else {
-            src_port = 0;
-            dst_port = 0;
+        index_of.apply();
+    }
+}
+
+// Signature 0 means "no owner yet", so the lowest bit of a signature is always 1.
+control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottleneck, out bit<32> signature) {
+    Hash<bit<32>>(HashAlgorithm_t.CRC32) hash;
+    bit<32> hashed;
+
+    action set_signature() {
+        hashed = hash.get({identity.dst_port, identity.src_port, identity.protocol, identity.dst, identity.src,
+                           bottleneck});
+    }
+
+    table signature_of {
+        actions = {
+            set_signature;
         }
-        if (hdr.ipv4.isValid()) {
-            index = index_ipv4.get({bottleneck, hdr.ipv4.src, hdr.ipv4.dst, hdr.ipv4.protocol, src_port, dst_port});
-        } else if (hdr.ipv6.isValid()) {
-            index = index_ipv6.get({bottleneck, hdr.ipv6.src, hdr.ipv6.dst, hdr.ipv6.next_header, src_port, dst_port});
-        } else {
-            index = index_other.get({bottleneck});
+        const default_action = set_signature();
+        size = 1;
+    }
+
+    action set_lowest_bit() {
+        signature = hashed | 1;
+    }
+
+    table claimable {
+        actions = {
+            set_lowest_bit;
         }
-        if (hdr.ipv4.isValid()) {
-            signature = signature_ipv4.get({dst_port, src_port, hdr.ipv4.protocol, hdr.ipv4.dst, hdr.ipv4.src,
-                                            bottleneck});
-        } else if (hdr.ipv6.isValid()) {
-            signature = signature_ipv6.get({dst_port, src_port, hdr.ipv6.next_header, hdr.ipv6.dst, hdr.ipv6.src,
-                                            bottleneck});
-        } else {
-            signature = 0;
-        }
-        signature = signature | 1;
+        const default_action = set_lowest_bit();
+        size = 1;
+    }
+
+    apply {
+        signature_of.apply();
+        claimable.apply();
     }
 }
 
@@ -159,8 +178,22 @@ control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
 control FlowCounter(in flow_index_t index) {
     Counter<bit<64>, flow_index_t>(FLOW_COUNT, CounterType_t.PACKETS_AND_BYTES) flows;
 
-    apply {
+    action count() {
         flows.count(index);
+    }
+
+    // The largest memory of the program, less than a stage has but more than half of it: placed as soon as it can be.
+    @placement_priority(1)
+    table counting {
+        actions = {
+            count;
+        }
+        const default_action = count();
+        size = 1;
+    }
+
+    apply {
+        counting.apply();
     }
 }
 
@@ -179,10 +212,6 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     bit<32> value;
     bit<32> margin;
 
-    action tails() {
-        heads = 0;
-    }
-
     action head() {
         heads = 1;
     }
@@ -193,17 +222,18 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
             margin: ternary;
         }
         actions = {
-            tails;
             head;
+            NoAction;
         }
         const default_action = head();
         size = 1;
         const entries = {
-            0: tails();
+            0: NoAction();
         }
     }
 
     apply {
+        heads = 0;
         value = random.get();
         margin = threshold |-| value;
         below_threshold.apply();

@@ -27,6 +27,7 @@ header traffic_manager_t {
 #include "../common/metadata.p4"
 #include "primitives.p4"
 #include "../common/cross_connect.p4"
+#include "../common/flow_identity.p4"
 #include "../common/ingress.p4"
 #include "../common/egress.p4"
 #include "../common/report.p4"
@@ -57,22 +58,24 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     CrossConnect() cross_connect;
     BottleneckIngress() bottleneck;
     bit<1> lost = 0;
-    NewFlow() new_flow;
-    new_flow_t learned;
+    FlowIdentity() flow_identity;
+    flow_identity_t identity;
 
     apply {
         cross_connect.apply(hdr, standard.ingress_port, meta.forwarding, meta.flow.bottleneck);
         standard.egress_spec = meta.forwarding.port;
         standard.priority = meta.forwarding.queue;
         if (meta.forwarding.through_bottleneck == 1) {
-            bottleneck.apply(hdr, meta.flow, lost);
+            flow_identity.apply(hdr, identity);
+            bottleneck.apply(hdr, identity, meta.flow, lost);
             // Taken before a header is added: v1model counts that in packet_length.
             meta.seen.packet_length = (bit<16>)standard.packet_length;
             hdr.traffic_manager.setValid();
             hdr.traffic_manager = {0, 0, 0, (bit<32>)meta.flow.index};
             if (meta.flow.is_new == 1) {
-                new_flow.apply(hdr, meta.flow, learned);
-                digest<new_flow_t>(1, learned);
+                digest<new_flow_t>(1, {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, identity.is_ipv6,
+                                       identity.src, identity.dst, identity.protocol, identity.src_port,
+                                       identity.dst_port});
             }
         }
         if (meta.forwarding.discard == 1 || lost == 1) {

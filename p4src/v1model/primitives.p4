@@ -4,32 +4,20 @@
 #define NARROWS_PRIMITIVES_P4
 
 // Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields. CRC-32 for
-// both: CRC-16 maps flows whose addresses and ports count up together onto half as many indices. Signature 0 means
-// "no owner yet", so that value is left out of its range.
-control FlowHash(in headers_t hdr, in bottleneck_index_t bottleneck, out flow_index_t index, out bit<32> signature) {
-    bit<128> src = 0;
-    bit<128> dst = 0;
-    bit<8> protocol = 0;
-    bit<16> src_port = 0;
-    bit<16> dst_port = 0;
-
+// both: CRC-16 maps flows whose addresses and ports count up together onto half as many indices.
+control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, out flow_index_t index) {
     apply {
-        if (hdr.ipv4.isValid()) {
-            src = (bit<128>)hdr.ipv4.src;
-            dst = (bit<128>)hdr.ipv4.dst;
-            protocol = hdr.ipv4.protocol;
-        } else if (hdr.ipv6.isValid()) {
-            src = hdr.ipv6.src;
-            dst = hdr.ipv6.dst;
-            protocol = hdr.ipv6.next_header;
-        }
-        if (hdr.ports.isValid()) {
-            src_port = hdr.ports.src;
-            dst_port = hdr.ports.dst;
-        }
-        hash(index, HashAlgorithm.crc32, 32w0, {2w0, bottleneck, src, dst, protocol, src_port, dst_port},
+        hash(index, HashAlgorithm.crc32, 32w0,
+             {2w0, bottleneck, identity.src, identity.dst, identity.protocol, identity.src_port, identity.dst_port},
              (bit<32>)FLOW_COUNT);
-        hash(signature, HashAlgorithm.crc32, 32w1, {dst_port, src_port, protocol, dst, src, 2w0, bottleneck},
+    }
+}
+
+// Signature 0 means "no owner yet", so that value is left out of its range.
+control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottleneck, out bit<32> signature) {
+    apply {
+        hash(signature, HashAlgorithm.crc32, 32w1,
+             {identity.dst_port, identity.src_port, identity.protocol, identity.dst, identity.src, 2w0, bottleneck},
              32w0xffffffff);
     }
 }
@@ -133,10 +121,12 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     bit<32> value;
 
     apply {
-        random(value, 32w0, 32w0xffffffff);
         heads = 0;
-        if (value < threshold) {
-            heads = 1;
+        if (threshold != 0) {
+            random(value, 32w0, 32w0xffffffff);
+            if (value < threshold) {
+                heads = 1;
+            }
         }
     }
 }
