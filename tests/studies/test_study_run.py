@@ -134,6 +134,15 @@ def test_a_failure_does_not_end_the_study(study: _Study) -> None:
     assert study.results.skipped == {}
 
 
+def test_other_points_stay_in_the_results(study: _Study) -> None:
+    study.go()
+    console = Console(quiet=True)
+    runner = StudyRun(STUDY, True, study.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
+    first, *others = study.points()
+    assert len(runner.run([first], 1, others).points) == 3
+    assert len(read_results(study.out / RESULTS).points) == 3
+
+
 def test_runs_side_by_side(study: _Study) -> None:
     study.outcome = lambda directory: RunError("no switch") if directory.startswith("0002") else "complete"
     said = study.go(at_once=2)

@@ -58,7 +58,9 @@ def study(
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory)
     runner = StudyRun(chosen, quick, directory, target, make_target, console)
-    results = runner.run(points, this_machine() if parallel else 1)
+    wanted = {point.directory for point in points}
+    others = [point for point in study_points(chosen, quick) if point.directory not in wanted]
+    results = runner.run(points, this_machine() if parallel else 1, others)
     table = Table("figure", "published", "ours", "verdict", title=f"{name}, {results.variant}")
     for one, found in findings(chosen, results):
         if figure is None or one.id == figure:

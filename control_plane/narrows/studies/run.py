@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -61,12 +61,13 @@ class StudyRun:
         self._skipped: dict[str, str] = {}
         self._refusals: list[InputError] = []
 
-    def run(self, points: list[StudyPoint], at_once: int = 1) -> Results:
+    def run(self, points: list[StudyPoint], at_once: int = 1, others: Sequence[StudyPoint] = ()) -> Results:
         """Run what is not complete yet, and measure everything.
 
         Args:
             points: all points that are wanted.
             at_once: how many runs may be under way at the same time.
+            others: points of the study that are not to be run; what is complete of them stays in the results.
 
         Raises:
             InputError: this machine cannot run a study, or a result is one of another experiment.
@@ -81,6 +82,9 @@ class StudyRun:
         if self._refusals and not tasks and not self._measured:
             raise self._refusals[0]
         self._announce(len(points), tasks, at_once)
+        for study_point in others:
+            if self._is_complete(study_point):
+                self._measure(study_point)
         left = TimeLeft([task.traffic_s for task in tasks], at_once)
         for number, (task, outcome, took_s) in enumerate(self._execute(tasks, at_once, left), 1):
             left.done(task.traffic_s, took_s)
