@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from fakeswitch.faults import Fault, stall
 from fakeswitch.fixtures import (
     PIPE,
     RECEIVER_PORT,
@@ -24,7 +25,7 @@ from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.hosts import base as hosts
 from narrows.plan import make_plan
-from narrows.targets.base import Target
+from narrows.targets.base import Laboratory, Target
 from narrows.targets.tofino import checks
 from narrows.targets.tofino.audit import read_audit
 from narrows.targets.tofino.inventory import Inventory
@@ -191,12 +192,36 @@ def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) 
     do(run())
 
 
+def test_an_interrupted_set_up_ends_before_the_switch_is_given_back(switch: FakeSwitch, target: TofinoTarget) -> None:
+    """A thread cannot be stopped: what it still writes must not come after the restoration."""
+
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        before = switch.state()
+        await target.start()
+        stalled = Fault("write", stall(0.5), table="queue.buffer")
+        switch.faults.append(stalled)
+        setting_up = asyncio.create_task(target.configure(plan))
+        while not stalled.seen:
+            await asyncio.sleep(0.01)
+        setting_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await setting_up
+        # It has come to its end, entries of the program included.
+        assert switch.state()["entries"]
+        await target.stop()
+        assert switch.state() == before
+
+    do(run())
+
+
 def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_path: Path) -> None:
     """The type checker compares them with the protocols."""
     target: Target = TofinoTarget(inventory, tmp_path / "audit.jsonl")
     plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").adapt(make_plan(make_experiment()))
     testbed: hosts.Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
     assert target.profile.depth_unit == "cells" and testbed.attachments == ()
+    assert isinstance(target, Laboratory)
 
 
 def test_live_changes_and_their_restoration(switch: FakeSwitch, target: TofinoTarget) -> None:
