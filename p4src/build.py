@@ -16,13 +16,31 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 P4SRC = Path(__file__).resolve().parent
 COMPILED = P4SRC / "compiled"
 TOPS = {"v1model": "v1model/narrows.p4", "tofino": "tofino/narrows.p4", "tofino2": "tofino/narrows.p4"}
 RECORD = "digest.json"
+
+# What the program may take of a Tofino pipe, in match-action stages.
+STAGE_LIMITS = {"ingress": 7, "egress": 6}
+TOFINO_ARCHITECTURES = {"tofino": "tna", "tofino2": "t2na"}
+# Warnings of the Tofino compiler and assembler that are known to be harmless; any other fails the build.
+ALLOWED_WARNINGS = {
+    r"out parameter 'meta' may be uninitialized when 'Narrows(In|E)gressParser' terminates": (
+        "parsers set what the packet brings; the controls set all else before they read it"
+    ),
+    r"lost may be uninitialized": "set by Bernoulli on every path; the compiler does not look into its table's actions",
+    r"No size defined for table '\w+_(ecn|sampling|truncation)'": (
+        "their entries are constant; p4c warns on v1model when a size is given as well"
+    ),
+    r"Parser state min_parse_depth_accept_loop will be unrolled": (
+        "a state of the compiler's own, which reads short frames up to Tofino 1's least parsing depth"
+    ),
+}
 
 
 class BuildError(Exception):
@@ -124,7 +142,107 @@ def _v1model(out: Path) -> str:
     return _version(tool)
 
 
-_COMPILERS: dict[str, Callable[[Path], str]] = {"v1model": _v1model}
+def unexplained_warnings(output: str) -> list[str]:
+    """Lines of a compiler's output that warn of something not in ALLOWED_WARNINGS."""
+    warnings = [line for line in output.splitlines() if re.search(r"\bwarning:", line, re.IGNORECASE)]
+    return [line for line in warnings if not any(re.search(allowed, line) for allowed in ALLOWED_WARNINGS)]
+
+
+def exceeded_limits(stages: dict[str, int]) -> list[str]:
+    """Gresses that need more stages than STAGE_LIMITS allows, as sentences."""
+    return [
+        f"{gress} takes {stages[gress]} stages, at most {limit} are allowed"
+        for gress, limit in STAGE_LIMITS.items()
+        if stages[gress] > limit
+    ]
+
+
+def _tofino(chip: str, out: Path) -> str:
+    """Compiler and assembler; schema and resources go to ``out``, what a switch would load is not kept."""
+    tool = _need("p4c")
+    _need("bfas")
+    with tempfile.TemporaryDirectory() as scratch:
+        raw = Path(scratch)
+        schema = raw / "bf-rt.json"
+        command = [tool, "--std", "p4-16", "--target", chip, "--arch", TOFINO_ARCHITECTURES[chip], "--verbose", "1"]
+        done = subprocess.run(
+            [*command, "--bf-rt-schema", str(schema), "-o", str(raw), TOPS[chip]],
+            cwd=P4SRC,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        output = done.stdout + done.stderr
+        if done.returncode != 0 or not list((raw / "pipe").glob("*.bin")):
+            raise BuildError(f"{' '.join(command)}\n{output}")
+        resources = tofino_resources(raw / "pipe" / "logs")
+        problems = unexplained_warnings(output) + exceeded_limits(resources["stages"])
+        if problems:
+            raise BuildError("\n".join([f"{chip}:", *problems]))
+        text = json.dumps(json.loads(schema.read_text()), indent=1) + "\n"
+        if str(raw) in text or str(P4SRC) in text:
+            raise BuildError(f"{chip}: bf-rt.json holds a path of this machine")
+        version = json.loads((raw / "manifest.json").read_text())["compiler_version"]
+    (out / "bf-rt.json").write_text(text)
+    (out / "resources.json").write_text(json.dumps(resources, indent=2) + "\n")
+    (out / "resources.md").write_text(_resource_table(chip, resources))
+    return f"p4c-barefoot {version}"
+
+
+def tofino_resources(logs: Path) -> dict[str, Any]:
+    """What a compiled program takes of its pipe, from the compiler's logs: blocks, units and containers in use."""
+    summary = (logs / "table_summary.log").read_text()
+    # The last allocation counts: the compiler may have tried several.
+    stages = {
+        gress: int(re.findall(rf"Number of stages for {gress} table allocation: (\d+)", summary)[-1])
+        for gress in STAGE_LIMITS
+    }
+    metrics = json.loads((logs / "metrics.json").read_text())
+    used = json.loads((logs / "resources.json").read_text())["resources"]
+    mau_stages = used["mau"]["mau_stages"]
+
+    def count(kind: str, members: str) -> int:
+        return sum(len(stage[kind][members]) for stage in mau_stages)
+
+    meters: Iterable[Any] = (meter for stage in mau_stages for meter in stage["meter_alus"]["meters"])
+    return {
+        "stages": stages,
+        "logical_tables": metrics["mau"]["logical_tables"],
+        "sram_blocks": metrics["mau"]["srams"],
+        "map_ram_blocks": metrics["mau"]["map_rams"],
+        "tcam_blocks": metrics["mau"]["tcams"],
+        "stateful_alus": sum(any(use["used_for"] == "stateful_ram" for use in meter["usages"]) for meter in meters),
+        "statistics_alus": count("statistic_alus", "stats"),
+        "hash_bits": count("hash_bits", "bits"),
+        "hash_distribution_units": count("hash_distribution_units", "units"),
+        "phv_containers": {
+            kind: {str(size["bit_width"]): size["containers_occupied"] for size in sizes}
+            for kind, sizes in metrics["phv"].items()
+        },
+        "parser_states": {parser["gress"]: len(parser["states"]) for parser in used["parser"]["parsers"]},
+    }
+
+
+def _resource_table(chip: str, resources: dict[str, Any]) -> str:
+    """The same for people."""
+    stages = resources["stages"]
+    rows = [f"| stages, {gress} | {count} of {STAGE_LIMITS[gress]} allowed |" for gress, count in stages.items()]
+    for name, value in resources.items():
+        if isinstance(value, int):
+            rows.append(f"| {name.replace('_', ' ')} | {value} |")
+    for kind, sizes in resources["phv_containers"].items():
+        counts = ", ".join(f"{count} x {width} bit" for width, count in sizes.items())
+        rows.append(f"| PHV containers, {kind} | {counts} |")
+    rows += [f"| parser states, {gress} | {count} |" for gress, count in resources["parser_states"].items()]
+    title = f"# Resources on {chip}\n\nWritten by build.py from the compiler's logs.\n\n"
+    return title + "\n".join(["| | in use |", "|---|---|", *rows]) + "\n"
+
+
+_COMPILERS: dict[str, Callable[[Path], str]] = {
+    "v1model": _v1model,
+    "tofino": lambda out: _tofino("tofino", out),
+    "tofino2": lambda out: _tofino("tofino2", out),
+}
 
 
 def main() -> int:
