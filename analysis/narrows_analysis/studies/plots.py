@@ -188,6 +188,9 @@ def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
     axes.set_ylabel(_measure_scale(plot.panels[0])[0], fontsize=8)
     if plot.x.endswith("buffer"):
         axes.set_xscale("log", base=2)
+        places = sorted({x for point in points if (x := number(point.parameters[plot.x])) is not None})
+        axes.set_xticks(places, [f"{x:g}" for x in places], fontsize=8)
+        axes.minorticks_off()
     if lines > 1:
         axes.legend(frameon=False, fontsize=7, ncols=2)
     return figure
