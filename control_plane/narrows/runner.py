@@ -24,6 +24,8 @@ from narrows.state import RunState
 from narrows.targets.base import Laboratory, Target
 from narrows.units import format_rate, format_time
 
+ANALYSIS_INTERRUPTED = "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -131,5 +133,5 @@ def _analyse(directory: Path) -> tuple[dict[str, Any] | None, str]:
     except narrows_analysis.AnalysisError as error:
         return None, f"analysis: {error}"
     except KeyboardInterrupt:
-        return None, "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
+        return None, ANALYSIS_INTERRUPTED
     return summary, ""

@@ -15,7 +15,7 @@ from narrows import machine
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment import Experiment
 from narrows.plan import make_plan
-from narrows.runner import Outcome
+from narrows.runner import ANALYSIS_INTERRUPTED, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.library import StudyPoint, study_points
 from narrows.studies.run import RESULTS, StudyRun
@@ -59,12 +59,15 @@ class _Study:
         self.path = path
         self.out = path / "out"
         self.ran: list[str] = []
+        self.analysed: list[str] = []
+        self.analysis_interrupted: set[str] = set()
         self.outcome: Callable[[str], str | Exception] = lambda directory: "complete"
         (path / "mine").mkdir()
         self.write()
         monkeypatch.setattr(run, "check", lambda experiment, target, origin: make_plan(experiment))
         monkeypatch.setattr(run, "execute", self._execute)
         monkeypatch.setattr(run, "load_run", _Run)
+        monkeypatch.setattr(run, "analyze_run", lambda directory: self.analysed.append(directory.name))
         monkeypatch.setattr(run, "measure_run", lambda data, window, life_of: Measures(loss_ratio=0.1, utilization=1.0))
 
     def write(self, quick: dict[str, Any] | None = None, **changes: Any) -> None:
@@ -91,6 +94,10 @@ class _Study:
         directory.mkdir()
         (directory / "run.json").write_text(json.dumps({"status": outcome}))
         (directory / "experiment.yaml").write_text(yaml.safe_dump(experiment.as_yaml_data()))
+        interrupted = outcome == "complete" and directory.name in self.analysis_interrupted
+        if interrupted:
+            return Outcome("complete", "", directory, None, (ANALYSIS_INTERRUPTED,))
+        (directory / "summary.json").write_text("{}")
         return Outcome(outcome, "" if outcome == "complete" else "why", directory, {"some": "numbers"}, ())  # type: ignore[arg-type]
 
 
@@ -116,6 +123,17 @@ def test_an_interrupted_point_is_done_again(study: _Study) -> None:
     study.outcome = lambda directory: "complete"
     study.go()
     assert [name[:4] for name in study.ran] == ["0002", "0003"]
+    assert len(study.results.points) == 3
+
+
+def test_an_interrupted_analysis_is_made_up_for(study: _Study) -> None:
+    study.analysis_interrupted = {"0002-buffer=2bdp"}
+    with pytest.raises(Interrupted):
+        study.go()
+    assert [name[:4] for name in study.ran] == ["0001", "0002"]
+    study.go()
+    assert [name[:4] for name in study.ran] == ["0003"]
+    assert study.analysed == ["0002-buffer=2bdp"]
     assert len(study.results.points) == 3
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
+from narrows_analysis import analyze_run
 from narrows_analysis import load as load_run
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.measures import measure_run
@@ -26,13 +27,14 @@ from narrows import machine
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment import Experiment
 from narrows.results import EXPERIMENT_FILE, give_to_user, make_directory
-from narrows.runner import Outcome, check, execute
+from narrows.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
 from narrows.studies import ccas
 from narrows.studies.library import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
 from narrows.targets.base import Laboratory, Target
 
 RESULTS = "results.json"
+SUMMARY_FILE = "summary.json"
 MakeTarget = Callable[[Experiment], Target]
 
 
@@ -92,7 +94,7 @@ class StudyRun:
             self._write()
             done = f"[{number}/{len(tasks)}] {task.study_point.directory}: {self._result(task.study_point, outcome)}"
             self._console.print(f"{done}; about {in_words(left.seconds)} left", highlight=False, soft_wrap=True)
-            if isinstance(outcome, Outcome) and outcome.status == "partial":
+            if isinstance(outcome, Outcome) and _was_interrupted(outcome):
                 raise Interrupted("interrupted; complete runs were kept, the same command goes on from here")
         self._write()
         return self._results()
@@ -191,8 +193,10 @@ class StudyRun:
         """
         directory = self._directory / study_point.directory
         try:
-            run = load_run(directory)
-            complete = run.run.status == "complete" and bool(run.summary)
+            complete = load_run(directory).run.status == "complete"
+            if complete and not (directory / SUMMARY_FILE).exists():
+                # Interrupted after its traffic: only the analysis is missing.
+                analyze_run(directory)
         except AnalysisError:
             return False
         if not complete:
@@ -231,6 +235,10 @@ class StudyRun:
         path = self._directory / RESULTS
         write_results(self._results(), path)
         give_to_user(path)
+
+
+def _was_interrupted(outcome: Outcome) -> bool:
+    return outcome.status == "partial" or ANALYSIS_INTERRUPTED in outcome.notes
 
 
 def _why(outcome: Outcome | RunError) -> str:
