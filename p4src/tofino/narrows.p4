@@ -206,6 +206,7 @@ parser NarrowsEgressParser(packet_in packet, out switch_headers_t hdr, out egres
         meta.seen.departures = hdr.mirror.departures;
         meta.seen.queue_delay = hdr.mirror.queue_delay;
         meta.seen.enqueue_depth = hdr.mirror.enqueue_depth;
+        meta.seen.dequeue_depth = 0;
         transition parse_frame;
     }
 
