@@ -18,7 +18,7 @@ from narrows.series import run_series
 from narrows.state import dead_runs
 from narrows.sweep import load_series
 from narrows.table import bottleneck_lines, summary_table
-from narrows.targets.registry import NAMES, target_factory
+from narrows.targets.registry import NAMES, check_options, target_factory
 
 
 def run(
@@ -41,6 +41,7 @@ def run(
 ) -> None:
     """Run an experiment: one run, or one for every point of its sweep and every repetition."""
     console = Console()
+    check_options(target, bmv2_path, inventory)
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory)

@@ -23,6 +23,22 @@ TOFINO = "tofino"
 NAMES = (*TARGETS, TOFINO)
 
 
+def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> None:
+    """What can be known to be wrong with them before any file is read.
+
+    Raises:
+        InputError: there is no such target, it takes no such option, or it lacks one.
+    """
+    if name not in NAMES:
+        raise InputError(f"--target {name}: no such target; allowed: {', '.join(NAMES)}")
+    if bmv2_path is not None and name != "bmv2":
+        raise InputError(f"--bmv2-path {bmv2_path}: --target {name} does not run BMv2; allowed: with --target bmv2")
+    if inventory is not None and name != TOFINO:
+        raise InputError(f"--inventory {inventory}: --target {name} has no testbed; allowed: with --target {TOFINO}")
+    if inventory is None and name == TOFINO:
+        raise InputError(f"--inventory: is needed for --target {TOFINO}; allowed: an inventory file")
+
+
 def target_factory(
     name: str, bmv2_path: Path | None = None, inventory: Path | None = None, results: Path = Path("results")
 ) -> Callable[[Experiment], Target]:
@@ -35,17 +51,10 @@ def target_factory(
         results: where the results go; the log of what is changed on a Tofino switch is beside it.
 
     Raises:
-        InputError: there is no such target, it takes no such option, or the inventory is not valid.
+        InputError: as `check_options`, or the inventory is not valid.
     """
-    if name not in NAMES:
-        raise InputError(f"--target {name}: no such target; allowed: {', '.join(NAMES)}")
-    if bmv2_path is not None and name != "bmv2":
-        raise InputError(f"--bmv2-path {bmv2_path}: --target {name} does not run BMv2; allowed: with --target bmv2")
-    if inventory is not None and name != TOFINO:
-        raise InputError(f"--inventory {inventory}: --target {name} has no testbed; allowed: with --target {TOFINO}")
-    if name == TOFINO:
-        if inventory is None:
-            raise InputError(f"--inventory: is needed for --target {TOFINO}; allowed: an inventory file")
+    check_options(name, bmv2_path, inventory)
+    if inventory is not None:
         testbed = load_inventory(inventory)
         audit = results.parent / f"{results.absolute().name}.audit.jsonl"
         preflight = Preflight(testbed)
