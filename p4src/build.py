@@ -33,7 +33,7 @@ ALLOWED_WARNINGS = {
     r"out parameter 'meta' may be uninitialized when 'Narrows(In|E)gressParser' terminates": (
         "parsers set what the packet brings; the controls set all else before they read it"
     ),
-    r"lost may be uninitialized": "set by Bernoulli on every path; the compiler does not look into its table's actions",
+    r"lost may be uninitialized": "passed for an out parameter, which BottleneckIngress sets before it reads it",
     r"No size defined for table '\w+_(ecn|sampling|truncation)'": (
         "their entries are constant; p4c warns on v1model when a size is given as well"
     ),
