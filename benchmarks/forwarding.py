@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast one TCP flow passes: Narrows with a report on every packet, BMv2 with the same, plain C, the kernel."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+
+from measuring import Contestant, alternate
+from narrows.targets.bmv2 import simple_switch
+from network import COLLECTOR, RECEIVER, SENDER, Network, address, iperf3, tcp_figures
+from switches import PORTS, bmv2, bridge, compile_c, naive_forwarder, softswitch, softswitch_command
+
+from results import Outcome, Table
+
+SECONDS = 3
+NARROWS, BMV2, NAIVE, BRIDGE = "Narrows", "BMv2", "naive C forwarder", "kernel bridge"
+Switch = Callable[[Network], AbstractContextManager[None]]
+
+
+def run(runs: int) -> Outcome:
+    """One CUBIC flow through each contestant in turn."""
+    skipped = []
+    with tempfile.TemporaryDirectory(prefix="narrows-bench-") as directory:
+        switches: dict[str, Switch] = {NARROWS: softswitch, BRIDGE: bridge}
+        if shutil.which("cc"):
+            program = compile_c(Path(__file__).parent / "naive_forwarder.c", Path(directory))
+            switches[NAIVE] = partial(naive_forwarder, program=program)
+        else:
+            skipped.append(f"{NAIVE}: no C compiler 'cc' on PATH")
+        if (lacks := simple_switch.missing()) is None:
+            switches[BMV2] = bmv2
+        else:
+            skipped.append(f"{BMV2}: {lacks}")
+        contestants: dict[str, Contestant] = {name: partial(_flow, switch) for name, switch in switches.items()}
+        series = alternate(contestants, runs)
+    header = ("Forwarder", "Goodput, Gbit/s", "Narrows is faster by", "Reports per packet", "Retransmissions")
+    table = Table(header)
+    for name in switches:
+        table.rows.append(
+            (
+                name,
+                series.spread(name, "goodput_bps").text(1e-9),
+                series.ratio(NARROWS, name, "goodput_bps").text(),
+                series.spread(name, "reports_per_packet").text(),
+                series.spread(name, "retransmissions").text(),
+            )
+        )
+    commands = [
+        "switch$   " + " ".join(softswitch_command(Path("DIR"))),
+        "receiver$ iperf3 --server --port 5201",
+        "sender$   " + " ".join(iperf3(address(2), SECONDS)),
+    ]
+    if BMV2 in switches:
+        commands.insert(1, "switch$   " + " ".join(simple_switch.command(PORTS, Path("DIR"))))
+    if NAIVE in switches:
+        commands.insert(1, "switch$   naive_forwarder p1 p2      (cc -O2 naive_forwarder.c)")
+    conditions = (
+        f"One CUBIC flow of {SECONDS} s (after 1 s that is not counted) through network namespaces, 1500-byte MTU, no "
+        "segmentation or checksum offloads; sender, receiver and forwarder share all processors of the machine. "
+        "No queue has a rate limit. Narrows and BMv2 run the same program and send a report for each data packet, "
+        "which the collector's interface counts. All contestants take turns within one run; each has fresh namespaces."
+    )
+    ratios = {name: series.ratio(NARROWS, name, "goodput_bps").__dict__ for name in switches}
+    data = {"seconds": SECONDS, "narrows_over": ratios, **series.as_json()}
+    return Outcome("Forwarding", conditions, [table], data, commands, skipped)
+
+
+def _flow(switch: Switch) -> dict[str, float]:
+    with Network() as network, switch(network), network.tcp_server():
+        figures = tcp_figures(network.call(SENDER, *iperf3(address(2), SECONDS)))
+        reports, packets = network.received(COLLECTOR), network.received(RECEIVER)
+    return {**figures, "reports_per_packet": reports / packets}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine that a benchmark ran on, as it is written down with the results."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from narrows.machine import describe
+
+Description = dict[str, Any]
+# Versions of what is compared; a tool that is not there is left out.
+TOOLS = {
+    "simple_switch_grpc": ["simple_switch_grpc", "--version"],
+    "tshark": ["tshark", "--version"],
+    "tc": ["tc", "-V"],
+    "cc": ["cc", "--version"],
+}
+
+
+def description() -> Description:
+    """Processor, kernel, memory, load, clock source, versions, and the revision of this checkout."""
+    host = describe()
+    # The name says nothing about the machine and may say something about its owner.
+    del host["hostname"]
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    found: Description = {"date": started, **host}
+    found["virtualization"] = _first_line(["systemd-detect-virt"]) or "unknown"
+    found["clocksource"] = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
+    found["load average at start"] = ", ".join(f"{load:.2f}" for load in os.getloadavg())
+    found["revision"] = _first_line(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"])
+    for tool, command in TOOLS.items():
+        if shutil.which(command[0]):
+            found[tool] = _first_line(command)
+    return found
+
+
+def kind() -> str:
+    """A short word for file names: number of processors and architecture."""
+    return f"{os.cpu_count()}cpu-{platform.machine()}"
+
+
+def scratch() -> str | None:
+    """A directory in memory where there is one: the disk is not what is measured."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() else None
+
+
+def _first_line(command: list[str]) -> str | None:
+    try:
+        output = subprocess.run(command, capture_output=True, text=True, timeout=20).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return output.splitlines()[0].strip() if output.strip() else None

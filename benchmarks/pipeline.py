@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The P4 pipeline and its queues alone: capture in, reports out, in virtual time on one processor."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import resource
+import subprocess
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import host
+from measuring import Contestant, Series, alternate
+from narrows.paths import SOFTSWITCH, binary, compiled_program
+from narrows.program import delay_bins
+
+from results import Outcome, Table
+
+PACKETS = 400_000
+RATE_BPS = 100_000_000_000
+REPORT_PORT = 500
+FIRST_EGRESS = 200
+BOTTLENECKS = (1, 16, 64)
+FLOWS = (1, 1_000, 60_000)
+# Without FCS: 64 and 1518 on the wire.
+FRAMES = (60, 1514)
+BASE = (1, 1_000, 1514)
+Shape = tuple[int, int, int]
+
+
+def run(runs: int) -> Outcome:
+    """A base case, and one case for every other number of bottlenecks, flows and bytes."""
+    shapes = [BASE]
+    shapes += [(bottlenecks, BASE[1], BASE[2]) for bottlenecks in BOTTLENECKS if bottlenecks != BASE[0]]
+    shapes += [(BASE[0], flows, BASE[2]) for flows in FLOWS if flows != BASE[1]]
+    shapes += [(BASE[0], BASE[1], frame) for frame in FRAMES if frame != BASE[2]]
+    with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name:
+        directory = Path(name)
+        startup_s = _startup(directory)
+        contestants: dict[str, Contestant] = {
+            _name(shape): partial(_replay, directory, _prepare(directory, shape), startup_s) for shape in shapes
+        }
+        series = alternate(contestants, runs)
+    header = ("Bottlenecks, flows of all, frame without FCS", "Million packets/s of one core", "Cost against the base")
+    table = Table(header, [_row(series, shape) for shape in shapes])
+    conditions = (
+        f"`narrows-softswitch replay` pinned to one processor: {PACKETS:,} packets from a capture in memory through "
+        f"the program to bottlenecks of {RATE_BPS // 10**9} Gbit/s in all, a report for every packet into a capture "
+        "in memory. The rate is that of the packets read over processor time (user and system) of the process, less "
+        f"{startup_s:.3f} s for starting up and loading the program, measured with an empty capture; the JSON has the "
+        "wall clock as well. Cost is time per packet over that of the first row, run by run."
+    )
+    data = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
+    data["cost_over_base"] = {
+        _name(shape): series.ratio(_name(BASE), _name(shape), "packets_per_s").__dict__ for shape in shapes
+    }
+    return Outcome("Pipeline alone", conditions, [table], data, [" ".join(_command(Path("CONFIG"), Path("OUT")))])
+
+
+def _name(shape: Shape) -> str:
+    bottlenecks, flows, frame = shape
+    return f"{bottlenecks}, {flows:,}, {frame} B"
+
+
+def _row(series: Series, shape: Shape) -> tuple[str, ...]:
+    name = _name(shape)
+    rate = series.spread(name, "packets_per_s").text(1e-6)
+    return (name, rate, series.ratio(_name(BASE), name, "packets_per_s").text())
+
+
+def _command(config: Path, out: Path) -> list[str]:
+    return ["taskset", "--cpu-list", "0", str(binary(SOFTSWITCH)), *f"replay --config {config} --out {out}".split()]
+
+
+def _prepare(directory: Path, shape: Shape) -> Path:
+    """Make the input captures of a case by a generator, and its configuration."""
+    bottlenecks, flows, frame = shape
+    stem = f"{bottlenecks}-{flows}-{frame}"
+    ports = list(range(1, bottlenecks + 1))
+    rate = RATE_BPS // bottlenecks
+    packets = PACKETS // bottlenecks
+    generate = _config(
+        ports,
+        [
+            {
+                "port": port,
+                "generator": {
+                    "arrivals": "constant",
+                    "rate_bps": rate,
+                    "frame_bytes": frame,
+                    "flows": max(flows // bottlenecks, 1),
+                    "stop_ns": packets * frame * 8 * 10**9 // rate,
+                    "src_ip": str(ipaddress.ip_address("10.1.0.0") + (port << 8)),
+                },
+            }
+            for port in ports
+        ],
+        entries=[
+            _path(port, {"action": "NarrowsIngress.cross_connect.wire", "params": {"port": FIRST_EGRESS + port}})
+            for port in ports
+        ],
+        outputs=[{"port": FIRST_EGRESS + port, "pcap": f"{stem}-{port}.pcap", "snap_bytes": 128} for port in ports],
+    )
+    first = directory / f"{stem}-generate.json"
+    first.write_text(json.dumps(generate))
+    subprocess.run(_command(first, directory), check=True, capture_output=True)
+    entries = []
+    for port in ports:
+        parameters = {"index": port - 1, "port": FIRST_EGRESS + port, "queue": 0}
+        entries.append(_path(port, {"action": "NarrowsIngress.cross_connect.bottleneck", "params": parameters}))
+        entries += _observe(port - 1)
+    for bin_ in delay_bins():
+        entries.append(
+            {
+                "table": "NarrowsEgress.bottleneck.delay_bins",
+                "match": {"queue_delay": f"{bin_.lowest}/{bin_.prefix_length}"},
+                "action": "NarrowsEgress.bottleneck.set_bin",
+                "params": {"bin": bin_.number},
+            }
+        )
+    config = _config(
+        ports,
+        [{"port": port, "pcap": str(directory / f"{stem}-{port}.pcap"), "start_ns": 0} for port in ports],
+        entries=entries,
+        outputs=[{"port": REPORT_PORT, "pcap": f"{stem}-reports.pcap", "snap_bytes": 176}],
+    )
+    config["clone_sessions"] = [{"session": 1, "ports": [REPORT_PORT], "length_limit": 128}]
+    config["queues"] = [
+        {"port": FIRST_EGRESS + port, "rate_bps": rate, "limit_bytes": 12_500_000 // bottlenecks, "limit_packets": 0}
+        for port in ports
+    ]
+    path = directory / f"{stem}.json"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def _config(
+    ports: list[int], inputs: list[dict[str, Any]], entries: list[dict[str, Any]], outputs: list[dict[str, Any]]
+) -> dict[str, Any]:
+    program, _ = compiled_program("v1model")
+    numbers = [*ports, *(FIRST_EGRESS + port for port in ports), REPORT_PORT]
+    return {
+        "program": str(program),
+        "seed": 1,
+        "ports": numbers,
+        "entries": entries,
+        "inputs": inputs,
+        "outputs": outputs,
+    }
+
+
+def _path(port: int, action: dict[str, Any]) -> dict[str, Any]:
+    table = "NarrowsIngress.cross_connect.cross_connect"
+    return {"table": table, "match": {"ingress_port": port}, "priority": 10, **action}
+
+
+def _observe(bottleneck: int) -> list[dict[str, Any]]:
+    observe = {"threshold": "0xffffffff", "mask": 0, "shift": 0, "epoch": 0, "mirror": 1}
+    encapsulate = {
+        "src_mac": "02:00:00:00:00:fe",
+        "dst_mac": "02:00:00:00:00:ff",
+        "src_ip": "10.255.0.1",
+        "dst_ip": "10.255.0.2",
+        "src_port": 5500,
+        "dst_port": 5500,
+        "length": 176,
+    }
+    key = {"bottleneck": bottleneck}
+    settings, report = "NarrowsEgress.settings", "NarrowsEgress.report"
+    return [
+        {"table": f"{settings}.bottleneck", "match": key, "action": f"{settings}.observe", "params": observe},
+        {"table": f"{report}.collector", "match": key, "action": f"{report}.encapsulate", "params": encapsulate},
+    ]
+
+
+def _timed(command: list[str]) -> tuple[float, float]:
+    """Processor seconds (user and system) and wall-clock seconds of a command."""
+    started = time.monotonic()
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, capture_output=True)
+    wall = time.monotonic() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - usage.ru_utime - usage.ru_stime, wall
+
+
+def _startup(directory: Path) -> float:
+    """Processor time of a run without packets: the least of three."""
+    config = directory / "empty.json"
+    config.write_text(json.dumps(_config([1], [], [], [])))
+    return min(_timed(_command(config, directory / "empty"))[0] for _ in range(3))
+
+
+def _replay(directory: Path, config: Path, startup_s: float) -> dict[str, float]:
+    out = directory / "out"
+    processor, wall = _timed(_command(config, out))
+    summary = json.loads((out / "summary.json").read_text())
+    packets = sum(entry["packets"] for entry in summary["inputs"])
+    reports = next(entry["packets"] for entry in summary["outputs"] if entry["port"] == REPORT_PORT)
+    return {
+        "packets_per_s": packets / (processor - startup_s),
+        "wall_packets_per_s": packets / wall,
+        "reports_per_packet": reports / packets,
+    }

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Benchmarks of Narrows against its peers, side by side. ``run.py --help`` lists them; README.md explains them."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import accuracy
+import analyzer
+import forwarding
+import host
+import pipeline
+from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
+from narrows.machine import missing_permissions, missing_tools
+
+import results
+
+BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
+    "forwarding": forwarding.run,
+    "accuracy": accuracy.run,
+    "pipeline": pipeline.run,
+    "analyzer": analyzer.run,
+}
+RUNS = 5
+
+
+def main(arguments: list[str]) -> int:
+    """Run the benchmarks that are named, all without names; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="benchmarks/run.py", description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"which to run: {', '.join(BENCHMARKS)} (default: all)"
+    )
+    parser.add_argument("--runs", type=int, default=RUNS, help="runs of each contestant (default: %(default)s)")
+    parser.add_argument("--out", type=Path, help="results without suffix (default: benchmarks/results/DATE-MACHINE)")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark '{unknown[0]}'; there are {', '.join(BENCHMARKS)}")
+    if options.runs < 1:
+        parser.error(f"--runs is {options.runs}; at least 1")
+    if lacks := missing_permissions() + missing_tools():
+        print("\n".join(f"error: {line}" for line in lacks), file=sys.stderr)
+        return EXIT_BAD_INPUT
+    machine = host.description()
+    default = Path(__file__).parent / "results" / f"{datetime.date.today()}-{host.kind()}"
+    outcomes = {}
+    for name in options.names or BENCHMARKS:
+        print(f"{name}:", file=sys.stderr, flush=True)
+        try:
+            outcomes[name] = BENCHMARKS[name](options.runs)
+        except NarrowsError as error:
+            print(f"error: {name}: {error}", file=sys.stderr)
+            return EXIT_FAILED
+    machine["load average at end"] = ", ".join(f"{load:.2f}" for load in os.getloadavg())
+    command = shlex.join(["benchmarks/run.py", *arguments])
+    written = results.write(outcomes, machine, command, options.out or default)
+    print(written[1].read_text())
+    print(f"written: {written[0]} and {written[1].name}", file=sys.stderr)
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What forwards between port 1 and port 2: the softswitch, BMv2, the kernel's bridge, a forwarder in plain C."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
+from narrows.errors import RunError
+from narrows.hosts.links import call_inside, run
+from narrows.p4runtime import P4RuntimeSession, Writable
+from narrows.paths import SOFTSWITCH, binary, compiled_program
+from narrows.program import delay_bins
+from narrows.targets.bmv2 import simple_switch
+from narrows.traffic_manager import TrafficManagerClient
+from narrows.v1 import traffic_manager_pb2 as pb
+from network import Network, mac
+
+READY_S = 20.0
+# BMv2's default of 64 packets is too small for a TCP flow at this speed.
+BMV2_QUEUE_PACKETS = 1024
+PORTS = {1: "p1", 2: "p2", 3: "p3"}
+CROSS_CONNECT = "NarrowsIngress.cross_connect"
+SETTINGS = "NarrowsEgress.settings"
+REPORT = "NarrowsEgress.report"
+HISTOGRAM_TABLE = "delay_bins"
+
+
+def entries(session: P4RuntimeSession) -> list[Writable]:
+    """Bottleneck 0 from port 1 to port 2 with a report on port 3 for each packet; port 2 to port 1 as a wire."""
+    found: list[Writable] = [P4CloneSessionEntry(1, replicas=[3])]
+    table = next(table.name for table in session.schema.tables if table.name.endswith(f".{HISTOGRAM_TABLE}"))
+    set_bin = f"{table.rpartition('.')[0]}.set_bin"
+    for bin_ in delay_bins():
+        match = P4TableMatch({"queue_delay": f"{bin_.lowest:#x}/{bin_.prefix_length}"})
+        found.append(P4TableEntry(table, match=match, action=P4TableAction(set_bin, bin=bin_.number)))
+    observe = P4TableAction(f"{SETTINGS}.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1)
+    # To an address that is not the collector's, so that its kernel counts the reports and goes no further.
+    encapsulate = P4TableAction(
+        f"{REPORT}.encapsulate",
+        src_mac=mac(9),
+        dst_mac=mac(8),
+        src_ip="10.77.0.9",
+        dst_ip="10.77.0.8",
+        src_port=5500,
+        dst_port=5500,
+        length=176,
+    )
+    found.append(P4TableEntry(f"{SETTINGS}.bottleneck", match=P4TableMatch(bottleneck=0), action=observe))
+    found.append(P4TableEntry(f"{REPORT}.collector", match=P4TableMatch(bottleneck=0), action=encapsulate))
+    paths = {1: P4TableAction(f"{CROSS_CONNECT}.bottleneck", index=0, port=2, queue=0)}
+    paths[2] = P4TableAction(f"{CROSS_CONNECT}.wire", port=1)
+    for port, action in paths.items():
+        match = P4TableMatch(ingress_port=port)
+        found.append(P4TableEntry(f"{CROSS_CONNECT}.cross_connect", match=match, action=action, priority=1))
+    return found
+
+
+def softswitch_command(directory: Path, *options: str) -> list[str]:
+    """The command line of a softswitch on the three ports."""
+    ports = [word for number, name in PORTS.items() for word in ("--port", f"{number}@{name}")]
+    return [str(binary(SOFTSWITCH)), "serve", "--grpc", f"unix:{directory}/switch.sock", *ports, *options]
+
+
+@asynccontextmanager
+async def _session(address: str) -> AsyncIterator[P4RuntimeSession]:
+    device_config, p4info = compiled_program("v1model")
+    session = P4RuntimeSession(address, p4info, device_config)
+    try:
+        await session.open()
+        yield session
+    finally:
+        await session.close()
+
+
+@contextmanager
+def softswitch(network: Network, *settings: pb.ConfigureRequest) -> Iterator[None]:
+    """Narrows, with these settings of its queues: without any, all rates are unlimited."""
+    process = network.start("switch", *softswitch_command(network.directory), stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        raise RunError("the softswitch does not come up")
+
+    async def configure() -> None:
+        async with _session(f"unix:{network.directory}/switch.sock") as session:
+            await session.push_pipeline()
+            manager = TrafficManagerClient(session.channel)
+            for setting in settings:
+                await manager.configure(setting)
+            await session.insert(entries(session))
+
+    asyncio.run(configure())
+    yield
+
+
+@contextmanager
+def bmv2(network: Network) -> Iterator[None]:
+    """BMv2's simple_switch_grpc with the same program and entries."""
+    network.start("switch", *simple_switch.command(PORTS, network.directory, simple_switch.find()))
+    deadline = time.monotonic() + READY_S
+    while not simple_switch.grpc_socket(network.directory).exists():
+        if time.monotonic() > deadline:
+            raise RunError("BMv2 does not come up")
+        time.sleep(0.02)
+
+    async def configure() -> None:
+        async with _session(simple_switch.grpc_address(network.directory)) as session:
+            await session.push_pipeline()
+            await session.insert(entries(session))
+
+    asyncio.run(configure())
+
+    def deepen() -> None:
+        with simple_switch.connect() as thrift:
+            for port in PORTS:
+                thrift.set_queue_depth(port, 0, BMV2_QUEUE_PACKETS)
+
+    call_inside(network.namespace("switch"), deepen)
+    yield
+
+
+@contextmanager
+def bridge(network: Network) -> Iterator[None]:
+    """The kernel's bridge between ports 1 and 2."""
+    switch = network.namespace("switch")
+    run(["ip", "-n", switch, "link", "add", "name", "br0", "type", "bridge"])
+    for port in (1, 2):
+        run(["ip", "-n", switch, "link", "set", f"p{port}", "master", "br0"])
+    run(["ip", "-n", switch, "link", "set", "br0", "up"])
+    # It learns for no longer than it takes: without spanning tree a port forwards at once.
+    yield
+
+
+def compile_c(source: Path, directory: Path) -> Path:
+    """Compile one of our small C programs; returns the executable.
+
+    Raises:
+        RunError: there is no C compiler, or it refuses.
+    """
+    program = directory / source.stem
+    run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", str(program), str(source)])
+    return program
+
+
+@contextmanager
+def naive_forwarder(network: Network, program: Path) -> Iterator[None]:
+    """recvmmsg and sendmmsg between ports 1 and 2, nothing else."""
+    process = network.start("switch", str(program), "p1", "p2", stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        raise RunError("the naive forwarder does not come up")
+    yield
