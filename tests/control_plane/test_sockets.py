@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from narrows.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
-from narrows.traffic.sockets import tabulate
+from narrows.traffic.sockets import tabulate, write
 
 FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)
 
@@ -77,3 +78,6 @@ def test_table(tmp_path: Path) -> None:
     assert pd.isna(table["bbr_bandwidth_bps"][0])
     assert table["pacing_rate_bps"][1] == 8_000_000
     assert (table["bbr_bandwidth_bps"][1], table["bbr_pacing_gain"][1]) == (8000, 1.25)
+    write(table, tmp_path / "sockets.parquet")
+    assert all((field.metadata or {}).get(b"unit") for field in pq.read_schema(tmp_path / "sockets.parquet"))
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "sockets.parquet"), table)

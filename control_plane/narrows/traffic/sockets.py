@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from narrows.errors import RunError
 from narrows.hosts.base import Testbed
@@ -66,12 +68,19 @@ class SocketSampler:
         await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes))
         frames = [_read(self._output(sender.name), sender.address) for sender in self._plan.senders]
         table = tabulate(pd.concat(frames, ignore_index=True), connections, origin_s)
-        table.to_parquet(self._results / TABLE, index=False)
+        write(table, self._results / TABLE)
         if died:
             raise RunError("\n".join(f"{process.name} ended by itself{process.last_words()}" for process in died))
 
     def _output(self, host: str) -> Path:
         return self._testbed.state_dir / f"{host}-sockets.txt"
+
+
+def write(table: pd.DataFrame, path: Path) -> None:
+    """Write the table with the unit of each column in its metadata."""
+    columns = pa.Table.from_pandas(table, preserve_index=False)
+    fields = [field.with_metadata({"unit": UNITS[field.name]}) for field in columns.schema]
+    pq.write_table(columns.cast(pa.schema(fields)), path)
 
 
 def _read(path: Path, address: str) -> pd.DataFrame:
