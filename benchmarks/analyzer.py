@@ -60,7 +60,7 @@ def run(runs: int) -> Outcome:
         rate = series.spread(name, "reports_per_s").text(1e-6)
         table.rows.append((name, rate, series.ratio(ours, name, "reports_per_s").text()))
     conditions = (
-        f"A generated capture of {REPORTS:,} reports of {REPORT_BYTES} bytes (a bottleneck of 100 Gbit/s, 16 flows) in memory: "
+        f"A generated capture of {REPORTS:,} reports of {REPORT_BYTES} bytes (100 Gbit/s, 16 flows) in memory: "
         f"tshark, scapy and dpkt get captures of {SLICES['tshark']:,}, {SLICES['scapy']:,} and {SLICES['dpkt']:,} "
         "reports. The time that a reader takes for a thousand reports (starting Python or tshark, imports) is taken "
         "off. 'decode' ends with all fields of the report in columns: one thread of narrows-collector, a DataFrame "

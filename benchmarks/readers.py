@@ -78,9 +78,9 @@ def _frame(path: str, port: int) -> Any:
     before = [("pcap", "V16"), ("headers", "V36"), ("port", ">u2"), ("udp", "V4")]
     record = np.dtype([*before, *report, ("original", f"V{kept - HEADER_BYTES - REPORT.size}")])
     rows = np.memmap(path, record, "r", offset=24)
-    rows = rows[rows["port"] == port]
-    columns = {name: rows[name].astype(rows[name].dtype.newbyteorder("=")) for name in (*NAMES, "epoch")}
-    columns["timestamp"] = rows["high"].astype(np.uint64) << np.uint64(32) | rows["low"]
+    ours = rows["port"] == port
+    columns = {name: rows[name][ours].astype(rows.dtype[name].newbyteorder("=")) for name in (*NAMES, "epoch")}
+    columns["timestamp"] = rows["high"][ours].astype(np.uint64) << np.uint64(32) | rows["low"][ours]
     return pd.DataFrame(columns)
 
 
