@@ -125,9 +125,9 @@ def _judge(check: Check, points: Sequence[Point], shown: Callable[[float | Estim
             return _dips(check, points, shown)
         case Model():
             return _as_modelled(check, points, shown)
-        case Spread(pick, across, most, at_least):
+        case Spread(pick, across, most):
             widest = _widest(_picked(pick, points), across)
-            return at_least <= widest <= most, f"at most {shown(widest)} apart"
+            return widest <= most, f"at most {shown(widest)} apart"
     raise TypeError(f"{check!r} is no check")
 
 

@@ -37,7 +37,7 @@ STUDY = Study(
                     "0.35 BDP or less on average",
                     Within(Pick("queue_bdp", {BUFFER: LARGE, CCA: "bbr", COUNT: "1"}), 0.0, 0.35),
                     "BDP",
-                    ("queue_p95_bdp",),
+                    ("queue_p95_bdp", "bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum"),
                 ),
             ),
             (Plot("time", "A single BBR flow", ("goodput", "queue"), where={BUFFER: LARGE, CCA: "bbr", COUNT: "1"}),),

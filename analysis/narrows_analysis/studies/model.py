@@ -127,15 +127,11 @@ class Model:
 
 @dataclass(frozen=True)
 class Spread:
-    """Over the values of ``across``, all else equal, the measure's greatest and least mean differ by at most ``most``.
-
-    With ``at_least`` it is the other way round: they must differ by at least that much.
-    """
+    """Over the values of ``across``, all else equal, the measure's greatest and least mean differ by at most ``most``."""
 
     pick: Pick
     across: str
-    most: float = float("inf")
-    at_least: float = 0.0
+    most: float
 
 
 Check = Within | Compare | Trend | Crossing | Dip | Model | Spread
