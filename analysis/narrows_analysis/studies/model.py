@@ -127,7 +127,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Spread:
-    """Over the values of ``across``, all else equal, the measure's greatest and least mean differ by at most ``most``."""
+    """Over the values of ``across``, all else equal, the measure's means differ by at most ``most``."""
 
     pick: Pick
     across: str
@@ -141,7 +141,7 @@ Check = Within | Compare | Trend | Crossing | Dip | Model | Spread
 class Statement:
     """One thing that a publication says, in our words, and the check that it comes down to.
 
-    ``evidence`` names measures that are shown where ours differs. ``needs`` names what a machine must have.
+    ``evidence`` names measures that are shown where ours differs.
     """
 
     id: str
