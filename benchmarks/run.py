@@ -13,6 +13,7 @@ from pathlib import Path
 
 import accuracy
 import analyzer
+import emulators
 import forwarding
 import host
 import pipeline
@@ -26,6 +27,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "accuracy": accuracy.run,
     "pipeline": pipeline.run,
     "analyzer": analyzer.run,
+    "emulators": emulators.run,
 }
 RUNS = 5
 
