@@ -77,7 +77,7 @@ def quantise_rate(chip: Chip, kbps: int, clock_hz: float, burst_bytes: int) -> f
         exponent += 1
     if exponent > RATE_EXPONENT_MAX:
         return 0.0
-    while per_period <= top / 2 and not per_period.is_integer() and exponent < RATE_EXPONENT_MAX:
+    while per_period < (top + 1) / 2 and not per_period.is_integer() and exponent < RATE_EXPONENT_MAX:
         per_period *= 2
         exponent += 1
     mantissa = math.floor(per_period)
@@ -88,7 +88,7 @@ def quantise_rate(chip: Chip, kbps: int, clock_hz: float, burst_bytes: int) -> f
     above = _rate(chip, min(mantissa + 1, top), exponent, clock_hz)
     if per_period.is_integer():
         return below
-    return above if chip.shaper_rounds_up or above - bits <= bits - below else below
+    return above if chip.shaper_rounds_up or above - bits < bits - below else below
 
 
 def quantise_burst(chip: Chip, size: int) -> int:
