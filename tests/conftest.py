@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shared runs of known truth; `synthetic` is importable from every test of this folder."""
+"""What all tests share: runs of known truth, and an interrupt key that works."""
 
 from __future__ import annotations
 
-import sys
+import signal
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 import synthetic
 from narrows_analysis import Summary, analyze_run
+
+# A test run in the background of a script inherits an ignored SIGINT, and so would the programs that tests interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
