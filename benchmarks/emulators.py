@@ -45,7 +45,7 @@ def run(runs: int) -> Outcome:
     conditions = (
         f"One Reno flow of {SECONDS} s after 1 s that is not counted (Mahimahi runs commands without rights, and Reno "
         f"is what every kernel allows then); a queue of {QUEUE_PACKETS} packets, no added delay. The rate counts IP "
-        "packets, as Mahimahi and Rattan do; Narrows, which counts Ethernet frames, is set accordingly. The rate allows "
+        "packets, as Mahimahi and Rattan do; Narrows, which counts Ethernet frames, is set accordingly. It allows "
         f"{SEGMENT_BYTES} bytes of payload for each {PACKET_BYTES} bytes. Narrows' hosts have offloads off; the others "
         "set up their own interfaces."
     )
@@ -97,7 +97,7 @@ def _mahimahi(rate: int) -> dict[str, float]:
 
 def mahimahi_trace(rate: int) -> str:
     """A second of a constant rate in bit/s: a line with the millisecond for each packet that may leave."""
-    lines = []
+    lines: list[str] = []
     for millisecond in range(1, 1001):
         due = rate * millisecond // (8000 * PACKET_BYTES)
         lines += [f"{millisecond}\n"] * (due - len(lines))
