@@ -58,7 +58,9 @@ def run(runs: int) -> Outcome:
     data["cost_over_base"] = {
         _name(shape): series.ratio(_name(BASE), _name(shape), "packets_per_s").__dict__ for shape in shapes
     }
-    return Outcome("Pipeline alone", conditions, [table], data, [" ".join(_command(Path("CONFIG"), Path("OUT")))])
+    return Outcome(
+        "Pipeline alone", conditions, [table], data, [" ".join(_command(Path("CONFIG"), Path("OUT"), SOFTSWITCH))]
+    )
 
 
 def _name(shape: Shape) -> str:
@@ -72,8 +74,14 @@ def _row(series: Series, shape: Shape) -> tuple[str, ...]:
     return (name, rate, series.ratio(_name(BASE), name, "packets_per_s").text())
 
 
-def _command(config: Path, out: Path) -> list[str]:
-    return ["taskset", "--cpu-list", "0", str(binary(SOFTSWITCH)), *f"replay --config {config} --out {out}".split()]
+def _command(config: Path, out: Path, program: str | None = None) -> list[str]:
+    return [
+        "taskset",
+        "--cpu-list",
+        "0",
+        program or str(binary(SOFTSWITCH)),
+        *f"replay --config {config} --out {out}".split(),
+    ]
 
 
 def _prepare(directory: Path, shape: Shape) -> Path:

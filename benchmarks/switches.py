@@ -61,10 +61,10 @@ def entries(session: P4RuntimeSession) -> list[Writable]:
     return found
 
 
-def softswitch_command(directory: Path, *options: str) -> list[str]:
+def softswitch_command(directory: Path, program: str = SOFTSWITCH) -> list[str]:
     """The command line of a softswitch on the three ports."""
     ports = [word for number, name in PORTS.items() for word in ("--port", f"{number}@{name}")]
-    return [str(binary(SOFTSWITCH)), "serve", "--grpc", f"unix:{directory}/switch.sock", *ports, *options]
+    return [program, "serve", "--grpc", f"unix:{directory}/switch.sock", *ports]
 
 
 @asynccontextmanager
@@ -81,7 +81,9 @@ async def _session(address: str) -> AsyncIterator[P4RuntimeSession]:
 @contextmanager
 def softswitch(network: Network, *settings: pb.ConfigureRequest) -> Iterator[None]:
     """Narrows, with these settings of its queues: without any, all rates are unlimited."""
-    process = network.start("switch", *softswitch_command(network.directory), stdout=subprocess.PIPE)
+    process = network.start(
+        "switch", *softswitch_command(network.directory, str(binary(SOFTSWITCH))), stdout=subprocess.PIPE
+    )
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":
         raise RunError("the softswitch does not come up")
