@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -155,7 +155,8 @@ class StudyRun:
         directory = self._directory / task.study_point.directory
         if directory.exists():
             shutil.rmtree(directory)
-        if not directory.parent.exists():
+        # A point of the same figure that runs beside this one may have made it.
+        with suppress(FileExistsError):
             make_directory(directory.parent)
         target = self._make_target(point.experiment)
         try:
