@@ -19,9 +19,8 @@ from measuring import Contestant, Series, alternate
 from narrows.errors import RunError
 from narrows.v1 import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
-from switches import bridge, softswitch
-
 from results import Outcome, Table
+from switches import bridge, softswitch
 
 RATES_BPS = (10_000_000, 100_000_000, 500_000_000)
 SECONDS = 2.0

@@ -18,7 +18,6 @@ from measuring import Contestant, alternate
 from narrows.errors import RunError
 from narrows.paths import COLLECTOR, binary
 from readers import READERS
-
 from results import Outcome, Table
 
 PORT = 5500

@@ -9,9 +9,8 @@ from functools import partial
 from measuring import Contestant, alternate
 from narrows.v1 import traffic_manager_pb2 as pb
 from network import SENDER, Network, address, tcp_figures
-from switches import softswitch
-
 from results import Outcome, Table
+from switches import softswitch
 
 RATES_BPS = (500_000_000, 1_000_000_000)
 SECONDS = 2

@@ -13,9 +13,8 @@ from pathlib import Path
 from measuring import Contestant, alternate
 from narrows.targets.bmv2 import simple_switch
 from network import COLLECTOR, RECEIVER, SENDER, Network, address, iperf3, tcp_figures
-from switches import PORTS, bmv2, bridge, compile_c, naive_forwarder, softswitch, softswitch_command
-
 from results import Outcome, Table
+from switches import PORTS, bmv2, bridge, compile_c, naive_forwarder, softswitch, softswitch_command
 
 SECONDS = 3
 NARROWS, BMV2, NAIVE, BRIDGE = "Narrows", "BMv2", "naive C forwarder", "kernel bridge"

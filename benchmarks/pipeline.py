@@ -17,7 +17,6 @@ import host
 from measuring import Contestant, Series, alternate
 from narrows.paths import SOFTSWITCH, binary, compiled_program
 from narrows.program import delay_bins
-
 from results import Outcome, Table
 
 PACKETS = 400_000

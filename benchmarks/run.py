@@ -17,10 +17,9 @@ import emulators
 import forwarding
 import host
 import pipeline
+import results
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 from narrows.machine import missing_permissions, missing_tools
-
-import results
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
