@@ -15,6 +15,7 @@ from narrows.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Tim
 from narrows.traffic.workload import Workload
 
 SECOND = 1_000_000_000
+MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
 
 
 class BottleneckSettings(Model):
@@ -88,13 +89,17 @@ class Telemetry(Model):
 
 
 class Experiment(Model):
-    """One experiment file. ``sweep`` and ``repeat`` make several runs of it (`narrows.sweep`)."""
+    """One experiment file. ``sweep`` and ``repeat`` make several runs of it (`narrows.sweep`).
+
+    ``tcp_buffer`` is the greatest size of a socket's send and receive buffer; without it they limit nothing.
+    """
 
     name: Name
     bottleneck: BottleneckSettings
     flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)]
     telemetry: Telemetry = Telemetry()
     mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = 1500
+    tcp_buffer: Annotated[Size, Field(le=MAX_TCP_BUFFER)] | None = None
     ip_version: Literal[4, 6] = 4
     seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] = 1
     repeat: Count = 1

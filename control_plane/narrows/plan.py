@@ -12,7 +12,7 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address
 
 from narrows.errors import InputError
-from narrows.experiment import Experiment, FlowGroup
+from narrows.experiment import MAX_TCP_BUFFER, Experiment, FlowGroup
 from narrows.traffic.workload import Arrival
 from narrows.units import bdp_bytes
 
@@ -28,6 +28,7 @@ REPORT_SOURCE_PORT = 5499
 RECEIVER_PORT = 1
 COLLECTOR_PORT = 2
 FIRST_SENDER_PORT = 3
+MIN_TCP_BUFFER = 64 << 20
 MAX_SENDERS = 500  # v1model ports are 9 bits wide and 511 means "drop"
 
 FIRST_SERVER_PORT = 5201
@@ -146,6 +147,7 @@ class Plan:
     frame_bytes: int
     bdp_bytes: Fraction
     end_ns: int | None
+    tcp_buffer_bytes: int
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -201,7 +203,14 @@ def make_plan(experiment: Experiment) -> Plan:
         frame_bytes=experiment.mtu + ETHERNET_HEADER_BYTES,
         bdp_bytes=bdp_bytes(bottleneck.rate_bps, experiment.bottleneck.rtt),
         end_ns=_end_ns(flows),
+        tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(bottleneck, max(rtts)),
     )
+
+
+def _tcp_buffer(bottleneck: Bottleneck, longest_rtt_ns: int) -> int:
+    """Upper bound of a socket's buffers with which they limit nothing: four times what path and queue can hold."""
+    in_flight = bottleneck.rate_bps * longest_rtt_ns // 8_000_000_000 + bottleneck.limit_bytes
+    return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
 
 
 def _mac(port: int) -> str:

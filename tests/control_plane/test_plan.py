@@ -81,6 +81,15 @@ def test_sampling_and_ecn() -> None:
     assert bottleneck.ecn_threshold_bytes == 20 * 1514
 
 
+def test_socket_buffers_limit_nothing_unless_asked_to() -> None:
+    assert plan().tcp_buffer_bytes == 64 << 20
+    # Four times 10 Gbit/s x 40 ms and as much again in the queue.
+    assert plan({"rate": "10Gbit"}).tcp_buffer_bytes == 4 * 100_000_000
+    assert plan(tcp_buffer="10MiB").tcp_buffer_bytes == 10 << 20
+    with pytest.raises(InputError, match="tcp_buffer"):
+        plan(tcp_buffer="2GiB")
+
+
 def test_end_is_known_for_bulk_flows_only() -> None:
     assert plan().end_ns is None
     flows = [{"cca": "bbr", "duration": "30s"}, {"cca": "cubic", "duration": "10s", "start": "25s"}]

@@ -40,6 +40,7 @@ def verdict(check: Check, points: list[Point]) -> str:
 
 HALF = Within(Pick("m", {BUFFER: "0.5bdp"}), 0.09, 0.13)
 PERIOD = Within(Pick("m", {BUFFER: "0.5bdp"}), 15, 25, must_exist=True)
+SOME = Within(Pick("m", {BUFFER: (2, 8)}), 0.0, 0.9, some=True)
 DEEP = Within(Pick("m", {BUFFER: (2, 8)}), 0.0, 0.01, each=True)
 RATIO = Compare(Pick("m", {BUFFER: "0.5bdp"}), Pick("m", {BUFFER: "2bdp"}), 2, float("inf"))
 FALLS = Trend(Pick("m"), BUFFER, rising=False, least=0.05)
@@ -63,6 +64,10 @@ CROSS = Crossing(Pick("m"), BUFFER, 0.5, 3.5, 6.5)
         (DEEP, along(b1=0.3, b2=0.0, b8=0.009), "agrees"),
         # Each setting counts, although the mean would be in the range.
         (DEEP, along(b2=0.0, b4=0.0, b8=0.02), "differs"),
+        # One setting is enough, although the mean would be out of the range.
+        (SOME, along(b2=0.99, b8=0.85), "agrees"),
+        (SOME, along(b1=0.1, b2=0.95, b8=0.91), "differs"),
+        (SOME, along(b1=0.1), "not run here"),
         (RATIO, along(b0_5=0.2, b2=0.09), "agrees"),
         (RATIO, along(b0_5=0.2, b2=0.11), "differs"),
         (RATIO, along(b0_5=0.2, b2=0.0), "agrees"),
@@ -133,8 +138,18 @@ def test_a_difference_shows_its_evidence() -> None:
     points = [Point("e", {BUFFER: "0.5bdp"}, 1, {"m": 0.05, "queue": 0.25})]
     found = evaluate(statement, points)
     assert (found.verdict, found.ours) == ("differs", "5 %")
-    assert "queue: buffer 0.5bdp: 0.25" in found.evidence
-    assert evaluate(statement, along(b0_5=0.1)).evidence == ""
+    assert found.evidence == (("buffer 0.5bdp", ("0.25",)),)
+    assert evaluate(statement, along(b0_5=0.1)).evidence == ()
+
+
+def test_the_evidence_is_that_of_all_settings_compared() -> None:
+    statement = Statement("s", "says", "expected", RATIO, "", ("queue", "fill"))
+    points = [
+        Point("e", {BUFFER: "0.5bdp"}, 1, {"m": 0.1, "queue": 0.25}),
+        Point("e", {BUFFER: "2bdp"}, 1, {"m": 0.1, "queue": 0.75, "fill": 0.5}),
+        Point("e", {BUFFER: "4bdp"}, 1, {"m": 0.1, "queue": 3.0}),
+    ]
+    assert evaluate(statement, points).evidence == (("buffer 0.5bdp", ("0.25", "-")), ("buffer 2bdp", ("0.75", "0.5")))
 
 
 def test_what_is_missing_is_named() -> None:

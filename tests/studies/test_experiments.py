@@ -64,7 +64,7 @@ class _Anything(dict[str, float]):
 
 def test_quick_keeps_the_swept_fields_of_the_full_variant() -> None:
     points = [point for point in study_points(find_study("claypool2019"), quick=True) if point.experiment == "loss"]
-    assert {point.parameters["bottleneck.rate"] for point in points} == {"40Mbit"}
+    assert {point.parameters["bottleneck.rate"] for point in points} == {"80Mbit"}
     assert {point.parameters["flows.bbr.count"] for point in points} == {"4"}
 
 

@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import RunData, analyze_run
-from narrows_analysis.studies.measures import Measures, _bbr_state, measure_run
+from narrows_analysis.run_directory import Bottleneck
+from narrows_analysis.studies.bbr import bbr_state, send_budget_bytes
+from narrows_analysis.studies.measures import Measures, measure_run
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
-from narrows_analysis.studies.ware import expected_bbr_share
+from narrows_analysis.studies.ware import expect
 
 
 def made(path: Path, scenario: synthetic.Scenario) -> tuple[RunData, synthetic.Truth]:
@@ -73,7 +75,10 @@ def test_the_model_is_that_of_the_run(competition: tuple[RunData, synthetic.Trut
     [(2, 1, 0.78), (4, 1, 0.63), (8, 1, 0.55), (16, 1, 0.49), (32, 1, 0.44), (64, 1, 0.37), (2, 4, 0.96), (8, 4, 0.59)],
 )
 def test_ware(in_bdp: int, flows: int, expected: float) -> None:
-    assert expected_bbr_share(flows, 10e6, 0.04, in_bdp * 50_000, 1500) == pytest.approx(expected, abs=0.006)
+    found = expect(flows, 10e6, 0.04, in_bdp * 50_000, 1500)
+    assert found.share == pytest.approx(expected, abs=0.006)
+    # The part p of the queue and 4N packets: half of what exceeds a BDP.
+    assert found.least_rtt_s == pytest.approx(0.04 * (1 + (in_bdp - 1) / 2))
 
 
 def test_completion(tmp_path: Path) -> None:
@@ -112,12 +117,37 @@ def test_probes() -> None:
     assert probe_synchrony(probes[:1]) is None
 
 
-def test_bbr_s_window_beyond_its_model() -> None:
-    row = {"flow": 0, "bbr_bandwidth_bps": 8e6, "bbr_min_rtt_s": 0.025, "bbr_cwnd_gain": 2.0, "cwnd_bytes": 70_000.0}
-    probing = {**row, "cwnd_bytes": 4 * 1448.0}
-    found = _bbr_state(pd.DataFrame([row, {**row, "flow": 1}, probing]), 16e6, 50_000)
-    assert found["bbr_bandwidth_sum"] == pytest.approx(1)
-    assert found["bbr_window_sum_bdp"] == pytest.approx(2.8)
-    assert found["bbr_extra_window_bdp"] == pytest.approx(0.8)
+LINK = Bottleneck(0, 16e6, 100_000.0, 0.025, 50_000.0, 1514, 0.0, None)
+BBR = {
+    "flow": 0, "bbr_bandwidth_bps": 8e6, "bbr_min_rtt_s": 0.025, "bbr_cwnd_gain": 2.0, "cwnd_bytes": 70_000.0,
+    "pacing_rate_bps": 8e6, "inflight_bytes": 60_000.0,
+}  # fmt: skip
+
+
+def test_bbr_s_window_is_taken_apart() -> None:
+    probing = {**BBR, "cwnd_bytes": 4 * 1448.0}
+    found = bbr_state(pd.DataFrame([BBR, {**BBR, "flow": 1}]), LINK)
+    wire = 1514 / 1448
+    assert found["bbr_bandwidth_sum"] == pytest.approx(wire)
+    assert found["bbr_pacing_sum"] == pytest.approx(wire)
+    assert found["bbr_window_sum_bdp"] == pytest.approx(2.8 * wire)
+    assert found["bbr_model_window_bdp"] == pytest.approx(2 * wire)
+    # 8 Mbit/s is 976 bytes in a 1024th of a second: two segments at once, three times, and 1.25 for rounding.
+    assert found["bbr_budget_bdp"] == pytest.approx(2 * 7.25 * 1514 / 50_000)
+    assert found["bbr_aggregation_bdp"] == pytest.approx(0.8 * wire - 2 * 7.25 * 1514 / 50_000)
+    assert found["bbr_inflight_sum_bdp"] == pytest.approx(2.4 * wire)
     assert found["bbr_min_rtt_s"] == pytest.approx(0.025)
-    assert _bbr_state(pd.DataFrame([probing]), 16e6, 50_000) == {}
+    assert bbr_state(pd.DataFrame([BBR, {**BBR, "flow": 1}, {**probing, "flow": 1}]), LINK)["bbr_min_rtt_s"] == 0.025
+    assert bbr_state(pd.DataFrame([probing]), LINK) == {}
+
+
+def test_a_flow_that_lives_half_as_long_counts_half() -> None:
+    found = bbr_state(pd.DataFrame([BBR, BBR, {**BBR, "flow": 1}]), LINK)
+    assert found["bbr_bandwidth_sum"] == pytest.approx(0.75 * 1514 / 1448)
+
+
+def test_the_sender_s_budget() -> None:
+    rates = np.array([1e6, 8e6, 100e6, 20e9])
+    # One segment below 1.2 Mbit/s, two at least above; 12.2 kB at 100 Mbit/s; 64 kB at most.
+    segments = np.array([1, 2, 8, 45])
+    assert send_budget_bytes(rates, 1448) == pytest.approx((3 * segments + 1.25) * 1448)

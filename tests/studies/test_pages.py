@@ -46,7 +46,8 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
     assert "| not run here |" in page
     assert "1 point: failed: no reason" in page
     assert "The full variant was not run" in page
-    assert ("utilization: buffer 0.5bdp" in page) == (verdict == "differs")
+    assert ("| Setting | `utilization` |" in page) == (verdict == "differs")
+    assert ("| buffer 0.5bdp, rate 80Mbit, count 4 | 0.988 |" in page) == (verdict == "differs")
     assert results_path(CLAYPOOL, "quick", tmp_path).exists()
     # Drawn from the results; what is drawn from runs is left out without them.
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["claypool2019-7-1-quick.png"]

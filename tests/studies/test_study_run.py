@@ -235,3 +235,13 @@ def test_versions_of_bbr(
         (tmp_path / "version").write_text(f"{version}\n")
     monkeypatch.setattr(ccas, "BBR_VERSION", tmp_path / "version")
     assert {name: ccas.kernel_name(name) for name in expected} == expected
+
+
+def test_whether_bbr_counts_aggregation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, kernel = tmp_path / "tcp_bbr", tmp_path / "vmlinux"
+    monkeypatch.setattr(ccas, "KERNEL_TYPES", (module, kernel))
+    assert ccas.bbr_ack_aggregation() is None
+    kernel.write_bytes(b"\0min_rtt_us\0extra_acked\0")
+    assert ccas.bbr_ack_aggregation() is True
+    module.write_bytes(b"\0min_rtt_us\0")
+    assert ccas.bbr_ack_aggregation() is False

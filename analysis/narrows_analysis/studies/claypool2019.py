@@ -12,12 +12,20 @@ from narrows_analysis.studies.model import (
     Study,
     StudyFigure,
     Trend,
+    Where,
     Within,
 )
 
 BUFFER, RATE, CCA = "bottleneck.buffer", "bottleneck.rate", "flows.all.cca"
 MINUTES_2_TO_4 = (0.2, 0.8)
 BBR, CUBIC = {CCA: "bbr"}, {CCA: "cubic"}
+TWO: Where = {"flows.*.count": "2"}
+
+
+def two(buffer: str | tuple[float, float]) -> Where:
+    """Points of two BBR and two CUBIC flows at some buffers."""
+    return {**TWO, BUFFER: buffer}
+
 
 STUDY = Study(
     name="claypool2019",
@@ -65,7 +73,8 @@ STUDY = Study(
                     "0.85 to 1.5 BDP",
                     Within(Pick("queue_bdp", BBR), 0.85, 1.5),
                     "BDP",
-                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    ("queue_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", "bbr_inflight_sum_bdp"),
+                    "window",
                 ),
                 Statement(
                     "bbr-probing",
@@ -73,6 +82,8 @@ STUDY = Study(
                     "95th percentile 1.1 to 1.75 BDP",
                     Within(Pick("queue_p95_bdp", BBR), 1.1, 1.75),
                     "BDP",
+                    ("queue_bdp", "queue_max_bdp"),
+                    "window",
                 ),
                 Statement(
                     "cubic-fills",
@@ -88,6 +99,8 @@ STUDY = Study(
                     "1.7 to 2.6",
                     Within(Pick("rtt_ratio", BBR), 1.7, 2.6),
                     "x",
+                    ("queue_bdp",),
+                    "window",
                 ),
                 Statement(
                     "rtt-quarter",
@@ -95,6 +108,7 @@ STUDY = Study(
                     "quotient 0.18 to 0.35",
                     Compare(Pick("rtt_ratio", BBR), Pick("rtt_ratio", CUBIC), 0.18, 0.35),
                     "x",
+                    ("queue_bdp", "queue_fill"),
                 ),
             ),
             (
@@ -121,7 +135,8 @@ STUDY = Study(
                     "9 % or more",
                     Within(Pick("loss_ratio", {BUFFER: "0.5bdp", "flows.bbr.count": "4"}), 0.09, 1.0),
                     "%",
-                    ("utilization", "queue_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    ("utilization", "queue_fill", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    "loss",
                 ),
             ),
             (Plot("time", "Loss in 500 ms windows at 0.5 BDP", ("loss", "goodput"), where={BUFFER: "0.5bdp"}),),
@@ -138,7 +153,8 @@ STUDY = Study(
                     "9 to 13 %",
                     Within(Pick("loss_ratio", {BUFFER: "0.5bdp"}), 0.09, 0.13),
                     "%",
-                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    ("queue_fill", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    "loss",
                 ),
                 Statement(
                     "one-bdp",
@@ -146,7 +162,8 @@ STUDY = Study(
                     "3.5 to 7.5 %",
                     Within(Pick("loss_ratio", {BUFFER: "1bdp"}), 0.035, 0.075),
                     "%",
-                    ("bbr_window_sum_bdp", "bbr_extra_window_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    ("queue_fill", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    "loss",
                 ),
                 Statement(
                     "none",
@@ -154,7 +171,8 @@ STUDY = Study(
                     "below 1 % from 2 BDP on",
                     Within(Pick("loss_ratio", {BUFFER: (2, 8)}), 0.0, 0.01, each=True),
                     "%",
-                    ("bbr_window_sum_bdp", "queue_max_fill"),
+                    ("queue_max_fill",),
+                    "loss",
                 ),
                 Statement(
                     "falls",
@@ -162,6 +180,8 @@ STUDY = Study(
                     "falls by 5 points or more",
                     Trend(Pick("loss_ratio", {BUFFER: (0.25, 1.5)}), BUFFER, rising=False, least=0.05),
                     "%",
+                    ("queue_fill",),
+                    "loss",
                 ),
             ),
             (Plot("lines", "Loss by buffer", ("loss_ratio",), x=BUFFER, by=RATE),),
@@ -176,12 +196,12 @@ STUDY = Study(
                     "starved",
                     "CUBIC gets far less than BBR",
                     "share of CUBIC below 20 %",
-                    Within(Pick("share.cubic", {BUFFER: "0.5bdp"}), 0.0, 0.2),
+                    Within(Pick("share.cubic", two("0.5bdp")), 0.0, 0.2),
                     "%",
                     ("loss_ratio.bbr", "loss_ratio.cubic"),
                 ),
             ),
-            (Plot("time", "BBR against CUBIC at 0.5 BDP", ("goodput",), where={BUFFER: "0.5bdp"}),),
+            (Plot("time", "BBR against CUBIC at 0.5 BDP", ("goodput",), where=two("0.5bdp")),),
             MINUTES_2_TO_4,
         ),
         StudyFigure(
@@ -193,7 +213,7 @@ STUDY = Study(
                     "cycle",
                     "they take turns with a period of about 20 s",
                     "15 to 25 s",
-                    Within(Pick("turn_period_s", {BUFFER: "1.75bdp"}), 15, 25, must_exist=True),
+                    Within(Pick("turn_period_s", two("1.75bdp")), 15, 25, must_exist=True),
                     "s",
                     ("turn_correlation", "share.bbr", "probe_gap_s"),
                 ),
@@ -201,7 +221,7 @@ STUDY = Study(
                     "not-drained",
                     "not every RTT probe drains the queue",
                     "more than 10 % of the probes leave 0.1 BDP or more",
-                    Within(Pick("probes_not_draining", {BUFFER: "1.75bdp"}), 0.1, 1.0),
+                    Within(Pick("probes_not_draining", two("1.75bdp")), 0.1, 1.0),
                     "%",
                     ("probe_synchrony",),
                 ),
@@ -209,7 +229,7 @@ STUDY = Study(
                     "loss-peaks",
                     "loss peaks, up to about 6 %, just after BBR's wrong RTT probes",
                     "4 % or more in some 500 ms window",
-                    Within(Pick("loss_max", {BUFFER: "1.75bdp"}), 0.04, 1.0),
+                    Within(Pick("loss_max", two("1.75bdp")), 0.04, 1.0),
                     "%",
                     ("loss_ratio",),
                 ),
@@ -219,7 +239,7 @@ STUDY = Study(
                     "time",
                     "2 BBR and 2 CUBIC flows at 1.75 BDP",
                     ("goodput", "delay", "queue", "loss"),
-                    where={BUFFER: "1.75bdp"},
+                    where=two("1.75bdp"),
                 ),
             ),
             MINUTES_2_TO_4,
@@ -233,21 +253,21 @@ STUDY = Study(
                     "bbr-wins",
                     "BBR wins below 1.5 BDP",
                     "share of BBR above 55 % at each such buffer",
-                    Within(Pick("share.bbr", {BUFFER: (0.25, 1.25)}), 0.55, 1.0, each=True),
+                    Within(Pick("share.bbr", two((0.25, 1.25))), 0.55, 1.0, each=True),
                     "%",
                 ),
                 Statement(
                     "equal",
                     "they are equal near 5 BDP",
                     "share of 50 % between 3.5 and 6.5 BDP",
-                    Crossing(Pick("share.bbr"), BUFFER, 0.5, 3.5, 6.5),
+                    Crossing(Pick("share.bbr", TWO), BUFFER, 0.5, 3.5, 6.5),
                     "%",
                 ),
                 Statement(
                     "cubic-wins",
                     "CUBIC wins above",
                     "share of BBR below 50 % at 8 BDP",
-                    Within(Pick("share.bbr", {BUFFER: "8bdp"}), 0.0, 0.5),
+                    Within(Pick("share.bbr", two("8bdp")), 0.0, 0.5),
                     "%",
                 ),
                 Statement(
@@ -255,15 +275,15 @@ STUDY = Study(
                     "the spread of throughput jumps above 1.5 BDP",
                     "quartiles 1.5 times as far apart at 1.75 BDP as at 0.5 BDP",
                     Compare(
-                        Pick("rate_iqr.bbr", {BUFFER: "1.75bdp"}),
-                        Pick("rate_iqr.bbr", {BUFFER: "0.5bdp"}),
+                        Pick("rate_iqr.bbr", two("1.75bdp")),
+                        Pick("rate_iqr.bbr", two("0.5bdp")),
                         1.5,
                         float("inf"),
                     ),
                     "x",
                 ),
             ),
-            (Plot("lines", "Share of the goodput by buffer", ("share.bbr", "share.cubic"), x=BUFFER),),
+            (Plot("quartiles", "Throughput of a flow by buffer", ("bbr", "cubic"), x=BUFFER, where=TWO),),
             MINUTES_2_TO_4,
         ),
     ),

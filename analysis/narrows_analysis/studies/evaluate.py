@@ -31,12 +31,12 @@ Key = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Finding:
-    """A verdict, what it is based on (``ours``), and measures that go with a difference."""
+    """A verdict, what it is based on (``ours``), and the settings with the measures that go with a difference."""
 
     statement: Statement
     verdict: Verdict
     ours: str
-    evidence: str = ""
+    evidence: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class _NotRun(Exception):
@@ -99,14 +99,15 @@ def _mean(pick: Pick, points: Sequence[Point]) -> Estimate:
 
 def _judge(check: Check, points: Sequence[Point], shown: Callable[[float | Estimate], str]) -> tuple[bool, str]:
     match check:
-        case Within(pick, low, high, each, must_exist):
+        case Within(pick, low, high, each, must_exist, some):
             if must_exist and not settings(pick, points) and any(point.meets(pick.where) for point in points):
                 return False, "none"
-            if not each:
+            if not each and not some:
                 mean = _mean(pick, points)
                 return low <= mean.mean <= high, shown(mean)
             found = _picked(pick, points)
-            return all(low <= value.mean <= high for value in found.values()), _list(found, shown)
+            inside = [low <= value.mean <= high for value in found.values()]
+            return all(inside) if each else any(inside), _list(found, shown)
         case Compare(left, right, low, high):
             one, other = _mean(left, points), _mean(right, points)
             if other.mean == 0:
@@ -132,10 +133,11 @@ def _judge(check: Check, points: Sequence[Point], shown: Callable[[float | Estim
 
 
 def _list(found: dict[Key, Estimate], shown: Callable[[float | Estimate], str]) -> str:
-    return "; ".join(f"{_setting(key)}{shown(value)}" for key, value in found.items())
+    return "; ".join(f"{describe(key)}{shown(value)}" for key, value in found.items())
 
 
-def _setting(key: Key) -> str:
+def describe(key: Key) -> str:
+    """A setting in words, with a colon behind it if there are any."""
     text = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in key)
     return f"{text}: " if text else ""
 
@@ -195,7 +197,7 @@ def _as_modelled(check: Model, points: Sequence[Point], shown: Callable[[float |
     errors = {key: abs(value.mean - formula[key].mean) for key, value in found.items() if key in formula}
     if not errors:
         raise _NotRun(f"no point with {check.expected}")
-    texts = [f"{_setting(key)}{shown(found[key])}, formula {shown(formula[key].mean)}" for key in errors]
+    texts = [f"{describe(key)}{shown(found[key])}, formula {shown(formula[key].mean)}" for key in errors]
     return max(errors.values()) <= check.tolerance, "; ".join(texts)
 
 
@@ -210,12 +212,16 @@ def _widest(found: dict[Key, Estimate], across: str) -> float:
     return max(max(values) - min(values) for values in several)
 
 
-def _evidence(statement: Statement, points: Sequence[Point]) -> str:
-    check = statement.check
-    pick = check.left if isinstance(check, Compare) else check.pick
-    texts = []
-    for name in statement.evidence:
-        found = settings(Pick(name, pick.where), points)
-        if found:
-            texts.append(f"{name}: " + _list(found, lambda value: show(value, "")))
-    return "; ".join(texts)
+def picks(check: Check) -> tuple[Pick, ...]:
+    """What a check looks at."""
+    return (check.left, check.right) if isinstance(check, Compare) else (check.pick,)
+
+
+def _evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """For each setting of the check the measures that its statement names as evidence; "-" for those not there."""
+    rows: dict[Key, tuple[str, ...]] = {}
+    for pick in picks(statement.check):
+        columns = [settings(Pick(name, pick.where), points) for name in statement.evidence]
+        for key in dict.fromkeys(key for column in columns for key in column):
+            rows[key] = tuple(show(column.get(key), "") for column in columns)
+    return tuple((describe(key).removesuffix(": "), values) for key, values in rows.items())

@@ -15,8 +15,9 @@ from narrows_analysis.metrics.fairness import jain_index, throughput_difference
 from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
-from narrows_analysis.studies.probes import PROBE_WINDOW_BYTES, probe_gap_s, probe_synchrony, probe_times, read_sockets
-from narrows_analysis.studies.ware import expected_bbr_share
+from narrows_analysis.studies.bbr import bbr_state
+from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times, read_sockets
+from narrows_analysis.studies.ware import expect
 
 FloatArray = npt.NDArray[np.float64]
 Measures = dict[str, float | None]
@@ -82,6 +83,7 @@ def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s
         "queue_p95_bdp": float(np.percentile(known, 95)) / bdp if len(known) else np.nan,
         "queue_max_bdp": float(queue["depth_max_bytes"].max()) / bdp if len(known) else np.nan,
         "queue_max_fill": float(queue["depth_max_bytes"].max()) / buffer if len(known) else np.nan,
+        "buffer_bdp": buffer / bdp,
         "queue_fill": float(known.mean()) / buffer if len(known) else np.nan,
         "standing_queue_bdp": run.summary["bottleneck"]["standing_queue_bdp"],
         "rtt_ratio": (link.rtt_s + mean) / link.rtt_s if link.rtt_s else np.nan,
@@ -126,11 +128,17 @@ def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Me
     fair = limit / max(1, len(run.run.flows))
     window = (mine["time_s"] / WINDOW_S).astype(int)
     rates = mine.groupby(["flow", window])["goodput_bps"].mean() / fair
+    middle = float(flows["time_s"].min() + flows["time_s"].max()) / 2
+    first = mine[mine["time_s"] < middle]
+    early = float((first["goodput_bps"] * first["interval_s"]).sum())
     return {
         "share": _quotient(own, total),
         "goodput_fraction": _quotient(own, limit * length_s),
+        "goodput_first_half": _quotient(early, limit * length_s / 2),
+        "goodput_second_half": _quotient(own - early, limit * length_s / 2),
         "loss_ratio": _quotient(mine["drops"].sum(), arrivals),
         "retransmit_ratio": _quotient(mine["retransmitted_packets"].sum(), data),
+        "rate_mean": float(rates.mean()) if len(rates) else np.nan,
         "rate_p25": float(rates.quantile(0.25)) if len(rates) else np.nan,
         "rate_p75": float(rates.quantile(0.75)) if len(rates) else np.nan,
         "rate_iqr": float(rates.quantile(0.75) - rates.quantile(0.25)) if len(rates) else np.nan,
@@ -167,8 +175,9 @@ def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Mea
     for group, mine in inside.groupby("group"):
         measures[f"cwnd_bdp.{group}"] = float(mine["cwnd_bytes"].mean()) / bdp
         measures[f"pacing_fraction.{group}"] = float(mine["pacing_rate_bps"].mean()) / run.run.bottleneck.rate_bps
+        measures[f"pacing_median.{group}"] = float(mine["pacing_rate_bps"].median()) / run.run.bottleneck.rate_bps
         measures[f"socket_rtt_s.{group}"] = float(mine["rtt_s"].mean())
-    measures |= _bbr_state(inside, run.run.bottleneck.rate_bps, bdp)
+    measures |= bbr_state(inside, run.run.bottleneck)
     probes = probe_times(sockets)
     measures["probe_gap_s"] = probe_gap_s(probes)
     least = [
@@ -180,25 +189,6 @@ def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Mea
     measures["probes_not_draining"] = float(np.mean(np.array(least) > DRAINED_BDP)) if least else None
     measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= begin] for own in probes])
     return measures
-
-
-def _bbr_state(sockets: pd.DataFrame, rate_bps: float, bdp_bytes: float) -> Measures:
-    """What BBR's flows together believe and allow themselves, outside RTT probes.
-
-    The window is ``cwnd_gain`` x bandwidth x least RTT, and (since Linux 5.1) a term for acknowledgements that come in
-    bursts: the extra window.
-    """
-    mine = sockets[(sockets["bbr_bandwidth_bps"] > 0) & (sockets["cwnd_bytes"] > PROBE_WINDOW_BYTES)]
-    flows = mine["flow"].nunique()
-    if not flows:
-        return {}
-    model = mine["bbr_cwnd_gain"] * mine["bbr_bandwidth_bps"] / 8 * mine["bbr_min_rtt_s"]
-    return {
-        "bbr_bandwidth_sum": flows * float(mine["bbr_bandwidth_bps"].mean()) / rate_bps,
-        "bbr_window_sum_bdp": flows * float(mine["cwnd_bytes"].mean()) / bdp_bytes,
-        "bbr_extra_window_bdp": flows * float((mine["cwnd_bytes"] - model).mean()) / bdp_bytes,
-        "bbr_min_rtt_s": float(mine["bbr_min_rtt_s"].mean()),
-    }
 
 
 def _completion(run: RunData) -> Measures:
@@ -215,6 +205,7 @@ def _completion(run: RunData) -> Measures:
         times = mine["fct_s"]
         measures[f"fct_s.{group}"] = float(times.mean())
         measures[f"fct_p95_s.{group}"] = float(times.quantile(0.95))
+        measures[f"fct_sd_s.{group}"] = float(times.std(ddof=0))
         measures[f"fct_cv.{group}"] = float(times.std(ddof=0) / times.mean())
         measures[f"completions.{group}"] = float(len(times))
         for name, part in (
@@ -234,11 +225,11 @@ def _model(run: RunData) -> Measures:
     bbr = ccas.count("bbr")
     if not bbr or bbr == len(ccas) or not link.buffer_bytes or not link.rtt_s:
         return {}
-    share = expected_bbr_share(
+    expected = expect(
         flows=bbr,
         rate_bps=link.rate_bps,
         rtt_s=link.rtt_s,
         buffer_bytes=link.buffer_bytes,
         frame_bytes=link.mtu_frame_bytes,
     )
-    return {"model_share": share}
+    return {"model_share": expected.share, "model_min_rtt_s": expected.least_rtt_s}

@@ -14,9 +14,10 @@ STUDY = Study(
     name="miyazawa2018",
     citation='K. Miyazawa, K. Sasaki, N. Oda, S. Yamaguchi, "Cycle and Divergence of Performance on TCP BBR", '
     "CloudNet 2018",
-    conditions="One BBR and one CUBIC flow; one-way delay 5 ms; a queue of 16,384 or 65,536 packets; very long runs.",
+    conditions="One BBR and one CUBIC flow; one-way delay 5 ms; a queue of 16,384 or 65,536 packets; "
+    "windows of up to 100 MiB; very long runs.",
     differences="The publication's rate is not known to us: ours is 1 Gbit/s. Queues are written as the time "
-    "that those packets last at that rate, in the quick variant at a fiftieth of it too.",
+    "that those packets last at that rate. The quick variant has a tenth of rate, queues in packets, and windows.",
     figures=(
         StudyFigure(
             "cycle",

@@ -60,7 +60,8 @@ class Pick:
 
 @dataclass(frozen=True)
 class Within:
-    """The measure is in [low, high]: its mean over all picked points, or with ``each`` its mean at each setting.
+    """The measure is in [low, high]: its mean over all picked points; with ``each`` its mean at every setting, with
+    ``some`` that at one setting or more.
 
     With ``must_exist`` points that were run and do not have what is measured, such as a period, differ.
     """
@@ -70,6 +71,7 @@ class Within:
     high: float
     each: bool = False
     must_exist: bool = False
+    some: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ Check = Within | Compare | Trend | Crossing | Dip | Model | Spread
 class Statement:
     """One thing that a publication says, in our words, and the check that it comes down to.
 
-    ``evidence`` names measures that are shown where ours differs.
+    Where ours differs, the measures named by ``evidence`` are shown, and what `explain` makes of ``explained_by``.
     """
 
     id: str
@@ -150,6 +152,7 @@ class Statement:
     check: Check
     unit: Unit = ""
     evidence: tuple[str, ...] = ()
+    explained_by: Literal["", "window", "loss", "model"] = ""
 
 
 @dataclass(frozen=True)
@@ -158,10 +161,11 @@ class Plot:
 
     ``kind``: "time" draws ``panels`` over time for the run that meets ``where``; "lines" draws measures over the swept
     parameter ``x``, a line for each value of ``by`` and each measure; "grid" a heat map of the first measure over ``x``
-    and ``by``; "box" distributions of a socket's state; "ecdf" distributions of completion times.
+    and ``by``; "box" distributions of a socket's state; "ecdf" distributions of completion times; "quartiles" the
+    throughput of the groups that ``panels`` names over ``x``.
     """
 
-    kind: Literal["time", "lines", "grid", "box", "ecdf"]
+    kind: Literal["time", "lines", "grid", "box", "ecdf", "quartiles"]
     title: str
     panels: tuple[str, ...]
     x: str = ""

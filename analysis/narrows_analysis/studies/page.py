@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from narrows_analysis.studies.evaluate import Finding, evaluate
-from narrows_analysis.studies.model import Results, Study, StudyFigure
+from narrows_analysis.studies.explain import explain
+from narrows_analysis.studies.model import Point, Results, Study, StudyFigure
 from narrows_analysis.studies.plots import draw_all, image_name
 from narrows_analysis.studies.results import points_of, read_results, write_results
 
@@ -110,17 +111,31 @@ def _figure(study: Study, figure: StudyFigure, results: Sequence[Results], place
         for one in results:
             found = evaluate(statement, points_of(one, figure.experiment))
             row += f" {_cell(found.ours)} | {found.verdict} |"
-            if found.evidence:
-                notes.append(f"- {statement.says} ({one.variant}): {found.evidence}")
+            if found.verdict == "differs":
+                notes += _notes(found, one, points_of(one, figure.experiment))
         lines.append(row)
-    lines.append("")
-    if notes:
-        lines += ["Measured where ours differs:", "", *notes, ""]
+    lines += ["", *notes]
     for number, plot in enumerate(figure.plots):
         for one in results:
             image = image_name(study, figure, number, one.variant)
             if (place / FIGURES / image).exists():
                 lines += [f"![{plot.title} ({one.variant})]({FIGURES}/{image})", ""]
+    return lines
+
+
+def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[str]:
+    """What was measured beside a difference, and what it says about where the difference comes from."""
+    statement = found.statement
+    lines = [f"Where ours differs ({results.variant}): *{statement.says}*. Measured there:", ""]
+    if found.evidence:
+        lines += [
+            "| Setting | " + " | ".join(f"`{name}`" for name in statement.evidence) + " |",
+            "|---|" + "---|" * len(statement.evidence),
+            *(f"| {setting or 'all'} | {' | '.join(values)} |" for setting, values in found.evidence),
+            "",
+        ]
+    sentences = explain(statement, points, results.machine.get("bbr_ack_aggregation"))
+    lines += [f"- {sentence}" for sentence in sentences] + ([""] if sentences else [])
     return lines
 
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.report.colors import PALETTE
 from narrows_analysis.run_data import RunData
+from narrows_analysis.studies.confidence import Estimate
 from narrows_analysis.studies.evaluate import settings
 from narrows_analysis.studies.model import Pick, Plot, Point, Results, Study, StudyFigure, number
 from narrows_analysis.studies.probes import read_sockets
@@ -62,6 +63,7 @@ def draw(plot: Plot, points: list[Point], runs: Path) -> Figure | None:
         return None
     kinds: dict[str, Callable[[Plot, list[Point], Path], Figure | None]] = {
         "time": _over_time, "lines": _lines, "grid": _grid, "box": _boxes, "ecdf": _ecdfs,
+        "quartiles": _quartiles,
     }  # fmt: skip
     return kinds[plot.kind](plot, mine, runs)
 
@@ -169,8 +171,8 @@ def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
     for style, measure in zip(("-", "--", ":"), plot.panels, strict=False):
         for kind in kinds:
             chosen = [point for point in points if point.parameters.get(plot.by, "") == kind]
-            found = {number(dict(key)[plot.x]): value for key, value in settings(Pick(measure), chosen).items()}
-            xs = sorted(x for x in found if x is not None)
+            found = _along(plot.x, measure, chosen)
+            xs = sorted(found)
             if not xs:
                 continue
             scale = _measure_scale(measure)[1]
@@ -186,14 +188,61 @@ def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
         return None
     axes.set_xlabel(plot.x.rpartition(".")[2] + _unit(points, plot.x))
     axes.set_ylabel(_measure_scale(plot.panels[0])[0], fontsize=8)
+    _buffer_axis(plot, points, axes)
+    if lines > 1:
+        axes.legend(frameon=False, fontsize=7, ncols=2)
+    return figure
+
+
+def _along(x: str, measure: str, points: list[Point]) -> dict[float, Estimate]:
+    """A measure at each value of ``x``; where several settings share a value, their mean without an interval."""
+    several: dict[float, list[Estimate]] = {}
+    for key, value in settings(Pick(measure), points).items():
+        position = number(dict(key)[x])
+        if position is not None:
+            several.setdefault(position, []).append(value)
+    return {
+        position: values[0]
+        if len(values) == 1
+        else Estimate(sum(one.mean for one in values) / len(values), None, sum(one.count for one in values))
+        for position, values in several.items()
+    }
+
+
+def _quartiles(plot: Plot, points: list[Point], _: Path) -> Figure | None:
+    """Mean throughput of each group's flows, with its quartiles, over a swept parameter."""
+    figure, (axes,) = _panels(plot.title, 1, 2.4)
+    drawn = False
+    for position, group in enumerate(plot.panels):
+        means, low, high = (_along(plot.x, f"{name}.{group}", points) for name in ("rate_mean", "rate_p25", "rate_p75"))
+        xs = sorted(set(means) & set(low) & set(high))
+        if not xs:
+            continue
+        values = [means[x].mean for x in xs]
+        bars = [
+            [max(0.0, value - low[x].mean) for x, value in zip(xs, values, strict=True)],
+            [max(0.0, high[x].mean - value) for x, value in zip(xs, values, strict=True)],
+        ]
+        axes.errorbar(
+            xs, values, bars, color=PALETTE[position], marker="o", markersize=3, linewidth=1, capsize=2, label=group
+        )
+        drawn = True
+    if not drawn:
+        return None
+    axes.set_xlabel(plot.x.rpartition(".")[2] + _unit(points, plot.x))
+    axes.set_ylabel("Throughput (fair shares),\nmean and quartiles", fontsize=8)
+    _buffer_axis(plot, points, axes)
+    axes.legend(frameon=False, fontsize=7)
+    return figure
+
+
+def _buffer_axis(plot: Plot, points: list[Point], axes: Axes) -> None:
+    """Buffers are apart by factors."""
     if plot.x.endswith("buffer"):
         axes.set_xscale("log", base=2)
         places = sorted({x for point in points if (x := number(point.parameters[plot.x])) is not None})
         axes.set_xticks(places, [f"{x:g}" for x in places], fontsize=8)
         axes.minorticks_off()
-    if lines > 1:
-        axes.legend(frameon=False, fontsize=7, ncols=2)
-    return figure
 
 
 def _unit(points: list[Point], field: str) -> str:

@@ -25,7 +25,8 @@ STUDY = Study(
                     "within 15 % of capacity at every setting",
                     Model(Pick("goodput_fraction.bbr"), "model_share", 0.15),
                     "%",
-                    ("queue_fill", "probe_gap_s", "bbr_window_sum_bdp", "bbr_min_rtt_s"),
+                    ("probe_gap_s", "bbr_bandwidth_sum", "bbr_model_window_bdp", "loss_ratio.bbr", "loss_ratio.cubic"),
+                    "model",
                 ),
                 Statement(
                     "independent",
@@ -33,6 +34,7 @@ STUDY = Study(
                     "10 % of capacity apart or less",
                     Spread(Pick("goodput_fraction.bbr"), COUNT, most=0.10),
                     "%",
+                    ("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_inflight_sum_bdp"),
                 ),
             ),
             (
@@ -44,7 +46,7 @@ STUDY = Study(
                     COUNT,
                 ),
             ),
-            (0.3, 1.0),
+            (0.5, 1.0),
         ),
     ),
 )

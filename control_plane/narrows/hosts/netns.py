@@ -20,8 +20,6 @@ from narrows.process import Process, spawn
 from narrows.state import RunState
 
 HOST_INTERFACE = "eth0"
-MIN_TCP_BUFFER = 64 << 20
-MAX_TCP_BUFFER = (1 << 31) - 1
 CARRIER_WAIT_S = 5.0
 
 
@@ -128,7 +126,7 @@ class NetnsTestbed:
     def _set_sysctls(self, host: Host) -> None:
         namespace = self._state.namespace(host.name)
         ipv6 = "0" if host.ip_version == 6 and host.address else "1"
-        buffer = self._tcp_buffer()
+        buffer = self._plan.tcp_buffer_bytes
         settings = {
             "net.ipv6.conf.all.disable_ipv6": ipv6,
             "net.ipv6.conf.default.disable_ipv6": ipv6,
@@ -148,13 +146,6 @@ class NetnsTestbed:
         if host.address:
             nodad = " nodad" if host.ip_version == 6 else ""
             self._ip(host.name, [f"address add {host.address}/{host.prefix} dev {HOST_INTERFACE}{nodad}"])
-
-    def _tcp_buffer(self) -> int:
-        """Upper bound of a socket's buffer: four times what path and queue can hold, 64 MiB at least."""
-        longest = max(flow.rtt_ns for flow in self._plan.flows)
-        bottleneck = self._plan.bottleneck
-        in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
-        return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
 
     def _set_offloads(self, host: str, interface: str) -> None:
         self._offloads[f"{host}/{interface}"] = turn_offloads_off(self._state.namespace(host), interface)

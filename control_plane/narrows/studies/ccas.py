@@ -13,6 +13,9 @@ from narrows import machine
 from narrows.experiment import Experiment
 
 BBR_VERSION = Path("/sys/module/tcp_bbr/version")
+# Types of the kernel's code, where BBR can be a module and where it is part of the kernel.
+KERNEL_TYPES = (Path("/sys/kernel/btf/tcp_bbr"), Path("/sys/kernel/btf/vmlinux"))
+AGGREGATION_FIELD = b"\0extra_acked\0"  # of BBR's state, since Linux 5.1
 
 
 def bbr_version() -> int:
@@ -21,6 +24,16 @@ def bbr_version() -> int:
         return int(BBR_VERSION.read_text().strip() or 1)
     except (OSError, ValueError):
         return 1
+
+
+def bbr_ack_aggregation() -> bool | None:
+    """Whether the kernel's BBR widens its window for acknowledgements in bursts; None if the kernel does not tell."""
+    for path in KERNEL_TYPES:
+        try:
+            return AGGREGATION_FIELD in path.read_bytes()
+        except OSError:
+            continue
+    return None
 
 
 def kernel_name(cca: str) -> str | None:

@@ -28,6 +28,7 @@ from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment import Experiment
 from narrows.results import EXPERIMENT_FILE, give_to_user, make_directory
 from narrows.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
+from narrows.state import dead_runs
 from narrows.studies import ccas
 from narrows.studies.library import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
@@ -84,6 +85,8 @@ class StudyRun:
         if self._refusals and not tasks and not self._measured:
             raise self._refusals[0]
         self._announce(len(points), tasks, at_once)
+        if tasks:
+            self._remove_killed_runs()
         for study_point in others:
             if self._is_complete(study_point):
                 self._measure(study_point)
@@ -132,6 +135,16 @@ class StudyRun:
         self._console.print(f"{self._study.name}: {', '.join(parts)}", highlight=False)
         for reason in sorted(set(self._skipped.values())):
             self._console.print(f"skipped: {reason}", style="yellow", highlight=False)
+
+    def _remove_killed_runs(self) -> None:
+        """A point that was killed may have left senders and a switch that would disturb the next one."""
+        own = self._directory.absolute()
+        for state in dead_runs():
+            if any(Path(directory).is_relative_to(own) for directory in state.directories):
+                state.destroy()
+                self._console.print(
+                    f"removed what a killed run of this study left: run {state.run_id}", style="yellow", soft_wrap=True
+                )
 
     def _execute(
         self, tasks: list[Task], at_once: int, left: TimeLeft
@@ -227,6 +240,7 @@ class StudyRun:
     def _results(self) -> Results:
         host = machine.describe()
         told = {"target": self._target, **{name: host[name] for name in ("kernel", "cpu", "cpus")}}
+        told["bbr_ack_aggregation"] = ccas.bbr_ack_aggregation()
         variant: Literal["quick", "full"] = "quick" if self._quick else "full"
         return Results(self._study.name, variant, tuple(self._measured.values()), dict(self._skipped), told)
 

@@ -21,8 +21,6 @@ from narrows.targets.tofino.ssh import machine_command, run
 
 HOST_SCRIPT = REPOSITORY / "deploy" / "host.sh"
 REMOTE_SCRIPT = REPOSITORY / "deploy" / "remote.sh"
-MIN_TCP_BUFFER = 64 << 20
-MAX_TCP_BUFFER = (1 << 31) - 1
 MAX_PARALLEL = 16
 
 
@@ -136,7 +134,7 @@ class SshTestbed:
         settings = [
             f"address={own.address}/{own.prefix}",
             f"mtu={self._mtu}",
-            f"buffer={self._tcp_buffer()}",
+            f"buffer={plan.tcp_buffer_bytes}",
             f"ecn={int(plan.bottleneck.ecn_threshold_bytes is not None)}",
             f"cca={' '.join(ccas_of(plan, host))}",
             f"neighbour={' '.join(f'{peer.address}/{peer.mac}' for peer in peers)}",
@@ -154,13 +152,6 @@ class SshTestbed:
             return delays.get(sender.name, 0)
 
         return " ".join(f"{sender.address}/{delay(sender)}" for sender in self._plan.senders if delay(sender))
-
-    def _tcp_buffer(self) -> int:
-        """Upper bound of a socket's buffer: four times what path and queue can hold, 64 MiB at least."""
-        bottleneck = self._plan.bottleneck
-        longest = max(flow.rtt_ns for flow in self._plan.flows)
-        in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
-        return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
 
     def _script(self, host: str, action: str, *settings: str) -> str:
         machine = self._machines[host]

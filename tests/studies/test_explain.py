@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differences traced to the terms of BBR's window."""
+
+from __future__ import annotations
+
+import pytest
+from narrows_analysis.studies.explain import explain, loss_by_pacing, loss_by_window
+from narrows_analysis.studies.model import Compare, Pick, Point, Statement, Within
+
+BUFFER = "bottleneck.buffer"
+WINDOW = {
+    "bbr_window_sum_bdp": 2.75, "bbr_model_window_bdp": 2.05, "bbr_budget_bdp": 0.2, "bbr_aggregation_bdp": 0.5,
+}  # fmt: skip
+
+
+def points(**more: float) -> list[Point]:
+    return [
+        Point("e", {BUFFER: buffer}, 1, {**WINDOW, "queue_bdp": 1.7, "m": 1.7, **more}) for buffer in ("1bdp", "8bdp")
+    ]
+
+
+def test_a_queue() -> None:
+    statement = Statement("s", "says", "e", Within(Pick("m", {BUFFER: "8bdp"}), 0, 1), explained_by="window")
+    (sentence,) = explain(statement, points(), True)
+    assert sentence.startswith("buffer 8bdp: BBR's windows add up to 2.75 BDP: 2.05 gain x bandwidth x least RTT")
+    assert "this is 1.75 BDP; the queue had 1.70." in sentence
+    assert sentence.endswith("since 5.1; this kernel's BBR has it) it would be 1.25 BDP.")
+    assert "this kernel's BBR does not have it" in explain(statement, points(), False)[0]
+    assert "this kernel" not in explain(statement, points(), None)[0]
+
+
+def test_a_loss_at_every_setting_that_is_compared() -> None:
+    check = Compare(Pick("m", {BUFFER: "1bdp"}), Pick("m", {BUFFER: "8bdp"}), 0, 1)
+    found = explain(
+        Statement("s", "says", "e", check, explained_by="loss"),
+        points(bbr_pacing_sum=1.25, loss_ratio=0.19, buffer_bdp=1.0),
+    )
+    assert [sentence.partition(":")[0] for sentence in found] == ["buffer 1bdp", "buffer 8bdp"]
+    assert "path and buffer of 2.00 BDP they allow a loss of up to 27.3%" in found[0]
+    assert "of 11.1%; pacing rates that add up to 1.25 of the link's allow 20.0%. Lost were 19.0%." in found[0]
+
+
+def test_nothing_without_the_measures_or_the_wish() -> None:
+    check = Within(Pick("m"), 0, 1)
+    assert explain(Statement("s", "says", "e", check, explained_by="loss"), points()) == []
+    assert explain(Statement("s", "says", "e", check), points()) == []
+
+
+def test_losses() -> None:
+    assert loss_by_window(3.0, 1.0) == pytest.approx(1 / 3)
+    assert loss_by_window(2.0, 1.5) == 0
+    assert loss_by_pacing(1.25) == pytest.approx(0.2)
+    assert loss_by_pacing(0.9) == 0
