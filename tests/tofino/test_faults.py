@@ -13,14 +13,17 @@ from typing import Any
 import grpc
 import pytest
 from fakeswitch.faults import Fault, abort, refuse, stall
-from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, make_experiment, make_inventory
+from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, inventory, kind, make_experiment
 from fakeswitch.server import PROGRAM, FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
 from narrows.plan import Plan, make_plan
 from narrows.targets.tofino.bfrt.client import Client, Endpoint, connect
+from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.restore import restore_from
 from narrows.targets.tofino.target import TofinoTarget
+
+__all__ = ["inventory", "kind"]
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "tofino-faults.md"
 TIMEOUT_S = 1.5
@@ -152,11 +155,11 @@ DURING_SETUP = [
 ]
 
 
-def run(switch: FakeSwitch, path: Path, body: Callable[[TofinoTarget, Plan], Awaitable[None]]) -> None:
+def run(inventory: Inventory, path: Path, body: Callable[[TofinoTarget, Plan], Awaitable[None]]) -> None:
     """One run's life: whatever happens in between, the target is stopped."""
 
     async def life() -> None:
-        target = TofinoTarget(make_inventory("tofino", switch.address), path, connect_to=quickly)
+        target = TofinoTarget(inventory, path, connect_to=quickly)
         plan = target.adapt(make_plan(make_experiment(loss="1%")))
         try:
             await target.start()
@@ -173,11 +176,11 @@ async def nothing(target: TofinoTarget, plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("case", DURING_SETUP, ids=lambda case: case.name)
-def test_faults_during_setup(case: Case, switch: FakeSwitch, tmp_path: Path) -> None:
+def test_faults_during_setup(case: Case, switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     case.inject(switch)
     before = switch.state()
     with pytest.raises(NarrowsError, match=case.says) as told:
-        run(switch, tmp_path / "audit.jsonl", nothing)
+        run(inventory, tmp_path / "audit.jsonl", nothing)
     words = str(told.value)
     after = switch.state()
     if case.name == "table-full":
@@ -210,20 +213,20 @@ OTHERS = [
 ]
 
 
-def test_nobody_listens(tmp_path: Path, switch: FakeSwitch) -> None:
+def test_nobody_listens(tmp_path: Path, switch: FakeSwitch, inventory: Inventory) -> None:
     switch.stop()
     with pytest.raises(RunError, match=rf"switch {switch.address}: .*"):
-        run(switch, tmp_path / "audit.jsonl", nothing)
+        run(inventory, tmp_path / "audit.jsonl", nothing)
 
 
-def test_in_use_for_a_moment(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_in_use_for_a_moment(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     before = switch.state()
     switch.faults.append(Fault("write", refuse("UNAVAILABLE", "write lock In use"), table="pool.cfg", times=3))
-    run(switch, tmp_path / "audit.jsonl", nothing)
+    run(inventory, tmp_path / "audit.jsonl", nothing)
     assert switch.state() == before
 
 
-def test_restart_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_restart_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     before = switch.state()
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
@@ -232,11 +235,11 @@ def test_restart_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
         await target.queues()
 
     with pytest.raises(RunError, match="ended the session"):
-        run(switch, tmp_path / "audit.jsonl", body)
+        run(inventory, tmp_path / "audit.jsonl", body)
     assert switch.state() == before
 
 
-def test_session_ended_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_session_ended_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     before = switch.state()
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
@@ -246,22 +249,22 @@ def test_session_ended_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
         await target.queues()
 
     with pytest.raises(RunError, match="ended the session"):
-        run(switch, tmp_path / "audit.jsonl", body)
+        run(inventory, tmp_path / "audit.jsonl", body)
     assert switch.state() == before
 
 
-def test_setting_changed_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_setting_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] = 1_000_000
         (words,) = await target.losses_elsewhere(plan)
         assert words.startswith("a setting was changed during the run: tf1.tm.queue.sched_shaping")
 
     with pytest.raises(RunError, match=r"sched_shaping .*somebody else has changed it since; left as it is"):
-        run(switch, tmp_path / "audit.jsonl", body)
+        run(inventory, tmp_path / "audit.jsonl", body)
     assert set(switch.state()["settings"]) <= {("queue.sched_shaping", (0, 0), PIPE)}
 
 
-def test_speed_changed_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_speed_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
         found = await target.losses_elsewhere(plan)
@@ -269,10 +272,10 @@ def test_speed_changed_in_mid_run(switch: FakeSwitch, tmp_path: Path) -> None:
         assert any("max_rate reads" in words for words in found)
 
     with pytest.raises(RunError, match="left as it is"):
-        run(switch, tmp_path / "audit.jsonl", body)
+        run(inventory, tmp_path / "audit.jsonl", body)
 
 
-def test_drops_elsewhere(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_drops_elsewhere(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     before = switch.state()
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
@@ -280,18 +283,18 @@ def test_drops_elsewhere(switch: FakeSwitch, tmp_path: Path) -> None:
         found = await target.losses_elsewhere(plan)
         assert found == ["12 packets dropped at ingress of port 136, before the bottleneck's queue was full"]
 
-    run(switch, tmp_path / "audit.jsonl", body)
+    run(inventory, tmp_path / "audit.jsonl", body)
     assert switch.state() == before
 
 
-def test_audit_log_full(switch: FakeSwitch) -> None:
+def test_audit_log_full(switch: FakeSwitch, inventory: Inventory) -> None:
     before = switch.state()
     with pytest.raises(RunError, match="/dev/full: the audit log cannot be written: No space left on device"):
-        run(switch, Path("/dev/full"), nothing)
+        run(inventory, Path("/dev/full"), nothing)
     assert switch.state() == before
 
 
-def test_teardown_refused(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_teardown_refused(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     before = switch.state()
     log = tmp_path / "audit.jsonl"
 
@@ -299,16 +302,15 @@ def test_teardown_refused(switch: FakeSwitch, tmp_path: Path) -> None:
         switch.faults.append(Fault("write", refuse("INTERNAL"), table="queue.buffer"))
 
     with pytest.raises(RunError, match=r"(?s)queue\.buffer .*INTERNAL.*narrows\.targets\.tofino\.restore INVENTORY"):
-        run(switch, log, body)
+        run(inventory, log, body)
     left = switch.state()
     # Everything else was restored in spite of it; the port it belongs to is gone with its queue.
     assert left["entries"] == before["entries"] and left["ports"] == before["ports"]
 
 
-def test_switch_gone_at_teardown(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_switch_gone_at_teardown(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     before = switch.state()
     log = tmp_path / "audit.jsonl"
-    inventory = make_inventory("tofino", switch.address)
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.end_sessions()
@@ -316,18 +318,17 @@ def test_switch_gone_at_teardown(switch: FakeSwitch, tmp_path: Path) -> None:
         switch.faults.append(Fault("bind", abort(), times=1))
 
     with pytest.raises(RunError, match=r"(?s)could not be given back .*UNAVAILABLE.*tofino\.restore INVENTORY"):
-        run(switch, log, body)
+        run(inventory, log, body)
     assert switch.state() != before
     count, problems = restore_from(inventory, log)
     assert count > 130 and problems == []
     assert switch.state() == before
 
 
-def test_killed(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_killed(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     """Killed between a write and its record: the intent is on disk."""
     before = switch.state()
     log = tmp_path / "audit.jsonl"
-    inventory = make_inventory("tofino", switch.address)
 
     class Killed(BaseException):
         pass

@@ -16,6 +16,7 @@ from fakeswitch.fixtures import (
     bound_plan,
     client,
     inventory,
+    kind,
     make_experiment,
     make_inventory,
     programmer,
@@ -35,7 +36,7 @@ from narrows.targets.tofino.reader import AssumedReader, LiveReader
 from narrows.targets.tofino.traffic_manager import L2, Layer
 from narrows.targets.tofino.writes import PlannedWrite
 
-__all__ = ["audit", "client", "inventory", "programmer", "switch"]
+__all__ = ["audit", "client", "inventory", "kind", "programmer", "switch"]
 
 QUEUE = {"tofino": ((0, 0), 20), "tofino2": ((0, 0), 36)}
 

@@ -17,6 +17,7 @@ from fakeswitch.fixtures import (
     SECOND_SENDER_PORT,
     SENDER_PORT,
     inventory,
+    kind,
     make_experiment,
     make_inventory,
     switch,
@@ -34,7 +35,7 @@ from narrows.targets.tofino.restore import main as restore_main
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed import SshTestbed
 
-__all__ = ["inventory", "switch"]
+__all__ = ["inventory", "kind", "switch"]
 
 T = TypeVar("T")
 SENDERS = (SENDER_PORT, SECOND_SENDER_PORT)
@@ -326,9 +327,9 @@ def test_a_link_that_stays_down_is_named_and_nothing_is_left(
     do(run())
 
 
-def test_another_generation_is_told(switch: FakeSwitch, tmp_path: Path) -> None:
+def test_another_generation_is_told(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     other = {"tofino": "tofino2", "tofino2": "tofino"}[switch.chip]
-    target = TofinoTarget(make_inventory(other, switch.address), tmp_path / "audit.jsonl")
+    target = TofinoTarget(make_inventory(other, switch.address, client=kind), tmp_path / "audit.jsonl")
     with pytest.raises(RunError, match=f"the switch is no {other}"):
         do(target.start())
 

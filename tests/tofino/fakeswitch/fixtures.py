@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,10 @@ from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.programmer import Programmer
 
 from fakeswitch.server import PROGRAM, FakeSwitch
+
+# Tests that take the fixture `kind` run once with each BF Runtime client that there is.
+SDE = importlib.util.find_spec("bfrt_grpc") is not None
+KINDS = ("own", "sde") if SDE else ("own",)
 
 SENDER_PORT = 136
 SECOND_SENDER_PORT = 264
@@ -83,16 +88,23 @@ def switch(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
     fake.stop()
 
 
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which client talks to the switch."""
+    return str(request.param)
+
+
 @pytest.fixture
-def inventory(switch: FakeSwitch) -> Inventory:
+def inventory(switch: FakeSwitch, kind: str) -> Inventory:
     """A testbed around the fake switch."""
-    return make_inventory(switch.chip, switch.address)
+    return make_inventory(switch.chip, switch.address, client=kind)
 
 
 @pytest.fixture
-def client(switch: FakeSwitch) -> Iterator[Client]:
-    """Our own client, connected."""
-    one = connect(Endpoint(switch.address, PROGRAM, timeout_s=5), prefer=("own",))
+def client(switch: FakeSwitch, kind: str) -> Iterator[Client]:
+    """A connected client."""
+    one = connect(Endpoint(switch.address, PROGRAM, timeout_s=5), prefer=(kind,))
+    assert one.kind == kind
     yield one
     one.close()
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import enum
 import importlib.util
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from narrows.errors import InputError
 from narrows.targets.tofino.bfrt.errors import SwitchRefused
@@ -17,6 +19,12 @@ from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, 
 
 ALL_PIPES = 0xFFFF
 DEFAULT_PORT = 50052
+# Whole tables have tens of thousands of entries: their reading may take so many times as long.
+WHOLE_TABLE_FACTOR = 10
+# The switch is busy with a reconfiguration and has done nothing: the same request may be sent again.
+_BUSY = ("UNAVAILABLE", "In use")
+_BUSY_WAIT_S = 0.2
+_Answer = TypeVar("_Answer")
 
 
 class Operation(enum.StrEnum):
@@ -112,6 +120,23 @@ class Client(ABC):
             if error.codes == {"NOT_FOUND"}:
                 return None
             raise
+
+
+def while_in_use(timeout_s: float, call: Callable[[], _Answer]) -> _Answer:
+    """Call the switch; while it says that it is in use, ask again until the timeout.
+
+    Raises:
+        SwitchRefused: it says no, or is still in use.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return call()
+        except SwitchRefused as error:
+            busy = all(one.code == _BUSY[0] and one.message.endswith(_BUSY[1]) for one in error.refusals)
+            if not busy or time.monotonic() + _BUSY_WAIT_S > deadline:
+                raise
+            time.sleep(_BUSY_WAIT_S)
 
 
 def describe(table: Table, key: Key | None, pipe: int) -> str:

@@ -5,14 +5,22 @@ from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import grpc
 
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, Tls, describe
+from narrows.targets.tofino.bfrt.client import (
+    ALL_PIPES,
+    WHOLE_TABLE_FACTOR,
+    Client,
+    Endpoint,
+    Operation,
+    Tls,
+    describe,
+    while_in_use,
+)
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, Refusal, SwitchRefused, code_name
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import (
@@ -29,7 +37,6 @@ from narrows.targets.tofino.bfrt.values import (
 SERVICE = "/bfrt_proto.BfRuntime/"
 # The pipeline configuration carries the whole compiled program.
 MAX_MESSAGE_BYTES = 1 << 30
-WHOLE_TABLE_FACTOR = 10
 ALL_DIRECTIONS = 0xFF
 ALL_PARSERS = 0xFF
 STATUS_TRAILER = "grpc-status-details-bin"
@@ -39,10 +46,6 @@ _TYPES = {
     Operation.MODIFY: pb.Update.MODIFY,
     Operation.DELETE: pb.Update.DELETE,
 }
-# The switch is busy with a reconfiguration and has done nothing: the same request may be sent again.
-_BUSY = ("UNAVAILABLE", "In use")
-_BUSY_WAIT_S = 0.2
-
 
 class OwnClient(Client):
     """See `Client`."""
@@ -253,7 +256,6 @@ class OwnClient(Client):
             entities=[pb.Entity(table_entry=entry)],
         )
 
-        # Whole tables have tens of thousands of entries.
         timeout = self._endpoint.timeout_s * (1 if key is not None or entry.is_default_entry else WHOLE_TABLE_FACTOR)
 
         def call() -> list[pb.ReadResponse]:
@@ -272,9 +274,7 @@ class OwnClient(Client):
         self._answered(what, lambda: self._write(request, timeout=self._endpoint.timeout_s))
 
     def _answered(self, what: str, call: Callable[[], Any]) -> Any:
-        """Call the switch; while it says that it is in use, and has done nothing, ask again until the timeout."""
-        deadline = time.monotonic() + self._endpoint.timeout_s
-        while True:
+        def once() -> Any:
             if not self.alive():
                 raise self._lost(self._stream_error or "the session is closed")
             try:
@@ -283,10 +283,9 @@ class OwnClient(Client):
                 refusals = _refusals(error)
                 if not refusals:
                     raise self._lost(f"{what}: {_reason(error)}") from None
-                busy = all(one.code == _BUSY[0] and one.message.endswith(_BUSY[1]) for one in refusals)
-                if not busy or time.monotonic() + _BUSY_WAIT_S > deadline:
-                    raise SwitchRefused(what, refusals) from None
-                time.sleep(_BUSY_WAIT_S)
+                raise SwitchRefused(what, refusals) from None
+
+        return while_in_use(self._endpoint.timeout_s, once)
 
     def _lost(self, reason: str) -> ConnectionLost:
         return ConnectionLost(f"switch {self._endpoint.address}: {reason}")

@@ -6,9 +6,10 @@ from __future__ import annotations
 import importlib
 import queue
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, describe
+from narrows.targets.tofino.bfrt import sde_module
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, describe, while_in_use
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, Refusal, SwitchRefused, code_name
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, KeyValue, Lpm, Ternary, Value
@@ -16,6 +17,7 @@ from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, 
 # Without these a MODIFY by this client clears the entry's counters.
 _KEEP = {"reset_ttl": False, "reset_stats": False}
 _FROM_HARDWARE = {"from_hw": True}
+_Answer = TypeVar("_Answer")
 
 
 class SdeClient(Client):
@@ -29,38 +31,24 @@ class SdeClient(Client):
         Raises:
             ConnectionLost: no answer, or the program is bound to another client or absent.
         """
-        self._gc: Any = importlib.import_module("bfrt_grpc.client")
         self._endpoint = endpoint
         self._closed = False
         try:
-            # Only what is read may be asked for: this client's queues have no bound.
-            wanted = self._gc.Notifications(
-                enable_learn=True,
-                enable_idletimeout=False,
-                enable_port_status_change=False,
-                enable_entry_active=False,
-                enable_selector_update_change=False,
-            )
-            self._interface: Any = self._gc.ClientInterface(
-                grpc_addr=endpoint.address,
-                client_id=endpoint.client_id,
-                device_id=endpoint.device,
-                notifications=wanted,
-                timeout=1,
-                num_tries=max(1, round(endpoint.timeout_s)),
-            )
-        except Exception as error:
-            raise ConnectionLost(f"switch {endpoint.address}: {error}") from None
+            self._gc: Any = sde_module.load()
+        except (ImportError, TypeError) as error:
+            raise BfrtError(
+                f"the SDE's client cannot be imported: {error}; fix: its site-packages on PYTHONPATH (docs/tofino.md), "
+                "or switch.client: own"
+            ) from None
+        self._interface: Any = self._subscribe()
+        sde_module.add_deadlines(self._interface.stub, endpoint.timeout_s)
         try:
             self._bind()
-            self._info: Any = self._interface.bfrt_info_get(endpoint.program)
-            self.schema = self._fetch_schema()
-        except BfrtError:
+            self._info: Any = self._answered(lambda: self._interface.bfrt_info_get(endpoint.program))
+            self.schema = self._answered(self._fetch_schema)
+        except BaseException:
             self.close()
             raise
-        except Exception as error:
-            self.close()
-            raise ConnectionLost(f"switch {endpoint.address}: {error}") from None
 
     def read(self, table: Table, key: Key, *, pipe: int = ALL_PIPES) -> Entry:
         """See `Client.read`."""
@@ -162,6 +150,54 @@ class SdeClient(Client):
             self._interface.tear_down_stream()
             self._interface.channel.close()
 
+    def _subscribe(self) -> Any:
+        # Only what is read may be asked for: this client's queues have no bound.
+        wanted = self._gc.Notifications(
+            enable_learn=True,
+            enable_idletimeout=False,
+            enable_port_status_change=False,
+            enable_entry_active=False,
+            enable_selector_update_change=False,
+        )
+        endpoint = self._endpoint
+        try:
+            return self._gc.ClientInterface(
+                grpc_addr=endpoint.address,
+                client_id=endpoint.client_id,
+                device_id=endpoint.device,
+                notifications=wanted,
+                timeout=1,
+                num_tries=max(1, round(endpoint.timeout_s)),
+            )
+        except (RuntimeError, self._gc.BfruntimeRpcException):
+            # This client does not tell one from the other.
+            raise ConnectionLost(
+                f"switch {endpoint.address}: no answer in {endpoint.timeout_s:g} s, or the subscription is refused: "
+                "client id is taken"
+            ) from None
+
+    def _answered(self, call: Callable[[], _Answer]) -> _Answer:
+        """Call for the schema.
+
+        Raises:
+            ConnectionLost: there is no answer.
+            BfrtError: the program is not among what is served, or a document is not JSON.
+        """
+        endpoint = self._endpoint
+        try:
+            return call()
+        except BfrtError:
+            raise
+        except ValueError as error:
+            raise BfrtError(f"switch {endpoint.address}: the schema of the switch is not JSON: {error}") from None
+        except (RuntimeError, StopIteration):
+            raise BfrtError(f"switch {endpoint.address} runs no program '{endpoint.program}'") from None
+        except self._gc.BfruntimeRpcException as error:
+            reason = error.grpc_error_get()
+            raise ConnectionLost(
+                f"switch {endpoint.address}: no schema: {reason.code().name}: {reason.details()}"
+            ) from None
+
     def _bind(self) -> None:
         try:
             self._interface.bind_pipeline_config(self._endpoint.program)
@@ -183,7 +219,7 @@ class SdeClient(Client):
         request = pb.GetForwardingPipelineConfigRequest(
             device_id=self._endpoint.device, client_id=self._endpoint.client_id
         )
-        answer = self._interface.stub.GetForwardingPipelineConfig(request, timeout=self._endpoint.timeout_s)
+        answer = self._interface.stub.GetForwardingPipelineConfig(request)
         program = next(config for config in answer.config if config.p4_name == self._endpoint.program)
         return Schema.parse(program.bfruntime_info, answer.non_p4_config.bfruntime_info)
 
@@ -248,18 +284,22 @@ class SdeClient(Client):
         return key
 
     def _call(self, what: str, pipe: int, call: Callable[[Any], Any]) -> Any:
-        if not self.alive():
-            raise ConnectionLost(f"switch {self._endpoint.address}: the switch ended the session")
         target = self._gc.Target(device_id=self._endpoint.device, pipe_id=pipe)
-        try:
-            return call(target)
-        except self._gc.BfruntimeRpcException as error:
-            refusals = tuple(
-                Refusal(index, code_name(one.canonical_code), one.message) for index, one in error.sub_errors_get()
-            )
-            if refusals:
-                raise SwitchRefused(what, refusals) from None
-            reason = error.grpc_error_get()
-            raise ConnectionLost(
-                f"switch {self._endpoint.address}: {what}: {reason.code().name}: {reason.details()}"
-            ) from None
+
+        def once() -> Any:
+            if not self.alive():
+                raise ConnectionLost(f"switch {self._endpoint.address}: the switch ended the session")
+            try:
+                return call(target)
+            except self._gc.BfruntimeRpcException as error:
+                refusals = tuple(
+                    Refusal(index, code_name(one.canonical_code), one.message) for index, one in error.sub_errors_get()
+                )
+                if refusals:
+                    raise SwitchRefused(what, refusals) from None
+                reason = error.grpc_error_get()
+                raise ConnectionLost(
+                    f"switch {self._endpoint.address}: {what}: {reason.code().name}: {reason.details()}"
+                ) from None
+
+        return while_in_use(self._endpoint.timeout_s, once)
