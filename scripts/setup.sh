@@ -62,6 +62,15 @@ if [ "$(cat "$stamp" 2>/dev/null || true)" != "$wanted" ]; then
     echo "$wanted" >"$stamp"
 fi
 
+# p4runtime-shell drives the softswitch in a test; its dependencies exclude ours.
+shell_requirements=tests/softswitch/clients/p4runtime-shell.txt
+if [ "$purpose" = test ] && ! cmp -s "$shell_requirements" .venv/p4runtime-shell/.installed; then
+    say "installing p4runtime-shell, used by a test, into .venv/p4runtime-shell"
+    "$python" -m venv .venv/p4runtime-shell
+    .venv/p4runtime-shell/bin/python -m pip install --quiet --disable-pip-version-check --requirement "$shell_requirements"
+    cp "$shell_requirements" .venv/p4runtime-shell/.installed
+fi
+
 # cargo builds what changed and nothing else.
 say "Rust programs (switch, collector) in target/release"
 cargo build --release --locked

@@ -14,6 +14,8 @@ pub struct CloneSession {
     pub priority: u8,
     /// Bytes of the packet that a copy holds at most; 0 = all.
     pub length_limit: u32,
+    /// The controller named the ports by the number that P4Runtime 1.4 replaced: it gets them back in that form.
+    pub numeric_ports: bool,
 }
 
 /// The clone sessions of a program.

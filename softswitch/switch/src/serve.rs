@@ -202,9 +202,10 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         };
         let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed));
         let digests = tokio::spawn(send_digests(Arc::clone(&control), digest_receiver));
-        let p4runtime = P4RuntimeServer::new(P4RuntimeService::new(control)).max_decoding_message_size(MESSAGE_LIMIT);
+        let p4runtime =
+            P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
-        let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(handle.clone(), loopbacks));
+        let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
         let router = Server::builder().add_service(p4runtime).add_service(traffic_manager);
         let stopped = async {
             tokio::select! {

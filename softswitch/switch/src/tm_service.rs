@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tonic::{Request, Response, Status};
 
 use crate::io::{link_is_up, DataPath, Handle};
-use crate::p4runtime::unavailable;
+use crate::p4runtime::{unavailable, Control};
 use crate::proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
 use crate::switch::PortKind;
 use crate::tm::{Changes, QueueStatus, PRIORITIES};
@@ -13,13 +13,14 @@ use crate::tm::{Changes, QueueStatus, PRIORITIES};
 /// Serves narrows.v1.TrafficManager.
 pub struct TrafficManagerService {
     handle: Handle,
+    control: Arc<Control>,
     loopbacks: Arc<[u16]>,
 }
 
 impl TrafficManagerService {
-    /// A server for the switch behind `handle`; `loopbacks` are its ports without an interface.
-    pub fn new(handle: Handle, loopbacks: Arc<[u16]>) -> Self {
-        TrafficManagerService { handle, loopbacks }
+    /// A server for the switch that `control` has a handle to; `loopbacks` are its ports without an interface.
+    pub fn new(control: Arc<Control>, loopbacks: Arc<[u16]>) -> Self {
+        TrafficManagerService { handle: control.handle.clone(), control, loopbacks }
     }
 }
 
@@ -147,7 +148,7 @@ impl TrafficManager for TrafficManagerService {
                 absent_port: discards.absent_port,
                 clones: discards.clones,
                 loopback: discards.loopback,
-                digests: digests_dropped,
+                digests: digests_dropped + self.control.digests().dropped(),
             }),
         }))
     }

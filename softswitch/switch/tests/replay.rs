@@ -177,6 +177,38 @@ fn live_changes_lose_nothing_and_show_in_the_telemetry() {
 }
 
 #[test]
+fn a_live_change_of_delay_loses_nothing_and_keeps_the_order() {
+    let mut config = config();
+    let queues = config["queues"].as_array_mut().unwrap();
+    queues.push(json!({"port": 2, "at_ns": 8_000_000, "delay_ns": 500_000}));
+    queues.push(json!({"port": 2, "at_ns": 14_000_000, "delay_ns": 1_000}));
+    let (summary, out, reports) = Directory::new("delay").run(&config);
+    let queue = &summary["queues"][0];
+    let arrived = summary["inputs"][0]["packets"].as_u64().unwrap();
+    assert_eq!(arrived, out.len() as u64 + queue["dropped_packets"].as_u64().unwrap());
+    assert_eq!((queue["epoch"].as_u64(), out.len()), (Some(4), reports.len()));
+    let epochs: Vec<u64> = reports.iter().map(|(_, report)| field(report, 46, 2)).collect();
+    assert!(epochs.windows(2).all(|pair| pair[0] <= pair[1]) && epochs.contains(&3) && epochs.contains(&4));
+    let mut last_exit = 0;
+    for (number, ((exit, frame), (_, report))) in out.iter().zip(&reports).enumerate() {
+        // Output and reports are of the same packet: the report holds its first bytes.
+        assert_eq!(report[REPORT + 48..], frame[..report.len() - REPORT - 48], "packet {number}");
+        let start = field(report, 40, 6);
+        let delay = if start < 8_000_000 {
+            2_000
+        } else if start < 14_000_000 {
+            500_000
+        } else {
+            1_000
+        };
+        let finish = (number as u128 + 1) * u128::from(FRAME) * 8_000_000_000 / u128::from(RATE);
+        // When the delay shrinks nothing overtakes.
+        last_exit = last_exit.max(finish as u64 + delay);
+        assert_eq!(*exit, last_exit, "packet {number}");
+    }
+}
+
+#[test]
 fn same_seed_same_bytes() {
     let mut config = config();
     config["inputs"][0]["generator"]["arrivals"] = "poisson".into();

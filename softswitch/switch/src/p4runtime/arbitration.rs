@@ -10,6 +10,9 @@ use crate::proto::p4::v1::{
     stream_message_response::Update, MasterArbitrationUpdate, Role, StreamMessageResponse, Uint128,
 };
 
+/// Role configurations that say nothing: finsy cannot leave it out. Anything else is refused, not ignored.
+const EMPTY_ROLE: [&str; 2] = ["", "type.googleapis.com/google.protobuf.Empty"];
+
 /// Messages to one client's stream.
 pub type ToClient = Sender<Result<StreamMessageResponse, Status>>;
 
@@ -57,14 +60,19 @@ impl Clients {
         stream: &ToClient,
         update: &MasterArbitrationUpdate,
     ) -> Result<(), Status> {
+        let previous = self.clients.get(&client);
         if update.device_id != self.device_id {
-            return Err(no_such_device(update.device_id, self.device_id));
+            return Err(match previous {
+                Some(_) => Status::failed_precondition("the device of a stream cannot change"),
+                None => no_such_device(update.device_id, self.device_id),
+            });
         }
         let role = update.role.clone().unwrap_or_default();
-        if role.config.is_some() {
-            return Err(Status::unimplemented("role.config is not supported: a role without it has full access"));
+        if role.config.as_ref().is_some_and(|config| !EMPTY_ROLE.contains(&config.type_url.as_str())) {
+            return Err(Status::invalid_argument(
+                "role.config: allowed is google.protobuf.Empty or none: every role has full access",
+            ));
         }
-        let previous = self.clients.get(&client);
         if previous.is_some_and(|previous| previous.role.name != role.name) {
             return Err(Status::failed_precondition("the role of a stream cannot change"));
         }
@@ -76,7 +84,8 @@ impl Clients {
                 && state.election_id == election_id
         });
         if taken {
-            return Err(Status::invalid_argument("another client of this role has this election id"));
+            // Clients look for the first words.
+            return Err(Status::invalid_argument("election id exists: another client of this role has it"));
         }
         let name = role.name.clone();
         let before = self.primary(&name);
@@ -113,7 +122,7 @@ impl Clients {
 
     fn notify(&self, role: &str, whom: impl Fn(u64) -> bool) {
         let primary = self.primary(role);
-        let highest = self.highest.get(role).copied().unwrap_or(0);
+        let highest = self.highest.get(role).copied();
         for (client, state) in self.clients.iter().filter(|(client, state)| state.role.name == role && whom(**client)) {
             let (code, text) = match primary {
                 Some(primary) if primary == *client => (Code::Ok, "this client is the primary"),
@@ -123,7 +132,7 @@ impl Clients {
             let update = MasterArbitrationUpdate {
                 device_id: self.device_id,
                 role: (!state.role.name.is_empty()).then(|| state.role.clone()),
-                election_id: Some(message(highest)),
+                election_id: highest.map(message),
                 status: Some(rpc::Status { code: code as i32, message: text.into(), details: vec![] }),
             };
             // A client that does not read its stream misses updates; it must not hold up the others.
@@ -227,6 +236,25 @@ mod tests {
         assert_eq!(clients.arbitrate(b, &to_b, &other_device).expect_err("device").code(), Code::NotFound);
         assert_eq!(clients.authorize(1, "", None).expect_err("no id").code(), Code::PermissionDenied);
         assert_eq!(clients.authorize(2, "", None).expect_err("device").code(), Code::NotFound);
+        let moved = clients.arbitrate(a, &to_a, &other_device).expect_err("device of a live stream");
+        assert_eq!(moved.code(), Code::FailedPrecondition);
+        let config = |type_url: &str| Some(prost_types::Any { type_url: type_url.into(), value: vec![] });
+        let role = |config| Some(Role { name: "x".into(), config, ..Default::default() });
+        let restricted = MasterArbitrationUpdate { role: role(config("example/Role")), ..ask(8) };
+        assert_eq!(clients.arbitrate(b, &to_b, &restricted).expect_err("config").code(), Code::InvalidArgument);
+        let empty = MasterArbitrationUpdate { role: role(config(EMPTY_ROLE[1])), ..ask(8) };
+        assert!(clients.arbitrate(b, &to_b, &empty).is_ok());
+    }
+
+    #[test]
+    fn without_any_primary_no_election_id_is_told() {
+        let mut clients = Clients::new(1);
+        let (a, to_a, mut from_a) = client(&mut clients);
+        clients.arbitrate(a, &to_a, &MasterArbitrationUpdate { election_id: None, ..ask(0) }).expect("backup");
+        let Ok(Ok(StreamMessageResponse { update: Some(Update::Arbitration(update)) })) = from_a.try_recv() else {
+            panic!("no answer")
+        };
+        assert_eq!((update.election_id, update.status.map(|status| status.code)), (None, Some(NONE)));
     }
 
     #[test]

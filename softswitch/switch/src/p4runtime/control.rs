@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_pipeline::{Pipeline, Program};
-use tonic::{Code, Status};
+use tonic::Status;
 
 use super::arbitration::Clients;
 use super::digest::Digests;
@@ -96,15 +96,11 @@ impl Control {
             if message.p4_device_config.is_empty() {
                 return Err(UpdateError::invalid("config.p4_device_config is empty: it must be the BMv2 JSON"));
             }
-            let program = Program::load(&message.p4_device_config).map_err(|error| {
-                let code = match error {
-                    narrows_pipeline::LoadError::Unsupported { .. } => Code::Unimplemented,
-                    _ => Code::InvalidArgument,
-                };
-                UpdateError::new(code, format!("p4_device_config: {error}"))
-            })?;
+            // INVALID_ARGUMENT also for what the switch cannot do: the specification's code for what cannot be realized.
+            let program = Program::load(&message.p4_device_config)
+                .map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
             if program.uses_multicast() {
-                return Err(UpdateError::unimplemented("p4_device_config: multicast groups are not supported"));
+                return Err(UpdateError::invalid("p4_device_config: multicast groups are not supported"));
             }
             let schema = Arc::new(Schema::new(info, &program)?);
             Ok(Configuration { schema, program: Arc::new(program), message, cookies: Arc::new(HashMap::new()) })

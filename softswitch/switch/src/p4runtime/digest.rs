@@ -12,8 +12,10 @@ use crate::proto::p4::v1::{
     StreamMessageResponse,
 };
 
-/// Records a list holds at most when its configuration does not say.
+/// Records a list holds at most, and when its configuration does not say.
 const MAX_LIST: usize = 1_024;
+/// Records that wait or are unacknowledged, of each digest; more are dropped and counted.
+pub const MAX_HELD: usize = 65_536;
 
 struct InFlight {
     expires: Instant,
@@ -27,7 +29,8 @@ struct Stream {
     waiting: Vec<Vec<u128>>,
     oldest: Option<Instant>,
     in_flight: BTreeMap<u64, InFlight>,
-    unacknowledged: HashSet<Vec<u128>>,
+    /// What waits, and what was sent and is neither acknowledged nor expired: it is not told again.
+    known: HashSet<Vec<u128>>,
 }
 
 /// The digests that a controller has configured.
@@ -36,6 +39,7 @@ pub struct Digests {
     /// By the number that the program's records carry.
     streams: BTreeMap<u32, Stream>,
     next_list: u64,
+    dropped: u64,
 }
 
 fn duration(nanoseconds: i64) -> Duration {
@@ -57,7 +61,7 @@ impl Digests {
                     waiting: vec![],
                     oldest: None,
                     in_flight: BTreeMap::new(),
-                    unacknowledged: HashSet::new(),
+                    known: HashSet::new(),
                 });
                 stream.config = config;
             }
@@ -74,17 +78,25 @@ impl Digests {
         self.streams.clear();
     }
 
-    /// A record of the program. Ignored while nobody has configured its digest, or while the same data is unacknowledged.
+    /// Records that were dropped because too many wait or are unacknowledged.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// A record of the program. Ignored while nobody has configured its digest, or while the same data waits or is
+    /// unacknowledged.
     pub fn add(&mut self, record: DigestRecord, now: Instant) {
         let Some(stream) = self.streams.get_mut(&record.list) else {
             return;
         };
-        if stream.unacknowledged.contains(&record.values) {
+        if stream.known.contains(&record.values) {
             return;
         }
-        if stream.config.ack_timeout_ns > 0 {
-            stream.unacknowledged.insert(record.values.clone());
+        if stream.known.len() >= MAX_HELD {
+            self.dropped += 1;
+            return;
         }
+        stream.known.insert(record.values.clone());
         stream.waiting.push(record.values);
         stream.oldest.get_or_insert(now);
     }
@@ -104,7 +116,8 @@ impl Digests {
             for list_id in expired.collect::<Vec<_>>() {
                 stream.release(list_id);
             }
-            let limit = usize::try_from(stream.config.max_list_size).ok().filter(|size| *size > 0).unwrap_or(MAX_LIST);
+            let limit = usize::try_from(stream.config.max_list_size).ok().filter(|size| *size > 0);
+            let limit = limit.unwrap_or(MAX_LIST).min(MAX_LIST);
             let aged = stream.oldest.is_some_and(|oldest| now >= oldest + duration(stream.config.max_timeout_ns));
             while stream.waiting.len() >= limit || (aged && !stream.waiting.is_empty()) {
                 self.next_list += 1;
@@ -131,7 +144,7 @@ impl Digests {
 impl Stream {
     fn release(&mut self, list_id: u64) {
         for record in self.in_flight.remove(&list_id).into_iter().flat_map(|list| list.records) {
-            self.unacknowledged.remove(&record);
+            self.known.remove(&record);
         }
     }
 
@@ -150,6 +163,10 @@ impl Stream {
         if self.config.ack_timeout_ns > 0 {
             let expires = now + duration(self.config.ack_timeout_ns);
             self.in_flight.insert(list_id, InFlight { expires, records });
+        } else {
+            for record in &records {
+                self.known.remove(record);
+            }
         }
         StreamMessageResponse { update: Some(Update::Digest(list)) }
     }
@@ -205,6 +222,32 @@ mod tests {
         assert!(digests.due(later).is_empty());
         digests.add(record(9), later);
         assert_eq!(sizes(&digests.due(later)), vec![1]);
+    }
+
+    #[test]
+    fn lists_hold_nothing_twice_also_without_acknowledgement() {
+        let start = Instant::now();
+        let mut digests = digests(1_000, 9, 0);
+        [7, 7, 8, 7].into_iter().for_each(|value| digests.add(record(value), start));
+        let later = start + Duration::from_nanos(1_000);
+        assert_eq!(sizes(&digests.due(later)), vec![2]);
+        digests.add(record(7), later);
+        assert_eq!(sizes(&digests.due(later + Duration::from_nanos(1_000))), vec![1]);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_drops_are_counted() {
+        let start = Instant::now();
+        // A list larger than a message may be, never acknowledged.
+        let mut digests = digests(i64::MAX, i32::MAX, i64::MAX);
+        (0..MAX_HELD as u128 + 5).for_each(|value| digests.add(record(value), start));
+        assert_eq!(digests.dropped(), 5);
+        assert_eq!(sizes(&digests.due(start)), vec![MAX_LIST; MAX_HELD / MAX_LIST]);
+        digests.add(record(u128::MAX), start);
+        assert_eq!(digests.dropped(), 6);
+        digests.acknowledge(77, 1);
+        digests.add(record(u128::MAX), start);
+        assert_eq!(digests.dropped(), 6);
     }
 
     #[test]

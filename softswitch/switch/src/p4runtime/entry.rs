@@ -1,6 +1,7 @@
 //! Table entries: P4Runtime's form and the engine's.
 // SPDX-License-Identifier: Apache-2.0
 use narrows_pipeline::{ActionCall, CounterValue, Entry, KeyMatch};
+use tonic::Code;
 
 use super::error::UpdateError;
 use super::schema::{Key, Schema, Table};
@@ -105,7 +106,8 @@ pub fn action(schema: &Schema, table: &Table, given: &TableAction, default: bool
     let known = known.ok_or_else(|| UpdateError::invalid(format!("there is no action {}", given.action_id)))?;
     if *scope == (if default { Scope::TableOnly } else { Scope::DefaultOnly }) {
         let allowed = if default { "entries" } else { "the default" };
-        return Err(UpdateError::invalid(format!("table {place}: action {} is for {allowed} only", known.name)));
+        let message = format!("table {place}: action {} is for {allowed} only", known.name);
+        return Err(UpdateError::new(Code::PermissionDenied, message));
     }
     if given.params.len() != known.params.len() {
         let (got, wanted) = (given.params.len(), known.params.len());
@@ -185,7 +187,6 @@ pub fn to_entry(schema: &Schema, table_id: u32, table: &Table, entry: &Entry) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tonic::Code;
 
     fn key_of(kind: MatchType) -> Key {
         Key { id: 1, name: "k".into(), width: 16, kind }

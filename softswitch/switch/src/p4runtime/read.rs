@@ -203,7 +203,11 @@ fn sessions(session_id: u32) -> Query {
         let answers = all.map(|(number, session)| {
             let replicas = session.replicas.iter().map(|&(port, instance)| p4::Replica {
                 instance: instance.into(),
-                port_kind: Some(PortKind::Port(encode(port.into()))),
+                #[allow(deprecated)]
+                port_kind: Some(match session.numeric_ports {
+                    true => PortKind::EgressPort(port.into()),
+                    false => PortKind::Port(encode(port.into())),
+                }),
                 backup_replicas: vec![],
             });
             let entry = p4::CloneSessionEntry {

@@ -97,8 +97,8 @@ fn width(bits: i32) -> u32 {
 }
 
 impl Schema {
-    /// Matches P4Info with the program. Errors: UNIMPLEMENTED for what the switch cannot do, INVALID_ARGUMENT where the two
-    /// disagree; both name the thing.
+    /// Matches P4Info with the program. Errors: INVALID_ARGUMENT for what the switch cannot do and where the two disagree;
+    /// they name the thing.
     pub fn new(info: &P4Info, program: &Program) -> Result<Self, UpdateError> {
         refuse_unsupported(info)?;
         let mut schema = Schema::default();
@@ -197,7 +197,7 @@ fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<D
         Some(TypeSpec::Bitstring(_)) => DigestShape::Bits,
         Some(TypeSpec::Tuple(_)) => DigestShape::Tuple,
         Some(TypeSpec::Struct(_)) => DigestShape::Struct,
-        _ => return Err(UpdateError::unimplemented(format!("digest {name}: only structs, tuples and bit strings"))),
+        _ => return Err(UpdateError::invalid(format!("digest {name}: only structs, tuples and bit strings"))),
     };
     Ok(Digest { list: known.list, shape })
 }
@@ -213,11 +213,11 @@ fn refuse_unsupported(info: &P4Info) -> Result<(), UpdateError> {
     for (kind, preamble) in names {
         if let Some(preamble) = preamble {
             let name = preamble.as_ref().map_or("without a name", |preamble| &preamble.name);
-            return Err(UpdateError::unimplemented(format!("{kind} {name}: this switch has no {kind}s")));
+            return Err(UpdateError::invalid(format!("{kind} {name}: this switch has no {kind}s")));
         }
     }
     match info.externs.first() {
-        Some(found) => Err(UpdateError::unimplemented(format!("extern {}: not supported", found.extern_type_name))),
+        Some(found) => Err(UpdateError::invalid(format!("extern {}: not supported", found.extern_type_name))),
         None => Ok(()),
     }
 }

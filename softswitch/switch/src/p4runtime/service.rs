@@ -197,7 +197,7 @@ impl P4Runtime for P4RuntimeService {
             }
             Action::Commit => {
                 let saved = pipelines.saved.take();
-                let saved = saved.ok_or_else(|| Status::failed_precondition("COMMIT: no config was saved"))?;
+                let saved = saved.ok_or_else(|| Status::not_found("COMMIT: no config was saved"))?;
                 self.control.commit(&mut pipelines, saved).await?;
             }
             Action::ReconcileAndCommit => {

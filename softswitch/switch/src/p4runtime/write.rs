@@ -114,6 +114,12 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
             Box::new(move |forwarding| Ok(forwarding.pipeline.table_delete(id, &key, priority)?));
         return Ok(Decoded::Entry { key: entry_key, cookie: None, operation });
     }
+    // An entry of the program is constant, its counter is not.
+    if let (Type::Modify, true, None, Some(value)) = (kind, table.const_entries, &given.action, counter) {
+        return Ok(Decoded::Operation(Box::new(move |forwarding| {
+            Ok(forwarding.pipeline.direct_counter_write(id, &key, priority, value)?)
+        })));
+    }
     let action = given.action.as_ref();
     let action =
         action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
@@ -144,11 +150,11 @@ pub fn cells(index: Option<&p4::Index>, size: u64, what: &str) -> Result<std::op
     let Some(index) = index else {
         return Ok(0..size);
     };
-    match u64::try_from(index.index).ok().filter(|index| *index < size) {
-        Some(index) => Ok(index..index + 1),
-        None => {
-            Err(UpdateError::out_of_range(format!("{what}: index {} is not within 0 to {}", index.index, size - 1)))
-        }
+    let allowed = || format!("{what}: index {} is not within 0 to {}", index.index, size - 1);
+    let index = u64::try_from(index.index).map_err(|_| UpdateError::invalid(allowed()))?;
+    match index < size {
+        true => Ok(index..index + 1),
+        false => Err(UpdateError::out_of_range(allowed())),
     }
 }
 
@@ -157,10 +163,11 @@ fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Deco
     let known = schema.counters.get(&given.counter_id);
     let known = known.ok_or_else(|| UpdateError::not_found(format!("there is no counter {}", given.counter_id)))?;
     let cells = cells(given.index.as_ref(), known.size, "counter")?;
-    let value = entry::counter_value(&given.data.unwrap_or_default())?;
+    let value = given.data.as_ref().map(entry::counter_value).transpose()?;
     let id = known.id;
     Ok(Decoded::Operation(Box::new(move |forwarding| {
-        for index in cells {
+        // Without data nothing is modified.
+        for (index, value) in value.iter().flat_map(|value| cells.clone().map(move |index| (index, *value))) {
             forwarding.pipeline.counter_write(id, index, value)?;
         }
         Ok(())
@@ -178,9 +185,14 @@ fn direct_counter(schema: &Schema, kind: Type, given: &p4::DirectCounterEntry) -
     }
     let (id, key) = (table.id, entry::key(table, &named.r#match)?);
     let priority = entry::priority(table, named.priority)?;
-    let value = entry::counter_value(&given.data.unwrap_or_default())?;
+    let value = given.data.as_ref().map(entry::counter_value).transpose()?;
     Ok(Decoded::Operation(Box::new(move |forwarding| {
-        Ok(forwarding.pipeline.direct_counter_write(id, &key, priority, value)?)
+        let pipeline = &mut forwarding.pipeline;
+        match value {
+            Some(value) => Ok(pipeline.direct_counter_write(id, &key, priority, value)?),
+            // Without data nothing is modified.
+            None => Ok(()),
+        }
     })))
 }
 
@@ -240,7 +252,10 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
             if replicas.iter().enumerate().any(|(position, replica)| replicas[..position].contains(replica)) {
                 return Err(UpdateError::invalid("two replicas have the same port and instance"));
             }
-            Some(CloneSession { replicas, priority, length_limit })
+            #[allow(deprecated)]
+            let numeric = |replica: &p4::Replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_)));
+            let numeric_ports = given.replicas.iter().any(numeric);
+            Some(CloneSession { replicas, priority, length_limit, numeric_ports })
         }
     };
     Ok(Decoded::Operation(Box::new(move |forwarding| {

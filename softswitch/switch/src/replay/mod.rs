@@ -122,7 +122,8 @@ fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
             return Err(Failure::usage(format!("{place}: queue {}: allowed are 0 to 7", given.queue)));
         }
         let replicas = given.ports.iter().map(|port| (*port, 0)).collect();
-        let session = CloneSession { replicas, priority: given.queue, length_limit: given.length_limit };
+        let session =
+            CloneSession { replicas, priority: given.queue, length_limit: given.length_limit, numeric_ports: false };
         forwarding.sessions.set(given.session, Some(session));
     }
     Ok(forwarding)

@@ -89,13 +89,19 @@ mod tests {
     }
 
     #[test]
-    fn million_packets_do_not_drift() {
-        let mut clock = ByteClock::default();
-        clock.set_rate(3); // one byte takes 2,666,666,666.67 ns: every packet leaves a remainder
-        for _ in 0..1_000_000 {
-            clock.start(0, 1);
+    fn ten_million_packets_do_not_drift() {
+        // Rates at which packets leave remainders, from bytes that take seconds to 400 Gbit/s.
+        for rate in [3, 999_983, 9_999_999_967, 399_999_999_949] {
+            let mut clock = ByteClock::default();
+            clock.set_rate(rate);
+            let mut bytes = 0u128;
+            for packet in 0..10_000_000u32 {
+                let length = if rate == 3 { 1 } else { [60, 1_514, 9_014][packet as usize % 3] };
+                clock.start(0, length);
+                bytes += u128::from(length);
+            }
+            assert_eq!(u128::from(clock.finish_ns()), bytes * u128::from(BYTE) / u128::from(rate), "rate {rate}");
         }
-        assert_eq!(clock.finish_ns(), 8_000_000_000_000_000 / 3);
     }
 
     #[test]

@@ -310,6 +310,69 @@ fn rate_is_exact_over_the_whole_range() {
     }
 }
 
+/// The claim is 0.1 %; in virtual time the error is below a nanosecond of the whole transfer.
+#[test]
+fn rate_error_with_frames_of_all_lengths() {
+    let decades = (6..12u32).flat_map(|power| [1, 2, 4].map(|digit| digit * 10u64.pow(power)));
+    let rates: Vec<u64> = decades.filter(|rate| *rate <= 400_000_000_000).collect();
+    assert_eq!((rates.first(), rates.last()), (Some(&1_000_000), Some(&400_000_000_000)));
+    for rate in rates {
+        let changes = Changes { rate_bps: Some(rate), limit_packets: Some(0), ..Changes::default() };
+        let mut steps = vec![Step::Change { gap_ns: 0, changes }];
+        let lengths: Vec<u32> = (0..5_000u32).map(|number| 60 + number * 7_919 % 9_175).collect();
+        steps.extend(lengths.iter().map(|length| Step::Packet { gap_ns: 0, length: *length, flow: 0 }));
+        let run = execute(&steps);
+        let bits = 8.0 * lengths.iter().map(|length| f64::from(*length)).sum::<f64>();
+        let measured = bits * 1e9 / run.fates[4_999].exit_ns as f64;
+        assert!((measured / rate as f64 - 1.0).abs() <= 0.001, "{measured} instead of {rate}");
+        assert!((run.fates[4_999].exit_ns as f64 - bits * 1e9 / rate as f64).abs() < 1.5, "rate {rate}");
+    }
+}
+
+/// The delay line adds the same to each packet, on an idle link and behind a full queue, to the nanosecond.
+#[test]
+fn delay_is_constant() {
+    let changes = |delay_ns| Changes {
+        rate_bps: Some(1_000_000_007),
+        limit_packets: Some(50),
+        delay_ns: Some(delay_ns),
+        ..Changes::default()
+    };
+    let scenario = |delay_ns| {
+        let mut steps = vec![Step::Change { gap_ns: 0, changes: changes(delay_ns) }];
+        // Bursts of 100 that overflow the queue, and then nothing until it has run empty.
+        steps.extend((0..5_000u32).map(|number| Step::Packet {
+            gap_ns: if number % 100 == 0 { 10_000_000 } else { 1 },
+            length: 60 + number * 7_919 % 1_455,
+            flow: 0,
+        }));
+        execute(&steps)
+    };
+    let without = scenario(0);
+    assert!(!without.dropped.is_empty());
+    for delay_ns in [1, 20_000_000, MAX_DELAY_NS] {
+        let with = scenario(delay_ns);
+        assert_eq!(with.dropped, without.dropped);
+        let exits = |run: &Run, delay_ns| run.sent.iter().map(|(exit, id)| (exit + delay_ns, *id)).collect::<Vec<_>>();
+        assert_eq!(exits(&with, 0), exits(&without, delay_ns));
+    }
+}
+
+/// Whatever the limit, a full queue holds exactly what fits and not a byte or a packet more.
+#[test]
+fn tail_drop_at_every_limit() {
+    for limit in 100..=1_200 {
+        let run = saturated(1_000, (limit, 0), 15, 100);
+        let counters = run.tm.status()[0].counters;
+        assert_eq!(counters.peak_depth_bytes, limit / 100 * 100, "limit {limit}");
+        assert_eq!(counters.dropped_packets, 14 - limit / 100, "limit {limit}");
+    }
+    for limit in 1..=14 {
+        let run = saturated(1_000, (0, limit), 15, 100);
+        assert_eq!(run.tm.status()[0].counters.dropped_packets, 14 - limit, "limit {limit}");
+    }
+}
+
 #[test]
 fn tail_drop_at_exactly_the_bytes() {
     // One packet in service, then 10 * 100 bytes fit exactly; the eleventh would exceed by its whole length.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The softswitch on veth ports: what only real interfaces show. Run as root: pytest softswitch/switch/tests/live."""
+"""The softswitch on veth ports: what only real interfaces show. Run as root: pytest tests/softswitch."""
 
 from __future__ import annotations
 

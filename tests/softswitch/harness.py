@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +17,13 @@ from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
 from narrows.p4runtime import P4RuntimeSession
 from narrows.traffic_manager import TrafficManagerClient
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[2]
 BINARY = Path(os.environ.get("NARROWS_SOFTSWITCH", ROOT / "target/release/narrows-softswitch"))
 COMPILED = ROOT / "p4src/compiled/v1model"
 HOSTS = ("sender", "receiver", "collector")
+PORTS = {1: "p1", 2: "p2", 3: "p3"}
+CROSS_CONNECT = "NarrowsIngress.cross_connect.cross_connect"
+REPORT_BYTES = 176
 
 
 def run(command: str) -> str:
@@ -77,54 +80,56 @@ class Switch:
 
     async def program(self, *, length_limit: int = 128) -> None:
         """Port 1 to port 2 through bottleneck 0 with a report for each packet on port 3; port 2 to port 1 as a wire."""
-        action = P4TableAction
-        mac = "02:00:00:00:00:0f"
         await self.p4.push_pipeline()
         await self.p4.insert(
             [
-                P4TableEntry(
-                    "NarrowsIngress.cross_connect.cross_connect",
-                    match=P4TableMatch(ingress_port=1),
-                    action=action("NarrowsIngress.cross_connect.bottleneck", index=0, port=2, queue=0),
-                    priority=1,
-                ),
-                P4TableEntry(
-                    "NarrowsIngress.cross_connect.cross_connect",
-                    match=P4TableMatch(ingress_port=2),
-                    action=action("NarrowsIngress.cross_connect.wire", port=1),
-                    priority=1,
-                ),
-                P4TableEntry(
-                    "NarrowsEgress.settings.bottleneck",
-                    match=P4TableMatch(bottleneck=0),
-                    action=action(
-                        "NarrowsEgress.settings.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1
-                    ),
-                ),
-                P4TableEntry(
-                    "NarrowsEgress.report.collector",
-                    match=P4TableMatch(bottleneck=0),
-                    action=action(
-                        "NarrowsEgress.report.encapsulate",
-                        src_mac=mac,
-                        dst_mac="ff:ff:ff:ff:ff:ff",
-                        src_ip="10.77.0.9",
-                        dst_ip="10.77.0.3",
-                        src_port=5500,
-                        dst_port=5500,
-                        length=176,
-                    ),
-                ),
+                bottleneck(0, P4TableMatch(ingress_port=1), port=2),
+                wire(P4TableMatch(ingress_port=2), port=1),
+                *reporting(0),
                 P4CloneSessionEntry(1, packet_length_bytes=length_limit, replicas=[3]),
             ]
         )
 
 
+def bottleneck(index: int, match: P4TableMatch, *, port: int, queue: int = 0) -> P4TableEntry:
+    """The entry that leads frames through a bottleneck."""
+    action = P4TableAction("NarrowsIngress.cross_connect.bottleneck", index=index, port=port, queue=queue)
+    return P4TableEntry(CROSS_CONNECT, match=match, action=action, priority=1)
+
+
+def wire(match: P4TableMatch, *, port: int) -> P4TableEntry:
+    """The entry that leads frames to a port and nothing else."""
+    action = P4TableAction("NarrowsIngress.cross_connect.wire", port=port)
+    return P4TableEntry(CROSS_CONNECT, match=match, action=action, priority=1)
+
+
+def reporting(index: int) -> list[P4TableEntry]:
+    """The entries that have a bottleneck report each packet through clone session 1."""
+    observe = P4TableAction("NarrowsEgress.settings.observe", threshold=0xFFFFFFFF, mask=0, shift=0, epoch=0, mirror=1)
+    encapsulate = P4TableAction(
+        "NarrowsEgress.report.encapsulate",
+        src_mac="02:00:00:00:00:0f",
+        dst_mac="ff:ff:ff:ff:ff:ff",
+        src_ip="10.77.0.9",
+        dst_ip="10.77.0.3",
+        src_port=5500,
+        dst_port=5500,
+        length=REPORT_BYTES,
+    )
+    match = P4TableMatch(bottleneck=index)
+    return [
+        P4TableEntry("NarrowsEgress.settings.bottleneck", match=match, action=observe),
+        P4TableEntry("NarrowsEgress.report.collector", match=match, action=encapsulate),
+    ]
+
+
 @asynccontextmanager
-async def running(network: Network, directory: Path, *options: str) -> AsyncIterator[Switch]:
-    """A switch on the three ports; it must end with exit code 0 when it is told to."""
+async def running(
+    network: Network, directory: Path, *options: str, interfaces: Mapping[int, str] = PORTS
+) -> AsyncIterator[Switch]:
+    """A switch on these interfaces, by port; it must end with exit code 0 when it is told to."""
     address = f"unix:{directory}/switch.sock"
-    ports = [word for port in (1, 2, 3) for word in ("--port", f"{port}@p{port}")]
+    ports = [word for port, interface in interfaces.items() for word in ("--port", f"{port}@{interface}")]
     process = await asyncio.create_subprocess_exec(
         *("ip", "netns", "exec", network.namespace("switch")),
         *(str(BINARY), "serve", "--grpc", address, *ports, *options),
