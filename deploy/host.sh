@@ -3,7 +3,8 @@
 #
 #   host.sh apply INTERFACE NAME=VALUE...   set up; what was there before is kept for restore
 #   host.sh silence INTERFACE               take the link down until restore
-#   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME"
+#   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME",
+#                                           python=VERSION
 #   host.sh restore INTERFACE               put back what apply found; nothing to do is fine
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
@@ -35,10 +36,16 @@ remember() {
     printf '%s\n' "$1" >>"$STATE/$interface"
 }
 
+need_python() {
+    need python3
+    python3 -I -c "import sys; sys.exit(sys.version_info < ($(echo "$1" | tr . ,)))" ||
+        fail "$(python3 --version) is too old; fix: install Python $1 or later on this machine"
+}
+
 # What every machine must have.
 need_machine() {
-    need ip ethtool sysctl tc readlink
-    [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(ls /sys/class/net | tr '\n' ' ')"
+    need ip ethtool ss sysctl tc readlink
+    [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(cd /sys/class/net && echo *)"
 }
 
 quote() {
@@ -133,6 +140,20 @@ set_address() {
     ip address add "$1" dev "$interface" $nodad || fail "$interface: address $1 cannot be added"
 }
 
+# Flows have the same ports in every run: what the kernel remembers of the connections before is in their way.
+forget_connections() {
+    own=${1%/*}
+    case $own in *:*) own="[$own]" ;; esac
+    waited=0
+    # A kernel without CONFIG_INET_DIAG_DESTROY forgets after a minute.
+    while ss -K -Htn state time-wait src "$own" >/dev/null 2>&1
+        [ -n "$(ss -Htn state time-wait src "$own")" ]; do
+        [ "$waited" -lt 70 ] || fail "connections of an earlier run from $own are still in TIME_WAIT"
+        sleep 1
+        waited=$((waited + 1))
+    done
+}
+
 set_neighbours() {
     for pair in $1; do
         peer=${pair%%/*}
@@ -185,6 +206,11 @@ set_delay() {
     done
 }
 
+undo_unless() {
+    [ "$1" = 0 ] || restore
+    exit "$1"
+}
+
 apply() {
     address='' mtu='' buffer='' ecn='' cca='' neighbour='' ports='' delay='' limit=1000000
     for pair in "$@"; do
@@ -208,8 +234,10 @@ apply() {
     mkdir -p "$STATE"
     : >"$STATE/$interface"
     chmod 600 "$STATE/$interface"
+    mkdir -p "$FILES"
+    chmod 700 "$FILES"
     # All or nothing.
-    trap 'code=$?; [ "$code" = 0 ] || restore; exit "$code"' EXIT
+    trap 'undo_unless $?' EXIT
     load_ccas "$cca"
     if [ -n "$mtu" ]; then
         old=$(cat "/sys/class/net/$interface/mtu")
@@ -228,7 +256,10 @@ apply() {
         ip link set dev "$interface" up
         ;;
     esac
-    [ -z "$address" ] || set_address "$address"
+    if [ -n "$address" ]; then
+        set_address "$address"
+        forget_connections "$address"
+    fi
     [ -z "$neighbour" ] || set_neighbours "$neighbour"
     if [ -n "$buffer" ]; then
         for name in net.core.rmem_max net.core.wmem_max; do
@@ -254,6 +285,7 @@ check() {
         cca) for cca in ${pair#*=}; do
             has_cca "$cca" || modprobe -n -q "tcp_$cca" 2>/dev/null || no_cca "$cca"
         done ;;
+        python) need_python "${pair#*=}" ;;
         *) fail "unknown requirement '${pair%%=*}'" ;;
         esac
     done
@@ -266,6 +298,7 @@ restore() {
         sh -c "$line" </dev/null || echo "$PROGRAM: not restored: $line" >&2
     done
     rm -f "$STATE/$interface"
+    rm -rf "$FILES"
     rmdir "$STATE" 2>/dev/null || true
 }
 
@@ -280,7 +313,7 @@ describe() {
     echo "kernel=$(uname -r)"
     echo "cpus=$(getconf _NPROCESSORS_ONLN)"
     echo "ccas=$(sysctl -n net.ipv4.tcp_available_congestion_control)"
-    for tool in ip ethtool tc iperf3 sysctl; do
+    for tool in ip ethtool ss tc iperf3 python3 sysctl; do
         command -v "$tool" >/dev/null 2>&1 && echo "tool.$tool=yes" || echo "tool.$tool=no"
     done
     if command -v iperf3 >/dev/null 2>&1; then
@@ -309,6 +342,8 @@ describe() {
         echo "sysctl.$name=$(sysctl -n "net.ipv4.$name" | tr '\t' ' ')"
     done
     [ -f "$STATE/$interface" ] && echo "applied=yes" || echo "applied=no"
+    # Where a run keeps what its processes here need.
+    echo "files=$FILES"
 }
 
 [ $# -ge 2 ] || fail "usage: $PROGRAM apply|check|silence|restore|describe INTERFACE [NAME=VALUE...]"
@@ -316,6 +351,7 @@ action=$1
 interface=$2
 shift 2
 case $interface in *[!A-Za-z0-9._@-]* | '') fail "'$interface' is no interface name" ;; esac
+FILES=$STATE/$interface.files
 case $action in
 apply)
     apply "$@"

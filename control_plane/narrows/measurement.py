@@ -53,15 +53,11 @@ class Measurement:
         self._state = state
         self._results = results
         self._testbed: Testbed
-        unread = False
-        sockets = experiment.telemetry.sockets
         if isinstance(target, Laboratory):
             self._testbed = target.testbed(plan, state, experiment.mtu)
-            # Their readings would carry the clock of their machine, which is not the experiment's.
-            unread, sockets = bool(sockets), 0
         else:
             self._testbed = NetnsTestbed(plan, state, experiment.mtu)
-        self._traffic = Traffic(plan, self._testbed, results.hosts, sockets)
+        self._traffic = Traffic(plan, self._testbed, results.hosts, experiment.telemetry.sockets)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._realised: Realised | None = None
@@ -71,7 +67,7 @@ class Measurement:
         self._signal: signal.Signals | None = None
         self._reasons: list[str] = []
         self.status: Status = "complete"
-        self.notes: list[str] = ["telemetry.sockets: the sockets of other machines are not read"] if unread else []
+        self.notes: list[str] = []
 
     @property
     def reason(self) -> str:
@@ -102,12 +98,18 @@ class Measurement:
 
     async def _prepare(self, progress: RunProgress) -> None:
         """From nothing to a configured switch and waiting servers."""
-        progress.phase("making the testbed")
         self._state.add_directory(self._results.path)
         self._results.create(self._experiment)
+        # A switch of its own is asked before any machine is touched.
+        elsewhere = isinstance(self._target, Laboratory)
+        if elsewhere:
+            progress.phase("connecting to the switch")
+            await self._target.start(self._testbed)
+        progress.phase("making the testbed")
         self._testbed.create()
-        progress.phase("starting the switch")
-        await self._target.start(self._testbed)
+        if not elsewhere:
+            progress.phase("starting the switch")
+            await self._target.start(self._testbed)
         self._realised = await self._target.configure(self._plan)
         self.notes += self._realised.notes
         await self._observer.start()

@@ -58,6 +58,30 @@ class Testbed(Protocol):
         """Start a process on a host (or at `SWITCH`)."""
         ...
 
+    async def python(self, host: str, script: Path) -> list[str]:
+        """The words that start a script of ours on a host, which needs nothing but Python's standard library.
+
+        Raises:
+            RunError: the host cannot be reached.
+        """
+        ...
+
+    async def put(self, host: str, name: str, text: str) -> str:
+        """Make a file for processes of a host, gone with the run; returns its path there.
+
+        Raises:
+            RunError: it cannot be made.
+        """
+        ...
+
+    async def clock_offset_s(self, host: str) -> float:
+        """A host's monotonic clock minus ours.
+
+        Raises:
+            RunError: the host cannot be reached.
+        """
+        ...
+
     def ended(self, process: Process) -> None:
         """Tell that a process started by `spawn` has ended."""
         ...

@@ -7,6 +7,7 @@ ends, neighbours static (no ARP or ND in the bottleneck), TCP buffers large, TCP
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,6 +88,20 @@ class NetnsTestbed:
         process = await spawn(command, f"{Path(arguments[0]).name} on {host}", stdout=stdout, stderr=stderr)
         self._state.add_process(process.pid)
         return process
+
+    async def python(self, host: str, script: Path) -> list[str]:
+        """See `narrows.hosts.base.Testbed.python`. What the user has in the environment must not change the script."""
+        return [sys.executable, "-I", str(script)]
+
+    async def put(self, host: str, name: str, text: str) -> str:
+        """See `narrows.hosts.base.Testbed.put`: namespaces share this machine's files."""
+        path = self.state_dir / name
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    async def clock_offset_s(self, host: str) -> float:
+        """None: it is this machine's clock."""
+        return 0.0
 
     def ended(self, process: Process) -> None:
         """Take a process that has ended off the record."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -43,6 +42,9 @@ class SizedTraffic:
         self._processes: list[Process] = []
         self._finished: dict[str, list[Connection]] = {}
         self._running: set[str] = set()
+        self._scripts: dict[str, list[str]] = {}
+        self._specifications: dict[str, str] = {}
+        self._offsets_s: dict[str, float] = {}
 
     @property
     def active(self) -> int:
@@ -62,10 +64,16 @@ class SizedTraffic:
         """
         for flow in self._flows:
             errors = self._testbed.state_dir / f"{flow.name}-sink.err"
-            command = [*_script(), "sink", flow.dst, str(flow.dst_port)]
+            command = [*await self._script("receiver"), "sink", flow.dst, str(flow.dst_port)]
             sink = await self._testbed.spawn("receiver", command, stderr=errors)
             self._processes.append(sink)
             await sink.wait_for_line("ready", SINK_START_S)
+        # Before the clock of the experiment runs: other machines take their time.
+        for flow in self._flows:
+            await self._script(flow.sender)
+            self._offsets_s[flow.sender] = await self._testbed.clock_offset_s(flow.sender)
+            specification = json.dumps(specify(flow))
+            self._specifications[flow.name] = await self._testbed.put(flow.sender, f"{flow.name}.json", specification)
 
     def tasks(self, origin_s: float) -> dict[str, Coroutine[Any, Any, None]]:
         """What runs each flow to its end, by the flow's name; raises RunError if a flow fails.
@@ -75,9 +83,14 @@ class SizedTraffic:
         """
         return {flow.name: self._run(flow, origin_s) for flow in self._flows}
 
-    def group_ended(self, group: str) -> None:
-        """No further connection starts of the flows that last until this group ends."""
-        stop_file(self._testbed, group).touch()
+    async def group_ended(self, group: str) -> None:
+        """No further connection starts of the flows that last until this group ends.
+
+        Raises:
+            RunError: a sender's host cannot be told.
+        """
+        for host in sorted({flow.sender for flow in self._flows if flow.until == group}):
+            await self._testbed.put(host, stop_file(group), "")
 
     async def stop(self, now_s: float) -> None:
         """End what still runs; its connections then end at ``now_s``."""
@@ -92,12 +105,9 @@ class SizedTraffic:
         self._running.clear()
 
     async def _run(self, flow: Flow, origin_s: float) -> None:
-        specification = self._testbed.state_dir / f"{flow.name}.json"
-        specification.write_text(
-            json.dumps(specify(flow, stop_file(self._testbed, flow.until or ""))), encoding="utf-8"
-        )
         errors = self._testbed.state_dir / f"{flow.name}.err"
-        command = [*_script(), "send", str(specification), repr(origin_s)]
+        origin = repr(origin_s + self._offsets_s[flow.sender])
+        command = [*await self._script(flow.sender), "send", self._specifications[flow.name], origin]
         sender = await self._testbed.spawn(flow.sender, command, stdout=self._result(flow), stderr=errors)
         self._processes.append(sender)
         self._running.add(flow.name)
@@ -113,6 +123,11 @@ class SizedTraffic:
         if code != 0:
             raise RunError(f"flow {flow.name}: a connection failed (exit code {code}){sender.last_words()}")
         self._finished[flow.name] = check_results(flow, self._result(flow))
+
+    async def _script(self, host: str) -> list[str]:
+        if host not in self._scripts:
+            self._scripts[host] = await self._testbed.python(host, Path(sized_host.__file__))
+        return self._scripts[host]
 
     def _result(self, flow: Flow) -> Path:
         return self._results / f"{flow.name}.jsonl"
@@ -139,20 +154,15 @@ def size_of(flow: Flow, number: int) -> int:
     return flow.size
 
 
-def stop_file(testbed: Testbed, group: str) -> Path:
-    """The file that exists once all flows of a group have ended."""
-    return testbed.state_dir / f"{group}.ended"
+def stop_file(group: str) -> str:
+    """Name of the file that exists once all flows of a group have ended."""
+    return f"{group}.ended"
 
 
-def _script() -> list[str]:
-    # -I: what the user has in the environment or the working directory must not change it.
-    return [sys.executable, "-I", str(Path(sized_host.__file__))]
-
-
-def specify(flow: Flow, stop: Path) -> dict[str, Any]:
+def specify(flow: Flow) -> dict[str, Any]:
     """The sender's specification: addresses, algorithm, and start, size and source port of each connection.
 
-    ``stop`` is a file whose existence ends a sequence.
+    A sequence ends when there is a ``stop_file`` beside the specification.
     """
     last_ns = None if flow.duration_ns is None else flow.start_ns + flow.duration_ns
     return {
@@ -163,7 +173,7 @@ def specify(flow: Flow, stop: Path) -> dict[str, Any]:
         "sequence": not flow.arrivals,
         "gap_s": flow.gap_ns / NANOSECONDS,
         "last_start_s": None if last_ns is None else last_ns / NANOSECONDS,
-        "stop_file": str(stop),
+        "stop_file": stop_file(flow.until or ""),
         "flows": [
             {
                 "number": number,

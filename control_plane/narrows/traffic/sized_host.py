@@ -2,7 +2,8 @@
 """What runs on the hosts for flows of a set size: a sink, and a sender that waits until all has arrived.
 
 Used as ``sized_host.py sink ADDRESS PORT`` and ``sized_host.py send FLOWS.json ORIGIN``, the origin being the
-experiment's start on the monotonic clock. Only the standard library is used, so that it runs on any host.
+experiment's start on this host's monotonic clock. Only the standard library of Python 3.8 is used, so that it runs on
+any host.
 """
 
 from __future__ import annotations
@@ -51,8 +52,7 @@ async def _flow(spec: dict[str, Any], flow: dict[str, Any], origin_s: float) -> 
         used = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
         connection.bind((spec["src"], flow["src_port"]))
         _tell(number=flow["number"], cca=used, started_s=time.monotonic() - origin_s)
-        async with asyncio.timeout(CONNECT_S):
-            await loop.sock_connect(connection, (spec["dst"], spec["dst_port"]))
+        await asyncio.wait_for(loop.sock_connect(connection, (spec["dst"], spec["dst_port"])), CONNECT_S)
         left = flow["size"]
         while left:
             part = min(left, len(CHUNK))
@@ -76,14 +76,14 @@ async def _at_its_time(spec: dict[str, Any], flow: dict[str, Any], origin_s: flo
     await _flow(spec, flow, origin_s)
 
 
-async def _one_after_the_other(spec: dict[str, Any], origin_s: float) -> None:
+async def _one_after_the_other(spec: dict[str, Any], origin_s: float, stop_file: Path) -> None:
     """Each flow ``gap_s`` after the end of the one before, none after ``last_start_s`` or once ``stop_file`` exists."""
     await asyncio.sleep(origin_s + spec["flows"][0]["start_s"] - time.monotonic())
     for flow in spec["flows"]:
         if flow["number"]:
             await asyncio.sleep(spec["gap_s"])
             late = spec["last_start_s"] is not None and time.monotonic() - origin_s >= spec["last_start_s"]
-            if late or Path(spec["stop_file"]).exists():
+            if late or stop_file.exists():
                 return
         await _flow(spec, flow, origin_s)
 
@@ -92,11 +92,10 @@ async def send(specification: Path, origin_s: float) -> None:
     """Send all flows of a specification."""
     spec = json.loads(specification.read_text(encoding="utf-8"))
     if spec["sequence"]:
-        await _one_after_the_other(spec, origin_s)
+        await _one_after_the_other(spec, origin_s, specification.parent / spec["stop_file"])
         return
-    async with asyncio.TaskGroup() as group:
-        for flow in spec["flows"]:
-            group.create_task(_at_its_time(spec, flow, origin_s))
+    # The first that fails ends all.
+    await asyncio.gather(*(_at_its_time(spec, flow, origin_s) for flow in spec["flows"]))
 
 
 def _tell(**values: Any) -> None:

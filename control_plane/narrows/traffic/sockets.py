@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,14 +41,21 @@ class SocketSampler:
         self._results = results
         self._interval_ns = interval_ns
         self._processes: list[Process] = []
+        self._offsets_s: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Begin to sample on all senders."""
+        """Begin to sample on all senders.
+
+        Raises:
+            RunError: one cannot be reached.
+        """
         if not self._interval_ns:
             return
         interval, version = str(self._interval_ns / NANOSECONDS), str(self._plan.receiver.ip_version)
-        command = [sys.executable, "-I", str(Path(socket_sampler.__file__)), interval, version]
         for sender in self._plan.senders:
+            self._offsets_s[sender.name] = await self._testbed.clock_offset_s(sender.name)
+            script = await self._testbed.python(sender.name, Path(socket_sampler.__file__))
+            command = [*script, interval, version]
             errors = self._output(sender.name).with_suffix(".err")
             self._processes.append(
                 await self._testbed.spawn(sender.name, command, stdout=self._output(sender.name), stderr=errors)
@@ -66,7 +72,10 @@ class SocketSampler:
             return
         died = [process for process in processes if process.returncode is not None]
         await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes))
-        frames = [_read(self._output(sender.name), sender.address) for sender in self._plan.senders]
+        frames = [
+            _read(self._output(sender.name), sender.address, self._offsets_s[sender.name])
+            for sender in self._plan.senders
+        ]
         table = tabulate(pd.concat(frames, ignore_index=True), connections, origin_s)
         write(table, self._results / TABLE)
         if died:
@@ -83,12 +92,12 @@ def write(table: pd.DataFrame, path: Path) -> None:
     pq.write_table(columns.cast(pa.schema(fields)), path)
 
 
-def _read(path: Path, address: str) -> pd.DataFrame:
-    """The readings of a host; a line cut short by the end of the process is left out."""
+def _read(path: Path, address: str, offset_s: float) -> pd.DataFrame:
+    """The readings of a host on our clock, which its own is ahead of by ``offset_s``; a line cut short is left out."""
     names = list(socket_sampler.FIELDS)
     lines = [line.split() for line in path.read_text().splitlines()]
     frame = pd.DataFrame([line for line in lines if len(line) == len(names)], columns=names)
-    return frame.assign(src=address)
+    return frame.assign(src=address, monotonic_s=frame["monotonic_s"].astype(np.float64) - offset_s)
 
 
 def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s: float) -> pd.DataFrame:

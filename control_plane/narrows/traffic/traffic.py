@@ -68,7 +68,7 @@ class Traffic:
             await tasks[flow.name]
             running.remove(flow.group)
             if flow.group not in running:
-                self._sized.group_ended(flow.group)
+                await self._sized.group_ended(flow.group)
 
         try:
             async with asyncio.TaskGroup() as group:

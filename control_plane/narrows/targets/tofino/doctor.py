@@ -20,7 +20,7 @@ from narrows.targets.tofino.tunnel import Tunnel
 from narrows.targets.tofino.writes import number, text
 
 Connect = Callable[[Endpoint, Sequence[str]], Client]
-TOOLS = ("ip", "ethtool", "tc", "sysctl", "iperf3")
+TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", "python3", "iperf3")
 OFFLOADS = ("tso", "gso", "gro", "lro")
 PROBE_S = 1.0
 CLOCK_GOOD = ("Normal", "yes")

@@ -11,6 +11,9 @@ from narrows.targets.tofino.inventory import Inventory, Machine
 from narrows.targets.tofino.ssh import run
 from narrows.targets.tofino.testbed import HOST_SCRIPT, MAX_PARALLEL, ccas_of, machines_of
 
+# What our own senders and readers of sockets need on a machine.
+PYTHON = "3.8"
+
 
 class Preflight:
     """Asks each machine once for each set of requirements, however many runs a sweep has."""
@@ -24,8 +27,8 @@ class Preflight:
         """One line for every machine of an adapted plan that cannot be used for it as it is."""
         wanted: list[tuple[Machine, tuple[str, ...]]] = []
         for host, machine in machines_of(plan, self._inventory).items():
-            # The traffic tool is not needed where reports are collected.
-            tools = [] if host == plan.collector_host.name else ["tools=iperf3"]
+            # The traffic tools are not needed where reports are collected.
+            tools = [] if host == plan.collector_host.name else ["tools=iperf3", f"python={PYTHON}"]
             wanted.append((machine, (*tools, f"cca={' '.join(ccas_of(plan, host))}")))
         new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
         with ThreadPoolExecutor(MAX_PARALLEL) as pool:

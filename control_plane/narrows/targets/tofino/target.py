@@ -33,7 +33,6 @@ from narrows.targets.tofino.testbed import SshTestbed
 from narrows.targets.tofino.traffic_manager import Bottleneck, TrafficManager
 from narrows.targets.tofino.tunnel import Tunnel
 from narrows.targets.tofino.writes import number
-from narrows.traffic.sized import is_sized
 
 LINK_WAIT_S = 20.0
 LINK_POLL_S = 0.2
@@ -117,17 +116,12 @@ class TofinoTarget:
         return []
 
     def refusals(self, plan: Plan) -> list[str]:
-        """What of a bound plan no switch of this generation, or no testbed of machines, can do."""
-        groups = dict.fromkeys(flow.group for flow in plan.flows if is_sized(flow))
-        # Their senders follow a schedule on the clock of the machine that Narrows runs on.
-        refused = [
-            f"flows.{name}: has sizes; allowed on a testbed of machines: flows with a duration" for name in groups
-        ]
+        """What of a bound plan no switch of this generation can do."""
         try:
             plan_switch(self._inventory, [plan], layer_of(plan), AssumedReader(self._chip))
         except InputError as error:
-            refused += str(error).splitlines()
-        return refused
+            return str(error).splitlines()
+        return []
 
     async def start(self, testbed: Testbed | None = None) -> None:
         """Connect to the switch.
@@ -224,12 +218,12 @@ class TofinoTarget:
     # In the thread
 
     def _open(self) -> None:
-        self._audit = AuditLog(self._audit_path)
         client = self._session()
         try:
             if not any(name.startswith(f"{self._chip.prefix}.tm.") for name in client.schema.tables):
                 raise BfrtError(f"the switch is no {self._chip.name}: its tables are another generation's")
             self._counters = Counters(client)
+            self._audit = AuditLog(self._audit_path)
         except NarrowsError:
             client.close()
             raise

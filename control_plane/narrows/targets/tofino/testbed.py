@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Sequence
@@ -16,12 +17,15 @@ from narrows.paths import REPOSITORY
 from narrows.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.process import Process, spawn
 from narrows.state import RunState
+from narrows.targets.tofino import remote_clock
 from narrows.targets.tofino.inventory import Inventory, Machine
 from narrows.targets.tofino.ssh import machine_command, run
 
 HOST_SCRIPT = REPOSITORY / "deploy" / "host.sh"
 REMOTE_SCRIPT = REPOSITORY / "deploy" / "remote.sh"
 MAX_PARALLEL = 16
+# A kernel may take a minute to forget the connections of the run before.
+SET_UP_S = 120.0
 
 
 class SshTestbed:
@@ -38,6 +42,7 @@ class SshTestbed:
         self._record = record
         self._machines = machines_of(plan, inventory)
         self._described: dict[str, Any] = {}
+        self._files: dict[str, str] = {}
         self._changed: list[str] = []
 
     @property
@@ -64,6 +69,7 @@ class SshTestbed:
         try:
             self._everywhere(self._changed, self._apply)
             found = self._everywhere(self._changed, self._describe)
+            self._files = {host: facts.pop("files", "") for host, facts in zip(self._changed, found, strict=True)}
         except RunError:
             with contextlib.suppress(RunError):
                 self.remove()
@@ -94,6 +100,39 @@ class SshTestbed:
         if self._record is not None:
             self._record.add_process(process.pid)
         return process
+
+    async def python(self, host: str, script: Path) -> list[str]:
+        """See `narrows.hosts.base.Testbed.python`: the script goes to the machine, which needs Python and nothing else.
+
+        Raises:
+            RunError: the machine cannot be reached.
+        """
+        if self._machines[host].ssh is None:
+            return [sys.executable, "-I", str(script)]
+        return ["python3", "-I", await self.put(host, script.name, script.read_text(encoding="utf-8"))]
+
+    async def put(self, host: str, name: str, text: str) -> str:
+        """See `narrows.hosts.base.Testbed.put`: a file among what host.sh keeps, and removes at the end.
+
+        Raises:
+            RunError: the machine cannot be reached, or the file not be made.
+        """
+        machine = self._machines[host]
+        if machine.ssh is None:
+            local = self.state_dir / name
+            local.write_text(text, encoding="utf-8")
+            return str(local)
+        path = f"{self._files[host]}/{name}"
+        await asyncio.to_thread(run, machine, ["sh", "-c", 'cat >"$1"', "sh", path], text=text)
+        return path
+
+    async def clock_offset_s(self, host: str) -> float:
+        """See `narrows.hosts.base.Testbed.clock_offset_s`.
+
+        Raises:
+            RunError: the machine cannot be reached.
+        """
+        return await asyncio.to_thread(remote_clock.offset_s, self._machines[host])
 
     def ended(self, process: Process) -> None:
         """Take a process that has ended off the record."""
@@ -155,7 +194,8 @@ class SshTestbed:
 
     def _script(self, host: str, action: str, *settings: str) -> str:
         machine = self._machines[host]
-        return run(machine, ["sh", "-s", "--", action, machine.interface, *settings], text=HOST_SCRIPT.read_text())
+        words = ["sh", "-s", "--", action, machine.interface, *settings]
+        return run(machine, words, text=HOST_SCRIPT.read_text(), timeout_s=SET_UP_S)
 
     def _everywhere(self, hosts: Sequence[str], act: Callable[[str], Any]) -> list[Any]:
         """Do the same on several machines at once; all are tried, whatever happens on one."""

@@ -47,6 +47,7 @@ _TYPES = {
     Operation.DELETE: pb.Update.DELETE,
 }
 
+
 class OwnClient(Client):
     """See `Client`."""
 
