@@ -44,6 +44,7 @@ SOME = Within(Pick("m", {BUFFER: (2, 8)}), 0.0, 0.9, some=True)
 DEEP = Within(Pick("m", {BUFFER: (2, 8)}), 0.0, 0.01, each=True)
 RATIO = Compare(Pick("m", {BUFFER: "0.5bdp"}), Pick("m", {BUFFER: "2bdp"}), 2, float("inf"))
 FALLS = Trend(Pick("m"), BUFFER, rising=False, least=0.05)
+RISES = Trend(Pick("m"), BUFFER, rising=True, least=0.05)
 CROSS = Crossing(Pick("m"), BUFFER, 0.5, 3.5, 6.5)
 
 
@@ -78,6 +79,9 @@ CROSS = Crossing(Pick("m"), BUFFER, 0.5, 3.5, 6.5)
         (FALLS, along(b0_5=0.11, b1=0.09, b1_5=0.08), "differs"),
         (FALLS, along(b0_5=0.11, b1=0.0, b1_5=0.05), "differs"),
         (FALLS, along(b1=0.1), "not run here"),
+        (RISES, along(b0_5=0.0, b1=0.055, b1_5=0.11), "agrees"),
+        (RISES, along(b0_5=0.11, b1=0.055, b1_5=0.0), "differs"),
+        (RISES, along(b0_5=0.1, b1=0.1, b1_5=0.1), "differs"),
         (CROSS, along(b1=0.9, b4=0.6, b8=0.3), "agrees"),
         (CROSS, along(b1=0.9, b2=0.4, b8=0.3), "differs"),
         (CROSS, along(b1=0.9, b8=0.6), "differs"),

@@ -51,3 +51,16 @@ def test_losses() -> None:
     assert loss_by_window(2.0, 1.5) == 0
     assert loss_by_pacing(1.25) == pytest.approx(0.2)
     assert loss_by_pacing(0.9) == 0
+
+
+def test_a_model_and_its_premises() -> None:
+    measures = {
+        "bbr_window_sum_bdp": 2.0, "bbr_min_rtt_s": 0.06, "model_min_rtt_s": 0.18, "queue_fill": 0.9, "queue_bdp": 4.0,
+        "model_share": 0.55, "goodput_fraction.bbr": 0.35, "goodput_first_half.bbr": 0.3,
+        "goodput_second_half.bbr": 0.4,
+    }  # fmt: skip
+    statement = Statement("s", "says", "e", Within(Pick("goodput_fraction.bbr"), 0, 1), explained_by="model")
+    (sentence,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, measures)])
+    assert "least RTT of 180 ms; the queue was 90% full and BBR's estimate 60 ms." in sentence
+    assert "2.00 BDP of the 5.00 BDP in path and queue, 40%." in sentence
+    assert sentence.endswith("(30% in the first half of the window, 40% in the second), the model's 55%.")

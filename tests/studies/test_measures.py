@@ -12,7 +12,7 @@ import synthetic
 from narrows_analysis import RunData, analyze_run
 from narrows_analysis.run_directory import Bottleneck
 from narrows_analysis.studies.bbr import bbr_state, send_budget_bytes
-from narrows_analysis.studies.measures import Measures, measure_run
+from narrows_analysis.studies.measures import Measures, _turns, measure_run
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
 from narrows_analysis.studies.ware import expect
 
@@ -79,6 +79,36 @@ def test_ware(in_bdp: int, flows: int, expected: float) -> None:
     assert found.share == pytest.approx(expected, abs=0.006)
     # The part p of the queue and 4N packets: half of what exceeds a BDP.
     assert found.least_rtt_s == pytest.approx(0.04 * (1 + (in_bdp - 1) / 2))
+
+
+def test_turns_are_looked_for_until_the_flows_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run, _ = made(tmp_path, synthetic.two_flows(12.0))
+    looked_at: list[tuple[float, float]] = []
+
+    def turns(flows: pd.DataFrame) -> Measures:
+        looked_at.append((float(flows["time_s"].min()), float(flows["time_s"].max())))
+        return {}
+
+    monkeypatch.setattr("narrows_analysis.studies.measures._turns", turns)
+    measures = measure_run(run, (0.25, 0.5))
+    low, high = run.summary["fairness"]["window_s"]
+    assert value(measures, "window_end_s") == pytest.approx((low + high) / 2)
+    assert looked_at == [(pytest.approx(low + (high - low) / 4, abs=0.3), pytest.approx(high, abs=0.3))]
+
+
+def test_two_groups_take_turns() -> None:
+    times = np.arange(0, 100, 0.5)
+    shares = 0.5 + 0.4 * np.sin(2 * np.pi * times / 20)
+    rows = [
+        {"time_s": time, "group": group, "goodput_bps": 1e6 * part}
+        for time, share in zip(times, shares, strict=True)
+        for group, part in (("bbr", share), ("cubic", 1 - share))
+    ]
+    found = _turns(pd.DataFrame(rows))
+    assert value(found, "turn_period_s") == pytest.approx(20, abs=0.5)
+    assert value(found, "turn_correlation") > 0.9
+    steady = pd.DataFrame([{**row, "goodput_bps": 5e5} for row in rows])
+    assert _turns(steady) == {"turn_period_s": None, "turn_correlation": 0.0}
 
 
 def test_completion(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ NEEDED = {
     "window": (*WINDOW, "queue_bdp"),
     "loss": (*WINDOW, "bbr_pacing_sum", "loss_ratio", "buffer_bdp"),
     "model": (
-        "bbr_inflight_sum_bdp", "bbr_min_rtt_s", "model_min_rtt_s", "queue_fill", "queue_bdp", "model_share",
+        "bbr_window_sum_bdp", "bbr_min_rtt_s", "model_min_rtt_s", "queue_fill", "queue_bdp", "model_share",
         "goodput_fraction.bbr", "goodput_first_half.bbr", "goodput_second_half.bbr",
     ),
 }  # fmt: skip
@@ -95,11 +95,11 @@ def _loss(means: Means, aggregation: bool | None) -> str:
 
 def _model(means: Means, _: bool | None) -> str:
     """The model's premises beside what was there: a full queue, and a least RTT of what others keep in it."""
-    inflight, total = means["bbr_inflight_sum_bdp"], 1 + means["queue_bdp"]
+    window, total = means["bbr_window_sum_bdp"], 1 + means["queue_bdp"]
     return (
         f"the model takes the queue for full and expects a least RTT of {means['model_min_rtt_s'] * 1e3:.0f} ms; the "
-        f"queue was {means['queue_fill']:.0%} full and BBR's estimate {means['bbr_min_rtt_s'] * 1e3:.0f} ms. BBR had "
-        f"{inflight:.2f} BDP of the {total:.2f} BDP in path and queue, {inflight / total:.0%}. Goodput "
+        f"queue was {means['queue_fill']:.0%} full and BBR's estimate {means['bbr_min_rtt_s'] * 1e3:.0f} ms. BBR's "
+        f"window was {window:.2f} BDP of the {total:.2f} BDP in path and queue, {window / total:.0%}. Goodput "
         f"{means['goodput_fraction.bbr']:.0%} of the link ({means['goodput_first_half.bbr']:.0%} in the first half of "
         f"the window, {means['goodput_second_half.bbr']:.0%} in the second), the model's {means['model_share']:.0%}."
     )

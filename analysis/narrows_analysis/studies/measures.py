@@ -38,14 +38,17 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
         life_of: name of a flow group, or empty.
     """
     begin, end = measured_time(run, window, life_of)
-    flows = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < end) & (run.flows["flow"] >= 0)]
+    # A period needs as many cycles as there are: it is looked for until the last time that all flows run.
+    last = measured_time(run, (window[0], 1.0), life_of)[1]
+    longest = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < last) & (run.flows["flow"] >= 0)]
+    flows = longest[longest["time_s"] < end]
     queue = run.queue[(run.queue["time_s"] >= begin) & (run.queue["time_s"] < end)]
     measures: Measures = {"window_begin_s": begin, "window_end_s": end}
     measures |= _bottleneck(run, flows, queue, end - begin)
     measures |= _fairness(run, flows)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
-    measures |= _turns(flows)
+    measures |= _turns(longest)
     measures |= _sockets(run, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)

@@ -34,7 +34,7 @@ STUDY = Study(
                     "10 % of capacity apart or less",
                     Spread(Pick("goodput_fraction.bbr"), COUNT, most=0.10),
                     "%",
-                    ("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_inflight_sum_bdp"),
+                    ("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_window_sum_bdp"),
                 ),
             ),
             (
