@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all tests share: runs of known truth, and an interrupt key that works."""
+"""What all tests share: runs of known truth, a network for a live switch, and an interrupt key that works."""
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import synthetic
+from harness import Network
 from narrows_analysis import Summary, analyze_run
 
 # A test run in the background of a script inherits an ignored SIGINT, and so would the programs that tests interrupt.
@@ -20,3 +23,16 @@ def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthet
     run_dir = tmp_path_factory.mktemp("runs") / "competition"
     truth = synthetic.write_run(run_dir, synthetic.two_flows(12.0))
     return run_dir, truth, analyze_run(run_dir)
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """A namespace for each host and for the softswitch; gone afterwards."""
+    if os.geteuid() != 0:
+        pytest.skip("network namespaces need root")
+    network = Network()
+    try:
+        network.up()
+        yield network
+    finally:
+        network.down()

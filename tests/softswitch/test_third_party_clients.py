@@ -133,11 +133,11 @@ def refused(code: str, request: Callable[..., Any], **arguments: Any) -> Refused
 
 
 def test_the_compiled_programs_belong_to_the_sources(tmp_path: Path) -> None:
-    spec = importlib.util.spec_from_file_location("test_programs_build", P4 / "build.py")
+    spec = importlib.util.spec_from_file_location("compile_programs", P4 / "compile_programs.py")
     assert spec is not None and spec.loader is not None
-    build: ModuleType = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(build)
-    assert build.stale() == []
+    programs: ModuleType = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(programs)
+    assert programs.stale() == []
 
 
 def test_pipeline_configuration(connect: Callable[..., Client], probe: Prober) -> None:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from finsy import P4CloneSessionEntry, P4TableMatch
-from frames import (
+from harness import PORTS, Network, Switch, bottleneck, reporting, run, running, wire
+from narrows.v1 import traffic_manager_pb2 as pb
+from raw_frames import (
     frame,
     mac,
     number_of,
@@ -22,8 +24,6 @@ from frames import (
     stuck_interface,
     waiting,
 )
-from harness import PORTS, Network, Switch, bottleneck, reporting, run, running, wire
-from narrows.v1 import traffic_manager_pb2 as pb
 
 IPV4 = 0x0800
 EPOCH_AT, SEQUENCE_AT, TIMESTAMP_AT = 46, 12, 40

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles the test programs beside it into ``compiled/`` and records what they were compiled from.
 
-``build.py`` needs p4c-bm2-ss; ``stale`` tells, without a compiler, whether the committed files belong to the sources.
+``compile_programs.py`` needs p4c-bm2-ss. ``stale`` tells, without a compiler, whether the committed files belong to
+the sources.
 """
 
 from __future__ import annotations
