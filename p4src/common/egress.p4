@@ -5,6 +5,7 @@
 
 // What the control plane set for a bottleneck. Its packets need it, and on Tofino the mirrored copies of them too.
 control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_t settings) {
+    // A bottleneck that is in use.
     action observe(bit<32> threshold, bit<32> mask, bit<8> shift, bit<16> epoch, mirror_session_t mirror) {
         settings.ecn_threshold = threshold;
         settings.sample_mask = mask;
@@ -22,8 +23,8 @@ control BottleneckSettings(in bottleneck_index_t bottleneck_index, out settings_
         settings.mirror_session = 0;
     }
 
-    // ECN threshold in depth units (2^32-1: off), sampling (mask = 2^shift - 1), the settings' generation, and the mirror
-    // session to the collector (0: no reports).
+    // ECN threshold in depth units (2^32-1: off), sampling (mask = 2^shift - 1), the settings' generation, and the
+    // mirror session to the collector (0: no reports).
     table bottleneck {
         key = {
             bottleneck_index: exact @name("bottleneck");
@@ -50,17 +51,19 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
     // The deepest queue any packet found, for checks that must not depend on reports.
     HighWatermark() high_watermark;
     // Departures in packets and bytes for the control plane.
-    FlowCounter() departure_counter;
+    FlowCounter(COUNTED_BEHIND_QUEUE) departure_counter;
     // Queue delay of every packet, sampled or not: quantiles without reports.
     DelayHistogram() delay_histogram;
     bit<32> ecn_shortfall;
     bit<32> sample_phase;
     bit<DELAY_BIN_WIDTH> delay_bin;
 
+    // The bin of a range of delays.
     action set_bin(bit<DELAY_BIN_WIDTH> bin) {
         delay_bin = bin;
     }
 
+    // A delay below the first installed bin; until bins are installed, any.
     action shortest() {
         delay_bin = 0;
     }
@@ -86,6 +89,7 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         flow.flags = flow.flags | FLAG_CE_MARKED;
     }
 
+    // IPv6 has no checksum to keep right.
     action mark_ipv6() {
         hdr.ipv6.ecn = 3;
         flow.flags = flow.flags | FLAG_CE_MARKED;
@@ -117,10 +121,12 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         }
     }
 
+    // This departure is reported: its copy goes to the bottleneck's session.
     action report() {
         mirror_session = settings.mirror_session;
     }
 
+    // This departure is counted only.
     action pass() {
         mirror_session = 0;
     }

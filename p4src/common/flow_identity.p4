@@ -3,8 +3,8 @@
 #ifndef NARROWS_FLOW_IDENTITY_P4
 #define NARROWS_FLOW_IDENTITY_P4
 
-// One form for all packets, so that flows are hashed and learned in one way: IPv4 addresses in the low 32 bits; ports are
-// 0 where the parser found none; all is 0 for a packet that is not IP.
+// One form for all packets, so that flows are hashed and learned in one way: IPv4 addresses in the low 32 bits; ports
+// are 0 where the parser found none; all is 0 for a packet that is not IP.
 control FlowIdentity(in headers_t hdr, out flow_identity_t identity) {
     apply {
         if (hdr.ipv4.isValid()) {

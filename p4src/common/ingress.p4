@@ -1,29 +1,34 @@
 // The bottleneck before its queue: who is this, is it lost, and how many came before it.
-// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's (primitives.p4): same names and
-// signatures on every architecture.
+// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's
+// (primitives.p4): same names and signatures on every architecture.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_INGRESS_P4
 #define NARROWS_INGRESS_P4
 
 control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, inout flow_state_t flow, out bit<1> lost) {
+    // Where a flow's state is kept.
     FlowIndex() flow_index;
+    // What tells flows apart that share an index.
     FlowSignature() flow_signature;
     // Remembers which flow owns an index, so that a hash collision is reported instead of silently merging two flows.
     FlowOwner() flow_owner;
+    // Decides which packets emulation loses.
     Bernoulli() dice;
     // Packets lost by emulation, apart from the queue's own drops.
     RunningTotal() flow_loss_drops;
     // Packets offered to the queue: with flow_departures, the exact count of drops that no one has to see.
     PacketTotal() flow_arrivals;
     // The same in packets and bytes for the control plane, which can read counters on every target.
-    FlowCounter() loss_counter;
-    FlowCounter() arrival_counter;
+    FlowCounter(COUNTED_BEFORE_QUEUE) loss_counter;
+    FlowCounter(COUNTED_BEFORE_QUEUE) arrival_counter;
     bit<32> loss_threshold;
 
+    // A bottleneck that loses packets.
     action set_loss(bit<32> threshold) {
         loss_threshold = threshold;
     }
 
+    // A bottleneck that loses none.
     action keep() {
         loss_threshold = 0;
     }

@@ -9,6 +9,7 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
     bit<16> whole_length;
     bit<16> excess;
 
+    // Headers in front of the report. Its length follows below: it depends on the packet's.
     action encapsulate(mac_address_t src_mac, mac_address_t dst_mac, ipv4_address_t src_ip, ipv4_address_t dst_ip,
                        bit<16> src_port, bit<16> dst_port, bit<16> length) {
         hdr.report_ethernet.setValid();
@@ -38,6 +39,7 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
     }
 
+    // Nobody to report to.
     action no_collector() {
         length_limit = 0;
         whole_length = 0;
@@ -56,10 +58,12 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         size = BOTTLENECK_COUNT;
     }
 
+    // The packet ends before the report has to.
     action keep_whole() {
         report_length = whole_length;
     }
 
+    // The packet is longer than its report may be.
     action cut() {
         report_length = length_limit;
     }

@@ -14,6 +14,10 @@
 #define FLOW_INDEX_WIDTH 15
 typedef MirrorId_t mirror_session_t;
 
+// Byte counters count the frame check sequence, and behind the queue the bridge headers as well.
+#define COUNTED_BEFORE_QUEUE 4
+#define COUNTED_BEHIND_QUEUE 18
+
 #include "../common/constants.p4"
 
 // First bits of whatever reaches the egress parser.
@@ -221,6 +225,7 @@ control MirroredTime(in bit<32> low, in bit<48> now, out bit<48> timestamp) {
     bit<16> high;
     bit<32> ahead;
 
+    // The upper bits are one too far.
     action borrow() {
         high = high - 1;
     }
@@ -310,10 +315,12 @@ control NarrowsEgressDeparser(packet_out packet, inout switch_headers_t hdr, in 
     apply {
         if (hdr.frame.report_ipv4.isValid()) {
             hdr.frame.report_ipv4.checksum = report_checksum.update(
-                {hdr.frame.report_ipv4.version, hdr.frame.report_ipv4.ihl, hdr.frame.report_ipv4.dscp, hdr.frame.report_ipv4.ecn,
-                 hdr.frame.report_ipv4.total_length, hdr.frame.report_ipv4.identification, hdr.frame.report_ipv4.reserved_flag,
-                 hdr.frame.report_ipv4.dont_fragment, hdr.frame.report_ipv4.more_fragments, hdr.frame.report_ipv4.fragment_offset,
-                 hdr.frame.report_ipv4.ttl, hdr.frame.report_ipv4.protocol, hdr.frame.report_ipv4.src, hdr.frame.report_ipv4.dst});
+                {hdr.frame.report_ipv4.version, hdr.frame.report_ipv4.ihl, hdr.frame.report_ipv4.dscp,
+                 hdr.frame.report_ipv4.ecn, hdr.frame.report_ipv4.total_length,
+                 hdr.frame.report_ipv4.identification, hdr.frame.report_ipv4.reserved_flag,
+                 hdr.frame.report_ipv4.dont_fragment, hdr.frame.report_ipv4.more_fragments,
+                 hdr.frame.report_ipv4.fragment_offset, hdr.frame.report_ipv4.ttl, hdr.frame.report_ipv4.protocol,
+                 hdr.frame.report_ipv4.src, hdr.frame.report_ipv4.dst});
         }
         if (for_deparser.mirror_type == MIRROR_REPORT) {
             mirror.emit<mirror_t>(meta.mirror_session,

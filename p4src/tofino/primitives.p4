@@ -8,11 +8,13 @@
 control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, out flow_index_t index) {
     Hash<flow_index_t>(HashAlgorithm_t.CRC32) hash;
 
+    // The hash's low bits are the index.
     action set_index() {
         index = hash.get({bottleneck, identity.src, identity.dst, identity.protocol, identity.src_port,
                           identity.dst_port});
     }
 
+    // Without a key: every packet takes the action, and the hash unit is this table's.
     table index_of {
         actions = {
             set_index;
@@ -31,11 +33,13 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
     Hash<bit<32>>(HashAlgorithm_t.CRC32) hash;
     bit<32> hashed;
 
+    // All 32 bits of the other hash.
     action set_signature() {
         hashed = hash.get({identity.dst_port, identity.src_port, identity.protocol, identity.dst, identity.src,
                            bottleneck});
     }
 
+    // Without a key, as `index_of`.
     table signature_of {
         actions = {
             set_signature;
@@ -44,10 +48,12 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
         size = 1;
     }
 
+    // Makes a signature of a hash.
     action set_lowest_bit() {
         signature = hashed | 1;
     }
 
+    // A table of its own: what the hash unit writes can be changed a stage later only.
     table claimable {
         actions = {
             set_lowest_bit;
@@ -62,8 +68,8 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
     }
 }
 
-// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides when
-// another one owns its index.
+// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides
+// when another one owns its index.
 control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new, inout bit<8> flags) {
     Register<bit<32>, flow_index_t>(FLOW_COUNT) signatures;
     // One bit of the verdict is set, by what the register held: bit 0 another flow's signature, 1 nothing, 2 its own.
@@ -77,19 +83,23 @@ control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new
     };
     bit<16> verdict;
 
+    // The index is this flow's already.
     action own() {
         is_new = 0;
     }
 
+    // The index was free and is this flow's from now on: the control plane learns of it.
     action claimed() {
         is_new = 1;
     }
 
+    // The index is another flow's: reports say so.
     action collide() {
         is_new = 0;
         flags = flags | FLAG_COLLISION;
     }
 
+    // From the register's verdict to what the flow is.
     table judge {
         key = {
             verdict: exact;
@@ -174,12 +184,13 @@ control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     }
 }
 
-// Packets and bytes of a flow.
-control FlowCounter(in flow_index_t index) {
+// Packets and bytes of a flow: of its frames alone, `counted_besides` is taken off every packet.
+control FlowCounter(in flow_index_t index)(bit<32> counted_besides) {
     Counter<bit<64>, flow_index_t>(FLOW_COUNT, CounterType_t.PACKETS_AND_BYTES) flows;
 
+    // Counts into the flow's cell.
     action count() {
-        flows.count(index);
+        flows.count(index, counted_besides);
     }
 
     // The largest memory of the program, less than a stage has but more than half of it: placed as soon as it can be.
@@ -212,6 +223,7 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     bit<32> value;
     bit<32> margin;
 
+    // The packet is lost.
     action head() {
         heads = 1;
     }

@@ -7,6 +7,10 @@
 #define QUEUE_WIDTH 3
 typedef bit<32> mirror_session_t;
 
+// Byte counters count frames and nothing besides.
+#define COUNTED_BEFORE_QUEUE 0
+#define COUNTED_BEHIND_QUEUE 0
+
 // v1model counts queues in packets. A traffic manager that counts bytes, the softswitch's, fills these by their alias
 // and says so by an epoch other than 0; on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by
 // its type.

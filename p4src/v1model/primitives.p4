@@ -22,8 +22,8 @@ control FlowSignature(in flow_identity_t identity, in bottleneck_index_t bottlen
     }
 }
 
-// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides when
-// another one owns its index.
+// The first flow that meets a free index owns it, by its signature: a flow is new when it just did so, and collides
+// when another one owns its index.
 control FlowOwner(in flow_index_t index, in bit<32> signature, out bit<1> is_new, inout bit<8> flags) {
     register<bit<32>>(FLOW_COUNT) signatures;
     bit<32> owner;
@@ -98,8 +98,8 @@ control HighWatermark(in bottleneck_index_t index, in bit<32> depth) {
     }
 }
 
-// Packets and bytes of a flow.
-control FlowCounter(in flow_index_t index) {
+// Packets and bytes of a flow: of its frames alone, as `counted_besides` is 0 on v1model.
+control FlowCounter(in flow_index_t index)(bit<32> counted_besides) {
     counter(FLOW_COUNT, CounterType.packets_and_bytes) flows;
 
     apply {
