@@ -16,7 +16,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from narrows import __version__, clock, identity, machine
+from narrows import __version__, clock, identity, learned_flows, machine
 from narrows.collector import TelemetryCollector
 from narrows.errors import RunError
 from narrows.experiment import Experiment
@@ -208,6 +208,8 @@ class Measurement:
     async def _read_counters(self) -> dict[str, Any]:
         """Final state of the switch, and the identity between its counters and the telemetry."""
         bottleneck = self._plan.bottleneck
+        await self._observer.learn()
+        learned_flows.write(self._observer.learned, self._results.telemetry / learned_flows.TABLE)
         queues = await self._target.queues()
         drops = await self._target.flow_drops(bottleneck.port, bottleneck.queue)
         reports = identity.last_reports(self._results.telemetry, bottleneck.index)

@@ -130,7 +130,7 @@ def test_plan(tmp_path: Path) -> None:
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
     assert plan.end_ns is None
     assert [is_sized(flow) for flow in plan.flows] == [True, True, False, False, False]
-    flows = specify(played, tmp_path / "over")["flows"]
+    flows = specify(played)["flows"]
     assert flows[0]["start_s"] == 1.0
     assert flows[399]["src_port"] == played.src_port + 399
 

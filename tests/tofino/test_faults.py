@@ -267,6 +267,30 @@ def test_setting_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tm
 def test_speed_changed_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
     async def body(target: TofinoTarget, plan: Plan) -> None:
         switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+        assert switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] == 40_000_000
+        await target.queues()
+        assert switch.tm.ports[RECEIVER_PORT]["$SPEED"] == "BF_SPEED_100G"
+        assert switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] == 10_000_000
+        # A second time, and back at once: the port's speed does not show it.
+        for speed in ("BF_SPEED_40G", "BF_SPEED_100G"):
+            switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": speed})
+        await target.queues()
+        assert switch.tm.settings["queue.sched_shaping", (0, 0), PIPE]["max_rate"] == 10_000_000
+        first, second = await target.losses_elsewhere(plan)
+        assert "port 1/0 was reset during the run; made again" in first
+        assert "$SPEED reads 'BF_SPEED_40G' instead of" in first and "max_rate reads" in first
+        assert "$SPEED" not in second and "max_rate reads" in second
+
+    before = switch.state()
+    run(inventory, tmp_path / "audit.jsonl", body)
+    assert switch.state() == before
+
+
+def test_speed_changed_at_the_end_of_a_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
+    """After the last reading nothing makes it again: it is told, and left to whoever did it."""
+
+    async def body(target: TofinoTarget, plan: Plan) -> None:
+        switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
         found = await target.losses_elsewhere(plan)
         assert any("$SPEED reads 'BF_SPEED_40G' instead of" in words for words in found)
         assert any("max_rate reads" in words for words in found)

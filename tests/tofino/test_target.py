@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Coroutine
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.hosts import base as hosts
+from narrows.live.observer import Observer
 from narrows.plan import make_plan
 from narrows.targets.base import Laboratory, Target
 from narrows.targets.tofino import checks
@@ -57,7 +59,7 @@ def target(inventory: Inventory, tmp_path: Path) -> TofinoTarget:
     return TofinoTarget(inventory, tmp_path / "audit.jsonl")
 
 
-def traffic(switch: FakeSwitch, flow: int, port: int, packets: int, leave: int) -> None:
+def traffic(switch: FakeSwitch, flow: int, port: int, packets: int, leave: int, **key: int) -> None:
     """Packets of one flow come to the bottleneck; some leave it again."""
     arrivals = switch.schema.part("flow_arrivals", "Register")
     departures = switch.schema.part("flow_departures", "Register")
@@ -66,7 +68,7 @@ def traffic(switch: FakeSwitch, flow: int, port: int, packets: int, leave: int) 
     seen, gone = (switch.schema.part(f"{name}_counter", "Counter") for name in ("arrival", "departure"))
     add = switch.programs.add
     add(owner.name, flow, port // 128, owner.fields[0].name, 0x1000 + flow)
-    switch.send_digest(pipe=port // 128, bottleneck=0, index=flow, signature=0x1000 + flow)
+    switch.send_digest(pipe=port // 128, bottleneck=0, index=flow, signature=0x1000 + flow, **key)
     for _ in range(packets):
         add(arrivals.name, flow, port // 128, arrivals.fields[0].name, 1)
         add(seen.name, flow, port // 128, "$COUNTER_SPEC_BYTES", 1514, 64)
@@ -75,6 +77,12 @@ def traffic(switch: FakeSwitch, flow: int, port: int, packets: int, leave: int) 
     add(departures.name, flow, PIPE, departures.fields[0].name, left)
     add(gone.name, flow, PIPE, "$COUNTER_SPEC_BYTES", 1514 * left, 64)
     add(total.name, 0, PIPE, total.fields[0].name, left)
+
+
+async def told(target: TofinoTarget, flows: int) -> None:
+    """Until the messages of so many new flows have come."""
+    while len(target._take_digests()) < flows:
+        await asyncio.sleep(0.01)
 
 
 def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget, tmp_path: Path) -> None:
@@ -90,8 +98,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         assert all(port.link_up for port in await target.ports())
 
         traffic(switch, 7, SENDER_PORT, 1000, 500)
-        while not await target.digests():
-            await asyncio.sleep(0.01)
+        await told(target, 1)
         (queue,) = await target.queues()
         limit = made.program["tofino"]["depth"]["made_packets"]
         assert queue.depth_packets == limit - 500 and queue.dequeued_packets == 500
@@ -101,7 +108,7 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         assert queue.peak_depth_bytes == pytest.approx(made.limit_bytes, rel=0.002)
         (totals,) = await target.flow_totals([7])
         assert (totals.arrivals, totals.departures) == (1000, 500)
-        assert [digest.data["index"] for digest in await target.digests()] == [7]
+        assert [record["index"] for record in await target.new_flows()] == [7] and await target.new_flows() == []
         assert await target.losses_elsewhere(plan) == []
         assert await target.flow_drops(RECEIVER_PORT, 0) == []
         switch.tm.drain(RECEIVER_PORT, 0, limit)
@@ -292,6 +299,54 @@ def test_per_pipe_values_are_added(switch: FakeSwitch, target: TofinoTarget) -> 
         for pipe in (0, 1):
             switch.programs.add(histogram.name, 3 * 128 + 9, pipe, "$COUNTER_SPEC_PKTS", 4, 64)
         assert counters.delay_histogram(3)[9] == 8
+        await target.stop()
+
+    do(run())
+
+
+def test_readings_with_many_flows_stay_short_and_the_last_one_is_complete(
+    switch: FakeSwitch, target: TofinoTarget
+) -> None:
+    async def run() -> None:
+        await target.start()
+        await target.configure(target.adapt(make_plan(make_experiment())))
+        for number in range(600):
+            traffic(switch, number, SENDERS[number % 2], 2, 2)
+        await told(target, 600)
+        switch.requests.clear()
+        (under_way,) = await target.queues()
+        assert (under_way.dequeued_packets, under_way.dequeued_bytes, under_way.dropped_bytes) == (1200, None, None)
+        assert len(switch.requests) <= 6
+        # Nothing has left since: all bytes are read, in bulk.
+        switch.requests.clear()
+        (last,) = await target.queues()
+        assert last.dequeued_bytes == last.enqueued_bytes == 1200 * 1514
+        assert len(switch.requests) <= 12 and "Sync" in [operation for operation, _ in switch.requests]
+        await target.stop()
+
+    do(run())
+
+
+def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: TofinoTarget) -> None:
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        observer = Observer(plan, target)
+        await observer.start()
+        (queue,) = await target.queues()
+        first = await observer.sample(queue, 0.0, 2)
+        assert [flow.rate_bps for flow in first.flows] == [None, None]
+        for number, flow in enumerate(plan.flows):
+            key = {"src": int(IPv4Address(flow.src)), "dst": int(IPv4Address(flow.dst)), "protocol": 6}
+            traffic(switch, number, SENDERS[number], 100, 100 - 50 * number, **key, src_port=flow.src_port,
+                    dst_port=flow.dst_port)  # fmt: skip
+        await told(target, 2)
+        (queue,) = await target.queues()
+        second = await observer.sample(queue, 0.5, 2)
+        assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
+        assert second.rate_bps == 150 * 1514 * 8 / 0.5
+        assert [record["index"] for record in observer.learned] == [0, 1]
         await target.stop()
 
     do(run())

@@ -7,9 +7,10 @@ calls: the traffic manager's list of queues, its drops by flow, and the departur
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address
+from collections.abc import Collection
 from typing import Any, Protocol, runtime_checkable
 
+from narrows.learned_flows import address
 from narrows.live.sampler import LearnedFlow, Reading, Sampler, Snapshot
 from narrows.p4runtime import P4RuntimeSession
 from narrows.plan import Plan
@@ -19,11 +20,24 @@ from narrows.targets.base import QueueStats, Target
 
 @runtime_checkable
 class SpeaksP4Runtime(Protocol):
-    """A target whose program is reached by P4Runtime; others show the queue only."""
+    """A target whose program is reached by P4Runtime."""
 
     @property
     def session(self) -> P4RuntimeSession:
         """The session, while the switch runs."""
+        ...
+
+
+@runtime_checkable
+class CountsFlows(Protocol):
+    """A target that reads its program's counters itself. Of other targets only the queue is shown."""
+
+    async def new_flows(self) -> list[dict[str, Any]]:
+        """Records of the program's digest that have arrived since the last call."""
+        ...
+
+    async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """L2 bytes of some flow indices that have left the bottleneck's queue."""
         ...
 
 
@@ -35,6 +49,7 @@ class Observer:
         self._plan = plan
         self._target = target
         self._sampler = Sampler(plan)
+        self.learned: list[dict[str, Any]] = []
 
     async def start(self) -> None:
         """Begin to learn flows; the switch has its program and no traffic yet.
@@ -56,12 +71,12 @@ class Observer:
         Raises:
             RunError: the switch does not answer.
         """
+        await self.learn()
         departed: dict[int, int] | None = None
         if isinstance(self._target, SpeaksP4Runtime):
-            session = self._target.session
-            for record in session.take_digests():
-                self._sampler.learn(learned_flow(record))
-            departed = await read_departed_bytes(session, self._sampler.to_read(time_s))
+            departed = await read_departed_bytes(self._target.session, self._sampler.to_read(time_s))
+        elif isinstance(self._target, CountsFlows):
+            departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
         drops: dict[int, int] | None = None
         if self._target.profile.flow_drop_counters:
             bottleneck = self._plan.bottleneck
@@ -69,14 +84,28 @@ class Observer:
             drops = {drop.flow: drop.packets for drop in found}
         return self._sampler.take(Reading(time_s, queue, departed, drops), active)
 
+    async def learn(self) -> None:
+        """Take what the switch has told of new flows; `learned` has all of it.
+
+        Raises:
+            RunError: the switch does not answer.
+        """
+        records: list[dict[str, Any]] = []
+        if isinstance(self._target, SpeaksP4Runtime):
+            records = self._target.session.take_digests()
+        elif isinstance(self._target, CountsFlows):
+            records = await self._target.new_flows()
+        for record in records:
+            self._sampler.learn(learned_flow(record))
+        self.learned += records
+
 
 def learned_flow(record: dict[str, Any]) -> LearnedFlow:
     """A record of the program's digest of new flows."""
-    kind = IPv6Address if record["is_ipv6"] else IPv4Address
     return LearnedFlow(
         index=record["index"],
-        src=str(kind(record["src"])),
-        dst=str(kind(record["dst"])),
+        src=address(record, "src"),
+        dst=address(record, "dst"),
         protocol=record["protocol"],
         src_port=record["src_port"],
         dst_port=record["dst_port"],

@@ -90,7 +90,11 @@ class Counters:
 
     def bytes(self, flows: Collection[int]) -> tuple[int, int]:
         """Bytes offered to the queue and bytes that left it, of some flow indices together."""
-        return self._bytes(self._arrived, flows), self._bytes(self._departed, flows)
+        return sum(self._bytes(self._arrived, flows).values()), sum(self._bytes(self._departed, flows).values())
+
+    def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """Bytes that left the queue, by flow index."""
+        return self._bytes(self._departed, flows)
 
     def bottleneck_departures(self, bottleneck: int) -> int:
         """Packets that have left a bottleneck's queue, modulo 2^32."""
@@ -126,9 +130,14 @@ class Counters:
         ):
             self._client.clear(table)
 
-    def _bytes(self, table: Table, flows: Collection[int]) -> int:
+    def _bytes(self, table: Table, flows: Collection[int]) -> dict[int, int]:
         index = table.keys[0].name
-        return sum(number(self._client.read(table, {index: flow}), "$COUNTER_SPEC_BYTES") for flow in flows)
+        if len(flows) < BULK_FROM:
+            return {flow: number(self._client.read(table, {index: flow}), "$COUNTER_SPEC_BYTES") for flow in flows}
+        self._client.execute(table, "Sync")
+        entries = self._client.read_all(table, from_hw=False)
+        found = {int(str(entry.key[index])): number(entry, "$COUNTER_SPEC_BYTES") for entry in entries}
+        return {flow: found[flow] for flow in flows}
 
     def _values(self, table: Table, indices: Collection[int] | None) -> dict[int, list[int]]:
         index = table.keys[0].name

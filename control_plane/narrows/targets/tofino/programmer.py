@@ -87,10 +87,8 @@ class Programmer:
             table = self.client.schema.table(write.table)
             name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
             first = next(change for change in self.journal if change.entry == name)
-            self.journal = [change for change in self.journal if change.entry != name]
             self._audit.record(replace(first, phase="undone"))
-            # Teardown goes back to what was there before the first write, not to what came in between.
-            self._carry_out(write, first.old)
+            self._carry_out(write, first)
         return [words for _, words in drifted]
 
     def _drifted(self) -> list[tuple[PlannedWrite, str]]:
@@ -104,11 +102,14 @@ class Programmer:
                 found.append((write, f"{describe(table, write.key, write.pipe)}: {problem}"))
         return found
 
-    def _carry_out(self, write: PlannedWrite, origin: Entry | None = None) -> None:
-        """Write and read back; ``origin`` is what teardown shall restore instead of what is there now."""
+    def _carry_out(self, write: PlannedWrite, first: Change | None = None) -> None:
+        """Write and read back. With ``first``, the entry's first change, this takes its place.
+
+        Teardown then goes back to what was there before the first one, not to what came in between, and in its turn.
+        """
         table = self.client.schema.table(write.table)
         now = _find(self.client, table, write.key, write.pipe)
-        old = now if origin is None else origin
+        old = now if first is None else first.old
         operation = write.operation
         if operation is Operation.INSERT and now is not None:
             operation = Operation.MODIFY
@@ -117,7 +118,7 @@ class Programmer:
         def record(got: Entry | None, phase: Phase) -> None:
             change = Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, got, phase)
             if phase == "done":
-                self.journal.append(change)
+                self._keep(change, first)
             self._audit.record(change)
 
         record(None, "intent")
@@ -134,6 +135,14 @@ class Programmer:
             raise ReadBackError(
                 f"{describe(table, write.key, write.pipe)} was written, but {problem}: the switch is not set as asked"
             )
+
+    def _keep(self, change: Change, first: Change | None) -> None:
+        if first is None:
+            self.journal.append(change)
+            return
+        place = self.journal.index(first)
+        later = [one for one in self.journal[place + 1 :] if one.entry != change.entry]
+        self.journal[place:] = [change, *later]
 
     def _left_over(self, problems: Iterable[str]) -> str:
         lines = "\n".join(f"  {problem}" for problem in problems)

@@ -19,7 +19,8 @@ def queue_stats(
     guard: DropGuard,
     prefix: str,
     bottleneck: Bottleneck,
-    flows: Collection[int],
+    departed: int,
+    flows: Collection[int] | None,
     epoch: int,
 ) -> QueueStats:
     """A bottleneck's queue now.
@@ -30,16 +31,22 @@ def queue_stats(
         guard: knows the drop count at the start of the run.
         prefix: of the generation's tables.
         bottleneck: whose queue.
-        flows: flow indices whose bytes are added up.
+        departed: packets that have left it.
+        flows: flow indices whose bytes are added up; None if they are too many to be read now.
         epoch: the settings generation.
     """
     settings, depth, queue = bottleneck.plan.bottleneck, bottleneck.depth, bottleneck.queue
     entry = client.read(client.schema.table(f"{prefix}.tm.counter.queue"), queue.key, pipe=queue.pipe)
     # Rounded up: a queue that holds anything is not empty.
     waiting = -(-number(entry, "usage_cells") // depth.cells_per_frame)
-    departed = counters.bottleneck_departures(settings.index)
-    arrived_bytes, departed_bytes = counters.bytes(flows)
     depth_bytes = waiting * depth.frame_bytes
+    enqueued_bytes: int | None = None
+    departed_bytes: int | None = None
+    dropped_bytes: int | None = None
+    if flows is not None:
+        arrived_bytes, departed_bytes = counters.bytes(flows)
+        enqueued_bytes = departed_bytes + depth_bytes
+        dropped_bytes = max(0, arrived_bytes - enqueued_bytes)
     return QueueStats(
         port=settings.port,
         queue=settings.queue,
@@ -49,11 +56,11 @@ def queue_stats(
         delay_ns=0,
         epoch=epoch,
         enqueued_packets=departed + waiting,
-        enqueued_bytes=departed_bytes + depth_bytes,
+        enqueued_bytes=enqueued_bytes,
         dequeued_packets=departed,
         dequeued_bytes=departed_bytes,
         dropped_packets=guard.egress_drops()[settings.port],
-        dropped_bytes=max(0, arrived_bytes - departed_bytes - depth_bytes),
+        dropped_bytes=dropped_bytes,
         depth_packets=waiting,
         depth_bytes=depth_bytes,
         peak_depth_bytes=number(entry, "watermark_cells") * depth.frame_bytes // depth.cells_per_frame,

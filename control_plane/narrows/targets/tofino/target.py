@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.hosts.base import Testbed
@@ -37,6 +37,10 @@ from narrows.targets.tofino.writes import number
 LINK_WAIT_S = 20.0
 LINK_POLL_S = 0.2
 EPOCHS = 1 << 16
+# Flows whose counters are read one by one in every reading of a queue.
+MOST_FLOWS = 64
+# A port that is reset again and again is given up.
+MOST_MENDED = 100
 _Answer = TypeVar("_Answer")
 
 
@@ -76,6 +80,8 @@ class TofinoTarget:
         self._guard: DropGuard | None = None
         self._switch_plan: SwitchPlan | None = None
         self._digests: list[DigestMessage] = []
+        self._told = 0
+        self._departed: dict[int, int] = {}
         self._epoch = 0
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
@@ -167,9 +173,10 @@ class TofinoTarget:
     async def queues(self) -> list[QueueStats]:
         """The bottlenecks' queues. Packets and bytes are the program's, depth is read from the chip.
 
-        Bytes are those of flows whose digest has come; a reading costs four table reads a bottleneck, and two a flow.
+        Bytes are those of flows whose digest has come. A reading costs five table reads a bottleneck and two a flow.
+        With more than `MOST_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
         """
-        return await self._call(lambda: [self._queue(one) for one in self._planned().bottlenecks])
+        return await self._call(self._queues)
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
         """The traffic manager counts no drops by flow: an empty list."""
@@ -179,9 +186,18 @@ class TofinoTarget:
         """The program's arrivals and departures of some flow indices."""
         return await self._call(lambda: self._ready_counters().totals(flows))
 
-    async def digests(self) -> list[DigestMessage]:
-        """All new-flow messages since the start of the run."""
-        return await self._call(self._take_digests)
+    async def new_flows(self) -> list[dict[str, Any]]:
+        """New-flow messages since the last call, field by field."""
+
+        def take() -> list[dict[str, Any]]:
+            told, self._told = self._told, len(self._take_digests())
+            return [dict(digest.data) for digest in self._digests[told:]]
+
+        return await self._call(take)
+
+    async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """Bytes of some flow indices that have left their queue."""
+        return await self._call(lambda: self._ready_counters().departed_bytes(flows))
 
     async def ports(self) -> list[PortStats]:
         """MAC counters of the ports in use."""
@@ -336,12 +352,33 @@ class TofinoTarget:
             },
         )
 
+    def _queues(self) -> list[QueueStats]:
+        self._mend()
+        return [self._queue(one) for one in self._planned().bottlenecks]
+
+    def _mend(self) -> None:
+        """Make settings again that a change of a port's speed has undone; the run has failed all the same."""
+        manager, programmer = self._planned(), self._ready()
+        reset = [self._inventory.port(one.queue.dev_port).name for one in manager.bottlenecks if manager.was_reset(one)]
+        if not reset:
+            return
+        undone: list[str] = []
+        # Giving a port its speed back resets its queues once more.
+        while (found := programmer.reapply()) and len(undone) < MOST_MENDED:
+            undone += found
+        words = f"port {', '.join(reset)} was reset during the run; made again: {'; '.join(dict.fromkeys(undone))}"
+        self._earlier_losses.append(words)
+
     def _queue(self, one: Bottleneck) -> QueueStats:
         assert self._guard is not None
         index = one.plan.bottleneck.index
         flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == index}
-        client, prefix = self._ready().client, self._chip.prefix
-        return queue_stats(client, self._ready_counters(), self._guard, prefix, one, flows, self._epoch)
+        client, prefix, counters = self._ready().client, self._chip.prefix, self._ready_counters()
+        departed = counters.bottleneck_departures(index)
+        moving = self._departed.get(index) != departed
+        self._departed[index] = departed
+        bytes_of = None if moving and len(flows) > MOST_FLOWS else flows
+        return queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of, self._epoch)
 
     def _losses(self) -> list[str]:
         assert self._guard is not None

@@ -16,8 +16,15 @@ from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.values import Entry, Key
 from narrows.targets.tofino.chip import Chip, pipe_of
 from narrows.targets.tofino.depth import HEADROOM_CELLS, Depth, about_size, capacity_cells, depth_for, hysteresis_cells
-from narrows.targets.tofino.inventory import Inventory
-from narrows.targets.tofino.shaper import Overhead, Shaping, overhead_for, quantise_burst, shape
+from narrows.targets.tofino.inventory import SPEED_BPS, Inventory
+from narrows.targets.tofino.shaper import (
+    RATE_TOLERANCE,
+    Overhead,
+    Shaping,
+    overhead_for,
+    quantise_burst,
+    shape,
+)
 from narrows.targets.tofino.writes import PlannedWrite, Reader, number, numbers, text
 from narrows.units import format_rate
 
@@ -131,6 +138,16 @@ class TrafficManager:
     def queue_writes(self, bottleneck: Bottleneck) -> list[PlannedWrite]:
         """Depth and rate of one bottleneck: also all that a live change of either writes."""
         return [self._buffer(bottleneck), self._shaper(bottleneck), self._shaper_on(bottleneck)]
+
+    def was_reset(self, bottleneck: Bottleneck) -> bool:
+        """Whether a change of the port's speed, or its being added anew, has undone the queue's rate."""
+        shaping = self._need("tm.queue.sched_shaping", bottleneck.queue.key, bottleneck.queue.pipe)
+        rate_bps = number(shaping, "max_rate") * 1000
+        if abs(rate_bps / bottleneck.shaping.shaper_bps - 1) < RATE_TOLERANCE:
+            return False
+        port = self._reader.entry("$PORT", {"$DEV_PORT": bottleneck.queue.dev_port})
+        speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
+        return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
 
     def _bottleneck(self, plan: Plan, layer: Layer, left: int) -> Bottleneck:
         switch = self._inventory.switch

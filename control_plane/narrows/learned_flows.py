@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""telemetry/learned_flows.parquet: which flow has which index, as the switch told when each began (its digests).
+
+Unlike the keys in reports these are complete whatever the sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TABLE = "learned_flows.parquet"
+SCHEMA = pa.schema(
+    [
+        ("bottleneck", pa.uint8()),
+        ("flow", pa.uint16()),
+        ("signature", pa.uint32()),
+        ("ip_version", pa.uint8()),
+        ("src", pa.string()),
+        ("dst", pa.string()),
+        ("protocol", pa.uint8()),
+        ("src_port", pa.uint16()),
+        ("dst_port", pa.uint16()),
+    ]
+)
+
+
+def write(records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write the records of the program's digest, in the order in which they came."""
+    rows = [
+        {
+            "bottleneck": record["bottleneck"],
+            "flow": record["index"],
+            "signature": record["signature"],
+            "ip_version": 6 if record["is_ipv6"] else 4,
+            "src": address(record, "src"),
+            "dst": address(record, "dst"),
+            **{name: record[name] for name in ("protocol", "src_port", "dst_port")},
+        }
+        for record in records
+    ]
+    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+
+
+def address(record: dict[str, Any], name: str) -> str:
+    """An address of a record as text; 128 bits wide in the digest, IPv4 in the low ones."""
+    kind = IPv6Address if record["is_ipv6"] else IPv4Address
+    return str(kind(record[name]))
