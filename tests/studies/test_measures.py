@@ -11,7 +11,7 @@ import pytest
 import synthetic
 from narrows_analysis import RunData, analyze_run
 from narrows_analysis.run_directory import Bottleneck
-from narrows_analysis.studies.bbr import bbr_state, send_budget_bytes
+from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate, send_budget_bytes
 from narrows_analysis.studies.measures import Measures, _turns, measure_run
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
 from narrows_analysis.studies.ware import expect
@@ -93,7 +93,9 @@ def test_turns_are_looked_for_until_the_flows_end(monkeypatch: pytest.MonkeyPatc
     measures = measure_run(run, (0.25, 0.5))
     low, high = run.summary["fairness"]["window_s"]
     assert value(measures, "window_end_s") == pytest.approx((low + high) / 2)
-    assert looked_at == [(pytest.approx(low + (high - low) / 4, abs=0.3), pytest.approx(high, abs=0.3))]
+    ((begin, end),) = looked_at
+    assert begin == pytest.approx(low + (high - low) / 4, abs=0.3)
+    assert end == pytest.approx(high, abs=0.3)
 
 
 def test_two_groups_take_turns() -> None:
@@ -181,3 +183,17 @@ def test_the_sender_s_budget() -> None:
     # One segment below 1.2 Mbit/s, two at least above; 12.2 kB at 100 Mbit/s; 64 kB at most.
     segments = np.array([1, 2, 8, 45])
     assert send_budget_bytes(rates, 1448) == pytest.approx((3 * segments + 1.25) * 1448)
+
+
+def test_loss_after_wrong_probes() -> None:
+    times = np.arange(0, 4, 0.1)
+    estimates = np.where(times < 2, 0.04, 0.025)
+    readings = pd.DataFrame([{**BBR, "time_s": t, "bbr_min_rtt_s": e} for t, e in zip(times, estimates, strict=True)])
+    flows = pd.DataFrame({"time_s": times, "arrivals": 100, "drops": np.where(times < 2, 6, 1)})
+    found = loss_by_estimate(readings, flows, 0.025)
+    assert found == {
+        "loss_after_wrong_probe": pytest.approx(0.06),
+        "loss_after_right_probe": pytest.approx(0.01),
+    }
+    assert loss_by_estimate(readings, flows, 0.05) == {}
+    assert loss_by_estimate(readings.assign(bbr_bandwidth_bps=0.0), flows, 0.025) == {}

@@ -22,6 +22,8 @@ PACING_SHIFT = 10  # sk_pacing_shift: what is handed over at once lasts about a 
 GSO_BYTES = 65_535
 SLOW_BPS = 1_200_000  # below this a single segment is handed over at once
 MOST_SEGMENTS = 0x7F
+ESTIMATE_S = 0.5
+TOO_LONG = 1.2  # times the base RTT: more than a few packets were in the queue when BBR last looked
 # Rounding up to a segment and to an even number, and two segments in one of the eight phases of a cycle.
 ROUNDING_SEGMENTS = 0.5 + 0.5 + 2 / 8
 
@@ -33,7 +35,7 @@ def bbr_state(sockets: pd.DataFrame, link: Bottleneck) -> dict[str, float]:
     """
     bbr = sockets[sockets["bbr_bandwidth_bps"] > 0]
     mine = bbr[bbr["cwnd_bytes"] > PROBE_WINDOW_BYTES]
-    if not len(mine) or not link.bdp_bytes:
+    if not len(mine) or not link.bdp_bytes or not link.rate_bps:
         return {}
     payload = link.mtu_frame_bytes - HEADER_BYTES
     on_the_wire = link.mtu_frame_bytes / payload
@@ -60,6 +62,29 @@ def bbr_state(sockets: pd.DataFrame, link: Bottleneck) -> dict[str, float]:
         "bbr_inflight_sum_bdp": total(mine["inflight_bytes"].to_numpy(dtype=np.float64)) / link.bdp_bytes,
         "bbr_min_rtt_s": float(least_rtt.mean()),
     }
+
+
+def loss_by_estimate(sockets: pd.DataFrame, flows: pd.DataFrame, rtt_s: float | None) -> dict[str, float]:
+    """Loss at the queue while BBR's flows take the least RTT for too long, and while they do not.
+
+    In windows of 0.5 s, by the mean of their estimates; empty unless there are windows of both kinds.
+
+    Args:
+        sockets: readings in the measured time.
+        flows: intervals of all flows in that time, with arrivals and drops.
+        rtt_s: the base RTT.
+    """
+    bbr = sockets[sockets["bbr_bandwidth_bps"] > 0]
+    if not len(bbr) or not rtt_s:
+        return {}
+    estimates = bbr.groupby((bbr["time_s"] / ESTIMATE_S).astype(int))["bbr_min_rtt_s"].mean()
+    counts = flows.groupby((flows["time_s"] / ESTIMATE_S).astype(int))[["arrivals", "drops"]].sum()
+    both = counts.join(estimates, how="inner")
+    wrong = both["bbr_min_rtt_s"] > TOO_LONG * rtt_s
+    parts = {"loss_after_wrong_probe": both[wrong], "loss_after_right_probe": both[~wrong]}
+    if any(part["arrivals"].sum() == 0 for part in parts.values()):
+        return {}
+    return {name: float(part["drops"].sum() / part["arrivals"].sum()) for name, part in parts.items()}
 
 
 def send_budget_bytes(pacing_rate_bps: FloatArray, payload_bytes: int) -> FloatArray:

@@ -227,11 +227,24 @@ STUDY = Study(
                 ),
                 Statement(
                     "loss-peaks",
-                    "loss peaks, up to about 6 %, just after BBR's wrong RTT probes",
-                    "4 % or more in some 500 ms window",
-                    Within(Pick("loss_max", two("1.75bdp")), 0.04, 1.0),
+                    "loss peaks at up to about 6 %",
+                    "4 to 10 % in some 500 ms window",
+                    Within(Pick("loss_max", two("1.75bdp")), 0.04, 0.1),
                     "%",
                     ("loss_ratio",),
+                ),
+                Statement(
+                    "loss-after-wrong-probes",
+                    "just after BBR's wrong RTT probes",
+                    "twice as high while BBR takes the least RTT for too long as while it does not, or more",
+                    Compare(
+                        Pick("loss_after_wrong_probe", two("1.75bdp")),
+                        Pick("loss_after_right_probe", two("1.75bdp")),
+                        2,
+                        float("inf"),
+                    ),
+                    "%",
+                    ("bbr_min_rtt_s", "loss_ratio"),
                 ),
             ),
             (

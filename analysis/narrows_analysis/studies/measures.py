@@ -15,7 +15,7 @@ from narrows_analysis.metrics.fairness import jain_index, throughput_difference
 from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
-from narrows_analysis.studies.bbr import bbr_state
+from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times, read_sockets
 from narrows_analysis.studies.ware import expect
 
@@ -49,7 +49,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
     measures |= _turns(longest)
-    measures |= _sockets(run, queue, begin, end)
+    measures |= _sockets(run, flows, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
     return {name: None if value is None or not np.isfinite(value) else float(value) for name, value in measures.items()}
@@ -81,7 +81,7 @@ def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s
         "loss_ratio": drops / arrivals if arrivals else np.nan,
         "loss_max": float(windows.max()) if len(windows) else np.nan,
         "lossy_windows": float((windows > 0).mean()) if len(windows) else np.nan,
-        "utilization": carried / (link.rate_bps * length_s) if length_s > 0 else np.nan,
+        "utilization": carried / (_rate(run) * length_s) if length_s > 0 else np.nan,
         "queue_bdp": float(known.mean()) / bdp if len(known) else np.nan,
         "queue_p95_bdp": float(np.percentile(known, 95)) / bdp if len(known) else np.nan,
         "queue_max_bdp": float(queue["depth_max_bytes"].max()) / bdp if len(known) else np.nan,
@@ -93,6 +93,11 @@ def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s
         "oscillation_period_s": found.period_s if found else None,
         "oscillation_correlation": found.correlation if found else None,
     }
+
+
+def _rate(run: RunData) -> float:
+    """Rate of the link in L2 bit/s, which every run of a study has; NaN for others, whose ratios are left out."""
+    return run.run.bottleneck.rate_bps or np.nan
 
 
 def _loss_windows(flows: pd.DataFrame) -> FloatArray:
@@ -124,7 +129,7 @@ def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
 
 def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Measures:
     mine = flows[flows["group"] == group]
-    limit = goodput_limit(run.run.bottleneck.rate_bps, run.run.bottleneck.mtu_frame_bytes)
+    limit = goodput_limit(_rate(run), run.run.bottleneck.mtu_frame_bytes)
     total = float((flows["goodput_bps"] * flows["interval_s"]).sum())
     own = float((mine["goodput_bps"] * mine["interval_s"]).sum())
     arrivals, data = float(mine["arrivals"].sum()), float(mine["data_packets"].sum())
@@ -167,7 +172,7 @@ def _quotient(part: float, whole: float) -> float:
     return float(part) / whole if whole else np.nan
 
 
-def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Measures:
+def _sockets(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, begin: float, end: float) -> Measures:
     """Congestion window, pacing rate and RTT probes, from the senders' sockets."""
     sockets = read_sockets(run)
     if sockets is None:
@@ -177,10 +182,11 @@ def _sockets(run: RunData, queue: pd.DataFrame, begin: float, end: float) -> Mea
     inside = sockets[(sockets["time_s"] >= begin) & (sockets["time_s"] < end)]
     for group, mine in inside.groupby("group"):
         measures[f"cwnd_bdp.{group}"] = float(mine["cwnd_bytes"].mean()) / bdp
-        measures[f"pacing_fraction.{group}"] = float(mine["pacing_rate_bps"].mean()) / run.run.bottleneck.rate_bps
-        measures[f"pacing_median.{group}"] = float(mine["pacing_rate_bps"].median()) / run.run.bottleneck.rate_bps
+        measures[f"pacing_fraction.{group}"] = float(mine["pacing_rate_bps"].mean()) / _rate(run)
+        measures[f"pacing_median.{group}"] = float(mine["pacing_rate_bps"].median()) / _rate(run)
         measures[f"socket_rtt_s.{group}"] = float(mine["rtt_s"].mean())
     measures |= bbr_state(inside, run.run.bottleneck)
+    measures |= loss_by_estimate(inside, flows, run.run.bottleneck.rtt_s)
     probes = probe_times(sockets)
     measures["probe_gap_s"] = probe_gap_s(probes)
     least = [
@@ -200,7 +206,7 @@ def _completion(run: RunData) -> Measures:
     rows: list[tuple[str, float, int, float]] = []
     for flow, spec in zip(run.summary["flows"], run.run.flows, strict=True):
         if spec.size_bytes is not None and flow["fct_s"] is not None:
-            ideal = ideal_completion_time(spec.size_bytes, link.rate_bps, spec.rtt_s or 0.0, link.mtu_frame_bytes)
+            ideal = ideal_completion_time(spec.size_bytes, _rate(run), spec.rtt_s or 0.0, link.mtu_frame_bytes)
             rows.append((flow["group"], flow["fct_s"], spec.size_bytes, slowdown(flow["fct_s"], ideal)))
     measures: Measures = {}
     frame = pd.DataFrame(rows, columns=["group", "fct_s", "size", "slowdown"])
@@ -230,7 +236,7 @@ def _model(run: RunData) -> Measures:
         return {}
     expected = expect(
         flows=bbr,
-        rate_bps=link.rate_bps,
+        rate_bps=_rate(run),
         rtt_s=link.rtt_s,
         buffer_bytes=link.buffer_bytes,
         frame_bytes=link.mtu_frame_bytes,
