@@ -93,7 +93,9 @@ class Network:
     @contextmanager
     def tcp_server(self, host: str = RECEIVER) -> Iterator[None]:
         """An iperf3 server that accepts while the block runs."""
-        process = self.start(host, "iperf3", "--server", "--port", "5201", "--forceflush", stdout=subprocess.PIPE)
+        # Without reports in between: nobody reads what it prints, and many flows would fill the pipe.
+        words = "iperf3 --server --port 5201 --interval 0 --forceflush"
+        process = self.start(host, *words.split(), stdout=subprocess.PIPE)
         assert process.stdout is not None
         while "listening" not in (line := process.stdout.readline()):
             if not line:

@@ -10,6 +10,8 @@ from typing import Any
 
 from host import Description
 
+SPREAD = "Figures are median (least to greatest) over the runs."
+
 
 @dataclass
 class Table:
@@ -47,8 +49,10 @@ class Outcome:
     skipped: list[str] = field(default_factory=list)
 
 
-def write(outcomes: dict[str, Outcome], host: Description, command: str, stem: Path) -> tuple[Path, Path]:
-    """Write ``stem.json`` and ``stem.md``; returns both paths."""
+def write(
+    outcomes: dict[str, Outcome], host: Description, command: str, stem: Path, note: str = SPREAD
+) -> tuple[Path, Path]:
+    """Write ``stem.json`` and ``stem.md``, which says ``note`` at its beginning; returns both paths."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "format": 1,
@@ -66,12 +70,12 @@ def write(outcomes: dict[str, Outcome], host: Description, command: str, stem: P
     }
     as_json, as_markdown = stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.md")
     as_json.write_text(json.dumps(document, indent=1) + "\n")
-    as_markdown.write_text(_markdown(outcomes, host, command))
+    as_markdown.write_text(_markdown(outcomes, host, command, note))
     return as_json, as_markdown
 
 
-def _markdown(outcomes: dict[str, Outcome], host: Description, command: str) -> str:
-    parts = ["# Benchmark results", f"Command: `{command}`", "Figures are median (least to greatest) over the runs."]
+def _markdown(outcomes: dict[str, Outcome], host: Description, command: str, note: str) -> str:
+    parts = ["# Benchmark results", f"Command: `{command}`", note]
     machine = Table(("Machine", ""), [(key, str(value)) for key, value in host.items()])
     parts.append(machine.markdown())
     for name, outcome in outcomes.items():
