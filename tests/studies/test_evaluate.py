@@ -181,6 +181,8 @@ def test_a_study_without_points_was_not_run(study: Study) -> None:
     statements = [statement for figure in study.figures for statement in figure.statements]
     assert statements
     assert {evaluate(statement, []).verdict for statement in statements} == {"not run here"}
+    # A difference comes with measurements.
+    assert [statement.id for statement in statements if not statement.evidence] == []
     for figure in study.figures:
         ids = [statement.id for statement in figure.statements]
         assert len(set(ids)) == len(ids)

@@ -56,7 +56,12 @@ STUDY = Study(
                     ("probe_gap_s", "bbr_min_rtt_s"),
                 ),
                 Statement(
-                    "probe-gap", "they probe every 10 s", "10 to 11 s", Within(Pick("probe_gap_s"), 9.5, 11), "s"
+                    "probe-gap",
+                    "they probe every 10 s",
+                    "10 to 11 s",
+                    Within(Pick("probe_gap_s"), 9.5, 11),
+                    "s",
+                    evidence=("probe_synchrony", "bbr_min_rtt_s"),
                 ),
             ),
             (Plot("time", "Throughput and RTT of staggered BBR flows", ("goodput", "delay")),),
@@ -128,6 +133,7 @@ STUDY = Study(
                     "in 90 % of the windows or more",
                     Within(Pick("lossy_windows", {BUFFER: "0.5bdp", "flows.bbr.count": "4"}), 0.9, 1.0),
                     "%",
+                    evidence=("loss_ratio", "queue_fill", "utilization"),
                 ),
                 Statement(
                     "average",
@@ -268,6 +274,7 @@ STUDY = Study(
                     "share of BBR above 55 % at each such buffer",
                     Within(Pick("share.bbr", two((0.25, 1.25))), 0.55, 1.0, each=True),
                     "%",
+                    evidence=("queue_fill", "loss_ratio.bbr", "loss_ratio.cubic", "bbr_min_rtt_s"),
                 ),
                 Statement(
                     "equal",
@@ -275,6 +282,7 @@ STUDY = Study(
                     "share of 50 % between 3.5 and 6.5 BDP",
                     Crossing(Pick("share.bbr", TWO), BUFFER, 0.5, 3.5, 6.5),
                     "%",
+                    evidence=("queue_fill", "bbr_min_rtt_s", "bbr_window_sum_bdp"),
                 ),
                 Statement(
                     "cubic-wins",
@@ -282,6 +290,7 @@ STUDY = Study(
                     "share of BBR below 50 % at 8 BDP",
                     Within(Pick("share.bbr", two("8bdp")), 0.0, 0.5),
                     "%",
+                    evidence=("queue_bdp", "bbr_min_rtt_s", "bbr_window_sum_bdp"),
                 ),
                 Statement(
                     "spread",
@@ -294,6 +303,7 @@ STUDY = Study(
                         float("inf"),
                     ),
                     "x",
+                    evidence=("rate_p25.bbr", "rate_p75.bbr", "rate_iqr.cubic", "turn_correlation"),
                 ),
             ),
             (Plot("quartiles", "Throughput of a flow by buffer", ("bbr", "cubic"), x=BUFFER, where=TWO),),

@@ -30,6 +30,7 @@ STUDY = Study(
                     "utilization 90 % or more at 8 BDP",
                     Within(Pick("utilization", {BUFFER: LARGE, CCA: "bbr", COUNT: "1"}), 0.9, 1.01),
                     "%",
+                    evidence=("queue_bdp", "bbr_bandwidth_sum", "loss_ratio"),
                 ),
                 Statement(
                     "queue",
@@ -87,6 +88,7 @@ STUDY = Study(
                     "4 % or more",
                     Within(Pick("loss_ratio", BBR_SMALL), 0.04, 1.0),
                     "%",
+                    evidence=("queue_fill", "bbr_pacing_sum", "bbr_window_sum_bdp"),
                 ),
                 Statement(
                     "tiny",
@@ -94,6 +96,7 @@ STUDY = Study(
                     "BBR's 5 times as high or more",
                     Compare(Pick("loss_ratio", BBR_SMALL), Pick("loss_ratio", CUBIC_SMALL), 5, float("inf")),
                     "%",
+                    evidence=("queue_fill", "utilization"),
                 ),
             ),
             (Plot("lines", "Loss by number of flows", ("loss_ratio",), x=COUNT, by=CCA, where={BUFFER: SMALL}),),
@@ -157,6 +160,7 @@ STUDY = Study(
                     "quotient of the shares above 1",
                     Compare(Pick("share.rtt40"), Pick("share.rtt20"), 1.0, float("inf")),
                     "%",
+                    evidence=("share.rtt20", "share.rtt40", "share.rtt80", "queue_bdp"),
                 ),
             ),
             (Plot("time", "Three RTTs in one bottleneck", ("goodput", "queue")),),

@@ -221,6 +221,7 @@ STUDY = Study(
                         MORE,
                     ),
                     "s",
+                    evidence=("loss_ratio.subject", "completions.subject", "queue_bdp"),
                 ),
                 Statement(
                     "variable",

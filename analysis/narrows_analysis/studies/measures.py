@@ -89,6 +89,7 @@ def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s
         "buffer_bdp": buffer / bdp,
         "queue_fill": float(known.mean()) / buffer if len(known) else np.nan,
         "standing_queue_bdp": run.summary["bottleneck"]["standing_queue_bdp"],
+        "window_rtts": length_s / (link.rtt_s + mean) if link.rtt_s else np.nan,
         "rtt_ratio": (link.rtt_s + mean) / link.rtt_s if link.rtt_s else np.nan,
         "oscillation_period_s": found.period_s if found else None,
         "oscillation_correlation": found.correlation if found else None,
@@ -116,15 +117,27 @@ def _smooth(queue: pd.DataFrame, depth: FloatArray) -> FloatArray:
 
 
 def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
-    rates = flows.groupby("flow")["goodput_bps"].mean().reindex(range(len(run.run.flows)))
-    known = rates.dropna().to_numpy(dtype=np.float64)
+    known = _mean_rates(flows)
+    middle = float(flows["time_s"].min() + flows["time_s"].max()) / 2
     difference = throughput_difference(float(known[0]), float(known[1])) if len(known) == 2 else None
     trusted = run.summary["fairness"]["jain_index"] is not None
     return {
-        "jain": jain_index(known) if trusted and len(known) > 1 else None,
+        "jain": _jain(flows) if trusted else None,
+        "jain_first_half": _jain(flows[flows["time_s"] < middle]) if trusted else None,
+        "jain_second_half": _jain(flows[flows["time_s"] >= middle]) if trusted else None,
         "throughput_difference": difference if trusted else None,
         "convergence_s": run.summary["fairness"]["convergence_s"],
     }
+
+
+def _mean_rates(flows: pd.DataFrame) -> FloatArray:
+    """Mean goodput of each flow that had any interval."""
+    return flows.groupby("flow")["goodput_bps"].mean().dropna().sort_index().to_numpy(dtype=np.float64)
+
+
+def _jain(flows: pd.DataFrame) -> float | None:
+    rates = _mean_rates(flows)
+    return jain_index(rates) if len(rates) > 1 else None
 
 
 def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Measures:

@@ -30,6 +30,7 @@ STUDY = Study(
                     "95 % of the buffer or more at peak",
                     Within(Pick("queue_max_fill", SMALLER), 0.95, 1.0),
                     "%",
+                    evidence=("queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
                 ),
                 Statement(
                     "cycles",

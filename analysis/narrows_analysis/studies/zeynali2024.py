@@ -30,7 +30,7 @@ def _rtt_figures() -> tuple[StudyFigure, ...]:
                 "share of the flow of 160 ms above 50 % beside 10 ms",
                 Within(Pick("share.long", {EVERY: version, SHORT: "10ms"}), 0.5, 1.0),
                 "%",
-                ("jain", "queue_bdp"),
+                ("queue_bdp", "bbr_window_sum_bdp", "loss_ratio.long", "loss_ratio.short", "goodput_second_half.long"),
             )
             for version in ("bbr", "bbr3")
         ]
@@ -42,7 +42,13 @@ def _rtt_figures() -> tuple[StudyFigure, ...]:
                     "share of the flow of 160 ms below 50 % beside 10 ms",
                     Within(Pick("share.long", {EVERY: "cubic", SHORT: "10ms"}), 0.0, 0.5),
                     "%",
-                    ("queue_bdp",),
+                    (
+                        "queue_bdp",
+                        "loss_ratio.long",
+                        "loss_ratio.short",
+                        "goodput_first_half.long",
+                        "goodput_second_half.long",
+                    ),
                 ),
                 Statement(
                     "gap",
@@ -55,6 +61,7 @@ def _rtt_figures() -> tuple[StudyFigure, ...]:
                         1.0,
                     ),
                     "%",
+                    evidence=("share.short", "loss_ratio.long", "loss_ratio.short", "queue_bdp"),
                 ),
             ]
         figures.append(
@@ -92,7 +99,7 @@ STUDY = Study(
                         f"{cca}: two equal flows are fair",
                         "Jain's index 0.9 or more at every buffer",
                         Within(Pick("jain", {ALL: cca}), 0.9, 1.0, each=True),
-                        evidence=("rate_p25.all", "rate_p75.all"),
+                        evidence=("jain_first_half", "jain_second_half", "window_rtts", "convergence_s"),
                     )
                     for cca in ("bbr", "bbr2", "bbr3", "cubic")
                 ),
@@ -107,6 +114,7 @@ STUDY = Study(
                         MORE,
                     ),
                     "%",
+                    evidence=("loss_ratio", "queue_fill", "utilization"),
                 ),
                 Statement(
                     "least-oscillation",
@@ -114,6 +122,7 @@ STUDY = Study(
                     "quartiles of its rate closer than those of v1",
                     Compare(Pick("rate_iqr.all", {ALL: "bbr3"}), Pick("rate_iqr.all", {ALL: "bbr"}), 0.0, 1.0),
                     "x",
+                    evidence=("rate_p25.all", "rate_p75.all"),
                 ),
             ),
             (
@@ -137,6 +146,7 @@ STUDY = Study(
                         MORE,
                     ),
                     "%",
+                    evidence=("loss_ratio", "queue_fill", "utilization"),
                 ),
                 Statement(
                     "v3-slow",
@@ -144,6 +154,7 @@ STUDY = Study(
                     "240 s or more",
                     Within(Pick("convergence_s", {ALL: "bbr3", BUFFER: "16bdp"}), 240, MORE),
                     "s",
+                    evidence=("jain_first_half", "jain_second_half", "queue_bdp"),
                 ),
             ),
             (
@@ -161,20 +172,21 @@ STUDY = Study(
                     "v1 converges fastest: five BBRv1 flows are fairer than five of v3 while all run",
                     "Jain's index higher",
                     Compare(Pick("jain", {ALL: "bbr"}), Pick("jain", {ALL: "bbr3"}), 1.0, MORE),
+                    evidence=("jain_first_half", "jain_second_half", "queue_bdp"),
                 ),
                 Statement(
                     "v1-shares",
                     "five BBRv1 flows come to share the link",
                     "Jain's index 0.8 or more while all run",
                     Within(Pick("jain", {ALL: "bbr"}), 0.8, 1.0),
-                    evidence=("queue_bdp", "probe_synchrony"),
+                    evidence=("jain_first_half", "jain_second_half", "window_rtts", "queue_bdp", "probe_synchrony"),
                 ),
                 Statement(
                     "cubic-many",
                     "CUBIC does well with many flows",
                     "Jain's index 0.8 or more while all run",
                     Within(Pick("jain", {ALL: "cubic"}), 0.8, 1.0),
-                    evidence=("queue_bdp", "loss_ratio"),
+                    evidence=("jain_first_half", "jain_second_half", "window_rtts", "queue_bdp", "loss_ratio"),
                 ),
             ),
             (
@@ -203,6 +215,7 @@ STUDY = Study(
                     "share of BBRv2 35 to 65 % at 1 BDP",
                     Within(Pick("share.first", against_cubic("bbr2", "1bdp")), 0.35, 0.65),
                     "%",
+                    evidence=("loss_ratio.first", "loss_ratio.second", "queue_bdp"),
                 ),
                 Statement(
                     "v3-like-v1",
@@ -210,6 +223,7 @@ STUDY = Study(
                     "share of BBRv3 60 % or more at 0.5 BDP",
                     Within(Pick("share.first", against_cubic("bbr3", SHALLOW)), 0.6, 1.0),
                     "%",
+                    evidence=("loss_ratio.first", "loss_ratio.second", "queue_bdp"),
                 ),
                 Statement(
                     "retransmits",
@@ -217,6 +231,7 @@ STUDY = Study(
                     "BBR's 3 % or more at 0.5 BDP",
                     Within(Pick("retransmit_ratio.first", against_cubic("bbr", SHALLOW)), 0.03, 1.0),
                     "%",
+                    evidence=("loss_ratio", "queue_fill", "utilization"),
                 ),
             ),
             (Plot("lines", "Share of BBR beside CUBIC", ("share.first",), BUFFER, FIRST, {SECOND: "cubic"}),),
@@ -240,6 +255,7 @@ STUDY = Study(
                     "shares of the BBR flows beside 1 and 5 CUBIC at most 30 % of the link apart",
                     Spread(Pick("share.bbr", {"flows.bbr.cca": "bbr"}), CUBICS, most=0.3),
                     "%",
+                    evidence=("loss_ratio.bbr", "loss_ratio.cubic", "queue_fill", "bbr_min_rtt_s"),
                 ),
             ),
             (
