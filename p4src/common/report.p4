@@ -4,7 +4,7 @@
 #define NARROWS_REPORT_P4
 
 control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observation_t seen,
-                            out bit<16> report_length) {
+                            out bit<16> report_length, out bit<1> undeliverable) {
     bit<16> length_limit;
     bit<16> whole_length;
     bit<16> excess;
@@ -35,12 +35,14 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         hdr.report_udp.src_port = src_port;
         hdr.report_udp.dst_port = dst_port;
         hdr.report_udp.checksum = 0;
+        undeliverable = 0;
         length_limit = length;
         whole_length = seen.packet_length + REPORT_ENCAPSULATION_BYTES;
     }
 
-    // Nobody to report to.
+    // Nobody to report to: the copy has no headers to travel with.
     action no_collector() {
+        undeliverable = 1;
         length_limit = 0;
         whole_length = 0;
     }

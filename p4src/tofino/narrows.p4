@@ -268,6 +268,7 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
     ReportEncapsulation() report;
     settings_t set;
     bit<16> report_length;
+    bit<1> undeliverable;
 
     // The frame's own length.
     action strip() {
@@ -292,7 +293,8 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
         if (hdr.mirror.isValid()) {
             flow_signature.apply(meta.identity, meta.flow.bottleneck, meta.flow.signature);
             mirrored_time.apply(hdr.mirror.timestamp, from_parser.global_tstamp, meta.seen.timestamp);
-            report.apply(hdr.frame, meta.flow, meta.seen, report_length);
+            report.apply(hdr.frame, meta.flow, meta.seen, report_length, undeliverable);
+            for_deparser.drop_ctl = 2w0 ++ undeliverable;
         } else if (hdr.bridge_flow.isValid()) {
             meta.mirror_timestamp = from_parser.global_tstamp[31:0];
             meta.seen.queue_delay = from_parser.global_tstamp[31:0] - hdr.bridge_flow.timestamp;

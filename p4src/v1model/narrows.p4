@@ -95,11 +95,15 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     settings_t set;
     mirror_session_t mirror_session;
     bit<16> report_length;
+    bit<1> undeliverable;
 
     apply {
         if (standard.instance_type == INSTANCE_EGRESS_CLONE) {
-            report.apply(hdr, meta.flow, meta.seen, report_length);
+            report.apply(hdr, meta.flow, meta.seen, report_length, undeliverable);
             truncate((bit<32>)report_length);
+            if (undeliverable == 1) {
+                mark_to_drop(standard);
+            }
         } else if (meta.forwarding.through_bottleneck == 1) {
             meta.seen.timestamp = standard.egress_global_timestamp;
             meta.seen.queue_delay = standard.deq_timedelta;
