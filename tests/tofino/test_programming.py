@@ -26,15 +26,14 @@ from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
 from narrows.plan import Plan
-from narrows.targets.tofino.bfrt.client import Client, connect
-from narrows.targets.tofino.checks import clear_watermark, watermark
+from narrows.targets.tofino.bfrt.client import Client
+from narrows.targets.tofino.checks import watermark, watermark_writes
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
 from narrows.targets.tofino.ports import port_writes
 from narrows.targets.tofino.programmer import Programmer
-from narrows.targets.tofino.reader import AssumedReader, LiveReader
+from narrows.targets.tofino.reader import LiveReader
 from narrows.targets.tofino.traffic_manager import L2, Layer
-from narrows.targets.tofino.writes import PlannedWrite
 
 __all__ = ["audit", "client", "inventory", "kind", "programmer", "switch"]
 
@@ -129,7 +128,7 @@ def test_a_queue_that_is_full_reaches_its_watermark(
     found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
     prefix = inventory.switch.generation.prefix
     switch.tm.counters["queue", (0, 0), PIPE, "watermark_cells"] = 99_999
-    clear_watermark(programmer.client, prefix, found)
+    programmer.clear(watermark_writes(prefix, [found], []))
     assert not watermark(programmer.client, prefix, found).faithful
     while switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514):
         pass
@@ -280,24 +279,6 @@ def test_a_dry_run_names_every_write_in_words(chip: str) -> None:
     (shaper,) = [write for write in writes if write.table.endswith("queue.sched_shaping")]
     assert "max_rate=10000000 (kbit/s)" in str(shaper) and "10Gbit asked for" in shaper.why
     assert all(write.why for write in writes)
-
-
-@pytest.mark.parametrize("chip", ["tofino", "tofino2"])
-def test_a_dry_run_is_what_a_fresh_switch_gets(chip: str) -> None:
-    fake = FakeSwitch(chip)
-    try:
-        inventory = make_inventory(chip, fake.address)
-        one = connect(inventory.endpoint(), prefer=("own",))
-        reader = LiveReader(one)
-        bound = bound_plan(inventory)
-        ports = port_writes(inventory, used_ports([bound]), reader)
-        for write in ports:
-            fake.tm.add_port(int(str(dict(write.key or {})["$DEV_PORT"])), dict(write.data))
-        assumed: list[PlannedWrite] = plan(make_experiment(), inventory, AssumedReader(inventory.switch.generation))
-        assert [*ports, *plan_switch(inventory, [bound], Layer(), reader).writes] == assumed
-        one.close()
-    finally:
-        fake.stop()
 
 
 def test_run_json_has_the_realised_rate_and_depth(

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from narrows.errors import RunError
 from narrows.hosts.base import SWITCH, Testbed
@@ -38,13 +38,16 @@ class Softswitch:
         self._session: P4RuntimeSession | None = None
         self._manager: TrafficManagerClient | None = None
 
-    async def start(self, testbed: Testbed, interfaces: Mapping[int, str], seed: int) -> None:
+    async def start(
+        self, testbed: Testbed, interfaces: Mapping[int, str], seed: int, loopbacks: Sequence[int] = ()
+    ) -> None:
         """Start it and connect to it; it has no program yet.
 
         Args:
             testbed: whose switch namespace it runs in.
             interfaces: interface of each port.
             seed: of its random numbers.
+            loopbacks: ports whose output comes in again.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -54,6 +57,8 @@ class Softswitch:
         command = [str(binary(SOFTSWITCH)), "serve", "--grpc", address, "--seed", str(seed)]
         for port, interface in sorted(interfaces.items()):
             command += ["--port", f"{port}@{interface}"]
+        for port in loopbacks:
+            command += ["--loopback", str(port)]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")
@@ -139,6 +144,9 @@ class Softswitch:
         pool = sum(queue.pool_dropped_packets for queue in answer.queues)
         if pool:
             found.append(f"{pool} packets dropped because the switch's pool of {answer.pool_limit_packets} was full")
+        looped = (await self.manager.port_stats()).discards.loopback
+        if looped:
+            found.append(f"{looped} packets dropped because a loopback port had no room for them")
         for port in await self.ports():
             if port.port in ports_except:
                 continue

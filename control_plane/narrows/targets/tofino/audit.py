@@ -135,6 +135,9 @@ def outstanding(changes: Iterable[Change]) -> list[Change]:
     """Changes that no later line takes back, in order; of one that was begun and not finished, its intent."""
     left: list[Change] = []
     for change in changes:
+        # Counts that were zeroed are not brought back.
+        if change.operation is Operation.CLEAR:
+            continue
         same = [position for position, earlier in enumerate(left) if earlier.entry == change.entry]
         if same and (change.phase == "undone" or left[same[-1]].phase == "intent"):
             del left[same[-1]]

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from narrows.errors import InputError
-from narrows.plan import Host, Plan, SwitchPort
-from narrows.targets.tofino.inventory import Inventory, Machine
+from narrows.plan import Host, Path, Plan, SwitchPort
+from narrows.targets.tofino.inventory import DELAY_LINE, Inventory, Machine
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
 SWITCH_MAC = "02:4e:57:00:00:00"
@@ -39,21 +39,29 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
     old_ports[plan.collector_host.port] = collector_host.port
     old_macs = {host.mac: hosts[host.name].mac for host in (*plan.senders, plan.receiver)}
     addresses = {host.address: hosts[host.name].address for host in (*plan.senders, plan.receiver)}
+    line = None if inventory.delay_line is None else inventory.port_of(inventory.delay_line).dev_port
     report_address = plan.collector.dst_address if collector.address is None else str(collector.address.ip)
     return replace(
         plan,
         senders=tuple(hosts[host.name] for host in plan.senders),
         receiver=hosts[plan.receiver.name],
         collector_host=collector_host,
-        ports=tuple(SwitchPort(old_ports[port.number], port.host, port.delay_ns) for port in plan.ports),
+        ports=(
+            *(SwitchPort(old_ports[port.number], port.host, port.delay_ns) for port in plan.ports),
+            *(() if line is None else (SwitchPort(line, DELAY_LINE, 0),)),
+        ),
         paths=tuple(
-            replace(
-                path,
-                ingress_port=old_ports[path.ingress_port],
-                dst_mac=old_macs[path.dst_mac],
-                egress_port=old_ports[path.egress_port],
-            )
+            bound
             for path in plan.paths
+            for bound in _by_way_of(
+                line,
+                replace(
+                    path,
+                    ingress_port=old_ports[path.ingress_port],
+                    dst_mac=old_macs[path.dst_mac],
+                    egress_port=old_ports[path.egress_port],
+                ),
+            )
         ),
         bottleneck=replace(plan.bottleneck, port=old_ports[plan.bottleneck.port]),
         collector=replace(
@@ -65,6 +73,13 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
         ),
         flows=tuple(replace(flow, src=addresses[flow.src], dst=addresses[flow.dst]) for flow in plan.flows),
     )
+
+
+def _by_way_of(line: int | None, path: Path) -> tuple[Path, ...]:
+    """The way back from the receiver leads through the delay line, if there is one: out to it, and in from it."""
+    if line is None or path.bottleneck is not None:
+        return (path,)
+    return (replace(path, egress_port=line), replace(path, ingress_port=line))
 
 
 def _host(host: Host, machine: Machine, inventory: Inventory) -> Host:

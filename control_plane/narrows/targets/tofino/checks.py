@@ -14,7 +14,7 @@ from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows.targets.tofino.bfrt.values import Key
 from narrows.targets.tofino.chip import pipe_of
 from narrows.targets.tofino.traffic_manager import Bottleneck
-from narrows.targets.tofino.writes import number
+from narrows.targets.tofino.writes import PlannedWrite, number
 
 # Counters wider than 32 bits are copied every other second.
 COUNTER_AGE_S = 2.5
@@ -44,7 +44,7 @@ class DropGuard:
         pools: Sequence[str],
         before: DropGuard | None = None,
     ) -> None:
-        """Read all counters, and clear the watermarks of the bottlenecks' queues and ``pools``.
+        """Read all counters. The watermarks were cleared before (`watermark_writes`).
 
         Args:
             client: the switch.
@@ -85,7 +85,6 @@ class DropGuard:
         ]
         self._bottlenecks = bottlenecks
         self._pools = pools
-        self._clear_watermarks()
         self._start = {counter_id(counter): self._read(counter) for counter in self._all}
         self._origin: dict[tuple[str, str, int, str], int] = self._start if before is None else before._origin
 
@@ -109,13 +108,6 @@ class DropGuard:
             for counter in self._egress
             if counter.key is not None
         }
-
-    def _clear_watermarks(self) -> None:
-        table = self._client.schema.table(f"{self._prefix}.tm.counter.pool")
-        for pool in self._pools:
-            self._client.write(Operation.MODIFY, table, {"pool": pool}, {"watermark_cells": 0})
-        for bottleneck in self._bottlenecks:
-            clear_watermark(self._client, self._prefix, bottleneck)
 
     def _full_pools(self) -> list[str]:
         """Pools are larger than what may be in them: one that was full has dropped before a queue did."""
@@ -176,11 +168,18 @@ class Watermark:
         return f"deepest {self.cells} of {self.limit_cells} cells, {verdict}"
 
 
-def clear_watermark(client: Client, prefix: str, bottleneck: Bottleneck) -> None:
-    """Start a new measurement of a queue's depth. Only 0 may be written to a watermark."""
-    table = client.schema.table(f"{prefix}.tm.counter.queue")
-    queue = bottleneck.queue
-    client.write(Operation.MODIFY, table, queue.key, {"watermark_cells": 0}, pipe=queue.pipe)
+def watermark_writes(prefix: str, bottlenecks: Sequence[Bottleneck], pools: Sequence[str]) -> list[PlannedWrite]:
+    """Starts a new measurement of how deep queues and pools have been. Only 0 may be written to a watermark."""
+    why = "how full it has been tells after the run whether its limit is the one that was set"
+    zero = {"watermark_cells": 0}
+    queues = [
+        PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.queue", queue.key, zero, why, pipe=queue.pipe)
+        for queue in (bottleneck.queue for bottleneck in bottlenecks)
+    ]
+    return [
+        *(PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.pool", {"pool": pool}, zero, why) for pool in pools),
+        *queues,
+    ]
 
 
 def watermark(client: Client, prefix: str, bottleneck: Bottleneck) -> Watermark:

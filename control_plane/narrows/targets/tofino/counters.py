@@ -7,15 +7,26 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from narrows.targets.base import FlowTotals
-from narrows.targets.tofino.bfrt.client import Client
-from narrows.targets.tofino.bfrt.schema import Table
+from narrows.targets.tofino.bfrt.client import Client, Operation
+from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import Data, per_pipe
-from narrows.targets.tofino.writes import number
+from narrows.targets.tofino.writes import PlannedWrite, number
 
 WRAP = 1 << 32
 HISTOGRAM_BINS = 128
 REGISTER = "Register"
 COUNTER = "Counter"
+_ZEROED = {
+    "flow_arrivals": REGISTER,
+    "flow_departures": REGISTER,
+    "flow_loss_drops": REGISTER,
+    "flow_owner": REGISTER,
+    "bottleneck_departures": REGISTER,
+    "high_watermark": REGISTER,
+    "delay_histogram": COUNTER,
+    "arrival_counter": COUNTER,
+    "departure_counter": COUNTER,
+}
 # Above this many flows one bulk transfer is quicker than single reads.
 BULK_FROM = 512
 
@@ -39,6 +50,20 @@ class FlowState:
     def collided(self) -> bool:
         """Whether flows that entered by different pipes share this index."""
         return len(self.signatures) > 1
+
+
+def clear_writes() -> list[PlannedWrite]:
+    """Zeroes everything that is counted by flow or bottleneck, in all pipes, before a run begins."""
+    return [PlannedWrite(Operation.CLEAR, name, None, {}, "what an earlier run has counted") for name in _ZEROED]
+
+
+def counting_table(schema: Schema, name: str) -> Table:
+    """The register or counter of a clearing write.
+
+    Raises:
+        SchemaError: the program has none of this name.
+    """
+    return schema.part(name, _ZEROED[name])
 
 
 class Counters:
@@ -114,21 +139,6 @@ class Counters:
             number(self._client.read(table, {index: first + bin_}), "$COUNTER_SPEC_PKTS")
             for bin_ in range(HISTOGRAM_BINS)
         ]
-
-    def clear(self) -> None:
-        """Zero everything that is counted by flow or bottleneck, in all pipes, before a run begins."""
-        for table in (
-            self._arrivals,
-            self._departures,
-            self._loss_drops,
-            self._signatures,
-            self._bottlenecks,
-            self._watermark,
-            self._histogram,
-            self._arrived,
-            self._departed,
-        ):
-            self._client.clear(table)
 
     def _bytes(self, table: Table, flows: Collection[int]) -> dict[int, int]:
         index = table.keys[0].name

@@ -59,7 +59,7 @@ def _machine(inventory: Inventory, machine: Machine, ccas: Sequence[str]) -> Ite
         return
     facts = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
     yield Finding(f"{name}: access", f"root, kernel {facts.get('kernel', 'unknown')}")
-    needed = TOOLS[:-1] if machine is inventory.collector else TOOLS
+    needed = TOOLS[:-1] if machine.ssh is None else TOOLS
     lacking = [tool for tool in needed if facts.get(f"tool.{tool}") != "yes"]
     yield Finding(
         f"{name}: tools", ", ".join(needed), f"{', '.join(lacking)} missing; fix: install them" if lacking else ""

@@ -19,6 +19,7 @@ from narrows.targets.tofino.chip import CHIPS, PORTS_PER_PIPE, Chip
 SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
 FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}
 AUTO_NEGOTIATION = {"default": "PM_AN_DEFAULT", "on": "PM_AN_FORCE_ENABLE", "off": "PM_AN_FORCE_DISABLE"}
+DELAY_LINE = "delay-line"
 MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
 
@@ -137,11 +138,28 @@ class Machine(Model):
     address6: IPv6Interface | None = None
 
 
-class Netem(Model):
-    """Where the base RTT is made: a delay on what the receiver sends back. ``none``: the cables' own RTT is enough."""
+class Delay(Model):
+    """Where the base RTT is made, by a delay on what the receiver sends back.
 
-    at: Literal["receiver", "none"] = "receiver"
+    ``receiver``: netem on the receiver, which holds up to ``limit_packets``. ``line``: the switch sends it by way of
+    the machine that Narrows runs on, whose NIC ``interface`` with the address ``mac`` is cabled to the switch's
+    ``port``. ``none``: the cables' own RTT is enough.
+    """
+
+    at: Literal["receiver", "line", "none"] = "receiver"
     limit_packets: Annotated[StrictInt, Field(ge=1000)] = 1_000_000
+    port: str | None = None
+    interface: str | None = None
+    mac: Mac | None = None
+
+    @model_validator(mode="after")
+    def _line(self) -> Self:
+        given = [self.port, self.interface, self.mac]
+        if self.at == "line" and None in given:
+            raise refuse("at: line lacks its place", "port, interface and mac of the delay line's NIC")
+        if self.at != "line" and given != [None] * 3:
+            raise refuse(f"at: {self.at} has no NIC", "port, interface and mac with at: line")
+        return self
 
 
 class Inventory(Model):
@@ -152,7 +170,7 @@ class Inventory(Model):
     senders: Annotated[tuple[Machine, ...], Field(min_length=1)]
     receiver: Machine
     collector: Machine
-    delay: Netem = Netem()
+    delay: Delay = Delay()
 
     @field_validator("ports")
     @classmethod
@@ -180,6 +198,8 @@ class Inventory(Model):
                 raise refuse(f"{machine.name} shares the receiver's port '{machine.port}'", "a port of its own")
             if machine is not self.collector and machine.port == self.collector.port:
                 raise refuse(f"{machine.name} shares the collector's port '{machine.port}'", "a port of its own")
+        if self.delay.port in [sender.port for sender in self.senders]:
+            raise refuse(f"the delay line shares a sender's port '{self.delay.port}'", "a port of its own")
         if self.collector.ssh is not None:
             raise refuse(f"{self.collector.name}: reports are collected where Narrows runs", "a collector without ssh")
         for port in self.ports:
@@ -190,8 +210,17 @@ class Inventory(Model):
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """Senders, receiver, collector."""
-        return (*self.senders, self.receiver, self.collector)
+        """Senders, receiver, collector, and the delay line's NIC where there is one."""
+        line = self.delay_line
+        return (*self.senders, self.receiver, self.collector, *(() if line is None else (line,)))
+
+    @property
+    def delay_line(self) -> Machine | None:
+        """This machine as the delay line, with the NIC that it has for that."""
+        delay = self.delay
+        if delay.port is None or delay.interface is None or delay.mac is None:
+            return None
+        return Machine(name=DELAY_LINE, port=delay.port, interface=delay.interface, mac=delay.mac)
 
     def port_of(self, machine: Machine) -> Port:
         """The switch port a machine is cabled to."""

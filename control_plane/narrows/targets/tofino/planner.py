@@ -10,6 +10,8 @@ from typing import Any
 from narrows.experiment import Experiment
 from narrows.plan import Plan, make_plan
 from narrows.targets.tofino.binding import bind
+from narrows.targets.tofino.checks import watermark_writes
+from narrows.targets.tofino.counters import clear_writes
 from narrows.targets.tofino.depth import depth_units
 from narrows.targets.tofino.entries import program_writes
 from narrows.targets.tofino.inventory import Inventory
@@ -22,9 +24,10 @@ from narrows.targets.tofino.writes import PlannedWrite, Reader
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """The writes behind the ports, and what the bottlenecks will be."""
+    """The writes behind the ports, and what the bottlenecks will be; ``watermarks`` are zeroed last."""
 
     writes: tuple[PlannedWrite, ...]
+    watermarks: tuple[PlannedWrite, ...]
     manager: TrafficManager
 
 
@@ -45,7 +48,8 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
     source = AssumedReader(inventory.switch.generation) if reader is None else reader
     bound = bind(make_plan(experiment), inventory)
     found = port_writes(inventory, used_ports([bound]), source)
-    return [*found, *plan_switch(inventory, [bound], layer_of(bound), source).writes]
+    planned = plan_switch(inventory, [bound], layer_of(bound), source)
+    return [*found, *clear_writes(), *planned.writes, *planned.watermarks]
 
 
 def layer_of(plan: Plan) -> Layer:
@@ -77,7 +81,10 @@ def plan_switch(
     manager = TrafficManager(inventory, reader, plans, layer)
     writes = [*manager.writes(), *mirror_writes(inventory, plans, reader)]
     writes += program_writes(plans, inventory.switch.generation.cell_bytes, reader, epoch)
-    return SwitchPlan(tuple(writes), manager)
+    switch = inventory.switch
+    pools = (switch.egress_pool, switch.ingress_pool)
+    watermarks = watermark_writes(switch.generation.prefix, manager.bottlenecks, pools)
+    return SwitchPlan(tuple(writes), tuple(watermarks), manager)
 
 
 def realised(bottleneck: Bottleneck) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 
 from narrows.errors import RunError
+from narrows.hosts.base import SWITCH
 from narrows.plan import Plan
 from narrows.targets.tofino.inventory import Inventory, Machine
 from narrows.targets.tofino.ssh import run
@@ -28,7 +29,7 @@ class Preflight:
         wanted: list[tuple[Machine, tuple[str, ...]]] = []
         for host, machine in machines_of(plan, self._inventory).items():
             # The traffic tools are not needed where reports are collected.
-            tools = [] if host == plan.collector_host.name else ["tools=iperf3", f"python={PYTHON}"]
+            tools = [] if host in (plan.collector_host.name, SWITCH) else ["tools=iperf3", f"python={PYTHON}"]
             wanted.append((machine, (*tools, f"cca={' '.join(ccas_of(plan, host))}")))
         new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
         with ThreadPoolExecutor(MAX_PARALLEL) as pool:

@@ -16,6 +16,7 @@ from narrows.targets.tofino.bfrt.client import Client, Operation, describe, desc
 from narrows.targets.tofino.bfrt.errors import BfrtError, SwitchRefused
 from narrows.targets.tofino.bfrt.schema import Table
 from narrows.targets.tofino.bfrt.values import Data, Entry, Key, Value
+from narrows.targets.tofino.counters import counting_table
 from narrows.targets.tofino.writes import PlannedWrite
 
 # What the driver says of a queue without a port.
@@ -59,6 +60,24 @@ class Programmer:
             if isinstance(error, RunError) and problems:
                 raise RunError(f"{error}\n{self._left_over(problems)}") from error
             raise
+
+    def clear(self, writes: Sequence[PlannedWrite]) -> None:
+        """Zero counts. That is in the audit log and cannot be taken back.
+
+        Raises:
+            RunError: the switch refuses.
+        """
+        schema = self.client.schema
+        for write in writes:
+            self._progress(str(write))
+            table = counting_table(schema, write.table) if write.key is None else schema.table(write.table)
+            change = Change(Operation.CLEAR, table.name, write.key, write.pipe, None, write.data, None, None)
+            self._audit.record(replace(change, phase="intent"))
+            if write.key is None:
+                self.client.clear(table)
+            else:
+                self.client.write(Operation.MODIFY, table, write.key, write.data, pipe=write.pipe)
+            self._audit.record(change)
 
     def undo(self, mark: int = 0) -> list[str]:
         """Restore what the changes since ``mark`` found, last one first; returns what could not be restored, and why.

@@ -20,7 +20,8 @@ from narrows.targets.tofino.bfrt.errors import BfrtError
 from narrows.targets.tofino.bfrt.values import DigestMessage
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.checks import COUNTER_AGE_S, DropGuard
-from narrows.targets.tofino.counters import Counters
+from narrows.targets.tofino.counters import Counters, clear_writes
+from narrows.targets.tofino.delay_line import DelayLine
 from narrows.targets.tofino.entries import loss_write, observe_write
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import SwitchPlan, layer_of, plan_switch, realised, used_ports
@@ -73,6 +74,8 @@ class TofinoTarget:
         self._clear_counters = clear_counters
         self._connect_to = connect_to
         self._preflight = preflight or Preflight(inventory)
+        self._delay_line = DelayLine()
+        self._testbed: Testbed | None = None
         self._tunnel: Tunnel | None = None
         self._audit: AuditLog | None = None
         self._programmer: Programmer | None = None
@@ -118,8 +121,8 @@ class TofinoTarget:
         return SshTestbed(plan, self._inventory, state.directory, mtu, state)
 
     def missing(self) -> list[str]:
-        """Nothing: our own client needs only what Narrows itself needs."""
-        return []
+        """What a delay line lacks; our own client needs only what Narrows itself needs."""
+        return [] if self._inventory.delay_line is None else self._delay_line.missing()
 
     def refusals(self, plan: Plan) -> list[str]:
         """What of a bound plan no switch of this generation can do."""
@@ -135,6 +138,7 @@ class TofinoTarget:
         Raises:
             RunError: it cannot be reached, runs another program or another chip, or belongs to somebody else.
         """
+        self._testbed = testbed
         await self._call(self._open)
 
     async def configure(self, plan: Plan) -> Realised:
@@ -151,7 +155,12 @@ class TofinoTarget:
         Raises:
             RunError: as `configure`.
         """
-        return await self._call(lambda: self._configure(plans))
+        made = await self._call(lambda: self._configure(plans))
+        line = self._inventory.delay_line
+        if line is not None:
+            assert self._testbed is not None
+            await self._delay_line.start(self._testbed, line.interface, plans[0])
+        return made
 
     async def change(self, plan: Plan) -> Realised:
         """Change rate, depth, marking or loss of a bottleneck under way.
@@ -176,6 +185,7 @@ class TofinoTarget:
         Bytes are those of flows whose digest has come. A reading costs five table reads a bottleneck and two a flow.
         With more than `MOST_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
         """
+        self._delay_line.check()
         return await self._call(self._queues)
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
@@ -209,7 +219,7 @@ class TofinoTarget:
         Waits until the driver's copies of the drop counters are no older than the end of traffic.
         """
         await asyncio.sleep(COUNTER_AGE_S)
-        return await self._call(self._losses)
+        return [*await self._delay_line.losses(), *await self._call(self._losses)]
 
     async def stop(self) -> None:
         """Restore what was found, and close the session.
@@ -217,7 +227,10 @@ class TofinoTarget:
         Raises:
             RunError: something could not be restored; the message says what, and how to.
         """
-        await self._call(self._close)
+        try:
+            await self._delay_line.stop()
+        finally:
+            await self._call(self._close)
 
     async def _call(self, function: Callable[[], _Answer]) -> _Answer:
         async with self._lock:
@@ -269,10 +282,10 @@ class TofinoTarget:
             self._wait_for_links(ports)
             self._switch_plan = plan_switch(self._inventory, plans, layer_of(plans[0]), reader, self._epoch)
             if self._clear_counters:
-                self._ready_counters().clear()
+                programmer.clear(clear_writes())
             programmer.apply(self._switch_plan.writes)
             manager = self._switch_plan.manager
-            self._guard = self._new_guard(manager)
+            self._guard = self._new_guard(self._switch_plan)
         except BaseException as error:
             self._switch_plan = None
             # Without a session nothing can be undone now: stop does it over a new one.
@@ -302,7 +315,7 @@ class TofinoTarget:
         self._switch_plan = changed
         # From here on the queue is measured against its new depth.
         self._earlier_losses += earlier
-        self._guard = self._new_guard(changed.manager, self._guard)
+        self._guard = self._new_guard(changed, self._guard)
         return self._realised(wanted)
 
     def _wait_for_links(self, ports: Sequence[int]) -> None:
@@ -385,8 +398,9 @@ class TofinoTarget:
         changed = [f"a setting was changed during the run: {words}" for words in self._ready().drift()]
         return [*self._earlier_losses, *self._guard.misplaced(), *changed]
 
-    def _new_guard(self, manager: TrafficManager, before: DropGuard | None = None) -> DropGuard:
-        switch = self._inventory.switch
+    def _new_guard(self, planned: SwitchPlan, before: DropGuard | None = None) -> DropGuard:
+        self._ready().clear(planned.watermarks)
+        switch, manager = self._inventory.switch, planned.manager
         pools = (switch.egress_pool, switch.ingress_pool)
         client = self._ready().client
         return DropGuard(client, self._chip.prefix, manager.bottlenecks, manager.input_ports, pools, before)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import RunError
-from narrows.hosts.base import SwitchAttachment
+from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.paths import REPOSITORY
 from narrows.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.process import Process, spawn
@@ -165,8 +165,8 @@ class SshTestbed:
 
     def _settings(self, host: str) -> list[str]:
         plan = self._plan
-        if host == plan.collector_host.name:
-            # It only takes frames off the wire.
+        if host in (plan.collector_host.name, SWITCH):
+            # They only take frames off the wire, and put them there.
             return [f"mtu={self._mtu}"]
         own = next(one for one in (*plan.senders, plan.receiver) if one.name == host)
         peers = plan.senders if own == plan.receiver else (plan.receiver,)
@@ -213,8 +213,10 @@ class SshTestbed:
 
 
 def machines_of(plan: Plan, inventory: Inventory) -> dict[str, Machine]:
-    """The machines that a bound plan uses, by the names of its hosts."""
+    """The machines that a bound plan uses, by the names of its hosts; `SWITCH` is where a delay line runs."""
+    line = inventory.delay_line
     return {
+        **({} if line is None else {SWITCH: line}),
         **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
         plan.receiver.name: inventory.receiver,
         plan.collector_host.name: inventory.collector,

@@ -15,7 +15,8 @@ from narrows.targets.tofino.bfrt.values import Data, Entry, Key, Value
 class PlannedWrite:
     """One entry to write.
 
-    ``table`` is the table's name, or a unique ending of it. A key of None is the default entry. ``units`` says in
+    ``table`` is the table's name, or a unique ending of it; of what is cleared as a whole, the name of the register or
+    counter. A key of None is the default entry. ``units`` says in
     words what a field's number means; ``expect`` lists what a field may read back as where that is not simply what
     was written. ``why`` is for people.
     """
@@ -35,7 +36,9 @@ class PlannedWrite:
         where = "" if self.pipe == ALL_PIPES else f" pipe {self.pipe}"
         action = f" {self.action}" if self.action else ""
         fields = ", ".join(self._field(name, value) for name, value in self.data.items())
-        text = f"{self.operation} {self.table}{where} [{describe_key(self.key)}]{action}"
+        whole = self.operation is Operation.CLEAR and self.key is None
+        key = "all entries" if whole else describe_key(self.key)
+        text = f"{self.operation} {self.table}{where} [{key}]{action}"
         return f"{text} {{{fields}}}" if fields else text
 
     def _field(self, name: str, value: Value) -> str:

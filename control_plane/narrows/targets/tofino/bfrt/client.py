@@ -28,11 +28,12 @@ _Answer = TypeVar("_Answer")
 
 
 class Operation(enum.StrEnum):
-    """What a write does with an entry."""
+    """What a write does with an entry. ``CLEAR`` zeroes counts, of one entry or of a whole table."""
 
     INSERT = "insert"
     MODIFY = "modify"
     DELETE = "delete"
+    CLEAR = "clear"
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a fake switch holds behind its server. Tests look at all of it, and change it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from narrows.targets.tofino.bfrt.schema import Schema, Table
+
+from fakeswitch.fixed_schema import fixed_schema
+from fakeswitch.program_schema import program_schema
+from fakeswitch.tables import Programs
+from fakeswitch.traffic_manager import ALL_PIPES, KINDS, Refused, TrafficManager
+
+
+class Device:
+    """One chip with our program: traffic manager and ports, mirror sessions, tables, registers and counters."""
+
+    def __init__(self, chip: str, *, asic: bool, pipes: int) -> None:
+        self.chip = chip
+        self.kind = KINDS[chip]
+        self.asic = asic
+        self.pipes = pipes
+        self.documents = (program_schema(chip), fixed_schema(self.kind.prefix))
+        self.schema = Schema.parse(*self.documents)
+        self.lock = threading.RLock()
+        self.reset()
+
+    def reset(self) -> None:
+        """bf_switchd starts anew: nothing of what was set is left."""
+        self.tm = TrafficManager(self.kind, self.pipes, self.asic)
+        self.programs = Programs(self.pipes)
+        self.mirrors: dict[int, dict[str, Any]] = {}
+        self.statistics: dict[int, dict[str, int]] = {}
+
+    def state(self) -> dict[str, Any]:
+        """Everything that was set, comparable: settings (not counters), ports, mirror sessions, table entries."""
+        with self.lock:
+            return {
+                "settings": self.tm.changed(),
+                "ports": {port: dict(data) for port, data in self.tm.ports.items()},
+                "mirrors": {sid: dict(data) for sid, data in self.mirrors.items()},
+                "entries": {name: dict(entries) for name, entries in self.programs.entries.items() if entries},
+            }  # fmt: skip
+
+    def check_target(self, table: Table, api: str, pipe: int) -> None:
+        """Whether a table has an operation for a pipe, or for all.
+
+        Raises:
+            Refused: it has not.
+        """
+        if api not in table.targets:
+            raise Refused("UNIMPLEMENTED", "Operation not supported")
+        wants = table.targets[api]
+        if "pipe_id" not in wants:
+            return
+        if pipe == ALL_PIPES and "pipe_all" not in wants:
+            raise Refused("INVALID_ARGUMENT", "a single pipe is needed Invalid arguments")
+        if pipe != ALL_PIPES and pipe >= self.pipes:
+            raise Refused("INVALID_ARGUMENT", "no such pipe Invalid arguments")
+
+    def place(self, table: Table, pipe: int) -> int:
+        """Tables of the whole device have one place, whatever pipe was asked for."""
+        per_pipe = any("pipe_id" in wants for api, wants in table.targets.items() if api != "tableDefaultEntryGet")
+        return pipe if per_pipe else ALL_PIPES
+
+
+def short(table: Table) -> str:
+    """Name of a traffic manager's table without its prefix."""
+    return table.name.partition(".tm.")[2]
