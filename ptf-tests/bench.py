@@ -8,7 +8,6 @@ import socket
 import time
 import unittest
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from p4runtime import Entry
 from ptf import testutils
 from ptf.base_tests import BaseTest
 from targets import TARGETS
-from targets.base import COLLECTOR_PORT, Switch
+from targets.base import COLLECTOR_PORT, SLOW, Ability, Switch
 
 SESSION = 5
 ECN_OFF = 0xFFFFFFFF
@@ -29,8 +28,6 @@ PRIORITY = 100
 # Longest wait for a frame that must come, and for one that must not (after all others came).
 PATIENCE_S = 5.0
 SILENCE_S = 0.05
-# Frames of one size leave a slow queue at this rate: a burst is complete long before the next one leaves.
-SLOW = 2
 LONGEST_SERVICE_S = 1.5 / SLOW
 RECEIVE_BUFFER_BYTES = 64 << 20
 SO_RCVBUFFORCE = 33
@@ -49,8 +46,12 @@ HISTOGRAM_BINS = 128
 
 
 class BottleneckTest(BaseTest):  # type: ignore[misc]
-    """A case: one class with `runTest`. It starts with an empty program: nothing is connected."""
+    """A case: one class with `runTest`. It starts with an empty program: nothing is connected.
 
+    A case states what it needs of a target that not every target can do, and is skipped where it cannot.
+    """
+
+    needs: frozenset[Ability] = frozenset()
     _switch: Switch | None = None
 
     def setUp(self) -> None:
@@ -65,6 +66,9 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
                 port.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, RECEIVE_BUFFER_BYTES)
         self.switch = BottleneckTest._switch
         self.profile = self.switch.profile
+        for ability in sorted(self.needs, key=lambda one: one.name):
+            if ability in self.profile.lacks:
+                self.skipTest(f"needs {ability.value}: {self.profile.lacks[ability]}")
         self.switch.reset()
         self.plane: Any = ptf.dataplane_instance
         self.plane.flush()
@@ -212,6 +216,10 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
             if found.packet is not None:
                 self.fail(f"port {port} sent a frame that nobody expected: {found.packet.hex()}")
 
+    def carried(self, frames: Iterable[bytes]) -> list[bytes]:
+        """Those of some frames that are long enough for the target's links."""
+        return [frame for frame in frames if len(frame) >= self.profile.shortest_frame]
+
     def pass_through(self, frames: Sequence[bytes], ingress: int = 1, egress: int = 2) -> None:
         """Send frames and expect them unchanged, in bursts that the target's input can hold."""
         for start in range(0, len(frames), self.profile.largest_burst):
@@ -220,23 +228,44 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
             self.expect(egress, burst)
 
     def occupy(self, frame: bytes, ingress: int = 1, egress: int = 2, queue: int = 0) -> Report:
-        """Make a queue slow and its link busy with a frame, which has left the queue then; returns its report.
+        """Let a frame leave a queue and hold all behind it; returns the frame's report.
 
         Where the link is as slow as the queue, the frame itself arrives only when it has been sent to its last bit.
         """
-        self.switch.shape(egress, queue, len(frame), SLOW)
-        self.send(ingress, [frame])
-        (report,) = self.reports(1)
-        return report
+
+        def pass_one() -> Report:
+            self.send(ingress, [frame])
+            (report,) = self.reports(1)
+            return report
+
+        return self.switch.hold(egress, queue, len(frame), pass_one)
 
     def reports(self, count: int, collector: Collector | None = None) -> list[Report]:
         """The next ``count`` reports; their encapsulation is checked on the way."""
-        found = []
-        for frame in self.receive(COLLECTOR_PORT, count):
-            wanted = expected.encapsulation(collector or Collector(), len(frame))
-            self.assertEqual(frame[: len(wanted)].hex(), wanted.hex(), "encapsulation of a report")
-            found.append(expected.decode_report(frame))
-        return found
+        return [self.open_report(frame, collector or Collector()) for frame in self.receive(COLLECTOR_PORT, count)]
+
+    def open_report(self, frame: bytes, collector: Collector) -> Report:
+        """A report that was received, after a check of its headers to the byte."""
+        length = expected.frame_length(frame)
+        if self.profile.trailing_bytes:
+            frame = frame[:length]
+        wanted = expected.encapsulation(collector, len(frame))
+        self.assertEqual(frame[: len(wanted)].hex(), wanted.hex(), "encapsulation of a report")
+        return expected.decode_report(frame)
+
+    # --- flows
+
+    def flow_of(self, frame: bytes, bottleneck: int = 0) -> int:
+        """Flow index of a frame."""
+        return self.profile.hashes.index(bottleneck, expected.identify(frame))
+
+    def signature_of(self, frame: bytes, bottleneck: int = 0) -> int:
+        """Flow signature of a frame."""
+        return self.profile.hashes.signature(bottleneck, expected.identify(frame))
+
+    def colliding_port(self, bottleneck: int, owner: bytes, template: bytes) -> int:
+        """A source port with which a frame like ``template`` collides with the flow of ``owner``."""
+        return expected.colliding_port(self.profile.hashes, bottleneck, owner, template)
 
     # --- state
 
@@ -269,27 +298,3 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         first = bottleneck * HISTOGRAM_BINS
         cells = self.switch.control.read_counters(HISTOGRAM, range(first, first + HISTOGRAM_BINS))
         return [packets for packets, _ in cells]
-
-
-def flow_of(frame: bytes, bottleneck: int = 0) -> int:
-    """Flow index of a frame."""
-    return expected.flow_index(bottleneck, expected.identify(frame))
-
-
-def signature_of(frame: bytes, bottleneck: int = 0) -> int:
-    """Flow signature of a frame."""
-    return expected.signature(bottleneck, expected.identify(frame))
-
-
-def colliding_port(bottleneck: int, owner: bytes, template: bytes) -> int:
-    """A source port with which a frame like ``template`` gets the flow index of ``owner`` and another signature.
-
-    Raises:
-        ValueError: there is none: take another address for ``template``.
-    """
-    wanted, taken = flow_of(owner, bottleneck), signature_of(owner, bottleneck)
-    for port in range(65536):
-        identity = replace(expected.identify(template), src_port=port)
-        if expected.flow_index(bottleneck, identity) == wanted and expected.signature(bottleneck, identity) != taken:
-            return port
-    raise ValueError("no source port collides")

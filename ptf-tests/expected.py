@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
+from typing import Protocol
 
 FLAG_CE_MARKED = 0x01
 FLAG_COLLISION = 0x02
 FLAG_NOT_IP = 0x04
 
 ENCAPSULATION_BYTES = 14 + 20 + 8 + 48
-FLOW_COUNT = 65536
 
 _PROTOCOLS_WITH_PORTS = {6, 17, 33, 132, 136}
 _REPORT = struct.Struct(">BBBBHHIIIIIIII6sH")
@@ -71,24 +72,82 @@ def _with_ports(identity: Identity, transport: bytes) -> Identity:
     return Identity(identity.ip_version, identity.src, identity.dst, identity.protocol, src_port, dst_port)
 
 
-def _addresses_and_ports(identity: Identity) -> list[bytes]:
+# A field of a hash: value and width in bits.
+_Field = tuple[int, int]
+
+
+def _five_tuple(identity: Identity) -> list[_Field]:
     return [
-        identity.src.to_bytes(16, "big"),
-        identity.dst.to_bytes(16, "big"),
-        struct.pack(">B", identity.protocol),
-        struct.pack(">H", identity.src_port),
-        struct.pack(">H", identity.dst_port),
+        (identity.src, 128),
+        (identity.dst, 128),
+        (identity.protocol, 8),
+        (identity.src_port, 16),
+        (identity.dst_port, 16),
     ]
 
 
-def flow_index(bottleneck: int, identity: Identity) -> int:
-    """Index of a flow's registers and counters (v1model)."""
-    return zlib.crc32(b"".join([bytes([bottleneck]), *_addresses_and_ports(identity)])) % FLOW_COUNT
+def _crc32(fields: Sequence[_Field]) -> int:
+    """CRC-32 of the fields one after the other, behind as many zero bits as make whole bytes of them."""
+    message = width = 0
+    for value, bits in fields:
+        message, width = message << bits | value, width + bits
+    return zlib.crc32(message.to_bytes(-(-width // 8), "big"))
 
 
-def signature(bottleneck: int, identity: Identity) -> int:
-    """Second hash of a flow (v1model), its fields in reverse order, 1..2^32-1: 0 means that nobody owns the index."""
-    return 1 + zlib.crc32(b"".join([*reversed(_addresses_and_ports(identity)), bytes([bottleneck])])) % 0xFFFFFFFF
+class FlowHash(Protocol):
+    """How an architecture makes a flow's index and signature of its bottleneck and 5-tuple."""
+
+    # Flow indices that there are.
+    flow_count: int
+
+    def index(self, bottleneck: int, identity: Identity) -> int:
+        """Index of a flow's registers and counters."""
+
+    def signature(self, bottleneck: int, identity: Identity) -> int:
+        """Second hash of a flow; never 0, which means that nobody owns an index."""
+
+
+class V1modelHash:
+    """v1model: a bottleneck takes a whole byte; the second hash has its fields in reverse order and leaves 0 out."""
+
+    flow_count = 65536
+
+    def index(self, bottleneck: int, identity: Identity) -> int:
+        """See `FlowHash.index`."""
+        return _crc32([(bottleneck, 8), *_five_tuple(identity)]) % self.flow_count
+
+    def signature(self, bottleneck: int, identity: Identity) -> int:
+        """See `FlowHash.signature`."""
+        return 1 + _crc32([*reversed(_five_tuple(identity)), (bottleneck, 8)]) % 0xFFFFFFFF
+
+
+class TofinoHash:
+    """Tofino: a bottleneck takes six bits, with the zeros for a whole byte in front of all; signatures are odd."""
+
+    flow_count = 32768
+
+    def index(self, bottleneck: int, identity: Identity) -> int:
+        """See `FlowHash.index`."""
+        return _crc32([(bottleneck, 6), *_five_tuple(identity)]) % self.flow_count
+
+    def signature(self, bottleneck: int, identity: Identity) -> int:
+        """See `FlowHash.signature`."""
+        return _crc32([*reversed(_five_tuple(identity)), (bottleneck, 6)]) | 1
+
+
+def colliding_port(hashes: FlowHash, bottleneck: int, owner: bytes, template: bytes) -> int:
+    """A source port with which a frame like ``template`` gets the flow index of ``owner`` and another signature.
+
+    Raises:
+        ValueError: there is none: take another address for ``template``.
+    """
+    first, other = identify(owner), identify(template)
+    wanted, taken = hashes.index(bottleneck, first), hashes.signature(bottleneck, first)
+    for port in range(65536):
+        identity = replace(other, src_port=port)
+        if hashes.index(bottleneck, identity) == wanted and hashes.signature(bottleneck, identity) != taken:
+            return port
+    raise ValueError("no source port collides")
 
 
 def delay_bin(delay: int) -> int:
@@ -176,6 +235,11 @@ def encapsulation(collector: Collector, length: int) -> bytes:
     macs = bytes.fromhex((collector.dst_mac + collector.src_mac).replace(":", ""))
     udp = struct.pack(">HHHH", collector.src_port, collector.dst_port, length - 34, 0)
     return macs + b"\x08\x00" + header + udp
+
+
+def frame_length(frame: bytes) -> int:
+    """Length in bytes of a frame as its IPv4 header states it."""
+    return 14 + int.from_bytes(frame[16:18], "big")
 
 
 def decode_report(frame: bytes) -> Report:

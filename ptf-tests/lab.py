@@ -19,9 +19,9 @@ OFFLOADS = ("gro", "gso", "tso", "tx", "rx", "sg", "rxvlan", "txvlan")
 
 @dataclass(frozen=True)
 class Lab:
-    """A namespace and the interfaces in it, by switch port."""
+    """Interfaces by switch port, and the namespace that they are in; None where they are the machine's own."""
 
-    namespace: str
+    namespace: str | None
     switch: Mapping[int, str]
     tester: Mapping[int, str]
 

@@ -11,17 +11,22 @@ from pathlib import Path
 LOG_TAIL_BYTES = 2000
 
 
-class Child:
-    """A process inside a network namespace, with its output in a log file."""
+def inside(namespace: str | None, command: Sequence[str]) -> list[str]:
+    """The command that runs another one in a network namespace; the other one itself where there is none."""
+    return [*([] if namespace is None else ["ip", "netns", "exec", namespace]), *command]
 
-    def __init__(self, namespace: str, command: Sequence[str], log: Path, parameters: Mapping[str, str]) -> None:
+
+class Child:
+    """A process, inside a network namespace if there is one, with its output in a log file."""
+
+    def __init__(self, namespace: str | None, command: Sequence[str], log: Path, parameters: Mapping[str, str]) -> None:
         """Start ``command``; ``parameters`` is what others must know to reach it."""
         self.parameters = parameters
         self._log = log
         self._name = Path(command[0]).name
         with log.open("wb") as out:
             self._process = subprocess.Popen(
-                ["ip", "netns", "exec", namespace, *command],
+                inside(namespace, command),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

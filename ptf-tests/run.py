@@ -22,8 +22,11 @@ from pathlib import Path
 from types import FrameType
 
 import lab
-from targets import TARGETS, UNAVAILABLE
+from narrows.targets.tofino.chip import CHIPS
+from processes import inside
+from targets import TARGETS
 from targets.base import Target
+from targets.tofino import TofinoModelTarget, TofinoTarget
 
 HERE = Path(__file__).resolve().parent
 COMPILED = HERE.parent / "p4src" / "compiled" / "v1model"
@@ -45,11 +48,13 @@ class Settings:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--target", required=True, choices=[*TARGETS, *UNAVAILABLE], help="what runs the program")
+    parser.add_argument("--target", required=True, choices=list(TARGETS), help="what runs the program")
     parser.add_argument(
         "--case", action="append", default=[], metavar="NAME", help="a module (ecn) or a case (ecn.ThresholdIsExact)"
     )
     parser.add_argument("--compiled", type=Path, default=COMPILED, help="folder with narrows.json and its P4Info")
+    parser.add_argument("--chip", choices=list(CHIPS), default="tofino", help="generation that tofino-model models")
+    parser.add_argument("--testbed", type=Path, help="YAML file that describes switch and ports of tofino")
     parser.add_argument("--seed", type=int, default=1, help="of the target's random numbers, where it takes one")
     parser.add_argument("--failfast", action="store_true", help="stop at the first failure")
     parser.add_argument("--logs", type=Path, help="keep the logs in this folder")
@@ -80,7 +85,7 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
     """
     outcomes = folder / "outcomes.jsonl"
     outcomes.touch()
-    with lab.built(target.name, target.profile.tester_ports, target.wiring()) as wires:
+    with target.wires() as wires:
         running = target.start(wires.namespace, wires.switch, folder, settings.seed)
         try:
             parameters = {
@@ -98,8 +103,7 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
                 *settings.cases,
             )
             environment = {**os.environ, "PYTHONPATH": str(HERE)}
-            inside = ["ip", "netns", "exec", wires.namespace, *command]
-            with subprocess.Popen(inside, env=environment, start_new_session=True) as suite:
+            with subprocess.Popen(inside(wires.namespace, command), env=environment, start_new_session=True) as suite:
                 try:
                     suite.wait()
                 finally:
@@ -117,6 +121,15 @@ def run_cases(target: Target, settings: Settings, folder: Path) -> Counter[str]:
             running.stop()
 
 
+def chosen(options: argparse.Namespace) -> Target:
+    """The target that is asked for."""
+    if options.target == TofinoTarget.name:
+        return TofinoTarget(options.testbed)
+    if options.target == TofinoModelTarget.name:
+        return TofinoModelTarget(options.chip)
+    return TARGETS[options.target]
+
+
 def stop(number: int, frame: FrameType | None) -> None:
     """Makes SIGTERM an exception, so that everything is cleaned up."""
     raise KeyboardInterrupt
@@ -128,9 +141,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, stop)
     if options.list:
         return subprocess.run(ptf_command(Path(tempfile.gettempdir()), "--list-test-names"), check=False).returncode
-    target = TARGETS.get(options.target)
-    reason = UNAVAILABLE[options.target] if target is None else target.missing()
-    if target is None or reason is not None:
+    target = chosen(options)
+    reason = target.missing()
+    if reason is not None:
         print(f"skipped: {options.target}: {reason}")
         return 0
     if os.geteuid() != 0:

@@ -111,10 +111,11 @@ def running(targets: Iterable[Target], compiled: Path, seed: int) -> Iterator[Tw
         stack.callback(plane.kill)
         switches = []
         for device, target in enumerate(targets):
-            wires = stack.enter_context(lab.built(target.name, target.profile.tester_ports, target.wiring()))
+            wires = stack.enter_context(target.wires())
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=lab.PREFIX)))
             process = target.start(wires.namespace, wires.switch, folder, seed)
             stack.callback(process.stop)
+            assert wires.namespace is not None
             with inside(wires.namespace):
                 switch = target.connect(process.parameters, compiled)
                 stack.callback(switch.close)

@@ -13,8 +13,8 @@ from bench import (
     LOSS_DROPS,
     SEQUENCE,
     BottleneckTest,
-    flow_of,
 )
+from targets.base import Ability
 
 ALL_BUT_ONE_IN_4_BILLION = 0xFFFFFFFF
 
@@ -29,7 +29,7 @@ class PacketsAndBytes(BottleneckTest):
         for version in (4, 6):
             self.pass_through(sent[version])
         for version in (4, 6):
-            flow = flow_of(sent[version][0])
+            flow = self.flow_of(sent[version][0])
             counted = len(sizes[version]), sum(sizes[version])
             self.assertEqual(self.totals(flow), (counted[0], counted[0], 0))
             self.assertEqual(self.counted(ARRIVAL_COUNTER, flow), counted)
@@ -43,7 +43,7 @@ class LossIsCountedApart(BottleneckTest):
 
     def runTest(self) -> None:
         self.reported()
-        frame, flow = frames.ipv4(size=300), flow_of(frames.ipv4())
+        frame, flow = frames.ipv4(size=300), self.flow_of(frames.ipv4())
         self.pass_through([frame] * 2)
         entry = self.lose(ALL_BUT_ONE_IN_4_BILLION)
         self.send(1, [frame] * 5)
@@ -61,15 +61,17 @@ class LossIsCountedApart(BottleneckTest):
 class QueueDropsAreArrivalsMinusDepartures(BottleneckTest):
     """A full queue's drops show as the difference of the two totals, in registers, counters and the next report."""
 
+    needs = frozenset({Ability.HOLD, Ability.PACKET_LIMIT})
+
     def runTest(self) -> None:
         self.reported()
         frame = frames.ipv4(size=500)
-        flow = flow_of(frame)
+        flow = self.flow_of(frame)
         self.switch.limit_packets(2, 0, 3)
         reports = [self.occupy(frame)]
         self.send(1, [frame] * 8)
         self.wait_for_arrivals(flow, 9)
-        self.switch.shape(2, 0, 500, 0)
+        self.switch.release(2, 0)
         self.receive(2, 4)
         self.pass_through([frame])
         self.assertEqual(self.totals(flow), (10, 5, 0))
@@ -85,7 +87,7 @@ class TotalsWrap(BottleneckTest):
     def runTest(self) -> None:
         self.reported()
         frame = frames.ipv4()
-        flow = flow_of(frame)
+        flow = self.flow_of(frame)
         self.switch.write_register(ARRIVALS, flow, 0xFFFFFFFE)
         self.switch.write_register(DEPARTURES, flow, 0xFFFFFFF0)
         self.switch.write_register(LOSS_DROPS, flow, 0xFFFFFFFF)

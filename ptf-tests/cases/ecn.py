@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import expected
 import frames
-from bench import BottleneckTest, flow_of
+from bench import BottleneckTest
 from expected import FLAG_CE_MARKED
+from targets.base import Ability
 
 SIZE = 500
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
@@ -38,6 +39,8 @@ class EcnTest(BottleneckTest):
 class ThresholdIsExact(BottleneckTest):
     """The packet that finds the threshold's depth is marked, the one before is not; one more unit marks one later."""
 
+    needs = frozenset({Ability.HOLD})
+
     def runTest(self) -> None:
         frame = frames.ipv4(size=SIZE, ecn=ECT_0)
         two_waiting = self.profile.depth(2, SIZE)
@@ -47,8 +50,8 @@ class ThresholdIsExact(BottleneckTest):
             self.observe(ecn_threshold=threshold, change=True)
             reports = [self.occupy(frame)]
             self.send(1, [frame] * 4)
-            self.wait_for_arrivals(flow_of(frame), 5 * number)
-            self.switch.shape(2, 0, SIZE, 0)
+            self.wait_for_arrivals(self.flow_of(frame), 5 * number)
+            self.switch.release(2, 0)
             left = self.receive(2, 5)
             reports += self.reports(4)
             wanted = [expected.congestion_marked(frame) if marked else frame for marked in marks]

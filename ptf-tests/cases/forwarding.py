@@ -6,7 +6,7 @@ from __future__ import annotations
 from ipaddress import ip_address, ip_network
 
 import frames
-from bench import DEPARTURES, SEQUENCE, BottleneckTest, flow_of
+from bench import DEPARTURES, SEQUENCE, BottleneckTest
 
 MAC_MASK = (1 << 48) - 1
 
@@ -32,7 +32,7 @@ class WireByPort(BottleneckTest):
         self.pass_through([there] * 3, 1, 2)
         self.pass_through([back] * 2, 2, 1)
         self.expect_silence()
-        self.assertEqual(self.totals(flow_of(there)), (0, 0, 0))
+        self.assertEqual(self.totals(self.flow_of(there)), (0, 0, 0))
         self.assertEqual(self.switch.read_register(SEQUENCE, 0), 0)
 
 
@@ -45,7 +45,7 @@ class DiscardUnconnected(BottleneckTest):
         self.send(3, [frame, frames.arp(), frames.ipv6()])
         self.expect_silence()
         self.pass_through([frame], 1, 2)
-        self.assertEqual(self.totals(flow_of(frame)), (0, 0, 0))
+        self.assertEqual(self.totals(self.flow_of(frame)), (0, 0, 0))
 
 
 class DiscardByEntry(BottleneckTest):
@@ -142,8 +142,8 @@ class SharedQueue(BottleneckTest):
         one, other = frames.ipv4(src="198.18.0.1"), frames.ipv4(src="198.18.0.3")
         for port, frame in ((1, one), (3, other), (3, other), (1, one), (3, other)):
             self.pass_through([frame], port, 2)
-        self.assertEqual(self.totals(flow_of(one)), (2, 2, 0))
-        self.assertEqual(self.totals(flow_of(other)), (3, 3, 0))
+        self.assertEqual(self.totals(self.flow_of(one)), (2, 2, 0))
+        self.assertEqual(self.totals(self.flow_of(other)), (3, 3, 0))
         self.assertEqual([report.sequence for report in self.reports(5)], [1, 2, 3, 4, 5])
 
 
@@ -169,7 +169,7 @@ class LoopbackFanOut(BottleneckTest):
         reports = self.reports(2 * len(sent))
         self.expect_silence()
         self.assertEqual([report.sequence for report in reports], [1, 2, 3, 4, 5, 6])
-        self.assertEqual([report.flow for report in reports], [flow_of(frame, 3) for frame in sent] * 2)
+        self.assertEqual([report.flow for report in reports], [self.flow_of(frame, 3) for frame in sent] * 2)
         for frame in sent:
-            self.assertEqual(self.totals(flow_of(frame, 3)), (2, 2, 0))
-        self.assertEqual(self.switch.read_register(DEPARTURES, flow_of(sent[0], 0)), 0)
+            self.assertEqual(self.totals(self.flow_of(frame, 3)), (2, 2, 0))
+        self.assertEqual(self.switch.read_register(DEPARTURES, self.flow_of(sent[0], 0)), 0)

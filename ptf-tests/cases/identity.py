@@ -8,7 +8,7 @@ from ipaddress import ip_address
 
 import expected
 import frames
-from bench import SIGNATURES, BottleneckTest, colliding_port, flow_of, signature_of
+from bench import SIGNATURES, BottleneckTest
 from expected import FLAG_COLLISION, FLAG_NOT_IP, Report
 from scapy.layers.inet import ICMP, TCP, UDP
 from scapy.layers.inet6 import IPv6ExtHdrFragment, IPv6ExtHdrHopByHop
@@ -24,8 +24,8 @@ class IdentityTest(BottleneckTest):
         for frame in sent:
             self.pass_through([frame])
             (report,) = self.reports(1)
-            self.assertEqual(report.flow, flow_of(frame, bottleneck), frame.hex())
-            self.assertEqual(report.signature, signature_of(frame, bottleneck), frame.hex())
+            self.assertEqual(report.flow, self.flow_of(frame, bottleneck), frame.hex())
+            self.assertEqual(report.signature, self.signature_of(frame, bottleneck), frame.hex())
             self.assertEqual(report.bottleneck, bottleneck)
             found.append(report)
         return found
@@ -135,12 +135,12 @@ class NotIpIsOneFlow(IdentityTest):
 
     def runTest(self) -> None:
         self.reported()
-        cut = frames.ipv4()[:33], frames.ipv6()[:53]
+        cut = self.carried([frames.ipv4()[:33], frames.ipv6()[:53]])
         catalogue = frames.catalogue()
         sent = [catalogue["ARP"], catalogue["LLDP"], catalogue["MPLS"], catalogue["three tags"], *cut]
         reports = self.check_identity(sent)
-        self.assertEqual([report.flags for report in reports], [FLAG_NOT_IP] * 6)
-        self.assertEqual([report.arrivals for report in reports], [1, 2, 3, 4, 5, 6])
+        self.assertEqual([report.flags for report in reports], [FLAG_NOT_IP] * len(sent))
+        self.assertEqual([report.arrivals for report in reports], list(range(1, 1 + len(sent))))
         self.assertEqual(self.check_identity([frames.ipv4()])[0].flags, 0)
 
 
@@ -149,7 +149,7 @@ class BrokenFramesHaveAnIdentity(IdentityTest):
 
     def runTest(self) -> None:
         self.reported()
-        self.check_identity(frames.broken().values())
+        self.check_identity(self.carried(frames.broken().values()))
 
 
 class BottleneckIsPartOfIdentity(IdentityTest):
@@ -165,7 +165,7 @@ class BottleneckIsPartOfIdentity(IdentityTest):
             self.report_to(expected.Collector(), bottleneck)
             self.pass_through([frame], port)
             (report,) = self.reports(1)
-            self.assertEqual(report.flow, flow_of(frame, bottleneck))
+            self.assertEqual(report.flow, self.flow_of(frame, bottleneck))
             self.assertNotEqual(report.flow, in_0.flow)
             self.assertEqual((report.bottleneck, report.arrivals, report.flags), (bottleneck, 1, 0))
 
@@ -176,13 +176,13 @@ class CollisionIsFlagged(IdentityTest):
     def runTest(self) -> None:
         self.reported()
         owner, other = frames.ipv4(), frames.ipv4(src="198.18.0.77")
-        intruder = frames.ipv4(src="198.18.0.77", src_port=colliding_port(0, owner, other))
-        self.assertEqual(flow_of(owner), flow_of(intruder))
-        self.assertNotEqual(signature_of(owner), signature_of(intruder))
+        intruder = frames.ipv4(src="198.18.0.77", src_port=self.colliding_port(0, owner, other))
+        self.assertEqual(self.flow_of(owner), self.flow_of(intruder))
+        self.assertNotEqual(self.signature_of(owner), self.signature_of(intruder))
         reports = self.check_identity([owner, intruder, owner, intruder])
         self.assertEqual([report.flags for report in reports], [0, FLAG_COLLISION, 0, FLAG_COLLISION])
         self.assertEqual([report.arrivals for report in reports], [1, 2, 3, 4])
-        self.assertEqual(self.switch.read_register(SIGNATURES, flow_of(owner)), signature_of(owner))
+        self.assertEqual(self.switch.read_register(SIGNATURES, self.flow_of(owner)), self.signature_of(owner))
 
 
 class NewFlowsAreLearned(BottleneckTest):
@@ -193,7 +193,7 @@ class NewFlowsAreLearned(BottleneckTest):
         self.reported(1, 2, 5)
         self.connect(3, 4)
         first, other = frames.ipv4(), frames.ipv4(src="198.18.0.77")
-        intruder = frames.ipv4(src="198.18.0.77", src_port=colliding_port(5, first, other))
+        intruder = frames.ipv4(src="198.18.0.77", src_port=self.colliding_port(5, first, other))
         others = [frames.ipv6(transport=UDP(sport=53, dport=99)), frames.ipv4(transport=ICMP()), frames.arp()]
         self.pass_through([frames.ipv4(src="10.9.9.9")], 3, 4)
         for frame in (first, first, intruder, *others, *others):
@@ -204,6 +204,6 @@ class NewFlowsAreLearned(BottleneckTest):
             who = expected.identify(frame)
             is_ipv6 = int(who.ip_version == 6)
             key = [who.src, who.dst, who.protocol, who.src_port, who.dst_port]
-            wanted.append([5, flow_of(frame, 5), signature_of(frame, 5), is_ipv6, *key])
+            wanted.append([5, self.flow_of(frame, 5), self.signature_of(frame, 5), is_ipv6, *key])
         self.assertEqual(sorted(learned), sorted(wanted))
         self.assertEqual(wanted[1][4], int(ip_address("2001:2::1")))

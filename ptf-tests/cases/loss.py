@@ -8,7 +8,7 @@ import math
 import time
 
 import frames
-from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PATIENCE_S, BottleneckTest, flow_of
+from bench import ARRIVALS, LOSS_COUNTER, LOSS_DROPS, PATIENCE_S, BottleneckTest
 
 # Standard deviations between a fair coin and a failed case: once in 1.7 million runs where the target takes no seed.
 DEVIATIONS = 5
@@ -25,7 +25,7 @@ class LossTest(BottleneckTest):
         frame = frames.ipv4(size=80)
         sent = [frame[:-NUMBER_BYTES] + number.to_bytes(NUMBER_BYTES, "big") for number in range(count)]
         arrived: list[bytes] = []
-        flow = flow_of(sent[0])
+        flow = self.flow_of(sent[0])
         for start in range(0, count, self.profile.largest_burst):
             burst = sent[start : start + self.profile.largest_burst]
             self.send(1, burst)
@@ -110,9 +110,9 @@ class LossOfOneBottleneckOnly(BottleneckTest):
         self.lose(0xFFFFFFFF, 1)
         frame = frames.ipv4()
         self.send(1, [frame] * 10)
-        self.wait_for_loss(flow_of(frame, 1), 10)
+        self.wait_for_loss(self.flow_of(frame, 1), 10)
         self.pass_through([frame] * 10, 3, 4)
         self.pass_through([frame] * 10, 5, 6)
         self.expect_silence()
-        self.assertEqual(self.totals(flow_of(frame, 1)), (0, 0, 10))
-        self.assertEqual(self.totals(flow_of(frame, 2)), (10, 10, 0))
+        self.assertEqual(self.totals(self.flow_of(frame, 1)), (0, 0, 10))
+        self.assertEqual(self.totals(self.flow_of(frame, 2)), (10, 10, 0))

@@ -7,13 +7,16 @@ import itertools
 
 import expected
 import frames
-from bench import PROGRAM_EPOCH, WATERMARK, BottleneckTest, flow_of
+from bench import PROGRAM_EPOCH, WATERMARK, BottleneckTest
+from targets.base import Ability
 
 SIZE = 500
 
 
 class TailDropAtThePacket(BottleneckTest):
     """A queue of five takes the fifth packet and drops the sixth, and takes the next when one has left."""
+
+    needs = frozenset({Ability.PACKET_LIMIT, Ability.EXACT_RATE})
 
     def runTest(self) -> None:
         self.reported()
@@ -33,9 +36,9 @@ class TailDropAtThePacket(BottleneckTest):
 class TailDropAtTheByte(BottleneckTest):
     """A queue of exactly three frames takes three; with one byte less it takes two, and a smaller frame after them."""
 
+    needs = frozenset({Ability.BYTE_LIMIT, Ability.EXACT_RATE})
+
     def runTest(self) -> None:
-        if not self.profile.depth_in_bytes:
-            self.skipTest(f"{self.profile.name} has no queue limit in bytes")
         frame, small = frames.ipv4(size=SIZE), frames.ipv4(size=SIZE - 1)
         self.reported()
         for limit, burst, kept in (
@@ -54,20 +57,23 @@ class TailDropAtTheByte(BottleneckTest):
 class DepthsOfARamp(BottleneckTest):
     """Depths that a burst finds grow by one frame each, those it leaves behind shrink; the watermark is the top."""
 
+    needs = frozenset({Ability.HOLD})
+
     def runTest(self) -> None:
         self.reported(1, 2, 7)
         self.assertEqual(self.switch.read_register(WATERMARK, 7), 0)
         frame = frames.ipv4(size=SIZE)
         reports = [self.occupy(frame)]
         self.send(1, [frame] * 5)
+        self.wait_for_arrivals(self.flow_of(frame, 7), 6)
+        self.switch.release(2, 0)
         self.expect(2, [frame] * 6)
         reports += self.reports(5)
-        depth = self.profile.depth
+        depth, left = self.profile.depth, self.profile.depth_left
         self.assertEqual([r.enqueue_depth for r in reports], [depth(n, SIZE) for n in (0, 0, 1, 2, 3, 4)])
-        self.assertEqual([r.dequeue_depth for r in reports], [depth(n, SIZE) for n in (0, 4, 3, 2, 1, 0)])
+        self.assertEqual([r.dequeue_depth for r in reports], [left(n, SIZE) for n in (0, 4, 3, 2, 1, 0)])
         self.assertEqual(self.switch.read_register(WATERMARK, 7), depth(4, SIZE))
         self.assertEqual(self.switch.read_register(WATERMARK, 6), 0)
-        self.switch.shape(2, 0, SIZE, 0)
         self.pass_through([frame])
         self.assertEqual(self.switch.read_register(WATERMARK, 7), depth(4, SIZE))
 
@@ -75,23 +81,25 @@ class DepthsOfARamp(BottleneckTest):
 class DepthsOfMixedSizes(BottleneckTest):
     """The depth is the sum of what waits, frame by frame."""
 
+    needs = frozenset({Ability.HOLD})
+
     def runTest(self) -> None:
         self.reported()
         sizes = [64, 1500, 65, 9216, 200]
         self.occupy(frames.ipv4(size=SIZE))
         self.send(1, [frames.ipv4(size=size) for size in sizes])
-        self.wait_for_arrivals(flow_of(frames.ipv4()), 1 + len(sizes))
-        self.switch.shape(2, 0, SIZE, 100)
+        self.wait_for_arrivals(self.flow_of(frames.ipv4()), 1 + len(sizes))
+        self.switch.release(2, 0)
         self.receive(2, 1 + len(sizes))
         found = [report.enqueue_depth for report in self.reports(5)]
-        if self.profile.depth_in_bytes:
-            self.assertEqual(found, [0, 64, 1564, 1629, 10845])
-        else:
-            self.assertEqual(found, [0, 1, 2, 3, 4])
+        taken = [self.profile.depth_of(size) for size in sizes]
+        self.assertEqual(found, [sum(taken[:waiting]) for waiting in range(5)])
 
 
 class ShaperKeepsItsClock(BottleneckTest):
     """Frames of a backlog leave at exactly the set distance, and waited for the time between."""
+
+    needs = frozenset({Ability.EXACT_RATE})
 
     def runTest(self) -> None:
         rate, count = 10, 6
@@ -114,6 +122,8 @@ class ShaperKeepsItsClock(BottleneckTest):
 
 class DelayHistogram(BottleneckTest):
     """Every packet, reported or not, is counted in the bin of its queue delay, four bins an octave."""
+
+    needs = frozenset({Ability.RATE})
 
     def runTest(self) -> None:
         self.install_delay_bins()
@@ -142,6 +152,8 @@ class DelayHistogram(BottleneckTest):
 class QueuesOfOnePort(BottleneckTest):
     """Two priorities of one port are two bottlenecks: one overtakes the other, both keep their order and counts."""
 
+    needs = frozenset({Ability.HOLD})
+
     def runTest(self) -> None:
         slow = [frames.ipv4(size=SIZE, identification=number) for number in range(5)]
         fast = [frames.ipv6(size=SIZE - number) for number in range(10)]
@@ -154,6 +166,7 @@ class QueuesOfOnePort(BottleneckTest):
         for frame in fast:
             self.send(3, [frame])
             reports += self.reports(1)
+        self.switch.release(2, 0)
         left = self.receive(2, 15)
         reports += self.reports(4)
         self.expect_silence()
@@ -163,13 +176,15 @@ class QueuesOfOnePort(BottleneckTest):
         self.assertEqual([r.bottleneck for r in reports], [0] + [1] * 10 + [0] * 4)
         self.assertEqual([r.sequence for r in reports if r.bottleneck == 0], [1, 2, 3, 4, 5])
         self.assertEqual([r.sequence for r in reports if r.bottleneck == 1], list(range(1, 11)))
-        self.assertEqual(self.totals(flow_of(slow[0], 0)), (5, 5, 0))
-        self.assertEqual(self.totals(flow_of(fast[0], 1)), (10, 10, 0))
+        self.assertEqual(self.totals(self.flow_of(slow[0], 0)), (5, 5, 0))
+        self.assertEqual(self.totals(self.flow_of(fast[0], 1)), (10, 10, 0))
         self.assertEqual(self.switch.read_register(WATERMARK, 1), 0)
 
 
 class SettingsHaveAnEpoch(BottleneckTest):
     """A report names the generation of the settings under which its packet was enqueued."""
+
+    needs = frozenset({Ability.HOLD})
 
     def runTest(self) -> None:
         self.reported(1, 2, 0)
@@ -179,11 +194,11 @@ class SettingsHaveAnEpoch(BottleneckTest):
         found = [self.reports(1)[0].epoch, self.occupy(frame).epoch]
         second = self.switch.epoch(2, 0, PROGRAM_EPOCH)
         self.send(1, [frame])
-        self.wait_for_arrivals(flow_of(frame), 3)
-        self.switch.shape(2, 0, SIZE, 0)
+        self.wait_for_arrivals(self.flow_of(frame), 3)
+        self.switch.release(2, 0)
         third = self.switch.epoch(2, 0, PROGRAM_EPOCH)
         self.send(1, [frame])
         self.receive(2, 3)
         found += [report.epoch for report in self.reports(2)]
         self.assertEqual(found, [first, second, second, third])
-        self.assertEqual(self.profile.depth_in_bytes, len({first, second, third}) == 3)
+        self.assertEqual(self.profile.counts_settings, len({first, second, third}) == 3)

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import expected
 import frames
-from bench import PROGRAM_EPOCH, SEQUENCE, SESSION, SLOW, BottleneckTest, flow_of, signature_of
+from bench import PROGRAM_EPOCH, SEQUENCE, SESSION, BottleneckTest
 from expected import ENCAPSULATION_BYTES, FLAG_CE_MARKED, Collector, Report
-from targets.base import COLLECTOR_PORT
+from targets.base import COLLECTOR_PORT, SLOW, Ability
 
 SIZE = 500
 ECT_0 = 2
@@ -19,6 +19,8 @@ ECT_0 = 2
 class EveryField(BottleneckTest):
     """Reports of a hand-made sequence: two flows, a queue, marks, losses; each field against its expected value."""
 
+    needs = frozenset({Ability.EXACT_RATE, Ability.PACKET_LIMIT})
+
     def runTest(self) -> None:
         depth = self.profile.depth
         self.reported(1, 2, 41, queue=3, ecn_threshold=depth(1, SIZE))
@@ -26,8 +28,8 @@ class EveryField(BottleneckTest):
         other = frames.ipv6(size=SIZE)
         entry = self.lose(0xFFFFFFFF, 41)
         self.send(1, [one, one, other])
-        self.wait_for_loss(flow_of(one, 41), 2)
-        self.wait_for_loss(flow_of(other, 41), 1)
+        self.wait_for_loss(self.flow_of(one, 41), 2)
+        self.wait_for_loss(self.flow_of(other, 41), 1)
         self.switch.control.delete(entry)
         self.switch.limit_packets(2, 3, 3)
         # One on the link; then waiting: one, other, one; then two drops of each flow.
@@ -64,16 +66,16 @@ class EveryField(BottleneckTest):
                     flags=flags,
                     bottleneck=41,
                     sample_shift=0,
-                    flow=flow_of(frame, 41),
+                    flow=self.flow_of(frame, 41),
                     packet_length=SIZE,
-                    signature=signature_of(frame, 41),
+                    signature=self.signature_of(frame, 41),
                     sequence=number + 1,
                     arrivals=arrivals,
                     departures=departures,
                     loss_drops=lost,
                     queue_delay=report.queue_delay,
                     enqueue_depth=self.profile.depth(found, SIZE),
-                    dequeue_depth=self.profile.depth(left, SIZE),
+                    dequeue_depth=self.profile.depth_left(left, SIZE),
                     timestamp=report.timestamp,
                     epoch=epoch,
                     original=(expected.congestion_marked(frame) if flags else frame)[:86],
@@ -113,7 +115,7 @@ class EveryReportLength(BottleneckTest):
         collector = Collector()
         self.reported(collector=collector)
         frame = frames.ipv4(size=200)
-        for limit in [*range(ENCAPSULATION_BYTES, ENCAPSULATION_BYTES + 204), 1500, 9000, 65535]:
+        for limit in [*range(self.profile.shortest_report, ENCAPSULATION_BYTES + 204), 1500, 9000, 65535]:
             collector = replace(collector, report_length=limit)
             self.report_to(collector, change=True)
             self.pass_through([frame])
@@ -129,7 +131,7 @@ class ShortAndLongPackets(BottleneckTest):
     def runTest(self) -> None:
         self.reported()
         sent = [frames.ipv4(size=size) for size in (60, 64, 65, 85, 86, 87, 1500, 9216)] + [frames.ipv4()[:14]]
-        for frame in sent:
+        for frame in self.carried(sent):
             self.pass_through([frame])
             (report,) = self.reports(1)
             self.assertEqual(report.packet_length, len(frame))
@@ -161,7 +163,7 @@ class Sampling(BottleneckTest):
             self.expect_silence()
             self.assertEqual([r.sequence for r in reports], list(range(1 << shift, 71, 1 << shift)))
             self.assertEqual({r.sample_shift for r in reports}, {shift})
-        self.assertEqual(self.totals(flow_of(frame)), (350, 350, 0))
+        self.assertEqual(self.totals(self.flow_of(frame)), (350, 350, 0))
 
 
 class SequenceIsTheBottlenecks(BottleneckTest):
@@ -209,4 +211,4 @@ class NoReports(BottleneckTest):
         self.observe(mirror=SESSION + 1, change=True)
         self.pass_through([frame])
         self.expect_silence()
-        self.assertEqual(self.totals(flow_of(frame)), (3, 3, 0))
+        self.assertEqual(self.totals(self.flow_of(frame)), (3, 3, 0))

@@ -3,14 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from expected import V1modelHash
+from lab import Lab
 from narrows.targets.bmv2 import simple_switch
 from p4runtime import Client
 from processes import Child
 
-from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
+from targets.base import (
+    COLLECTOR_PORT,
+    DATA_PORTS,
+    QUEUES,
+    SLOW,
+    Ability,
+    Parameters,
+    Profile,
+    Result,
+    namespace_wires,
+    one_by_one,
+    unsupported,
+)
 
 LOOPBACK = (10, 11)
 READY_S = 20.0
@@ -22,12 +37,14 @@ class Bmv2:
 
     profile = Profile(
         name="bmv2",
+        hashes=V1modelHash(),
         time_unit_s=1e-6,
-        depth_in_bytes=False,
+        depth_of=one_by_one,
         # It wakes up late by half a millisecond as a rule, and by more on a busy machine.
         clock_tolerance=20_000,
         largest_burst=200,
         loopback=LOOPBACK,
+        lacks={Ability.BYTE_LIMIT: "BMv2 limits queues in packets only"},
     )
 
     def __init__(self, address: str, compiled: Path) -> None:
@@ -47,6 +64,15 @@ class Bmv2:
         """Let frames leave a queue at a constant rate; their size plays no role here."""
         self._thrift.set_queue_rate(port, queue, frames_per_second)
 
+    def hold(self, port: int, queue: int, frame_bytes: int, pass_one: Callable[[], Result]) -> Result:
+        """Make the queue so slow that frames behind the first one wait."""
+        self._thrift.set_queue_rate(port, queue, SLOW)
+        return pass_one()
+
+    def release(self, port: int, queue: int) -> None:
+        """Take the rate off; what waits already keeps its time."""
+        self._thrift.set_queue_rate(port, queue, 0)
+
     def limit_packets(self, port: int, queue: int, packets: int) -> None:
         """Let at most so many packets wait."""
         self._thrift.set_queue_depth(port, queue, packets)
@@ -57,7 +83,7 @@ class Bmv2:
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError("BMv2 has no queue limit in bytes")
+        raise unsupported(self.profile, Ability.BYTE_LIMIT)
 
     def epoch(self, port: int, queue: int, program: int) -> int:
         """BMv2 counts no settings, so reports carry what the program was told."""
@@ -91,11 +117,11 @@ class Bmv2Target:
         """Why this machine cannot run it."""
         return simple_switch.missing()
 
-    def wiring(self) -> tuple[tuple[int, int], ...]:
-        """A cable from the switch to itself is its loopback port."""
-        return (LOOPBACK,)
+    def wires(self) -> AbstractContextManager[Lab]:
+        """A namespace in which a cable from the switch to itself is its loopback port."""
+        return namespace_wires(self.name, self.profile, (LOOPBACK,))
 
-    def start(self, namespace: str, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
+    def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
         """Start it; its random numbers take no seed.
 
         Raises:

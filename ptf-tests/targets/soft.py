@@ -3,14 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+from expected import V1modelHash
+from lab import Lab
 from narrows.v1.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse
 from p4runtime import TIMEOUT_S, Client, open_channel
 from processes import Child
 
-from targets.base import COLLECTOR_PORT, DATA_PORTS, QUEUES, Parameters, Profile
+from targets.base import (
+    COLLECTOR_PORT,
+    DATA_PORTS,
+    QUEUES,
+    SLOW,
+    Parameters,
+    Profile,
+    Result,
+    byte_by_byte,
+    namespace_wires,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTABLE = REPOSITORY / "target" / "release" / "narrows-softswitch"
@@ -24,11 +37,13 @@ class Softswitch:
 
     profile = Profile(
         name="soft",
+        hashes=V1modelHash(),
         time_unit_s=1e-9,
-        depth_in_bytes=True,
+        depth_of=byte_by_byte,
         clock_tolerance=0,
         largest_burst=2000,
         loopback=(LOOPBACK_PORT, LOOPBACK_PORT),
+        counts_settings=True,
     )
 
     def __init__(self, address: str, compiled: Path) -> None:
@@ -57,6 +72,15 @@ class Softswitch:
     def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
         """Let frames of one size leave a queue at a constant rate; 0 takes the limit off again."""
         self._configure(port, queue, rate_bps=frame_bytes * 8 * frames_per_second)
+
+    def hold(self, port: int, queue: int, frame_bytes: int, pass_one: Callable[[], Result]) -> Result:
+        """Make the queue so slow that the frame occupies its link."""
+        self.shape(port, queue, frame_bytes, SLOW)
+        return pass_one()
+
+    def release(self, port: int, queue: int) -> None:
+        """Take the rate off."""
+        self._configure(port, queue, rate_bps=0)
 
     def limit_packets(self, port: int, queue: int, packets: int) -> None:
         """Let at most so many packets wait."""
@@ -94,11 +118,11 @@ class SoftTarget:
         """The switch is part of the project: where it is not built, that is a failure and not a reason to skip."""
         return None
 
-    def wiring(self) -> tuple[tuple[int, int], ...]:
-        """None: it has loopback ports of its own."""
-        return ()
+    def wires(self) -> AbstractContextManager[Lab]:
+        """A namespace without cables: the switch has loopback ports of its own."""
+        return namespace_wires(self.name, self.profile)
 
-    def start(self, namespace: str, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
+    def start(self, namespace: str | None, interfaces: Mapping[int, str], directory: Path, seed: int) -> Child:
         """Start it.
 
         Raises:

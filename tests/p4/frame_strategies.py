@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import expected
 import frames as suite_frames
-from bench import colliding_port
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from targets.base import DATA_PORTS
@@ -72,7 +71,7 @@ def _colliding() -> list[bytes]:
     """A frame, and for each bottleneck one of another flow with the same index."""
     owner = suite_frames.ipv4()
     template = suite_frames.ipv4(src="198.18.0.77")
-    ports = [colliding_port(bottleneck, owner, template) for bottleneck in BOTTLENECKS]
+    ports = [expected.colliding_port(expected.V1modelHash(), bottleneck, owner, template) for bottleneck in BOTTLENECKS]
     return [owner, *(suite_frames.ipv4(src="198.18.0.77", src_port=port) for port in ports)]
 
 

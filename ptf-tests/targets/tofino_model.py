@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the SDE's model of Tofino and its driver are started with our program."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from narrows.targets.tofino.bfrt.client import DEFAULT_PORT
+from narrows.targets.tofino.chip import Chip
+from processes import Child
+
+P4SRC = Path(__file__).resolve().parents[2] / "p4src"
+CHIP_TYPES = {"tofino": 2, "tofino2": 5}
+PIPES = [0, 1, 2, 3]
+READY_S = 120.0
+ADDRESS = f"127.0.0.1:{DEFAULT_PORT}"
+NEEDED = ("tofino-model", "bf_switchd")
+
+
+def missing_programs() -> str | None:
+    """Which of the SDE's programs are not there, or None."""
+    if "SDE_INSTALL" not in os.environ:
+        return "SDE_INSTALL does not say where Tofino's SDE is"
+    absent = [name for name in NEEDED if shutil.which(name) is None]
+    if absent:
+        return f"{' and '.join(absent)} of Tofino's SDE are not on PATH"
+    return None if _compiler() else "neither bf-p4c nor p4c with a Tofino backend is on PATH"
+
+
+def _compiler() -> str | None:
+    return shutil.which("bf-p4c") or shutil.which("p4c")
+
+
+def compile_program(chip: Chip, out: Path) -> None:
+    """Compile the program for a generation.
+
+    Raises:
+        RuntimeError: the compiler refused it.
+    """
+    compiler = _compiler()
+    assert compiler is not None
+    command = [compiler, "--std", "p4-16", "--target", chip.name, "--arch", chip.architecture]
+    command += ["--bf-rt-schema", str(out / "bf-rt.json"), "-o", str(out), "tofino/narrows.p4"]
+    done = subprocess.run(command, cwd=P4SRC, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr}")
+
+
+def configuration(chip: Chip, out: Path) -> dict[str, object]:
+    """What bf_switchd is told: our program, in all pipes."""
+    pipeline = {
+        "p4_pipeline_name": "pipe",
+        "context": str(out / "pipe" / "context.json"),
+        "config": str(out / "pipe" / f"{chip.name}.bin"),
+        "pipe_scope": PIPES,
+        "path": str(out),
+    }
+    program = {"program-name": "narrows", "bfrt-config": str(out / "bf-rt.json"), "p4_pipelines": [pipeline]}
+    return {
+        "chip_list": [{"chip_family": chip.name, "instance": 0}],
+        "instance": 0,
+        "p4_devices": [{"device-id": 0, "p4_programs": [program], "agent0": "lib/libpltfm_mgr.so"}],
+    }
+
+
+def port_map(interfaces: Mapping[int, str]) -> dict[str, object]:
+    """What the model is told: which interface is which dev_port."""
+    return {"PortToIf": [{"device_port": port, "if": name} for port, name in sorted(interfaces.items())]}
+
+
+def _listens(namespace: str) -> bool:
+    """Whether the driver's BF Runtime server takes connections; what it prints may stay in its buffers."""
+    probe = f"exec 3<>/dev/tcp/127.0.0.1/{DEFAULT_PORT}"
+    command = ["ip", "netns", "exec", namespace, "bash", "-c", probe]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+class Model:
+    """Model and driver in a network namespace. See `targets.base.Running`."""
+
+    def __init__(self, namespace: str, chip: Chip, interfaces: Mapping[int, str], directory: Path) -> None:
+        """Compile the program for ``chip`` and start both; ``interfaces`` by dev_port.
+
+        Raises:
+            RuntimeError: the program does not compile, or one of both did not come up.
+        """
+        install = os.environ["SDE_INSTALL"]
+        out = directory / "program"
+        out.mkdir()
+        compile_program(chip, out)
+        files = {"ports.json": port_map(interfaces), "narrows.conf": configuration(chip, out)}
+        for name, content in files.items():
+            (directory / name).write_text(json.dumps(content, indent=1))
+        ports, conf = str(directory / "ports.json"), str(directory / "narrows.conf")
+        self.parameters: Mapping[str, str] = {"address": ADDRESS, "chip": chip.name, "model": "yes"}
+        model = ["tofino-model", "-d", "1", "-f", ports, "--p4-target-config", conf, "--install-dir", install]
+        model += ["--chip-type", str(CHIP_TYPES[chip.name]), "--log-dir", str(directory)]
+        self._children = [Child(namespace, model, directory / "model.log", {})]
+        driver = ["bf_switchd", "--install-dir", install, "--conf-file", conf, "--init-mode=cold", "--background"]
+        try:
+            self._children.append(Child(namespace, driver, directory / "switch.log", {}))
+            self._children[-1].wait_until(lambda _: _listens(namespace), READY_S)
+        except RuntimeError:
+            self.stop()
+            raise
+
+    def alive(self) -> bool:
+        """Whether both still run."""
+        return all(child.alive() for child in self._children)
+
+    def stop(self) -> None:
+        """End both, the driver first."""
+        for child in reversed(self._children):
+            child.stop()

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running Tofino, chip or model, as the cases see it: `TofinoControl`, and queues by the traffic manager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from expected import TofinoHash
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
+from narrows.targets.tofino.bfrt.values import Data, Key
+from narrows.targets.tofino.chip import CHIPS, Chip, pipe_of
+from narrows.targets.tofino.depth import cells_per_frame
+from narrows.targets.tofino.shaper import burst_for
+from narrows.targets.tofino.writes import number, numbers
+
+from targets.base import Ability, Profile, Result, unsupported
+from targets.tofino_control import TofinoControl
+
+# Frames leave by the first one and come back by the other one: a cable, or twice the same port in loopback.
+LOOPBACK = (10, 11)
+PORTS = (*range(1, 10), *LOOPBACK)
+# Report headers, and of the frame Ethernet, two tags, IPv6 and ports: a mirrored copy hashes its own headers.
+SHORTEST_REPORT = 90 + 14 + 8 + 40 + 4
+SHORTEST_FRAME = 60
+_IN_CELLS = "queues are limited in cells, and once one has dropped it drops on until 32 cells have drained"
+_CHIP_LACKS = {
+    Ability.PACKET_LIMIT: _IN_CELLS,
+    Ability.BYTE_LIMIT: _IN_CELLS,
+    Ability.EXACT_RATE: "a shaper's bucket lets two frames or more through at once",
+}
+_STORED = "the model stores what its traffic manager is told and neither shapes nor holds frames back"
+_MODEL_LACKS = {**_CHIP_LACKS, Ability.EXACT_RATE: _STORED, Ability.RATE: _STORED, Ability.HOLD: _STORED}
+
+
+def tofino_profile(chip: Chip, model: bool) -> Profile:
+    """Units and abilities of a generation, as a chip or as the SDE's model of it."""
+    return Profile(
+        name=f"{chip.name}-model" if model else chip.name,
+        hashes=TofinoHash(),
+        time_unit_s=1e-9,
+        depth_of=lambda frame_bytes: cells_per_frame(chip.cell_bytes, frame_bytes),
+        clock_tolerance=0,
+        # The model takes some 50 packets a second.
+        largest_burst=20 if model else 200,
+        loopback=LOOPBACK,
+        tells_depth_left=False,
+        shortest_report=SHORTEST_REPORT,
+        shortest_frame=SHORTEST_FRAME,
+        trailing_bytes=True,
+        lacks=_MODEL_LACKS if model else _CHIP_LACKS,
+    )
+
+
+class TofinoSwitch:
+    """See `targets.base.Switch`."""
+
+    def __init__(self, client: Client, chip: Chip, ports: Mapping[int, int], model: bool) -> None:
+        """Take a connected client.
+
+        Args:
+            client: the switch, with our program on it.
+            chip: its generation.
+            ports: dev_port of each of `PORTS`.
+            model: whether it is the SDE's model.
+
+        Raises:
+            ValueError: ports of several pipes, each of which has registers of its own.
+            SchemaError: the switch serves another program.
+        """
+        pipes = {pipe_of(dev_port) for dev_port in ports.values()}
+        if set(ports) != set(PORTS) or len(pipes) != 1:
+            raise ValueError(f"ports {PORTS} must all be there and in one pipe, not in {sorted(pipes)}")
+        (self._pipe,) = pipes
+        self._client = client
+        self._chip = chip
+        self._ports = ports
+        self._changed: set[tuple[int, int]] = set()
+        self.profile = tofino_profile(chip, model)
+        self.control = TofinoControl(client, chip, ports, self._pipe)
+
+    def reset(self) -> None:
+        """Empty the program and let every queue go that was shaped or held."""
+        for port, queue in sorted(self._changed):
+            self._schedule(port, queue, {"max_rate_enable": False, "scheduling_enable": True})
+        self._changed.clear()
+        self.control.clear()
+
+    def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
+        """Let frames leave a queue at a rate; 0 takes the limit off again."""
+        if frames_per_second == 0:
+            self._schedule(port, queue, {"max_rate_enable": False})
+            return
+        data: Data = {
+            "unit": "BPS",
+            "provisioning": "MIN_ERROR",
+            "max_rate": max(1, round(frame_bytes * 8 * frames_per_second / 1000)),
+            "max_burst_size": burst_for(self._chip, frame_bytes),
+        }
+        self._queue_write("sched_shaping", port, queue, data)
+        self._schedule(port, queue, {"max_rate_enable": True})
+
+    def hold(self, port: int, queue: int, frame_bytes: int, pass_one: Callable[[], Result]) -> Result:
+        """Let the frame through, then stop the queue."""
+        result = pass_one()
+        self._schedule(port, queue, {"scheduling_enable": False})
+        return result
+
+    def release(self, port: int, queue: int) -> None:
+        """Let the queue go on."""
+        self._schedule(port, queue, {"scheduling_enable": True})
+
+    def limit_packets(self, port: int, queue: int, packets: int) -> None:
+        """Not what Tofino can do.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise unsupported(self.profile, Ability.PACKET_LIMIT)
+
+    def limit_bytes(self, port: int, queue: int, size: int) -> None:
+        """Not what Tofino can do.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise unsupported(self.profile, Ability.BYTE_LIMIT)
+
+    def epoch(self, port: int, queue: int, program: int) -> int:
+        """Reports carry what the program was told."""
+        return program
+
+    def read_register(self, name: str, index: int) -> int:
+        """One register cell."""
+        return self.control.read_register(name, index)
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Set one register cell."""
+        self.control.write_register(name, index, value)
+
+    def close(self) -> None:
+        """Let go of the switch."""
+        self._client.close()
+
+    def _schedule(self, port: int, queue: int, data: Data) -> None:
+        self._changed.add((port, queue))
+        self._queue_write("sched_cfg", port, queue, data)
+
+    def _queue_write(self, table: str, port: int, queue: int, data: Data) -> None:
+        name = f"{self._chip.prefix}.tm.queue.{table}"
+        spec = self._client.schema.table(name)
+        self._client.write(Operation.MODIFY, spec, self._queue_key(port, queue), data, pipe=self._pipe)
+
+    def _queue_key(self, port: int, queue: int) -> Key:
+        """Queues are numbered in their port's group."""
+        table = self._client.schema.table(f"{self._chip.prefix}.tm.port.cfg")
+        entry = self._client.read(table, {"dev_port": self._ports[port]}, pipe=ALL_PIPES)
+        return {"pg_id": number(entry, "pg_id"), "pg_queue": numbers(entry, "egress_qid_queues")[queue]}
+
+
+def chip_of(name: str) -> Chip:
+    """A generation by its name.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    if name not in CHIPS:
+        raise ValueError(f"chip {name} is not known; allowed: {', '.join(CHIPS)}")
+    return CHIPS[name]
