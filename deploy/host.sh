@@ -4,7 +4,7 @@
 #   host.sh apply INTERFACE NAME=VALUE...   set up; what was there before is kept for restore
 #   host.sh silence INTERFACE               take the link down until restore
 #   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME",
-#                                           python=VERSION
+#                                           python=VERSION, netem=yes
 #   host.sh restore INTERFACE               put back what apply found; nothing to do is fine
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
@@ -40,6 +40,13 @@ need_python() {
     need python3
     python3 -I -c "import sys; sys.exit(sys.version_info < ($(echo "$1" | tr . ,)))" ||
         fail "$(python3 --version) is too old; fix: install Python $1 or later on this machine"
+}
+
+# Tried in a network namespace of its own: this machine's interfaces are not touched.
+has_netem() {
+    unshare -n sh -c 'tc qdisc add dev lo root handle 1: prio &&
+        tc qdisc add dev lo parent 1:2 handle 12: netem delay 1ms &&
+        tc filter add dev lo parent 1: protocol ip u32 match ip dst 127.0.0.1 flowid 1:2' >/dev/null 2>&1
 }
 
 # What every machine must have.
@@ -286,6 +293,8 @@ check() {
             has_cca "$cca" || modprobe -n -q "tcp_$cca" 2>/dev/null || no_cca "$cca"
         done ;;
         python) need_python "${pair#*=}" ;;
+        netem) has_netem || fail "no delays: the kernel lacks sch_prio, sch_netem or cls_u32; fix: install the" \
+            "package kernel-modules-extra or linux-modules-extra, or make the RTT elsewhere (delay.at)" ;;
         *) fail "unknown requirement '${pair%%=*}'" ;;
         esac
     done
@@ -316,6 +325,10 @@ describe() {
     for tool in ip ethtool ss tc iperf3 python3 sysctl; do
         command -v "$tool" >/dev/null 2>&1 && echo "tool.$tool=yes" || echo "tool.$tool=no"
     done
+    if command -v python3 >/dev/null 2>&1; then
+        echo "python=$(python3 -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+    fi
+    has_netem && echo "netem=yes" || echo "netem=no"
     if command -v iperf3 >/dev/null 2>&1; then
         echo "iperf3=$(iperf3 --version | head -n 1)"
     fi

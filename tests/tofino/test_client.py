@@ -117,9 +117,9 @@ def test_an_error_names_table_key_and_reason(client: Client, switch: FakeSwitch)
 
 
 def test_two_clients_cannot_own_one_program(client: Client, switch: FakeSwitch) -> None:
-    for one in ("own", client.kind):
+    for number, one in enumerate(("own", client.kind), start=2):
         with pytest.raises(ConnectionLost, match="bound to another BF Runtime client"):
-            connect(Endpoint(switch.address, PROGRAM, client_id=2, timeout_s=3), prefer=(one,))
+            connect(Endpoint(switch.address, PROGRAM, client_id=number, timeout_s=3), prefer=(one,))
 
 
 def test_a_closed_session_frees_the_program(client: Client, switch: FakeSwitch) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Base RTTs by the delay line: what is written on the switch, and round trips by way of it.
 
-A softswitch stands in for the Tofino's data plane. It gets the paths that were written on the fake switch,.
+A softswitch stands in for the Tofino's data plane. It gets the paths that were written on the fake switch.
 """
 
 from __future__ import annotations

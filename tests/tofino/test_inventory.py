@@ -112,7 +112,7 @@ def test_narrows_plan_prints_every_write(tmp_path: Path) -> None:
     file.write_text(EXPERIMENT)
     shown = CliRunner().invoke(app, ["plan", str(file), "--inventory", str(EXAMPLE), "--all"])
     assert shown.exit_code == 0
-    writes = [line for line in shown.output.splitlines() if line.startswith(("insert ", "modify "))]
+    writes = [line for line in shown.output.splitlines() if line.startswith(("insert ", "modify ", "clear "))]
     assert f"{len(writes)} writes to a tofino" in shown.output and len(writes) > 130
     assert "max_rate=10000000 (kbit/s)" in shown.output
     short = CliRunner().invoke(app, ["plan", str(file), "--inventory", str(EXAMPLE)])

@@ -31,6 +31,7 @@ from narrows.plan import make_plan
 from narrows.targets.base import Laboratory, Target
 from narrows.targets.tofino import checks
 from narrows.targets.tofino.audit import read_audit
+from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import with_settings
 from narrows.targets.tofino.restore import main as restore_main
@@ -119,7 +120,9 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
 
     do(run())
     changes = read_audit(tmp_path / "audit.jsonl")
-    done = [change for change in changes if change.phase == "done"]
+    zeroed = [change for change in changes if change.operation is Operation.CLEAR and change.phase == "done"]
+    assert len(zeroed) == 9 + 3 and {change.phase for change in changes} == {"intent", "done", "undone"}
+    done = [change for change in changes if change.phase == "done" and change not in zeroed]
     assert len([change for change in changes if change.phase == "undone"]) == len(done) > 130
     shaper = next(change for change in done if change.table.endswith("queue.sched_shaping"))
     assert shaper.old is not None and shaper.got is not None and shaper.asked["max_rate"] == 10_000_000

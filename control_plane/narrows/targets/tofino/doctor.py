@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from narrows.errors import NarrowsError
-from narrows.paths import COLLECTOR, find_binary, missing_binary
+from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
+from narrows.targets.softswitch import missing_parts
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, connect
 from narrows.targets.tofino.counters import Counters
 from narrows.targets.tofino.inventory import SPEED_BPS, Inventory, Machine
+from narrows.targets.tofino.preflight import PYTHON
 from narrows.targets.tofino.reader import LiveReader
 from narrows.targets.tofino.ssh import run
 from narrows.targets.tofino.testbed import HOST_SCRIPT
@@ -47,6 +49,8 @@ def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect 
         machines = list(pool.map(lambda one: list(_machine(inventory, one, ccas)), inventory.machines))
     found = [finding for group in machines for finding in group]
     found.append(Finding("collector program", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)))
+    if inventory.delay_line is not None:
+        found.append(Finding("delay line program", SOFTSWITCH, "; ".join(missing_parts())))
     return [*found, *_exposure(inventory), *_switch(inventory, connect_to)]
 
 
@@ -76,6 +80,16 @@ def _machine(inventory: Inventory, machine: Machine, ccas: Sequence[str]) -> Ite
             ", ".join(available),
             f"{', '.join(absent)} not loaded; fix: modprobe tcp_NAME, or a kernel that has it" if absent else "",
         )
+    yield from _python(name, machine, facts)
+    if machine is inventory.receiver and inventory.delay.at == "receiver":
+        yield Finding(
+            f"{name}: base RTT",
+            "netem",
+            ""
+            if facts.get("netem") == "yes"
+            else "the kernel lacks sch_prio, sch_netem or cls_u32; fix: install the package kernel-modules-extra or "
+            "linux-modules-extra, or delay.at in the inventory: line, or none",
+        )
     clock = facts.get("clock", "")
     yield Finding(
         f"{name}: clock",
@@ -90,6 +104,13 @@ def _machine(inventory: Inventory, machine: Machine, ccas: Sequence[str]) -> Ite
         if left
         else "",
     )
+
+
+def _python(name: str, machine: Machine, facts: dict[str, str]) -> Iterator[Finding]:
+    found = facts.get("python", "0.0")
+    if machine.ssh is not None and facts.get("tool.python3") == "yes":
+        old = tuple(map(int, found.split("."))) < tuple(map(int, PYTHON.split(".")))
+        yield Finding(f"{name}: Python", found, f"{found} is too old; fix: install {PYTHON} or later" if old else "")
 
 
 def _nic(inventory: Inventory, machine: Machine, facts: dict[str, str]) -> Iterator[Finding]:

@@ -30,7 +30,8 @@ class Preflight:
         for host, machine in machines_of(plan, self._inventory).items():
             # The traffic tools are not needed where reports are collected.
             tools = [] if host in (plan.collector_host.name, SWITCH) else ["tools=iperf3", f"python={PYTHON}"]
-            wanted.append((machine, (*tools, f"cca={' '.join(ccas_of(plan, host))}")))
+            delays = ["netem=yes"] if host == plan.receiver.name and self._inventory.delay.at == "receiver" else []
+            wanted.append((machine, (*tools, *delays, f"cca={' '.join(ccas_of(plan, host))}")))
         new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
         with ThreadPoolExecutor(MAX_PARALLEL) as pool:
             for (machine, needs), problem in zip(new, pool.map(lambda one: _ask(*one), new), strict=True):

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Doctor: for each thing that it looks at a machine or a switch where it is wrong, and the words with the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fakeswitch.fixtures import RECEIVER_PORT, inventory_data
+from fakeswitch.server import FakeSwitch
+from narrows.errors import RunError
+from narrows.targets.tofino import doctor
+from narrows.targets.tofino.inventory import Inventory, Machine
+
+GOOD = {
+    "kernel": "6.8.0", "ccas": "reno cubic bbr", "interface": "yes", "carrier": "1", "speed": "100000",
+    "clock": "Normal", "applied": "no", "python": "3.10", "netem": "yes",
+    **{f"tool.{tool}": "yes" for tool in doctor.TOOLS}, **{f"offload.{name}": "on" for name in doctor.OFFLOADS},
+}  # fmt: skip
+
+
+@pytest.fixture
+def switch() -> Iterator[FakeSwitch]:
+    fake = FakeSwitch("tofino")
+    yield fake
+    fake.stop()
+
+
+def examined(
+    switch: FakeSwitch,
+    monkeypatch: pytest.MonkeyPatch,
+    facts: dict[str, str],
+    inventory: dict[str, Any],
+    refuses: str = "",
+) -> dict[str, str]:
+    """Problems by subject, when all machines answer with ``facts`` (but for their own MAC addresses and speeds)."""
+    data = inventory_data("tofino", switch.address)
+    testbed = Inventory.model_validate({**data, **inventory})
+
+    def answer(machine: Machine, arguments: list[str], **_: Any) -> str:
+        if machine.name == refuses:
+            raise RunError(f"{machine.name}: no ssh to it: refused; fix: 'ssh it' must work")
+        speed = {"speed": "25000"} if machine.name == "dave" else {}
+        return "\n".join(f"{name}={value}" for name, value in {"mac": machine.mac, **GOOD, **speed, **facts}.items())
+
+    monkeypatch.setattr(doctor, "run", answer)
+    monkeypatch.setattr(doctor, "find_binary", lambda name: None if refuses == name else f"/bin/{name}")
+    return {found.subject: found.problem for found in doctor.examine(testbed, ["cubic"])}
+
+
+def test_a_testbed_in_order_has_no_problem(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = switch.state()
+    problems = examined(switch, monkeypatch, {}, {})
+    assert {subject: problem for subject, problem in problems.items() if problem} == {}
+    assert {"alice: clock", "carol: base RTT", "bob: Python", "switch: protection"} <= set(problems)
+    assert switch.state() == before
+
+
+MACHINES = [
+    ({"tool.ethtool": "no"}, "bob: tools", "ethtool missing; fix: install"),
+    ({"interface": "no"}, "bob: interface", "no ens1f0; fix: name the NIC in the inventory"),
+    ({"mac": "02:00:00:00:00:77"}, "bob: MAC address", "has 02:00:00:00:00:77; fix: mac in the inventory"),
+    ({"carrier": "0"}, "bob: link", "no carrier on ens1f0; fix: cable"),
+    ({"speed": "10000"}, "bob: speed", "runs at 10000 Mbit/s, port 17/0 at 100000; fix"),
+    ({"offload.lro": "on [fixed]"}, "bob: offloads", "lro cannot be turned off; fix: use another NIC"),
+    ({"ccas": "reno"}, "bob: CCAs", "cubic not loaded; fix: modprobe"),
+    ({"clock": "Not synchronised"}, "bob: clock", "not synchronised; fix: run chrony"),
+    ({"applied": "yes"}, "bob: earlier run", "a killed run left its settings; fix"),
+    ({"python": "3.6"}, "bob: Python", "3.6 is too old; fix: install 3.8"),
+    ({"netem": "no"}, "carol: base RTT", "lacks sch_prio, sch_netem or cls_u32; fix: install"),
+]
+
+
+@pytest.mark.parametrize(("facts", "subject", "words"), MACHINES, ids=[subject for _, subject, _ in MACHINES])
+def test_what_is_wrong_on_a_machine_is_told_with_its_cure(
+    facts: dict[str, str], subject: str, words: str, switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert words in examined(switch, monkeypatch, facts, {})[subject]
+
+
+def test_a_machine_out_of_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    problems = examined(switch, monkeypatch, {}, {}, refuses="carol")
+    assert "fix: 'ssh it' must work" in problems["carol: access"] and problems["alice: access"] == ""
+
+
+def test_programs_that_are_not_built_are_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "make build" in examined(switch, monkeypatch, {}, {}, refuses="narrows-collector")["collector program"]
+    monkeypatch.setattr(doctor, "missing_parts", lambda: ["no softswitch; fix: 'make build'"])
+    data = inventory_data("tofino", switch.address)
+    ports = [*data["ports"], {"name": "5/0", "dev_port": 160, "speed": "100G"}]
+    delay = {"at": "line", "port": "5/0", "interface": "ens2f0", "mac": "02:00:00:00:00:05"}
+    problems = examined(switch, monkeypatch, {}, {"ports": ports, "delay": delay})
+    assert "fix: 'make build'" in problems["delay line program"]
+    # The line's NIC is looked at as well, and netem not.
+    assert problems["delay-line: link"] == "" and "carol: base RTT" not in problems
+
+
+def switch_data(switch: FakeSwitch, **more: Any) -> dict[str, Any]:
+    return {"switch": {"chip": "tofino", "address": switch.address, "client": "own", **more}}
+
+
+def test_what_is_wrong_with_the_switch_is_told_with_its_cure(
+    switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def problem(subject: str, **more: Any) -> str:
+        return examined(switch, monkeypatch, {}, switch_data(switch, **more))[subject]
+
+    assert "without protection; fix: tunnel or tls" in problem("switch: protection", insecure=True)
+    assert "fix: is bf_switchd running with program 'other'" in problem("switch: BF Runtime", program="other")
+    assert "the switch is no tofino2; fix: switch.chip" in problem("switch: chip", chip="tofino2")
+    port = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True}
+    switch.tm.add_port(RECEIVER_PORT, port)
+    assert "is front-panel port 17/0; fix: name or dev_port" in problem("switch: port 1/0")
+    named = inventory_data("tofino", switch.address)
+    for one in named["ports"]:
+        one["name"] = {"1/0": "17/0", "17/0": "1/0"}.get(one["name"], one["name"])
+    for machine in (*named["senders"], named["receiver"]):
+        machine["port"] = {"1/0": "17/0", "17/0": "1/0"}.get(machine["port"], machine["port"])
+    assert examined(switch, monkeypatch, {}, named)["switch: port 17/0"] == ""
+    switch.tm.links = False
+    assert "link is down; fix: cable" in examined(switch, monkeypatch, {}, named)["switch: port 17/0"]
+    switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
+    assert "runs at 40G, the inventory says 100G; fix" in examined(switch, monkeypatch, {}, named)["switch: port 17/0"]
+    switch.documents = (b'{"tables": []}', switch.documents[1])
+    assert "is the Narrows program loaded" in problem("switch: tables")
+
+
+def test_a_switch_that_everybody_can_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a tunnel BF Runtime must not answer past it."""
+    tunnel = {"host": "127.0.0.1", "identity": "/nonexistent"}
+    problems = examined(switch, monkeypatch, {}, switch_data(switch, tunnel=tunnel))
+    assert "answers on 127.0.0.1:" in problems["switch: protection"]
+    assert "--server-listen-local-only" in problems["switch: protection"]
