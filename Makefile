@@ -28,8 +28,9 @@ lint: ## formatters and linters only
 	@scripts/lint.sh
 
 .PHONY: ptf
-ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino
-	@$(SUDO) $(VENV)/python ptf-tests/run.py --target $(TARGET)
+ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino|tofino-fake
+	@$(SUDO) $(VENV)/python ptf-tests/run.py --target $(TARGET) $(if $(CHIP),--chip $(CHIP)) \
+		$(if $(TESTBED),--testbed $(TESTBED))
 
 .PHONY: p4
 p4: ## recompile p4src for v1model (needs p4c-bm2-ss)

@@ -38,7 +38,7 @@ def port_parameter(ports: Mapping[int, int]) -> str:
     return ",".join(f"{port}:{dev_port}" for port, dev_port in sorted(ports.items()))
 
 
-class Testbed:
+class LabFile:
     """A switch and the interfaces at its ports, from a YAML file.
 
     ``chip``, ``address`` of BF Runtime, and ``ports``: for each of 1 to 9 ``dev_port`` and ``interface``; for 10 and
@@ -81,7 +81,7 @@ class Testbed:
 class Chip:
     """A switch that runs already; there is nothing to end. See `targets.base.Running`."""
 
-    def __init__(self, testbed: Testbed) -> None:
+    def __init__(self, testbed: LabFile) -> None:
         """Say how it is reached."""
         self.parameters: Parameters = {
             "address": testbed.address,
@@ -123,10 +123,10 @@ class TofinoTarget:
         """
         yield Lab(None, {}, self._testbed().interfaces)
 
-    def _testbed(self) -> Testbed:
+    def _testbed(self) -> LabFile:
         assert self._path is not None
         try:
-            return Testbed(self._path)
+            return LabFile(self._path)
         except ValueError as error:
             raise RuntimeError(str(error)) from None
 

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suite's Tofino adapter without Tofino's SDE: every case's control plane against fake switches, and its own parts.
+
+Packets are not exercised on Tofino here: they pass the softswitch, the fakes see only what is set and read.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SUITE = REPOSITORY / "ptf-tests"
+for folder in (SUITE, REPOSITORY / "tests" / "tofino"):
+    sys.path.insert(0, str(folder))
+
+import expected  # noqa: E402
+import frames  # noqa: E402
+from fakeswitch.server import FakeSwitch  # noqa: E402
+from narrows.targets.tofino.bfrt.client import Endpoint, connect  # noqa: E402
+from narrows.targets.tofino.bfrt.errors import SchemaError, SwitchRefused  # noqa: E402
+from narrows.targets.tofino.chip import CHIPS  # noqa: E402
+from p4runtime import Entry  # noqa: E402
+from targets.base import Ability  # noqa: E402
+from targets.tofino import MODEL_PORTS, PROGRAM, LabFile, TofinoTarget, connect_switch, port_parameter  # noqa: E402
+from targets.tofino_control import LARGEST_PRIORITY  # noqa: E402
+from targets.tofino_model import compile_program, configuration, port_map  # noqa: E402
+from targets.tofino_switch import LOOPBACK, TofinoSwitch  # noqa: E402
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for network namespaces")
+needs_no_sde = pytest.mark.skipif(importlib.util.find_spec("bfrt_grpc") is not None, reason="the SDE is here")
+SESSION = 5
+
+
+@pytest.fixture(params=list(CHIPS))
+def fake(request: pytest.FixtureRequest) -> Iterator[FakeSwitch]:
+    """A fake switch of each generation."""
+    one = FakeSwitch(request.param)
+    yield one
+    one.stop()
+
+
+def adapter(fake: FakeSwitch, ports: dict[int, int] | None = None) -> TofinoSwitch:
+    """The adapter, connected by our own client."""
+    client = connect(Endpoint(fake.address, PROGRAM), prefer=("own",))
+    described = {"chip": fake.chip, "ports": port_parameter(ports or MODEL_PORTS), "model": "no"}
+    return connect_switch(client, described)
+
+
+@pytest.fixture
+def switch(fake: FakeSwitch) -> Iterator[TofinoSwitch]:
+    """The adapter on a fresh switch."""
+    one = adapter(fake)
+    one.reset()
+    yield one
+    one.close()
+
+
+def cable(egress: int, priority: int) -> Entry:
+    """An entry as cases make them."""
+    return Entry("cross_connect", {"ingress_port": (1, 0x1FF)}, "wire", {"port": egress}, priority)
+
+
+def collector(length: int) -> Entry:
+    """A collector's entry with a length of reports."""
+    names = ("src_mac", "dst_mac", "src_ip", "dst_ip", "src_port", "dst_port")
+    return Entry("collector", {"bottleneck": 3}, "encapsulate", {**dict.fromkeys(names, 1), "length": length})
+
+
+def queues(fake: FakeSwitch, table: str) -> list[dict[str, Any]]:
+    """What a table of queues holds."""
+    return [data for (name, _, _), data in fake.tm.settings.items() if name == f"queue.{table}"]
+
+
+def case_classes() -> dict[str, ast.ClassDef]:
+    """Every case by module and class."""
+    found = {}
+    for path in sorted((SUITE / "cases").glob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and any(
+                isinstance(part, ast.FunctionDef) and part.name == "runTest" for part in node.body
+            ):
+                found[f"{path.stem}.{node.name}"] = node
+    return found
+
+
+@needs_root
+def test_the_control_plane_of_every_case_is_accepted() -> None:
+    command = [sys.executable, str(SUITE / "run.py"), "--target", "tofino-fake"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert "frames pass the softswitch" in done.stdout
+    assert done.stdout.splitlines()[-1] == f"{len(case_classes())} passed, 0 failed, 0 skipped"
+
+
+def test_a_case_says_when_it_needs_what_tofino_has_not() -> None:
+    for name, node in case_classes().items():
+        text = ast.unparse(node)
+        for call, abilities in {
+            ".limit_packets(": {Ability.PACKET_LIMIT},
+            ".limit_bytes(": {Ability.BYTE_LIMIT},
+            ".occupy(": {Ability.HOLD, Ability.EXACT_RATE},
+        }.items():
+            if call in text:
+                assert any(f"Ability.{ability.name}" in text for ability in abilities), f"{name}: {call}"
+
+
+@pytest.mark.parametrize("model", ["yes", "no"])
+def test_what_tofino_has_not_has_a_reason(model: str, fake: FakeSwitch) -> None:
+    client = connect(Endpoint(fake.address, PROGRAM), prefer=("own",))
+    one = connect_switch(client, {"chip": fake.chip, "ports": port_parameter(MODEL_PORTS), "model": model})
+    assert {Ability.PACKET_LIMIT, Ability.BYTE_LIMIT, Ability.EXACT_RATE} <= set(one.profile.lacks)
+    assert (Ability.HOLD in one.profile.lacks) == (model == "yes")
+    assert all(len(reason) > 20 for reason in one.profile.lacks.values())
+    with pytest.raises(NotImplementedError, match="cells"):
+        one.limit_packets(1, 0, 5)
+    one.close()
+
+
+@needs_no_sde
+@pytest.mark.parametrize("target", ["tofino", "tofino-model"])
+def test_without_the_sde_one_line_says_why(target: str) -> None:
+    command = [sys.executable, str(SUITE / "run.py"), "--target", target]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert done.stdout == f"skipped: {target}: bfrt_grpc, the BF Runtime client of Tofino's SDE, is not on PYTHONPATH\n"
+
+
+def test_larger_priorities_win_though_smaller_numbers_do_on_tofino(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    switch.control.insert(cable(2, 5), cable(3, 9))
+    (entries,) = [found for name, found in fake.programs.entries.items() if name.endswith("cross_connect")]
+    by_priority = {key[-1]: values["port"] for key, (_, values) in entries.items()}
+    assert by_priority == {LARGEST_PRIORITY - 5: MODEL_PORTS[2], LARGEST_PRIORITY - 9: MODEL_PORTS[3]}
+    assert {key[0] for key in entries} == {(MODEL_PORTS[1], 0x1FF)}
+
+
+def test_a_session_is_as_long_as_the_longest_report(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    switch.control.add_mirror(SESSION, 9)
+    switch.control.insert(collector(176))
+    # The frame's part of a report and 32 B of mirror header; Tofino 2 counts 4 B of FCS and wants multiples of 4.
+    lengths = {"tofino": (118, 1032), "tofino2": (124, 1036)}[fake.chip]
+    assert fake.mirrors[SESSION]["$max_pkt_len"] == lengths[0]
+    switch.control.modify(collector(1090))
+    assert fake.mirrors[SESSION]["$max_pkt_len"] == lengths[1]
+    switch.control.modify(collector(65535))
+    assert fake.mirrors[SESSION]["$max_pkt_len"] <= CHIPS[fake.chip].max_mirror_length
+    assert fake.mirrors[SESSION]["$ucast_egress_port"] == MODEL_PORTS[9]
+
+
+def test_queues_are_shaped_held_and_let_go(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    start = fake.state()
+    switch.shape(2, 1, 500, 400)
+    assert switch.hold(3, 0, 500, lambda: "went") == "went"
+    assert [one["max_rate"] for one in queues(fake, "sched_shaping")] == [500 * 8 * 400 // 1000]
+    held = queues(fake, "sched_cfg")
+    assert sorted((one["max_rate_enable"], one["scheduling_enable"]) for one in held) == [(False, False), (True, True)]
+    switch.reset()
+    held = queues(fake, "sched_cfg")
+    assert {(one["max_rate_enable"], one["scheduling_enable"]) for one in held} == {(False, True)}
+    assert fake.state()["entries"] == start["entries"]
+
+
+def test_reset_leaves_nothing(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    switch.control.insert(cable(2, 1), collector(176))
+    switch.control.add_mirror(SESSION, 9)
+    switch.write_register("flow_arrivals.totals", 7, 9)
+    fake.send_digest(index=7)
+    switch.reset()
+    assert fake.state()["entries"] == {} and fake.mirrors == {}
+    assert switch.read_register("flow_arrivals.totals", 7) == 0
+    assert switch.control.digests(1, 0.2) == []
+
+
+def test_registers_counters_and_digests_are_read(fake: FakeSwitch, switch: TofinoSwitch) -> None:
+    table = fake.schema.part("arrival_counter", "Counter").name
+    fake.programs.add(table, 7, 0, "$COUNTER_SPEC_PKTS", 3, 64)
+    fake.programs.add(table, 7, 0, "$COUNTER_SPEC_BYTES", 300, 64)
+    assert switch.control.read_counters("arrival_counter.flows", [6, 7]) == [(0, 0), (3, 300)]
+    assert switch.control.read_counters("delay_histogram.bins", [1]) == [(0, 0)]
+    register = fake.schema.part("flow_owner", "Register")
+    fake.programs.add(register.name, 8, 0, register.fields[0].name, 41)
+    # Another pipe's cell: no port of the suite is there.
+    fake.programs.add(register.name, 8, 1, register.fields[0].name, 1)
+    assert switch.read_register("flow_owner.signatures", 8) == 41
+    fake.send_digest(bottleneck=5, index=9, signature=11, is_ipv6=1, src=1, dst=2, protocol=6, src_port=3, dst_port=4)
+    assert switch.control.digests(1, 2.0) == [[5, 9, 11, 1, 1, 2, 6, 3, 4]]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        Entry("cross_connection", {}, "wire", {"port": 1}),
+        Entry("loss", {"bottle": 1}, "set_loss", {"threshold": 1}),
+        Entry("loss", {"bottleneck": 64}, "set_loss", {"threshold": 1}),
+        Entry("loss", {"bottleneck": 1}, "set_loss", {"threshold": 1 << 32}),
+        Entry("loss", {"bottleneck": 1}, "set_los", {"threshold": 1}),
+        Entry("loss", {"bottleneck": 1}, "set_loss", {}),
+    ],
+    ids=["table", "key", "key's width", "parameter's width", "action", "missing parameter"],
+)
+def test_what_the_schema_does_not_have_is_refused(switch: TofinoSwitch, wrong: Entry) -> None:
+    with pytest.raises((SchemaError, SwitchRefused)):
+        switch.control.insert(wrong)
+
+
+def test_ports_of_two_pipes_are_refused(fake: FakeSwitch) -> None:
+    with pytest.raises(ValueError, match=r"in one pipe, not in \[0, 1\]"):
+        adapter(fake, {**MODEL_PORTS, 4: 128})
+
+
+def test_hashes_are_those_of_the_compiled_program() -> None:
+    """Values from the assembler's hash matrices: the seed (all zeros), and a whole 5-tuple by exclusive or."""
+    hashes = expected.TofinoHash()
+    assert hashes.index(0, expected.Identity()) == 0x98F99BB3 & 0x7FFF
+    assert hashes.signature(0, expected.Identity()) == 0x98F99BB3 | 1
+    frame = expected.identify(frames.ipv4())
+    assert (hashes.index(37, frame), hashes.signature(37, frame)) == (0x7060, 0xD2557C8D)
+    frame = expected.identify(frames.ipv6())
+    assert (hashes.index(63, frame), hashes.signature(63, frame)) == (0x7CA, 0xCE9D3CE3)
+
+
+def test_a_testbed_is_read_and_its_ports_are_added(tmp_path: Path, fake: FakeSwitch) -> None:
+    lines = [f"chip: {fake.chip}", f"address: {fake.address}", "ports:"]
+    for port, dev_port in MODEL_PORTS.items():
+        interface = "" if port in LOOPBACK else f", interface: eth{port}"
+        lines.append(f"  {port}: {{dev_port: {dev_port}, speed: 25G, fec: rs{interface}}}")
+    path = tmp_path / "lab.yaml"
+    path.write_text("\n".join(lines))
+    testbed = LabFile(path)
+    assert testbed.interfaces == {port: f"eth{port}" for port in range(1, 10)}
+    target = TofinoTarget(path)
+    with target.wires() as lab:
+        assert lab.namespace is None and lab.tester == testbed.interfaces
+    running = target.start(None, {}, tmp_path, 1)
+    assert set(fake.tm.ports) == set(MODEL_PORTS.values())
+    assert fake.tm.ports[MODEL_PORTS[1]]["$FEC"] == "BF_FEC_TYP_REED_SOLOMON"
+    target.start(None, {}, tmp_path, 1)
+    one = target.connect(running.parameters, tmp_path)
+    one.reset()
+    one.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("chip: asic\naddress: a\nports: {}", "chip asic is not known"),
+        ("chip: tofino", "are needed"),
+        ("[", "are needed"),
+    ],
+)
+def test_a_wrong_testbed_is_named(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_text(text)
+    with pytest.raises(ValueError, match=complaint) as error:
+        LabFile(path)
+    assert "lab.yaml" in str(error.value) or "chip" in str(error.value)
+
+
+def has_tofino_backend() -> bool:
+    """Whether p4c on this machine compiles for Tofino."""
+    return shutil.which("p4c") is not None and shutil.which("bfas") is not None
+
+
+@pytest.mark.skipif(not has_tofino_backend(), reason="no p4c with a Tofino backend")
+def test_what_the_driver_is_told_is_there(tmp_path: Path) -> None:
+    chip = CHIPS["tofino"]
+    compile_program(chip, tmp_path)
+    told = json.dumps(configuration(chip, tmp_path))
+    paths = re.findall(rf'"({re.escape(str(tmp_path))}/[^"]+)"', told)
+    assert len(paths) == 3 and all(Path(path).is_file() for path in paths)
+    assert port_map({12: "switch2", 8: "switch1"})["PortToIf"] == [
+        {"device_port": 8, "if": "switch1"},
+        {"device_port": 12, "if": "switch2"},
+    ]
