@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from narrows_analysis.aggregation import Aggregation, aggregate
+from narrows_analysis.both_directions import PathMeasures, measure_paths
 from narrows_analysis.checks import find_warnings
-from narrows_analysis.flow_table import read_flow_table
+from narrows_analysis.flow_table import FlowTable, read_flow_table
 from narrows_analysis.hosts import read_host_record
-from narrows_analysis.reports import SkippedReports, telemetry_files
+from narrows_analysis.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.run_directory import Run, read_run
 from narrows_analysis.series import write_flows, write_queue
 from narrows_analysis.summary import (
@@ -65,11 +67,31 @@ def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary
     run = read_run(Path(run_dir))
     skipped = SkippedReports()
     table = read_flow_table(run)
-    aggregation = aggregate(run, table, telemetry_files(run, skipped), interval_s)
+    files = telemetry_files(run, skipped)
+    extremes = timestamp_extremes(files)
+    if not len(extremes):
+        return finish(run, table, None, skipped)
+    clock = ReportClock(run, int(extremes[0]))
+    with tempfile.TemporaryDirectory(prefix="narrows-analysis-") as tables:
+        aggregation = aggregate(run, table, clock, skipped.unreadable_files, Path(tables), interval_s)
+    return finish(run, table, aggregation, skipped, measure_paths(run, table, files))
+
+
+def finish(
+    run: Run,
+    table: FlowTable,
+    aggregation: Aggregation | None,
+    skipped: SkippedReports,
+    paths: dict[int, PathMeasures] | None = None,
+) -> Summary:
+    """Write the time series, the distributions and summary.json of an aggregation into the run's directory.
+
+    `paths` holds what both directions of flows tell, where both are reported.
+    """
     hosts = [read_host_record(run, flow) for flow in run.flows]
 
     bottleneck = bottleneck_section(run, aggregation)
-    flows = flow_sections(run, aggregation, table, hosts)
+    flows = flow_sections(run, aggregation, table, hosts, paths or {})
     groups = group_sections(run, aggregation, flows)
     findings = find_warnings(run, aggregation, table, skipped, hosts, bottleneck)
     summary: Summary = {

@@ -70,6 +70,9 @@ def _collector_warnings(run: Run) -> list[Finding]:
         listed = ", ".join(f"{name} {value:,}" for name, value in reasons.items())
         message = f"The collector rejected {plural(sum(reasons.values()), 'broken report')} ({listed})."
         found.append(Finding("collector_bad", "warning", message))
+    if isinstance(raw.get("truncated_at"), int):
+        message = f"The capture ends within a record, at byte {raw['truncated_at']:,}: what came after is missing."
+        found.append(Finding("source_truncated", "warning", message))
     restarts = sum(_count(entry.get("restarts")) for entry in _objects(raw.get("bottlenecks")))
     if restarts:
         message = f"Report numbering began anew {plural(restarts, 'time')}: the switch was restarted during the run."
@@ -115,6 +118,8 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
     if order.skipped.total:
         duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
         message = f"{duplicates} and {late} were skipped."
+        if order.skipped.implausible:
+            message = f"{message} So were {order.skipped.implausible:,} whose number fits nothing before or after."
         found.append(Finding("reports_skipped", "warning", message))
     if order.sample_shift:
         message = (
@@ -128,6 +133,10 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
             "before; they were not counted, and drops and departures are not reliable."
         )
         found.append(Finding("counters_implausible", "error", message))
+    stored_bad = sum(aggregation.account["bad"].values())
+    if stored_bad and run.telemetry_files:
+        message = f"{plural(stored_bad, 'stored report')} cannot be and were skipped: the telemetry files are damaged."
+        found.append(Finding("telemetry_damaged", "error", message))
     if aggregation.carried_in:
         message = (
             f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: they count "
@@ -199,7 +208,7 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
 def _late_service_warnings(run: Run, bottleneck: dict[str, Any]) -> list[Finding]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, bottleneck["queue_delay_s"]["p99"]
-    if delay_s is None or link.buffer_bytes is None:
+    if delay_s is None or link.buffer_bytes is None or link.rate_bps is None:
         return []
     # The packet in service comes on top of those that wait.
     full_s = (link.buffer_bytes + link.mtu_frame_bytes) * 8 / link.rate_bps

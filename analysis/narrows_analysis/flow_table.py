@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from narrows_analysis.run_directory import FlowSpec, Run, read_json
 
 Int64Array = npt.NDArray[np.int64]
 OTHER = -1
+FIVE_TUPLE = ("protocol", "src", "dst", "src_port", "dst_port")
 
 
 @dataclass
@@ -93,6 +95,9 @@ def read_flow_table(run: Run) -> FlowTable:
     unmatched, guessed = [], []
     taken: set[tuple[int, int]] = set()
     for flow in run.flows:
+        if flow.key is not None:
+            index_of[flow.number], signature_of[flow.number] = flow.key
+            continue
         local, remote = _iperf3_ports(run, flow)
         src_port, dst_port = flow.src_port or local, flow.dst_port or remote
         candidates = [
@@ -114,18 +119,24 @@ def read_flow_table(run: Run) -> FlowTable:
     return FlowTable(index_of, signature_of, unmatched, guessed)
 
 
-def reverse_keys(run: Run, table: FlowTable, number: int) -> set[tuple[int, int]]:
-    """(bottleneck, flow index) of the packets that travel against flow `number`, where they are reported."""
+def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
+    """(bottleneck, flow index) of the packets that travel against each flow (by number), where they are reported."""
     path = run.path / "telemetry" / "flow_keys.parquet"
-    if not path.exists() or table.index_of[number] < 0:
-        return set()
+    if not path.exists():
+        return {}
     rows = pq.read_table(path).to_pylist()
-    names = ("src", "dst", "src_port", "dst_port")
-    mine = {
-        tuple(row[name] for name in names)
-        for row in rows
-        if (row["bottleneck"], row["flow"], row["signature"])
-        == (run.bottleneck.index, table.index_of[number], table.signature_of[number])
-    }
-    turned = {(dst, src, dst_port, src_port) for src, dst, src_port, dst_port in mine}
-    return {(int(row["bottleneck"]), int(row["flow"])) for row in rows if tuple(row[n] for n in names) in turned}
+    if all(row["bottleneck"] == run.bottleneck.index for row in rows):
+        return {}
+    numbers = {key: number for number, key in enumerate(zip(table.index_of, table.signature_of, strict=True))}
+    by_tuple: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
+    for row in rows:
+        by_tuple.setdefault(tuple(row[name] for name in FIVE_TUPLE), set()).add((row["bottleneck"], row["flow"]))
+    found: dict[int, set[tuple[int, int]]] = {}
+    for row in rows:
+        number = numbers.get((row["flow"], row["signature"]))
+        if number is None or row["bottleneck"] != run.bottleneck.index:
+            continue
+        turned = (row["protocol"], row["dst"], row["src"], row["dst_port"], row["src_port"])
+        if turned in by_tuple:
+            found[number] = by_tuple[turned]
+    return found

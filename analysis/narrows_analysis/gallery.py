@@ -80,8 +80,9 @@ def goodput(run: RunData) -> Figure:
     _require(run)
     figure, axes = _figure()
     _per_flow(run, axes, "goodput_bps", 1e6)
-    if len(run.run.flows) > 1:
-        fair = goodput_limit(run.run.bottleneck.rate_bps, run.run.bottleneck.mtu_frame_bytes) / len(run.run.flows) / 1e6
+    link = run.run.bottleneck
+    if len(run.run.flows) > 1 and link.rate_bps:
+        fair = goodput_limit(link.rate_bps, link.mtu_frame_bytes) / len(run.run.flows) / 1e6
         axes.axhline(fair, color=SOFT, linestyle=(0, (5, 4)), linewidth=0.8)
         axes.annotate(
             "fair share", (0.005, fair), xycoords=("axes fraction", "data"), fontsize=7.5, color=SOFT, va="bottom"

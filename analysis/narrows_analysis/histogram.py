@@ -28,18 +28,26 @@ class LogLinearHistogram:
         shift = np.maximum(exponent - (PRECISION_BITS + 1), 0)
         return np.asarray(shift * (1 << PRECISION_BITS) + (values >> shift), dtype=np.int64)
 
-    def add(self, values: npt.NDArray[np.int64], weights: npt.NDArray[np.int64] | None = None) -> None:
-        """Count each of `values` once, or as often as `weights` says; negative values raise ValueError."""
+    def add(self, values: npt.NDArray[np.int64]) -> None:
+        """Count each of `values` once; negative values raise ValueError."""
         if not len(values):
             return
         if int(values.min()) < 0:
             raise ValueError("a histogram of unsigned values was given a negative one")
-        counts = np.bincount(self._bin(values), weights=weights, minlength=0)
-        self._counts[: len(counts)] += counts.astype(np.int64)
-        weighted = values if weights is None else values * weights
-        self._sum += int(weighted.sum())
-        self.count += len(values) if weights is None else int(weights.sum())
+        counts = np.bincount(self._bin(values), minlength=0)
+        self._counts[: len(counts)] += counts
+        self._sum += int(values.sum())
+        self.count += len(values)
         self.maximum = max(self.maximum, int(values.max()))
+
+    def add_bins(self, lowest: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
+        """Count values by the lowest value of their bin; `set_totals` then has to give their exact sum and maximum."""
+        np.add.at(self._counts, self._bin(lowest), counts)
+        self.count += int(counts.sum())
+
+    def set_totals(self, total: int, maximum: int) -> None:
+        """Exact sum and maximum of all values."""
+        self._sum, self.maximum = total, maximum
 
     @property
     def mean(self) -> float | None:

@@ -87,7 +87,8 @@ class RunData:
     def __repr__(self) -> str:
         """Name the run and its link."""
         link = self.run.bottleneck
-        return f"<run {self.path.name}: {link.rate_bps / 1e6:g} Mbit/s, {len(self.run.flows)} flows, {self.run.status}>"
+        rate = "rate not known" if link.rate_bps is None else f"{link.rate_bps / 1e6:g} Mbit/s"
+        return f"<run {self.path.name}: {rate}, {len(self.run.flows)} flows, {self.run.status}>"
 
     @cached_property
     def summary(self) -> Summary:
@@ -227,7 +228,7 @@ class RunData:
     def _both_directions(self, flow: int) -> tuple[pd.DataFrame, pd.DataFrame]:
         if not 0 <= flow < len(self.run.flows):
             raise AnalysisError(f"flow {flow}: the run has flows 0 to {len(self.run.flows) - 1}")
-        back = reverse_keys(self.run, self._flow_table, flow)
+        back = reverse_keys(self.run, self._flow_table).get(flow, set())
         forward_parts, backward_parts = [], []
         for batch in self.report_batches():
             forward_parts.append(batch[batch["flow"] == flow])

@@ -11,6 +11,7 @@ from typing import Any
 from narrows_analysis.errors import AnalysisError
 
 NANOSECONDS = 1e-9
+DEPTH_LEFT_UNREPORTED = ("tofino", "tofino2")
 STATUSES = ("complete", "partial", "failed")
 
 
@@ -27,14 +28,16 @@ class TargetProfile:
     depth_unit_bytes: float
     timestamp_bits: int = 48
     depth_is_estimate: bool = False
+    # Tofino's mirror header has no room for the depth that a packet leaves behind (docs/limitations.md).
+    depth_left_reported: bool = True
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """The link under test: rate in L2 bit/s, buffer and BDP in bytes, base RTT in seconds; None where not set."""
+    """The link under test: rate in L2 bit/s, buffer and BDP in bytes, base RTT in seconds; None where not known."""
 
     index: int
-    rate_bps: float
+    rate_bps: float | None
     buffer_bytes: float | None
     rtt_s: float | None
     bdp_bytes: float | None
@@ -59,6 +62,8 @@ class FlowSpec:
     size_bytes: int | None
     rtt_s: float | None
     iperf3: str | None
+    # Flow index and signature, where run.json knows them.
+    key: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -136,22 +141,24 @@ class _Section:
 def _profile(path: Path, value: object, frame_bytes: int) -> TargetProfile:
     section = _Section(path, "target_profile", value)
     depth_unit_bytes = section.optional_number("depth_unit_bytes", positive=True)
+    name = section.text("name")
     return TargetProfile(
-        name=section.text("name"),
+        name=name,
         time_unit_s=section.number("time_unit_s", positive=True),
         depth_unit=section.text("depth_unit"),
         depth_unit_bytes=frame_bytes if depth_unit_bytes is None else depth_unit_bytes,
         timestamp_bits=section.optional_integer("timestamp_bits") or 48,
         depth_is_estimate=depth_unit_bytes is None,
+        depth_left_reported=name not in DEPTH_LEFT_UNREPORTED,
     )
 
 
 def _bottleneck(path: Path, value: object) -> Bottleneck:
     section = _Section(path, "bottleneck", value)
-    rate_bps = section.number("rate_bps", positive=True)
+    rate_bps = section.optional_number("rate_bps", positive=True)
     rtt_s = section.optional_number("rtt_s")
     bdp_bytes = section.optional_number("bdp_bytes")
-    if bdp_bytes is None and rtt_s:
+    if bdp_bytes is None and rtt_s and rate_bps:
         bdp_bytes = rate_bps * rtt_s / 8
     return Bottleneck(
         index=section.optional_integer("index") or 0,
@@ -168,6 +175,7 @@ def _bottleneck(path: Path, value: object) -> Bottleneck:
 def _flow(path: Path, number: int, value: object) -> FlowSpec:
     section = _Section(path, f"flows[{number}]", value)
     cca = section.optional_text("cca")
+    index, signature = section.optional_integer("flow"), section.optional_integer("signature")
     return FlowSpec(
         number=number,
         group=section.optional_text("group") or cca or "flows",
@@ -181,6 +189,7 @@ def _flow(path: Path, number: int, value: object) -> FlowSpec:
         size_bytes=section.optional_integer("size_bytes"),
         rtt_s=section.optional_number("rtt_s"),
         iperf3=section.optional_text("iperf3"),
+        key=None if index is None or signature is None else (index, signature),
     )
 
 

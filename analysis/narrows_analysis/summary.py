@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from narrows_analysis.aggregation import Aggregation
+from narrows_analysis.both_directions import PathMeasures
 from narrows_analysis.checks import MAX_MISSING_RATIO, missing_ratio
 from narrows_analysis.flow_table import FlowTable
 from narrows_analysis.histogram import LogLinearHistogram
@@ -20,7 +21,10 @@ from narrows_analysis.series import goodput_bytes, ratio
 
 Summary = dict[str, Any]
 
+# Every pair of flows is correlated.
+MAX_PAIRED_FLOWS = 2000
 RTT_SOURCE = "the hosts (iperf3, TCP_INFO)"
+SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
 
 
 def _quotient(numerator: float, denominator: float) -> float | None:
@@ -52,7 +56,8 @@ def measured_window(aggregation: Aggregation) -> tuple[float, float] | None:
     if not seen.any():
         return None
     unit = aggregation.clock.unit_s
-    frame_s = aggregation.run.bottleneck.mtu_frame_bytes * 8 / aggregation.run.bottleneck.rate_bps
+    link = aggregation.run.bottleneck
+    frame_s = link.mtu_frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
     return float(max(0, first[seen].min())) * unit, float(last[seen].max()) * unit + frame_s
 
 
@@ -87,7 +92,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
         return section
     totals, queue, unit_s = aggregation.flows.totals, aggregation.queue, aggregation.clock.unit_s
     window = measured_window(aggregation)
-    if window is not None and window[1] > window[0]:
+    if window is not None and window[1] > window[0] and run.bottleneck.rate_bps:
         section["utilization"] = _carried_bits(aggregation, window) / (
             run.bottleneck.rate_bps * (window[1] - window[0])
         )
@@ -150,7 +155,9 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
         drops = aggregation.flows.cells["drops"][:-1, slice(*window)]
         times = [np.flatnonzero(flow) * width for flow in drops]
         section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
-        section["rate_synchronization"] = rate_synchronization(aggregation.flows.cells["bytes"][:-1, slice(*window)])
+        if len(run.flows) <= MAX_PAIRED_FLOWS:
+            rates = aggregation.flows.cells["bytes"][:-1, slice(*window)]
+            section["rate_synchronization"] = rate_synchronization(rates)
     return section
 
 
@@ -183,10 +190,21 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
 
 
 def flow_sections(
-    run: Run, aggregation: Aggregation | None, table: FlowTable, hosts: list[HostRecord]
+    run: Run,
+    aggregation: Aggregation | None,
+    table: FlowTable,
+    hosts: list[HostRecord],
+    paths: dict[int, PathMeasures],
 ) -> list[dict[str, Any]]:
     """The "flows" part, one entry a flow in run.json's order."""
-    return [_flow_section(run, aggregation, table, hosts[number], number) for number in range(len(run.flows))]
+    sections = [_flow_section(run, aggregation, table, hosts[number], number) for number in range(len(run.flows))]
+    if aggregation is not None:
+        for number, measures in paths.items():
+            sections[number]["inflight_bytes"] = measures.inflight_bytes()
+            rtt_s = measures.rtt_s(aggregation.clock.unit_s)
+            if rtt_s["min"] is not None:
+                sections[number] |= {"rtt_s": rtt_s, "rtt_source": SWITCH_RTT_SOURCE}
+    return sections
 
 
 def _flow_section(
@@ -198,6 +216,7 @@ def _flow_section(
         "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "throughput_bps": None, "share": None, "loss_emulation_drops": None, "ce_marks": None,
+        "inflight_bytes": {"mean": None, "max": None},
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else RTT_SOURCE,
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:

@@ -12,7 +12,7 @@ from narrows_analysis.run_directory import read_json
 
 NAME = "summary.json"
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 1
+FORMAT = 2
 
 
 def write_summary(run_dir: Path, summary: dict[str, Any]) -> None:

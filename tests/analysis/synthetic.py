@@ -217,7 +217,7 @@ def _truth(
 def write_reports(path: Path, rows: dict[str, np.ndarray]) -> None:
     """Write report columns as the collector does."""
     table = pa.table({name: pa.array(rows[name], type=kind) for name, kind in REPORT_TYPES.items()})
-    pq.write_table(table, path, row_group_size=20_000)
+    pq.write_table(table, path, row_group_size=20_000, compression="lz4")
 
 
 def _addresses(number: int) -> tuple[str, str, int, int]:

@@ -16,7 +16,6 @@ import synthetic
 from narrows_analysis import AnalysisError, Summary, analyze_run
 from narrows_analysis.histogram import PRECISION_BITS
 from narrows_analysis.metrics.fairness import jain_index
-from narrows_analysis.reports import read_batches
 
 Competition = tuple[Path, synthetic.Truth, Summary]
 
@@ -119,7 +118,7 @@ def test_series_add_up_to_the_totals(competition: Competition) -> None:
 
 def test_small_batches_give_the_same_summary(competition: Competition, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir, _, summary = competition
-    monkeypatch.setattr("narrows_analysis.aggregation.read_batches", lambda files: read_batches(files, rows=777))
+    monkeypatch.setattr("narrows_analysis.aggregation.BATCH_ROWS", 77)
     assert analyze_run(run_dir) == summary
 
 

@@ -75,12 +75,13 @@ def test_shuffled_doubled_and_missing_reports(pristine: tuple[Path, synthetic.Tr
 
 
 def test_two_runs_in_one_directory(pristine: tuple[Path, synthetic.Truth]) -> None:
-    """Numbering that begins anew in the middle is not taken for one run."""
+    """Numbering that begins anew in the middle is refused: the numbers of two runs cannot be told apart."""
     run_dir, truth = pristine
+    (run_dir / "summary.json").unlink(missing_ok=True)
     columns = {name: np.concatenate((values, values[: len(values) // 2])) for name, values in truth.rows.items()}
-    summary = analysed(run_dir, columns)
-    assert summary["fairness"]["jain_index"] is None
-    assert {"reports_missing", "reports_skipped"} <= {warning["code"] for warning in summary["warnings"]}
+    with pytest.raises(AnalysisError, match="sequence of bottleneck 0 begins anew: more than one run"):
+        analysed(run_dir, columns)
+    assert not (run_dir / "summary.json").exists()
 
 
 def test_a_clock_that_steps_back(pristine: tuple[Path, synthetic.Truth]) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, Summary, load
+from narrows_analysis import AnalysisError, Summary, analyze_run, load
 from narrows_analysis.intervals import flow_intervals, group_intervals, queue_intervals
 
 Competition = tuple[Path, synthetic.Truth, Summary]
@@ -138,6 +138,41 @@ def test_rtt_at_the_switch(both_directions: tuple[Path, synthetic.Truth]) -> Non
     assert load(run_dir).switch_rtt(1).empty
     with pytest.raises(AnalysisError, match="flow 2: the run has flows 0 to 1"):
         load(run_dir).switch_rtt(2)
+
+
+def test_rtt_and_inflight_are_in_the_summary(
+    both_directions: tuple[Path, synthetic.Truth], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Echoes of the receiver's timestamps come back 3 ms after the acknowledgement; the same whatever the batches."""
+    run_dir, truth = both_directions
+    paths = [run_dir / "telemetry" / f"reports-{part:05d}.parquet" for part in (0, 1)]
+    forward, back = ({name: pq.read_table(path)[name].to_numpy() for name in truth.rows} for path in paths)
+    mine = np.flatnonzero(forward["flow"] == 1000)
+    back["tcp_tsval"] = np.arange(1, len(mine) + 1) + 5000
+    # A data packet echoes the last value that reached the sender.
+    arrival = forward["timestamp"][mine].astype(np.int64) - forward["queue_delay"][mine]
+    reached = np.searchsorted(back["timestamp"].astype(np.int64) + 3_000_000, arrival, side="right")
+    forward["tcp_tsecr"] = forward["tcp_tsecr"].astype(np.int64)
+    forward["tcp_tsecr"][mine] = np.where(reached > 0, reached + 5000, 0)
+    both = {name: np.concatenate((forward[name], back[name])) for name in truth.rows}
+    order = np.argsort(both["timestamp"], kind="stable")
+    paths[1].unlink()
+    synthetic.write_reports(paths[0], {name: values[order] for name, values in both.items()})
+    flows = analyze_run(run_dir)["flows"]
+    samples = load(run_dir).switch_rtt(0)["rtt_s"]
+    rtt = flows[0]["rtt_s"]
+    assert flows[0]["rtt_source"] == "the switch (TCP timestamps of both directions)"
+    # Senders are clocked by acknowledgements; between two of them passes a packet's time of 0.6 ms or a little more.
+    assert samples.min() + 0.003 <= rtt["min"] <= samples.min() + 0.0035
+    assert samples.mean() + 0.003 <= rtt["mean"] <= samples.mean() + 0.006
+    open_bytes = load(run_dir).switch_inflight(0)["inflight_bytes"]
+    assert flows[0]["inflight_bytes"]["max"] == open_bytes.max()
+    assert flows[0]["inflight_bytes"]["mean"] == pytest.approx(open_bytes.mean(), rel=0.02)
+    assert flows[1]["inflight_bytes"] == {"mean": None, "max": None} and "hosts" in flows[1]["rtt_source"]
+    monkeypatch.setattr("narrows_analysis.both_directions.BATCH_ROWS", 97)
+    small = analyze_run(run_dir)["flows"][0]
+    assert small["rtt_s"] == pytest.approx(rtt, rel=1e-9)
+    assert small["inflight_bytes"] == pytest.approx(flows[0]["inflight_bytes"], rel=0.02)
 
 
 def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:

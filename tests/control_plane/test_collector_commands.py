@@ -91,7 +91,10 @@ def test_a_capture_becomes_series_and_summary(capture: Path, tmp_path: Path) -> 
     totals = pq.read_table(tmp_path / "out" / "flow_totals.parquet").to_pandas()
     assert len(totals) == len(truth["flows"]) == 3
     assert pq.read_metadata(tmp_path / "out" / "flow_series.parquet").num_rows > 3
-    assert str(tmp_path / "out" / "aggregate.json") in done.stdout
+    assert str(tmp_path / "out" / "report.html") in done.stdout
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["telemetry"]["reports"] == truth["departures"]
+    assert sum(flow["drops"] for flow in summary["flows"]) == sum(flow["drops"] for flow in truth["flows"])
 
 
 def test_telemetry_gives_what_its_capture_gives(capture: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use common::{column, read_table, Table};
 use narrows_collector::aggregate::summary::Summary;
-use narrows_collector::aggregate::{aggregate, AggregateSettings};
+use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use narrows_collector::capture::file::{CaptureFile, End};
 use narrows_collector::generate::truth::Truth;
 use narrows_collector::generate::{frames, Scenario};
@@ -120,7 +120,12 @@ impl Run {
             port: PORT,
             time_unit_s: 1e-9,
             interval_s: 0.000_1,
-            from_reset: false,
+            queue_interval_s: 0.000_1,
+            origin: None,
+            counters: CountersStart::Detect,
+            depth: DepthShown::Left,
+            depth_unit_bytes: 1,
+            skip: Vec::new(),
         })
     }
 

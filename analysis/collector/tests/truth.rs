@@ -5,7 +5,7 @@
 mod common;
 
 use common::{capture, column, read_table, Table};
-use narrows_collector::aggregate::{aggregate, AggregateSettings};
+use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use narrows_collector::generate::truth::Truth;
 use narrows_collector::generate::Scenario;
 use tempfile::TempDir;
@@ -26,7 +26,12 @@ fn run(scenario: Scenario, interval_s: f64) -> Aggregated {
         port: scenario.port,
         time_unit_s: 1e-9,
         interval_s,
-        from_reset: false,
+        queue_interval_s: interval_s,
+        origin: Some(0),
+        counters: CountersStart::Detect,
+        depth: DepthShown::Found,
+        depth_unit_bytes: 1,
+        skip: Vec::new(),
     };
     let summary = aggregate(&settings).unwrap();
     Aggregated {
@@ -45,6 +50,7 @@ impl Aggregated {
     fn assert_flows_equal_the_truth(&self) {
         let totals = self.table("flow_totals.parquet");
         let series = self.table("flow_series.parquet");
+        let arrived = self.table("flow_arrivals.parquet");
         let mut flows = 0;
         for bottleneck in &self.truth.bottlenecks {
             for flow in &bottleneck.flows {
@@ -72,6 +78,8 @@ impl Aggregated {
                         value,
                         "{name} of {key:?} in the totals"
                     );
+                    let of_arrivals = ["drops", "arrivals", "loss_drops"].contains(&name);
+                    let series = if of_arrivals { &arrived } else { &series };
                     assert_eq!(
                         series.sum_where(name, key),
                         value,
@@ -181,9 +189,14 @@ fn series_of_a_bottleneck_and_its_envelope_cover_every_report() {
     assert_eq!(intervals[0], truth.first_timestamp / 100_000);
     let envelope = run.table("envelope.parquet");
     assert_eq!(column(&envelope, "reports").iter().sum::<u64>(), 50_000);
+    let peak = u64::from(run.summary.bottlenecks["0"].depth_peak);
+    assert_eq!(column(&envelope, "depth_max").iter().max(), Some(&peak));
+    assert!((truth.depth_max + 60..=truth.depth_max + 1514).contains(&(peak as u32)));
+    let arrived = run.table("bottleneck_arrivals.parquet");
+    assert_eq!(column(&arrived, "depth_max").iter().max(), Some(&peak));
     assert_eq!(
-        column(&envelope, "depth_max").iter().max(),
-        Some(&u64::from(truth.depth_max))
+        column(&arrived, "arrivals").iter().sum::<u64>(),
+        50_000 + truth.flows.iter().map(|flow| flow.drops).sum::<u64>()
     );
     let histograms = run.table("histograms.parquet");
     assert_eq!(column(&histograms, "count").iter().sum::<u64>(), 100_000);

@@ -9,7 +9,7 @@ from typing import Any
 from narrows_analysis.report import units
 from narrows_analysis.report.colors import flow_colors, flow_labels
 from narrows_analysis.run_directory import Run
-from narrows_analysis.summary import Summary
+from narrows_analysis.summary import RTT_SOURCE, SWITCH_RTT_SOURCE, Summary
 
 MOST_BARS = 24
 
@@ -31,7 +31,7 @@ def _number(text: str, raw: float | None) -> Cell:
 def setting(run: Run) -> str:
     """The link in one line."""
     link = run.bottleneck
-    parts = [units.rate(link.rate_bps)]
+    parts = [] if link.rate_bps is None else [units.rate(link.rate_bps)]
     if link.rtt_s is not None:
         parts.append(f"{units.duration(link.rtt_s)} RTT")
     if link.buffer_bytes is not None:
@@ -177,8 +177,15 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
     sources = {section["rtt_source"] for section in summary["flows"]} - {None}
     note = "Goodput is over each flow's own life, share over the time in which all flows were running. "
     note += "Drops and loss are those of the queue."
-    if sources:
-        note += f" RTT as {', '.join(sorted(sources))} report it: smoothed, sampled once a second."
+    if RTT_SOURCE in sources:
+        note += f" RTT as {RTT_SOURCE} report it: smoothed, sampled once a second."
+    if SWITCH_RTT_SOURCE in sources:
+        note += f" RTT measured at {SWITCH_RTT_SOURCE}."
+    if any(section["inflight_bytes"]["mean"] is not None for section in summary["flows"]):
+        names.append("In flight\nmean")
+        for row, section in zip(rows, summary["flows"], strict=True):
+            size = section["inflight_bytes"]["mean"]
+            row.append(_number(units.size(size), size))
     columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
     return {"id": "flows", "title": "Flows", "columns": columns, "rows": rows, "note": note}
 
@@ -288,8 +295,11 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("Jain's index, convergence", "flows.parquet, goodput while all flows were running"),
         ("Link used", "telemetry/reports-*.parquet: L2 bytes of all departures over the rate set in run.json"),
     ]  # fmt: skip
-    if any(section["rtt_source"] for section in summary["flows"]):
+    sources = {section["rtt_source"] for section in summary["flows"]}
+    if RTT_SOURCE in sources:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
+    if SWITCH_RTT_SOURCE in sources:
+        rows.append(("Round-trip time, in flight", "telemetry/reports-*.parquet of both directions, at the switch"))
     if isinstance(run.raw.get("traffic_manager"), dict):
         agrees = not any(warning["code"] == "drops_disagree" for warning in summary["warnings"])
         rows.append(

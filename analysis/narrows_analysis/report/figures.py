@@ -117,13 +117,14 @@ class RunFigures:
 
     def throughput(self) -> Chart:
         """Goodput of each flow over time, with the fair share."""
-        scale, unit = _rate_unit(self.run.bottleneck.rate_bps)
+        rate_bps = self.run.bottleneck.rate_bps
         matrix = self._whole(self._matrix("goodput_bps"))
+        scale, unit = _rate_unit(rate_bps or float(np.nanmax(matrix, initial=1.0)))
         active = max(1, len(self.run.flows)) if len(matrix) <= MAX_LINES else 0
         references = []
-        if active > 1:
+        if active > 1 and rate_bps:
             frame = self.run.bottleneck.mtu_frame_bytes
-            fair = self.run.bottleneck.rate_bps * (frame - 66) / frame / active
+            fair = rate_bps * (frame - 66) / frame / active
             references.append(Reference(fair / scale, f"fair share of {active}"))
         return Chart(
             "goodput", f"Goodput per {self._line}",

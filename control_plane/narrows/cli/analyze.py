@@ -3,21 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import narrows_analysis
 import typer
 from rich.console import Console
 
 from narrows import sweep_results
-from narrows.collector_command import options, run_collector
-from narrows.errors import EXIT_OK, InputError
+from narrows.collector_command import options
+from narrows.errors import InputError
 from narrows.results import RUN_FILE, check_free, give_to_user
 from narrows.table import bottleneck_lines, summary_table
-from narrows.units import NANOSECONDS, UnitError, parse_time
+from narrows.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
 REPORT_FILES = "reports-*.parquet"
+# Depths in packets count full-size Ethernet frames.
+FULL_FRAME_BYTES = 1514
 
 
 def run_directories(directory: Path) -> list[Path]:
@@ -45,9 +49,17 @@ def analyze(
     ] = None,
     interval: Annotated[
         str | None,
-        typer.Option(
-            help="Length of an interval of the time series.", show_default="100ms or the RTT; without run 10ms"
-        ),
+        typer.Option(help="Length of an interval of the flows' time series.", show_default="100ms or the RTT"),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Telemetry or capture: rate of the link (L2), for utilization and BDP.")
+    ] = None,
+    rtt: Annotated[str | None, typer.Option(help="Telemetry or capture: RTT without queue.")] = None,
+    buffer: Annotated[
+        str | None, typer.Option(help="Telemetry or capture: depth of the queue, such as 1MB, 100ms or 1bdp.")
+    ] = None,
+    bottleneck: Annotated[
+        int | None, typer.Option(help="Telemetry or capture: index of the bottleneck.", show_default="most reports")
     ] = None,
     time_unit_s: Annotated[
         float | None,
@@ -62,30 +74,56 @@ def analyze(
 ) -> None:
     """Turn telemetry into time series and a summary.
 
-    A run or a sweep gets its results and report in its own directory again. Telemetry by itself and captures become
-    tables and aggregate.json in --out.
+    A run or a sweep gets its results and report in its own directory again. Telemetry by itself and captures get
+    the same, and the engine's tables, in --out.
     """
     interval_ns = _interval(interval)
-    raw = options(time_unit_s=time_unit_s, port=port, from_reset=from_reset)
+    interval_s = None if interval_ns is None else interval_ns / NANOSECONDS
+    raw = options(
+        rate=rate, rtt=rtt, buffer=buffer, bottleneck=bottleneck, time_unit_s=time_unit_s, port=port,
+        from_reset=from_reset,
+    )  # fmt: skip
     if not source.exists():
         raise InputError(f"{source}: no such file or directory")
     if _is_telemetry(source):
         if out is None:
             raise InputError(f"--out: is needed for {source}, which is not a run; allowed: a new directory")
         check_free(out)
-        lengths = options(interval=None if interval_ns is None else f"{interval_ns}ns")
-        code = run_collector(["aggregate", str(source), "--out", str(out), *lengths, *raw], out)
-        if code == EXIT_OK:
-            print(f"results: {out / 'aggregate.json'} and the tables beside it")
-        raise typer.Exit(code)
+        rate_bps, rtt_s, buffer_bytes = _link(rate, rtt, buffer)
+        settings = narrows_analysis.SourceSettings(
+            rate_bps=rate_bps, rtt_s=rtt_s, buffer_bytes=buffer_bytes, bottleneck=bottleneck, interval_s=interval_s,
+            time_unit_s=time_unit_s, port=port, from_reset=from_reset,
+        )  # fmt: skip
+        _finish(out, lambda: narrows_analysis.analyze_source(source, out, settings))
+        return
     runs = run_directories(source)
     for given, option in ((out, "--out"), (raw, raw[0] if raw else "")):
         if given:
             raise InputError(f"{option}: {source} is a run or a sweep, which is analysed in place; leave it away")
     for path in runs:
-        _analyze_run(path, None if interval_ns is None else interval_ns / NANOSECONDS)
+        _finish(path, partial(narrows_analysis.analyze_run, path, interval_s))
     if sweep_results.is_sweep(source) and (page := sweep_results.write_results(source)) is not None:
         print(f"report of all runs: {page}")
+
+
+def _link(rate: str | None, rtt: str | None, buffer: str | None) -> tuple[int | None, float | None, int | None]:
+    """Rate (bit/s), RTT (s) and buffer (bytes) of the link, written as in an experiment."""
+    rate_bps = _parsed("--rate", rate, parse_rate)
+    rtt_ns = _parsed("--rtt", rtt, parse_time)
+    depth = _parsed("--buffer", buffer, QueueDepth.parse)
+    if depth is not None and depth.unit in ("bdp", "time") and (not rate_bps or (depth.unit == "bdp" and not rtt_ns)):
+        raise InputError(f"--buffer: '{buffer}' needs --rate, and a depth in BDP --rtt as well")
+    buffer_bytes = None if depth is None else depth.in_bytes(rate_bps or 0, rtt_ns or 0, FULL_FRAME_BYTES)
+    return rate_bps, None if rtt_ns is None else rtt_ns / NANOSECONDS, buffer_bytes
+
+
+def _parsed(option: str, text: str | None, parse: Callable[[str], Any]) -> Any:
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except UnitError as error:
+        raise InputError(f"{option}: '{text}' {error}; allowed: {error.allowed}") from None
 
 
 def _is_telemetry(source: Path) -> bool:
@@ -106,14 +144,17 @@ def _interval(text: str | None) -> int | None:
     return found
 
 
-def _analyze_run(path: Path, interval_s: float | None) -> None:
+def _finish(path: Path, analyse: Callable[[], dict[str, Any]]) -> None:
+    """Analyse into the directory ``path``, write its report and show the summary."""
     console = Console()
     try:
-        summary = narrows_analysis.analyze_run(path, interval_s)
+        summary = analyse()
         report = narrows_analysis.write_report(path)
     except narrows_analysis.AnalysisError as error:
         raise InputError(str(error)) from error
-    give_to_user(path)
+    finally:
+        if path.exists():
+            give_to_user(path)
     console.print(summary_table(summary, path.name))
     for line in bottleneck_lines(summary):
         console.print(line, highlight=False)

@@ -1,30 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 //! State of one bottleneck: its clock, the open interval, totals, histograms and envelope.
 
-use super::cell::{CoarseHistogram, CoarseTotal, Sums};
+use super::arrivals::OpenArrivals;
+use super::cell::{coarse_bin, CoarseHistogram, CoarseTotal, Sums};
+use super::engine::{CountersStart, EngineSettings};
 use super::envelope::Envelope;
 use super::histogram::Histogram;
-use super::tables::{BottleneckInterval, BottleneckSeries};
+use super::interval::Intervals;
+use super::tables::{BottleneckArrivals, BottleneckInterval, BottleneckSeries};
 use crate::wire::Record;
 
-/// Bins an octave of the fine histograms, as a power of two: quantiles are within 0.8 %.
-pub const FINE_BITS: u32 = 7;
+/// Bins an octave of the fine histograms, as a power of two: exact below 2^14, within 0.012 % above.
+pub const FINE_BITS: u32 = 13;
 const TIMESTAMP_BITS: u32 = 48;
 const FLOW_INDICES: usize = 1 << 16;
+
+/// Rows of closed intervals of all bottlenecks.
+#[derive(Default)]
+pub struct BottleneckRows {
+    pub series: BottleneckSeries,
+    pub arrivals: BottleneckArrivals,
+}
+
+/// A report with what its bottleneck made of it.
+pub struct Settled<'a> {
+    pub record: &'a Record,
+    /// Departure on a clock that does not wrap.
+    pub time: u64,
+    pub arrival: u64,
+    /// Depth left behind.
+    pub depth: u32,
+    /// Bin of the delay in per-interval histograms.
+    pub bin: usize,
+    /// Interval of the flows' series.
+    pub flow_interval: i64,
+}
+
+/// The time nearest to `reference` whose last 48 bits are `raw`.
+fn near(reference: u64, raw: u64) -> u64 {
+    let difference = raw.wrapping_sub(reference) << (64 - TIMESTAMP_BITS);
+    reference
+        .checked_add_signed(difference as i64 >> (64 - TIMESTAMP_BITS))
+        .unwrap_or(raw)
+}
 
 /// One bottleneck.
 pub struct BottleneckState {
     index: u8,
-    interval_units: u64,
-    /// Bounds of the open interval: [start, end).
-    start: u64,
-    end: u64,
-    interval: u64,
+    settings: EngineSettings,
+    /// The open interval of departures.
+    interval: Intervals,
+    flow_interval: Intervals,
+    arrival_interval: Intervals,
+    flow_arrival_interval: Intervals,
+    open_arrivals: OpenArrivals,
     /// A report in a new interval, until the next one confirms that time has moved on.
     held: Option<Record>,
     last_raw_time: u64,
     last_time: u64,
     last_sequence: u32,
+    last_bytes: u64,
+    pub sample_shift: u8,
     position: u64,
     /// Position at the end of the interval before the open one.
     position_before: u64,
@@ -33,6 +69,13 @@ pub struct BottleneckState {
     read: u64,
     pub counters_from_zero: bool,
     pub implausible_times: u64,
+    /// Reports whose clock was behind that of the report before.
+    pub clock_steps: u64,
+    /// Bytes and time of the stretches in which the link was never idle.
+    pub saturated_bytes: u64,
+    pub saturated_time: u64,
+    /// Greatest depth just after an arrival.
+    pub depth_peak: u32,
     sums: Sums,
     histogram: CoarseHistogram,
     pub total: Sums,
@@ -45,31 +88,44 @@ pub struct BottleneckState {
 }
 
 impl BottleneckState {
-    /// A bottleneck whose first report is `record`.
-    pub fn new(record: &Record, interval_units: u64, from_reset: bool) -> Self {
+    /// A bottleneck whose first report is `record`; intervals count from `origin`.
+    pub fn new(record: &Record, settings: &EngineSettings, origin: u64) -> Self {
         let report = &record.report;
         let step = 1_u64 << report.sample_shift;
         let position = u64::from(report.sequence);
-        let time = report.timestamp;
-        let interval = time / interval_units;
-        let start = interval * interval_units;
+        let time = near(origin, report.timestamp);
+        let intervals = |units| Intervals::new(origin, units);
+        let mut interval = intervals(settings.queue_units);
+        interval.find(time);
+        let first_position = position.saturating_sub(step);
         BottleneckState {
             index: report.bottleneck,
-            interval_units,
-            start,
-            end: start + interval_units,
+            settings: *settings,
             interval,
+            flow_interval: intervals(settings.interval_units),
+            arrival_interval: intervals(settings.queue_units),
+            flow_arrival_interval: intervals(settings.interval_units),
+            open_arrivals: OpenArrivals::new(report.bottleneck),
             held: None,
-            last_raw_time: time,
+            last_raw_time: report.timestamp,
             last_time: time,
             last_sequence: report.sequence,
+            last_bytes: 0,
+            sample_shift: report.sample_shift,
             position,
-            position_before: position.saturating_sub(step),
-            first_position: position.saturating_sub(step),
+            position_before: first_position,
+            first_position,
             read: 0,
-            // The very first departure is in the source: every counter started at zero.
-            counters_from_zero: from_reset || position <= step,
+            counters_from_zero: match settings.counters {
+                CountersStart::Zero => true,
+                // The very first departure is in the source: every counter started at zero.
+                CountersStart::Detect | CountersStart::Run => position <= step,
+            },
             implausible_times: 0,
+            clock_steps: 0,
+            saturated_bytes: 0,
+            saturated_time: 0,
+            depth_peak: 0,
             sums: Sums::default(),
             histogram: CoarseHistogram::default(),
             total: Sums::default(),
@@ -98,10 +154,19 @@ impl BottleneckState {
         self.read -= 1;
     }
 
-    /// Number of the open interval.
+    /// Intervals of an arrival: of the flows' and of the bottleneck's series.
     #[inline]
-    pub fn interval(&self) -> u64 {
-        self.interval
+    pub fn arrival_intervals(&mut self, arrival: u64) -> (i64, i64) {
+        (
+            self.flow_arrival_interval.find(arrival),
+            self.arrival_interval.find(arrival),
+        )
+    }
+
+    /// What arrived, by interval of the bottleneck's series.
+    #[inline]
+    pub fn open_arrivals(&mut self) -> &mut OpenArrivals {
+        &mut self.open_arrivals
     }
 
     /// Departures covered by the source.
@@ -109,32 +174,32 @@ impl BottleneckState {
         self.position - self.first_position
     }
 
-    /// Gives a report its place in time; `settle` gets each report with its time once that is certain.
+    /// Gives a report its place in time; `settle` gets each report once that is certain.
     #[inline]
     pub fn place(
         &mut self,
         record: &Record,
-        series: &mut BottleneckSeries,
-        settle: &mut impl FnMut(&mut Self, &Record, u64),
+        rows: &mut BottleneckRows,
+        settle: &mut impl FnMut(&mut Self, &mut BottleneckRows, &Settled<'_>),
     ) {
         let time = self.unwrapped(record);
-        if self.held.is_none() && time >= self.start && time < self.end {
-            self.settle_at(record, time, settle);
+        if self.held.is_none() && self.interval.is_current(time) {
+            self.settle_at(record, time, rows, settle);
             return;
         }
-        self.place_slowly(record, time, series, settle);
+        self.place_slowly(record, time, rows, settle);
     }
 
     /// Settles a held report: nothing follows.
     pub fn finish(
         &mut self,
-        series: &mut BottleneckSeries,
-        settle: &mut impl FnMut(&mut Self, &Record, u64),
+        rows: &mut BottleneckRows,
+        settle: &mut impl FnMut(&mut Self, &mut BottleneckRows, &Settled<'_>),
     ) {
         if let Some(held) = self.held.take() {
             let time = self.unwrapped(&held);
-            self.open_interval_of(time, series);
-            self.settle_at(&held, time, settle);
+            self.open_interval_of(time, &mut rows.series);
+            self.settle_at(&held, time, rows, settle);
         }
     }
 
@@ -143,32 +208,32 @@ impl BottleneckState {
         &mut self,
         record: &Record,
         time: u64,
-        series: &mut BottleneckSeries,
-        settle: &mut impl FnMut(&mut Self, &Record, u64),
+        rows: &mut BottleneckRows,
+        settle: &mut impl FnMut(&mut Self, &mut BottleneckRows, &Settled<'_>),
     ) {
         let mut time = time;
         if let Some(held) = self.held.take() {
             let held_time = self.unwrapped(&held);
             if time >= held_time {
-                self.open_interval_of(held_time, series);
-                self.settle_at(&held, held_time, settle);
+                self.open_interval_of(held_time, &mut rows.series);
+                self.settle_at(&held, held_time, rows, settle);
             } else {
                 // Time did not stay where the held report was: its clock value is damaged, its place is the last one.
                 self.implausible_times += 1;
                 let last = self.last_time;
-                self.settle_at(&held, last, settle);
+                self.settle_at(&held, last, rows, settle);
             }
         }
-        if time >= self.end {
+        if self.interval.is_later(time) {
             self.held = Some(*record);
             return;
         }
-        if time < self.start {
+        if !self.interval.is_current(time) {
             // Departures are in order of time.
             self.implausible_times += 1;
             time = self.last_time;
         }
-        self.settle_at(record, time, settle);
+        self.settle_at(record, time, rows, settle);
     }
 
     #[inline]
@@ -176,26 +241,59 @@ impl BottleneckState {
         &mut self,
         record: &Record,
         time: u64,
-        settle: &mut impl FnMut(&mut Self, &Record, u64),
+        rows: &mut BottleneckRows,
+        settle: &mut impl FnMut(&mut Self, &mut BottleneckRows, &Settled<'_>),
     ) {
         let report = &record.report;
-        self.position += u64::from(report.sequence.wrapping_sub(self.last_sequence));
+        let step = report.sequence.wrapping_sub(self.last_sequence);
+        self.saturation(record, time, step);
+        self.position += u64::from(step);
         self.last_sequence = report.sequence;
         self.read += 1;
         self.last_time = time;
         self.last_raw_time = time & ((1 << TIMESTAMP_BITS) - 1);
+
+        let arrival = time.saturating_sub(u64::from(report.queue_delay));
+        let (depth, after_arrival) = self.settings.depths(report);
+        self.depth_peak = self.depth_peak.max(after_arrival);
+        let arrived = self.arrival_interval.find(arrival);
+        self.open_arrivals
+            .depth(arrived, after_arrival, &mut rows.arrivals);
         self.delay.add(report.queue_delay);
-        self.depth.add(report.enqueue_depth);
+        self.depth.add(depth);
         self.envelope
-            .add(time, report.queue_delay, report.enqueue_depth);
-        self.histogram.add(report.queue_delay);
-        settle(self, record, time);
+            .add(time, report.queue_delay, depth, after_arrival);
+        let bin = coarse_bin(report.queue_delay);
+        self.histogram.add(bin);
+        let settled = Settled {
+            record,
+            time,
+            arrival,
+            depth,
+            bin,
+            flow_interval: self.flow_interval.find(time),
+        };
+        settle(self, rows, &settled);
+    }
+
+    /// Between the departures of a packet and of the next one the link was busy if that one had to wait.
+    #[inline]
+    fn saturation(&mut self, record: &Record, time: u64, step: u32) {
+        let report = &record.report;
+        if time < self.last_time {
+            self.clock_steps += 1;
+        } else if report.queue_delay > 0 && step == 1 && report.sample_shift == 0 {
+            self.saturated_bytes += self.last_bytes;
+            self.saturated_time += time - self.last_time;
+        }
+        self.last_bytes = u64::from(report.packet_length);
     }
 
     /// Adds a report to the open interval.
     #[inline]
-    pub fn add(&mut self, record: &Record, time: u64, retransmitted: u16) {
-        self.sums.add(record, time, retransmitted);
+    pub fn add(&mut self, settled: &Settled<'_>, retransmitted: u16) {
+        self.sums
+            .add(settled.record, settled.depth, settled.time, retransmitted);
     }
 
     /// The record's time on a clock that does not wrap.
@@ -208,13 +306,11 @@ impl BottleneckState {
     }
 
     fn open_interval_of(&mut self, time: u64, series: &mut BottleneckSeries) {
-        if time >= self.start && time < self.end {
+        if self.interval.is_current(time) {
             return;
         }
         self.close_interval(series);
-        self.interval = time / self.interval_units;
-        self.start = self.interval * self.interval_units;
-        self.end = self.start + self.interval_units;
+        self.interval.find(time);
     }
 
     /// Moves the open interval to `series` and the totals.
@@ -225,7 +321,7 @@ impl BottleneckState {
         let sums = std::mem::take(&mut self.sums);
         series.push(BottleneckInterval {
             bottleneck: self.index,
-            interval: self.interval,
+            interval: self.interval.current(),
             reports: sums.reports,
             departures: self.position - self.position_before,
             bytes: sums.bytes,

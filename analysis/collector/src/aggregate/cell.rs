@@ -48,9 +48,9 @@ impl Default for Sums {
 }
 
 impl Sums {
-    /// Adds a report that departed at `time`.
+    /// Adds a report that departed at `time` and left a queue of `depth` behind.
     #[inline]
-    pub fn add(&mut self, record: &Record, time: u64, retransmitted: u16) {
+    pub fn add(&mut self, record: &Record, depth: u32, time: u64, retransmitted: u16) {
         let report = &record.report;
         self.reports += 1;
         self.bytes += u64::from(report.packet_length);
@@ -60,9 +60,9 @@ impl Sums {
         self.delay_sum += u64::from(report.queue_delay);
         self.delay_min = self.delay_min.min(report.queue_delay);
         self.delay_max = self.delay_max.max(report.queue_delay);
-        self.depth_sum += u64::from(report.enqueue_depth);
-        self.depth_min = self.depth_min.min(report.enqueue_depth);
-        self.depth_max = self.depth_max.max(report.enqueue_depth);
+        self.depth_sum += u64::from(depth);
+        self.depth_min = self.depth_min.min(depth);
+        self.depth_max = self.depth_max.max(depth);
         self.first_timestamp = self.first_timestamp.min(time);
         self.last_timestamp = time;
     }
@@ -85,6 +85,12 @@ impl Sums {
     }
 }
 
+/// Bin of a delay in the per-interval histograms.
+#[inline]
+pub fn coarse_bin(delay: u32) -> usize {
+    histogram::bin(COARSE_BITS, delay)
+}
+
 /// Delay histogram of an interval.
 #[derive(Clone, Debug)]
 pub struct CoarseHistogram([u32; COARSE_BINS]);
@@ -96,10 +102,10 @@ impl Default for CoarseHistogram {
 }
 
 impl CoarseHistogram {
-    /// Counts a delay.
+    /// Counts a delay in its bin.
     #[inline]
-    pub fn add(&mut self, delay: u32) {
-        self.0[histogram::bin(COARSE_BITS, delay)] += 1;
+    pub fn add(&mut self, bin: usize) {
+        self.0[bin] += 1;
     }
 
     /// Moves the bins from that of `low` to that of `high` to `total`; no other bin was counted in.

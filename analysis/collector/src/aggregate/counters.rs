@@ -15,6 +15,8 @@ pub struct Reading {
     pub unread: u64,
     /// Index of the flow that sent it: flows of colliding indices share the counters.
     pub flow: u32,
+    /// When the packet arrived at the queue.
+    pub arrival: u64,
 }
 
 /// What happened between two readings.
@@ -30,6 +32,16 @@ impl Increment {
     pub fn drops(&self) -> u32 {
         self.arrivals - self.departures
     }
+}
+
+/// Increments and what they are credited to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// Index of the flow.
+    pub flow: u32,
+    /// Arrival of the packet that showed them.
+    pub arrival: u64,
+    pub increment: Increment,
 }
 
 /// Consecutive readings that contradict the accepted one before the counters count as reset.
@@ -50,8 +62,8 @@ pub struct Counters {
 /// Result of a new reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Increments that are now certain and the flow they belong to.
-    pub increment: Option<(u32, Increment)>,
+    /// Increments that are now certain.
+    pub increment: Option<Credit>,
     /// A reading was ignored.
     pub ignored: bool,
     /// The counters began anew.
@@ -86,7 +98,7 @@ impl Counters {
     }
 
     /// The last reading's increments: nothing follows that could confirm it.
-    pub fn finish(&mut self) -> Option<(u32, Increment)> {
+    pub fn finish(&mut self) -> Option<Credit> {
         let pending = self.pending.take()?;
         // A flow that exists in one report only may not exist: that one must then be its very first packet.
         let tolerance = if self.started { TOLERANCE } else { 0 };
@@ -137,7 +149,7 @@ impl Counters {
     }
 
     #[inline]
-    fn commit(&mut self, pending: Reading) -> Option<(u32, Increment)> {
+    fn commit(&mut self, pending: Reading) -> Option<Credit> {
         let accepted = self.accepted.replace(pending);
         self.started = true;
         let increment = match accepted {
@@ -149,7 +161,11 @@ impl Counters {
                 loss_drops: 0,
             },
         };
-        Some((pending.flow, increment))
+        Some(Credit {
+            flow: pending.flow,
+            arrival: pending.arrival,
+            increment,
+        })
     }
 }
 
@@ -181,9 +197,9 @@ mod tests {
             ..Reading::default()
         });
         let (mut arrivals, mut drops, mut ignored) = (0, 0, 0);
-        let mut add = |increment: Option<(u32, Increment)>| {
-            arrivals += increment.map_or(0, |(_, i)| u64::from(i.arrivals));
-            drops += increment.map_or(0, |(_, i)| u64::from(i.drops()));
+        let mut add = |increment: Option<Credit>| {
+            arrivals += increment.map_or(0, |c| u64::from(c.increment.arrivals));
+            drops += increment.map_or(0, |c| u64::from(c.increment.drops()));
         };
         for reading in readings {
             // As in a bottleneck: a departure whose reading was ignored is an unread one.

@@ -3,25 +3,72 @@
 
 use std::collections::HashMap;
 
-use super::bottleneck::BottleneckState;
-use super::counters::{Counters, Reading};
+use super::bottleneck::{BottleneckRows, BottleneckState, Settled};
+use super::counters::{Counters, Credit, Reading};
 use super::flow::FlowState;
-use super::tables::{BottleneckSeries, FlowSeries};
+use super::tables::{FlowArrivals, FlowSeries};
+use super::tcp::HoleBudget;
 use crate::flow_keys::FlowId;
 use crate::intake::Sequencers;
 use crate::sequencer::SequenceCounts;
-use crate::wire::{Record, BOTTLENECKS};
+use crate::wire::{Record, Report, BOTTLENECKS};
 
 /// Flows with a state of their own at most; bounds memory at about 500 MB. Later ones count in their bottleneck only.
 pub const MAX_FLOWS: usize = 1 << 18;
 
+/// Holes in all flows' sequence spaces at most; bounds memory at about 400 MB.
+const MAX_HOLES: usize = 1 << 23;
+
+/// Where the switch's counters stood when the source began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountersStart {
+    /// At zero if the source holds the first departure of a bottleneck, unknown otherwise.
+    Detect,
+    /// At zero, even if the first reports are missing.
+    Zero,
+    /// At zero, except those of a flow whose first report shows that they did not.
+    Run,
+}
+
+/// Which depth the series, histograms and totals show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DepthShown {
+    /// What the packet left behind (dequeue_depth).
+    Left,
+    /// What the packet found (enqueue_depth): for switches that report no other.
+    Found,
+}
+
 /// What is aggregated, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineSettings {
-    /// Length of an interval in time units of the switch.
+    /// Length of an interval of the flows' series in time units of the switch.
     pub interval_units: u64,
-    /// All counters of the switch were zero before the first report, even if that report is missing.
-    pub from_reset: bool,
+    /// The same of the bottlenecks' series.
+    pub queue_units: u64,
+    /// Start of interval 0; `None`: the first report's arrival.
+    pub origin: Option<u64>,
+    pub counters: CountersStart,
+    pub depth: DepthShown,
+    /// Bytes in a depth unit.
+    pub depth_unit_bytes: u32,
+}
+
+impl EngineSettings {
+    /// The depth to be shown, and the one just after the packet's arrival: itself included if it had to wait.
+    #[inline]
+    pub fn depths(&self, report: &Report) -> (u32, u32) {
+        let own = match (report.queue_delay, self.depth_unit_bytes) {
+            (0, _) => 0,
+            (_, 1) => u32::from(report.packet_length),
+            (_, unit) => u32::from(report.packet_length).div_ceil(unit),
+        };
+        let shown = match self.depth {
+            DepthShown::Left => report.dequeue_depth,
+            DepthShown::Found => report.enqueue_depth,
+        };
+        (shown, report.enqueue_depth.saturating_add(own))
+    }
 }
 
 /// Reports that could not be used in full.
@@ -33,6 +80,8 @@ pub struct Doubts {
     pub counter_resets: u64,
     /// Reports of flows beyond [`MAX_FLOWS`].
     pub flows_overflow: u64,
+    /// Flows whose counters were not zero when the source began, though they should have been.
+    pub carried_in: u64,
 }
 
 /// Flows and the rows of closed intervals.
@@ -42,7 +91,9 @@ pub struct Flows {
     /// Flows that share their index with an earlier one.
     colliding: HashMap<FlowId, u32>,
     pub series: FlowSeries,
+    pub arrivals: FlowArrivals,
     pub doubts: Doubts,
+    pub holes: HoleBudget,
 }
 
 /// The aggregation.
@@ -54,8 +105,10 @@ pub struct Engine {
 /// Everything behind the sequencers.
 pub struct Placed {
     pub bottlenecks: [Option<Box<BottleneckState>>; BOTTLENECKS],
-    pub bottleneck_series: BottleneckSeries,
+    pub rows: BottleneckRows,
     pub flows: Flows,
+    /// Start of interval 0, once there is a report.
+    pub origin: Option<u64>,
 }
 
 impl Engine {
@@ -66,12 +119,18 @@ impl Engine {
             states: Vec::new(),
             colliding: HashMap::new(),
             series: FlowSeries::default(),
+            arrivals: FlowArrivals::default(),
             doubts: Doubts::default(),
+            holes: HoleBudget {
+                left: MAX_HOLES,
+                forgotten: 0,
+            },
         };
         let placed = Placed {
             bottlenecks: [const { None }; BOTTLENECKS],
-            bottleneck_series: BottleneckSeries::default(),
+            rows: BottleneckRows::default(),
             flows,
+            origin: settings.origin,
         };
         Engine {
             sequencers: Sequencers::default(),
@@ -87,12 +146,9 @@ impl Engine {
         }
     }
 
-    /// Rows of closed intervals, to be moved out from time to time.
-    pub fn series(&mut self) -> (&mut BottleneckSeries, &mut FlowSeries) {
-        (
-            &mut self.placed.bottleneck_series,
-            &mut self.placed.flows.series,
-        )
+    /// State with the rows of closed intervals, to be moved out from time to time.
+    pub fn placed(&mut self) -> &mut Placed {
+        &mut self.placed
     }
 
     /// A bottleneck whose sequence began anew.
@@ -113,52 +169,63 @@ impl Placed {
     #[inline]
     fn take(&mut self, record: &Record) {
         let flows = &mut self.flows;
-        let settings = flows.settings;
         let slot = &mut self.bottlenecks[usize::from(record.report.bottleneck) % BOTTLENECKS];
-        let bottleneck = slot.get_or_insert_with(|| {
-            Box::new(BottleneckState::new(
-                record,
-                settings.interval_units,
-                settings.from_reset,
-            ))
+        let bottleneck = match slot {
+            Some(bottleneck) => bottleneck,
+            None => {
+                let report = &record.report;
+                let arrival = report.timestamp.saturating_sub(report.queue_delay.into());
+                let origin = *self.origin.get_or_insert(arrival);
+                slot.insert(Box::new(BottleneckState::new(
+                    record,
+                    &flows.settings,
+                    origin,
+                )))
+            }
+        };
+        bottleneck.place(record, &mut self.rows, &mut |bottleneck, rows, settled| {
+            flows.take(bottleneck, rows, settled);
         });
-        bottleneck.place(
-            record,
-            &mut self.bottleneck_series,
-            &mut |bottleneck, record, time| {
-                flows.take(bottleneck, record, time);
-            },
-        );
     }
 
     fn finish(&mut self) {
-        let flows = &mut self.flows;
+        let (flows, rows) = (&mut self.flows, &mut self.rows);
         for bottleneck in self.bottlenecks.iter_mut().flatten() {
-            bottleneck.finish(
-                &mut self.bottleneck_series,
-                &mut |bottleneck, record, time| {
-                    flows.take(bottleneck, record, time);
-                },
-            );
-            bottleneck.close_interval(&mut self.bottleneck_series);
+            bottleneck.finish(rows, &mut |bottleneck, rows, settled| {
+                flows.take(bottleneck, rows, settled);
+            });
+            bottleneck.close_interval(&mut rows.series);
         }
         for index in 0..flows.states.len() {
-            if let Some((flow, increment)) = flows.states[index].counters.finish() {
-                flows.states[flow as usize].credit(&increment);
+            let id = flows.states[index].id;
+            let credit = flows.states[index].counters.finish();
+            let bottleneck = &mut self.bottlenecks[usize::from(id.bottleneck) % BOTTLENECKS];
+            if let (Some(credit), Some(bottleneck)) = (credit, bottleneck) {
+                flows.credit(&credit, bottleneck, rows);
             }
+        }
+        for bottleneck in self.bottlenecks.iter_mut().flatten() {
+            bottleneck.open_arrivals().close(&mut rows.arrivals);
         }
         for state in &mut flows.states {
             state.close_interval(&mut flows.series);
+            state.close_arrivals(&mut flows.arrivals);
         }
     }
 }
 
 impl Flows {
     #[inline]
-    fn take(&mut self, bottleneck: &mut BottleneckState, record: &Record, time: u64) {
+    fn take(
+        &mut self,
+        bottleneck: &mut BottleneckState,
+        rows: &mut BottleneckRows,
+        settled: &Settled<'_>,
+    ) {
+        let record = settled.record;
         let Some(index) = self.find(bottleneck, record) else {
             self.doubts.flows_overflow += 1;
-            bottleneck.add(record, time, 0);
+            bottleneck.add(settled, 0);
             return;
         };
         let report = &record.report;
@@ -168,20 +235,43 @@ impl Flows {
             loss_drops: report.loss_drops,
             unread: bottleneck.unread(),
             flow: index as u32,
+            arrival: settled.arrival,
         };
         let at = self.states[index].counters_at as usize;
         let outcome = self.states[at].counters.read(reading);
-        if let Some((flow, increment)) = outcome.increment {
-            self.states[flow as usize].credit(&increment);
+        if let Some(credit) = outcome.increment {
+            self.credit(&credit, bottleneck, rows);
         }
         if outcome.ignored {
             self.doubts.implausible_counters += 1;
             bottleneck.distrust();
         }
         self.doubts.counter_resets += u64::from(outcome.reset);
-        let retransmitted =
-            self.states[index].take(record, time, bottleneck.interval(), &mut self.series);
-        bottleneck.add(record, time, retransmitted);
+        let segment = self.states[index].take(
+            record,
+            settled.depth,
+            settled.bin,
+            settled.time,
+            settled.flow_interval,
+            &mut self.holes,
+            &mut self.series,
+        );
+        bottleneck.add(settled, segment.retransmitted_bytes);
+    }
+
+    #[inline]
+    fn credit(
+        &mut self,
+        credit: &Credit,
+        bottleneck: &mut BottleneckState,
+        rows: &mut BottleneckRows,
+    ) {
+        let (of_flows, of_bottlenecks) = bottleneck.arrival_intervals(credit.arrival);
+        let increment = &credit.increment;
+        self.states[credit.flow as usize].credit(increment, of_flows, &mut self.arrivals);
+        bottleneck
+            .open_arrivals()
+            .credit(of_bottlenecks, &increment.into(), &mut rows.arrivals);
     }
 
     /// Number of the record's flow; `None` if there is no room for another one.
@@ -209,11 +299,7 @@ impl Flows {
             return None;
         }
         let index = self.states.len();
-        let counters = if bottleneck.counters_from_zero {
-            Counters::from_zero(Reading::default())
-        } else {
-            Counters::default()
-        };
+        let counters = self.first_counters(bottleneck, record);
         if first == 0 {
             bottleneck.flows[usize::from(id.flow)] = index as u32 + 1;
             self.states
@@ -225,5 +311,23 @@ impl Flows {
                 .push(FlowState::new(id, counters, first - 1, true));
         }
         Some(index)
+    }
+
+    /// Counters of a flow index whose first report is `record`.
+    fn first_counters(&mut self, bottleneck: &BottleneckState, record: &Record) -> Counters {
+        let from_zero = match self.settings.counters {
+            CountersStart::Run => {
+                // More departures than the bottleneck had since the run began: they were not the run's.
+                let possible = u64::from(record.report.departures) <= 1 + bottleneck.unread();
+                self.doubts.carried_in += u64::from(!possible);
+                possible
+            }
+            CountersStart::Detect | CountersStart::Zero => bottleneck.counters_from_zero,
+        };
+        if from_zero {
+            Counters::from_zero(Reading::default())
+        } else {
+            Counters::default()
+        }
     }
 }

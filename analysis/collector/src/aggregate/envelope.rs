@@ -40,9 +40,10 @@ impl Envelope {
         }
     }
 
-    /// Takes a value pair; a time before the origin counts in the first bucket.
+    /// Takes a departure: its delay, the depth it left behind and the depth just after its arrival. A time before the
+    /// origin counts in the first bucket.
     #[inline]
-    pub fn add(&mut self, time: u64, delay: u32, depth: u32) {
+    pub fn add(&mut self, time: u64, delay: u32, depth: u32, after_arrival: u32) {
         let elapsed = time.saturating_sub(self.origin);
         while elapsed >> self.shift >= BUCKETS as u64 {
             self.widen();
@@ -56,7 +57,7 @@ impl Envelope {
         bucket.delay_min = bucket.delay_min.min(delay);
         bucket.delay_max = bucket.delay_max.max(delay);
         bucket.depth_min = bucket.depth_min.min(depth);
-        bucket.depth_max = bucket.depth_max.max(depth);
+        bucket.depth_max = bucket.depth_max.max(depth).max(after_arrival);
     }
 
     /// Buckets that hold anything: start, width, extremes.
@@ -110,7 +111,7 @@ mod tests {
             } else {
                 10 + (time % 7) as u32
             };
-            envelope.add(1000 + time, spike, 5);
+            envelope.add(1000 + time, spike, 5, 6);
         }
         let buckets: Vec<_> = envelope.filled().collect();
         assert!(buckets.len() <= BUCKETS && buckets.len() > BUCKETS / 4);

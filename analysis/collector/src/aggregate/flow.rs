@@ -1,46 +1,85 @@
 // SPDX-License-Identifier: Apache-2.0
-//! State of one flow: the open interval and the totals.
+//! State of one flow: the open intervals and the totals.
 
 use super::cell::{CoarseHistogram, CoarseTotal, Sums};
 use super::counters::{Counters, Increment};
-use super::tables::{FlowInterval, FlowSeries, FlowTotal};
-use super::tcp::TcpProgress;
+use super::tables::{FlowArrival, FlowArrivals, FlowInterval, FlowSeries, FlowTotal};
+use super::tcp::{HoleBudget, Segment, TcpProgress};
 use crate::flow_keys::FlowId;
+use crate::wire::original::TCP_FIN;
+use crate::wire::report::FLAG_COLLISION;
 use crate::wire::Record;
 
-/// Sums of counter increments.
+/// Sums of counter increments on the side of arrivals.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Increments {
-    arrivals: u64,
-    departures: u64,
-    drops: u64,
-    loss_drops: u64,
+    pub arrivals: u64,
+    pub drops: u64,
+    pub loss_drops: u64,
 }
 
 impl Increments {
-    /// Adds what happened between two reports.
-    #[inline]
-    pub fn add(&mut self, increment: &Increment) {
-        self.arrivals += u64::from(increment.arrivals);
-        self.departures += u64::from(increment.departures);
-        self.drops += u64::from(increment.drops());
-        self.loss_drops += u64::from(increment.loss_drops);
-    }
+    pub const NONE: Increments = Increments {
+        arrivals: 0,
+        drops: 0,
+        loss_drops: 0,
+    };
 
-    fn merge(&mut self, later: &Increments) {
+    /// Adds what another one holds.
+    #[inline]
+    pub fn merge(&mut self, later: &Increments) {
         self.arrivals += later.arrivals;
-        self.departures += later.departures;
         self.drops += later.drops;
         self.loss_drops += later.loss_drops;
+    }
+}
+
+impl From<&Increment> for Increments {
+    #[inline]
+    fn from(increment: &Increment) -> Self {
+        Increments {
+            arrivals: u64::from(increment.arrivals),
+            drops: u64::from(increment.drops()),
+            loss_drops: u64::from(increment.loss_drops),
+        }
+    }
+}
+
+/// Sums over data packets.
+#[derive(Clone, Copy, Debug, Default)]
+struct DataSums {
+    packets: u64,
+    retransmitted_packets: u64,
+    new_bytes: u64,
+    advanced_bytes: u64,
+}
+
+impl DataSums {
+    #[inline]
+    fn add(&mut self, segment: &Segment) {
+        self.packets += u64::from(segment.data);
+        self.retransmitted_packets += u64::from(segment.retransmitted);
+        self.new_bytes += u64::from(segment.new_bytes);
+        self.advanced_bytes += segment.advanced_bytes;
+    }
+
+    fn merge(&mut self, later: &DataSums) {
+        self.packets += later.packets;
+        self.retransmitted_packets += later.retransmitted_packets;
+        self.new_bytes += later.new_bytes;
+        self.advanced_bytes += later.advanced_bytes;
     }
 }
 
 /// One flow.
 pub struct FlowState {
     pub id: FlowId,
-    interval: u64,
+    interval: i64,
     sums: Sums,
-    increments: Increments,
+    data: DataSums,
+    departures: u64,
+    arrival_interval: i64,
+    arrivals: Increments,
     histogram: CoarseHistogram,
     tcp: TcpProgress,
     /// Cumulative counters of the flow index, kept at the first flow that used it.
@@ -49,8 +88,13 @@ pub struct FlowState {
     pub counters_at: u32,
     /// Another flow uses the same index.
     pub collision: bool,
+    finished: bool,
+    first_arrival: u64,
+    last_data_timestamp: u64,
     total: Sums,
-    total_increments: Increments,
+    total_data: DataSums,
+    total_departures: u64,
+    total_arrivals: Increments,
     total_histogram: CoarseTotal,
 }
 
@@ -60,41 +104,96 @@ impl FlowState {
             id,
             interval: 0,
             sums: Sums::default(),
-            increments: Increments::default(),
+            data: DataSums::default(),
+            departures: 0,
+            arrival_interval: 0,
+            arrivals: Increments::NONE,
             histogram: CoarseHistogram::default(),
             tcp: TcpProgress::default(),
             counters,
             counters_at,
             collision,
+            finished: false,
+            first_arrival: u64::MAX,
+            last_data_timestamp: 0,
             total: Sums::default(),
-            total_increments: Increments::default(),
+            total_data: DataSums::default(),
+            total_departures: 0,
+            total_arrivals: Increments::NONE,
             total_histogram: CoarseTotal::default(),
         }
     }
 
-    /// Adds a report to its interval; answers the retransmitted payload bytes in it.
+    /// Adds a report to its interval; `depth` is what the packet left behind. Answers its place in the sequence space.
     #[inline]
+    #[allow(clippy::too_many_arguments)] // one call a report: what the caller has worked out already
     pub fn take(
         &mut self,
         record: &Record,
+        depth: u32,
+        bin: usize,
         time: u64,
-        interval: u64,
+        interval: i64,
+        budget: &mut HoleBudget,
         series: &mut FlowSeries,
-    ) -> u16 {
+    ) -> Segment {
         if interval != self.interval {
             self.close_interval(series);
             self.interval = interval;
         }
-        let retransmitted = self.tcp.take(&record.original);
-        self.sums.add(record, time, retransmitted);
-        self.histogram.add(record.report.queue_delay);
-        retransmitted
+        let original = &record.original;
+        let segment = self.tcp.take(original, budget).unwrap_or(Segment {
+            data: original.payload_length > 0,
+            new_bytes: original.payload_length,
+            ..Segment::default()
+        });
+        self.data.add(&segment);
+        if segment.data {
+            self.last_data_timestamp = time;
+        }
+        self.finished |= original.tcp_flags & TCP_FIN != 0;
+        self.collision |= record.report.flags & FLAG_COLLISION != 0;
+        self.first_arrival = self
+            .first_arrival
+            .min(time.saturating_sub(u64::from(record.report.queue_delay)));
+        self.sums
+            .add(record, depth, time, segment.retransmitted_bytes);
+        self.histogram.add(bin);
+        segment
     }
 
-    /// Credits counter increments to the open interval.
+    /// Credits counter increments: departures to the open interval, the rest to that of the arrival.
     #[inline]
-    pub fn credit(&mut self, increment: &Increment) {
-        self.increments.add(increment);
+    pub fn credit(
+        &mut self,
+        increment: &Increment,
+        arrival_interval: i64,
+        rows: &mut FlowArrivals,
+    ) {
+        self.departures += u64::from(increment.departures);
+        if arrival_interval != self.arrival_interval {
+            self.close_arrivals(rows);
+            self.arrival_interval = arrival_interval;
+        }
+        self.arrivals.merge(&increment.into());
+    }
+
+    /// Moves what arrived in the open interval to `rows` and the totals.
+    pub fn close_arrivals(&mut self, rows: &mut FlowArrivals) {
+        let arrived = std::mem::take(&mut self.arrivals);
+        if arrived.arrivals == 0 && arrived.loss_drops == 0 {
+            return;
+        }
+        rows.push(FlowArrival {
+            bottleneck: self.id.bottleneck,
+            flow: self.id.flow,
+            signature: self.id.signature,
+            interval: self.arrival_interval,
+            arrivals: arrived.arrivals,
+            drops: arrived.drops,
+            loss_drops: arrived.loss_drops,
+        });
+        self.total_arrivals.merge(&arrived);
     }
 
     /// Moves the open interval to `series` and the totals.
@@ -103,20 +202,22 @@ impl FlowState {
             return;
         }
         let sums = std::mem::take(&mut self.sums);
-        let increments = std::mem::take(&mut self.increments);
+        let data = std::mem::take(&mut self.data);
+        let departures = std::mem::take(&mut self.departures);
         series.push(FlowInterval {
             bottleneck: self.id.bottleneck,
             flow: self.id.flow,
             signature: self.id.signature,
             interval: self.interval,
             reports: sums.reports,
+            departures,
             bytes: sums.bytes,
             payload_bytes: sums.payload_bytes,
+            new_bytes: data.new_bytes,
+            advanced_bytes: data.advanced_bytes,
             retransmitted_bytes: sums.retransmitted_bytes,
-            arrivals: increments.arrivals,
-            departures: increments.departures,
-            drops: increments.drops,
-            loss_drops: increments.loss_drops,
+            data_packets: data.packets,
+            retransmitted_packets: data.retransmitted_packets,
             ce_marks: sums.ce_marks,
             delay_sum: sums.delay_sum,
             delay_min: sums.delay_min,
@@ -130,26 +231,34 @@ impl FlowState {
                 .drain_into(sums.delay_min, sums.delay_max, &mut self.total_histogram);
         series.delay_histogram.push(bins);
         self.total.merge(&sums);
-        self.total_increments.merge(&increments);
+        self.total_data.merge(&data);
+        self.total_departures += departures;
     }
 
-    /// Totals; the open interval must have been closed.
+    /// Totals; the open intervals must have been closed.
     pub fn total(&self) -> FlowTotal {
         FlowTotal {
             bottleneck: self.id.bottleneck,
             flow: self.id.flow,
             signature: self.id.signature,
             collision: u8::from(self.collision),
+            finished: u8::from(self.finished),
+            first_arrival: self.first_arrival,
             first_timestamp: self.total.first_timestamp,
             last_timestamp: self.total.last_timestamp,
+            last_data_timestamp: self.last_data_timestamp,
             reports: self.total.reports,
             bytes: self.total.bytes,
             payload_bytes: self.total.payload_bytes,
+            new_bytes: self.total_data.new_bytes,
+            advanced_bytes: self.total_data.advanced_bytes,
             retransmitted_bytes: self.total.retransmitted_bytes,
-            arrivals: self.total_increments.arrivals,
-            departures: self.total_increments.departures,
-            drops: self.total_increments.drops,
-            loss_drops: self.total_increments.loss_drops,
+            data_packets: self.total_data.packets,
+            retransmitted_packets: self.total_data.retransmitted_packets,
+            arrivals: self.total_arrivals.arrivals,
+            departures: self.total_departures,
+            drops: self.total_arrivals.drops,
+            loss_drops: self.total_arrivals.loss_drops,
             ce_marks: self.total.ce_marks,
             delay_sum: self.total.delay_sum,
             delay_min: self.total.delay_min,

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn bins_are_contiguous_and_hold_their_values() {
-        for sub_bits in [2, 7] {
+        for sub_bits in [2, 7, 13] {
             let edges = (0..33).flat_map(|e| [1_u64 << e, (1 << e) - 1, (1 << e) + 1]);
             let values = edges.chain(0..5000).filter(|&v| v <= u64::from(u32::MAX));
             for value in values {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From reports to time series, totals, histograms and envelopes in one streaming pass (docs/telemetry-schema.md).
 
+mod arrivals;
 mod bottleneck;
 mod cell;
 mod counters;
@@ -8,6 +9,7 @@ mod engine;
 mod envelope;
 mod flow;
 mod histogram;
+mod interval;
 mod output;
 mod source;
 pub mod summary;
@@ -18,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 pub use bottleneck::FINE_BITS;
 pub use cell::COARSE_BITS;
-pub use engine::{Engine, EngineSettings, MAX_FLOWS};
+pub use engine::{CountersStart, DepthShown, Engine, EngineSettings, MAX_FLOWS};
 pub use source::{Decoded, Source};
 use summary::Summary;
 
@@ -33,8 +35,17 @@ pub struct AggregateSettings {
     pub port: u16,
     /// Seconds in a time unit of the switch.
     pub time_unit_s: f64,
+    /// Length of an interval of the flows' series.
     pub interval_s: f64,
-    pub from_reset: bool,
+    /// Length of an interval of the bottlenecks' series.
+    pub queue_interval_s: f64,
+    /// Start of interval 0 in time units; `None`: the first report's arrival.
+    pub origin: Option<u64>,
+    pub counters: CountersStart,
+    pub depth: DepthShown,
+    pub depth_unit_bytes: u32,
+    /// Names of report files to leave out.
+    pub skip: Vec<String>,
 }
 
 /// Aggregates a source into tables.
@@ -42,11 +53,17 @@ pub struct AggregateSettings {
 /// # Errors
 /// [`Error::Input`] for a source that cannot be read or mixes runs; then no table is left behind.
 pub fn aggregate(settings: &AggregateSettings) -> Result<Summary> {
-    let interval_units = interval_units(settings)?;
-    let source = Source::open(&settings.source, settings.port)?;
-    let mut output =
-        output::Output::create(&settings.directory, interval_units, settings.time_unit_s)?;
-    match fill(settings, source, interval_units, &mut output) {
+    let engine = EngineSettings {
+        interval_units: units(settings.interval_s, settings.time_unit_s)?,
+        queue_units: units(settings.queue_interval_s, settings.time_unit_s)?,
+        origin: settings.origin,
+        counters: settings.counters,
+        depth: settings.depth,
+        depth_unit_bytes: settings.depth_unit_bytes.max(1),
+    };
+    let source = Source::open(&settings.source, settings.port, &settings.skip)?;
+    let mut output = output::Output::create(&settings.directory, &engine, settings.time_unit_s)?;
+    match fill(settings, source, &engine, &mut output) {
         Ok(summary) => {
             output.close()?;
             summary.write(&settings.directory)?;
@@ -62,19 +79,15 @@ pub fn aggregate(settings: &AggregateSettings) -> Result<Summary> {
 fn fill(
     settings: &AggregateSettings,
     source: Source,
-    interval_units: u64,
+    engine_settings: &EngineSettings,
     output: &mut output::Output,
 ) -> Result<Summary> {
-    let mut engine = Engine::new(EngineSettings {
-        interval_units,
-        from_reset: settings.from_reset,
-    });
+    let mut engine = Engine::new(*engine_settings);
     let path = &settings.source;
     let decoded = source.decode(|records| {
         engine.take(records);
         refuse_mixed_runs(path, &engine)?;
-        let (bottlenecks, flows) = engine.series();
-        output.write_series(bottlenecks, flows)
+        output.write_series(engine.placed())
     })?;
     if decoded.frames.reports == 0 {
         return Err(no_reports(settings, &decoded));
@@ -83,23 +96,22 @@ fn fill(
     output.write_final(&mut placed, &decoded.keys)?;
     Ok(Summary::new(
         settings,
-        interval_units,
+        engine_settings,
         &decoded,
         counts,
         &placed,
     ))
 }
 
-/// Length of an interval in time units.
-fn interval_units(settings: &AggregateSettings) -> Result<u64> {
-    let units = settings.interval_s / settings.time_unit_s;
+/// A length of time in time units.
+fn units(length_s: f64, time_unit_s: f64) -> Result<u64> {
+    let units = length_s / time_unit_s;
     // 2^47 units are 39 hours of nanoseconds; the clock of a report wraps at twice that.
     if !(1.0..=(1_u64 << 47) as f64).contains(&units)
         || (units - units.round()).abs() > 1e-6 * units
     {
         return Err(Error::Input(format!(
-            "interval {} s is not a whole number (1..2^47) of time units of {} s",
-            settings.interval_s, settings.time_unit_s
+            "interval {length_s} s is not a whole number (1..2^47) of time units of {time_unit_s} s"
         )));
     }
     Ok(units.round() as u64)

@@ -9,11 +9,11 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 use parquet::file::metadata::KeyValue;
 
-use super::engine::Placed;
+use super::engine::{EngineSettings, Placed};
 use super::histogram::Histogram;
 use super::tables::{
-    BottleneckSeries, EnvelopeBucket, EnvelopeBuckets, FlowSeries, FlowTotals, HistogramBin,
-    HistogramBins, Rows,
+    BottleneckArrivals, BottleneckSeries, EnvelopeBucket, EnvelopeBuckets, FlowArrivals,
+    FlowSeries, FlowTotals, HistogramBin, HistogramBins, Rows,
 };
 use crate::error::{Error, Result};
 use crate::flow_keys::FlowKeys;
@@ -28,7 +28,9 @@ const ROW_BYTES: usize = 22 * 8 + 124 * 9;
 /// All tables of an aggregation.
 pub struct Output {
     flow_series: ParquetFile,
+    flow_arrivals: ParquetFile,
     bottleneck_series: ParquetFile,
+    bottleneck_arrivals: ParquetFile,
     flow_totals: ParquetFile,
     histograms: ParquetFile,
     envelope: ParquetFile,
@@ -40,11 +42,15 @@ impl Output {
     ///
     /// # Errors
     /// If the system refuses; what was opened before is removed.
-    pub fn create(directory: &Path, interval_units: u64, time_unit_s: f64) -> Result<Self> {
+    pub fn create(directory: &Path, settings: &EngineSettings, time_unit_s: f64) -> Result<Self> {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
         let metadata = vec![
             KeyValue::new("narrows_schema".into(), SCHEMA_VERSION.to_string()),
-            KeyValue::new("interval_units".into(), interval_units.to_string()),
+            KeyValue::new("interval_units".into(), settings.interval_units.to_string()),
+            KeyValue::new(
+                "queue_interval_units".into(),
+                settings.queue_units.to_string(),
+            ),
             KeyValue::new("time_unit_s".into(), format!("{time_unit_s:e}")),
         ];
         let open = |name: &str, fields| {
@@ -61,7 +67,9 @@ impl Output {
         };
         Ok(Output {
             flow_series: open("flow_series.parquet", FlowSeries::fields())?,
+            flow_arrivals: open("flow_arrivals.parquet", FlowArrivals::fields())?,
             bottleneck_series: open("bottleneck_series.parquet", BottleneckSeries::fields())?,
+            bottleneck_arrivals: open("bottleneck_arrivals.parquet", BottleneckArrivals::fields())?,
             flow_totals: open("flow_totals.parquet", FlowTotals::fields())?,
             histograms: open("histograms.parquet", HistogramBins::fields())?,
             envelope: open("envelope.parquet", EnvelopeBuckets::fields())?,
@@ -73,18 +81,17 @@ impl Output {
     ///
     /// # Errors
     /// If the system refuses, a full disk included.
-    pub fn write_series(
-        &mut self,
-        bottlenecks: &mut BottleneckSeries,
-        flows: &mut FlowSeries,
-    ) -> Result<()> {
-        if flows.len() >= GROUP_ROWS {
-            write(&mut self.flow_series, flows)?;
-        }
-        if bottlenecks.len() >= GROUP_ROWS {
-            write(&mut self.bottleneck_series, bottlenecks)?;
-        }
-        Ok(())
+    pub fn write_series(&mut self, placed: &mut Placed) -> Result<()> {
+        self.write_rows(placed, GROUP_ROWS)
+    }
+
+    /// Writes each series that has `least` rows.
+    fn write_rows(&mut self, placed: &mut Placed, least: usize) -> Result<()> {
+        let (flows, rows) = (&mut placed.flows, &mut placed.rows);
+        write_at(least, &mut self.flow_series, &mut flows.series)?;
+        write_at(least, &mut self.flow_arrivals, &mut flows.arrivals)?;
+        write_at(least, &mut self.bottleneck_series, &mut rows.series)?;
+        write_at(least, &mut self.bottleneck_arrivals, &mut rows.arrivals)
     }
 
     /// Writes the last series rows, totals, histograms, envelopes and, of a capture, the flow keys.
@@ -92,8 +99,7 @@ impl Output {
     /// # Errors
     /// As [`Output::write_series`].
     pub fn write_final(&mut self, placed: &mut Placed, keys: &FlowKeys) -> Result<()> {
-        write(&mut self.flow_series, &mut placed.flows.series)?;
-        write(&mut self.bottleneck_series, &mut placed.bottleneck_series)?;
+        self.write_rows(placed, 1)?;
         self.write_totals(placed)?;
         let mut bins = HistogramBins::default();
         let mut buckets = EnvelopeBuckets::default();
@@ -156,10 +162,12 @@ impl Output {
         self.files().into_iter().for_each(ParquetFile::discard);
     }
 
-    fn files(self) -> [ParquetFile; 5] {
+    fn files(self) -> [ParquetFile; 7] {
         [
             self.flow_series,
+            self.flow_arrivals,
             self.bottleneck_series,
+            self.bottleneck_arrivals,
             self.flow_totals,
             self.histograms,
             self.envelope,
@@ -182,6 +190,13 @@ fn push_bins<const S: u32>(
             count,
         });
     }
+}
+
+fn write_at<R: Rows>(least: usize, file: &mut ParquetFile, rows: &mut R) -> Result<()> {
+    if rows.len() < least {
+        return Ok(());
+    }
+    write(file, rows)
 }
 
 fn write<R: Rows>(file: &mut ParquetFile, rows: &mut R) -> Result<()> {

@@ -32,13 +32,18 @@ pub struct Decoded {
 }
 
 impl Source {
-    /// Opens a capture file, a telemetry directory or a run directory.
+    /// Opens a capture file, a telemetry directory or a run directory; report files named in `skip` are left out.
     ///
     /// # Errors
     /// [`Error::Input`] if it is none of these.
-    pub fn open(path: &Path, port: u16) -> Result<Self> {
+    pub fn open(path: &Path, port: u16, skip: &[String]) -> Result<Self> {
         if path.is_dir() {
-            return reader::report_files(path).map(Source::Telemetry);
+            let mut files = reader::report_files(path)?;
+            files.retain(|file| {
+                let name = file.file_name().unwrap_or_default();
+                !skip.iter().any(|skipped| name == skipped.as_str())
+            });
+            return Ok(Source::Telemetry(files));
         }
         CaptureFile::open(path).map(|file| Source::Capture { file, port })
     }
@@ -91,23 +96,17 @@ impl Source {
             }
             Source::Telemetry(files) => {
                 for file in files {
-                    let mut bad = None;
                     reader::for_each(&file, |record| match wire::check(&record.report) {
                         Ok(()) => {
                             decoded.frames.accept(0);
                             blocks.push(record)
                         }
+                        // No collector stores such a report: the file was damaged.
                         Err(reason) => {
-                            bad = Some(reason);
-                            false
+                            decoded.frames.reject(0, reason);
+                            true
                         }
                     })?;
-                    if let Some(reason) = bad {
-                        let file = file.display();
-                        return Err(Error::Input(format!(
-                            "{file}: holds a report that no collector stores ({reason})"
-                        )));
-                    }
                 }
             }
         }

@@ -11,7 +11,7 @@ use super::bottleneck::{BottleneckState, FINE_BITS};
 use super::engine::Placed;
 use super::histogram::Histogram;
 use super::source::Decoded;
-use super::AggregateSettings;
+use super::{AggregateSettings, EngineSettings};
 use crate::error::{Error, Result};
 use crate::sequencer::SequenceCounts;
 use crate::telemetry::account::BottleneckAccount;
@@ -21,7 +21,7 @@ use crate::wire::Reject;
 /// Name of the file; it is written last.
 pub const FILE_NAME: &str = "aggregate.json";
 
-/// Distribution of a quantity in units of the switch; percentiles are upper ends of histogram bins of at most 0.8 %.
+/// Distribution of a quantity in units of the switch; percentiles are upper ends of histogram bins of at most 0.012 %.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub mean: f64,
@@ -47,7 +47,17 @@ pub struct BottleneckSummary {
     pub last_timestamp: u64,
     /// Reports whose timestamp contradicted those around them; their place in time is that of the report before.
     pub implausible_times: u64,
+    /// Reports whose clock was behind that of the report before.
+    pub clock_steps: u64,
     pub counters_from_zero: bool,
+    pub sample_shift: u8,
+    /// Bytes and time units of the stretches in which the link was never idle.
+    pub saturated_bytes: u64,
+    pub saturated_units: u64,
+    /// Greatest depth just after an arrival.
+    pub depth_peak: u32,
+    pub delay_sum: u64,
+    pub depth_sum: u64,
     pub delay: Distribution,
     pub depth: Distribution,
 }
@@ -59,7 +69,11 @@ pub struct Summary {
     pub source: String,
     pub interval_s: f64,
     pub interval_units: u64,
+    pub queue_interval_s: f64,
+    pub queue_interval_units: u64,
     pub time_unit_s: f64,
+    /// Start of interval 0 in time units.
+    pub origin: u64,
     pub frames: u64,
     pub reports: u64,
     pub other_traffic: u64,
@@ -68,8 +82,12 @@ pub struct Summary {
     pub truncated_at: Option<u64>,
     pub implausible_counters: u64,
     pub counter_resets: u64,
+    /// Flows whose counters were not zero at the start of a run.
+    pub carried_in: u64,
     pub flows: u64,
     pub flows_overflow: u64,
+    /// Holes in sequence spaces for which there was no room: bytes that fill them count as retransmitted only.
+    pub holes_forgotten: u64,
     pub bottlenecks: BTreeMap<String, BottleneckSummary>,
 }
 
@@ -77,7 +95,7 @@ impl Summary {
     /// Sums up a finished aggregation.
     pub fn new(
         settings: &AggregateSettings,
-        interval_units: u64,
+        engine: &EngineSettings,
         decoded: &Decoded,
         counts: Vec<(u8, SequenceCounts)>,
         placed: &Placed,
@@ -91,8 +109,11 @@ impl Summary {
             collector_version: env!("CARGO_PKG_VERSION").to_string(),
             source: settings.source.display().to_string(),
             interval_s: settings.interval_s,
-            interval_units,
+            interval_units: engine.interval_units,
+            queue_interval_s: settings.queue_interval_s,
+            queue_interval_units: engine.queue_units,
             time_unit_s: settings.time_unit_s,
+            origin: placed.origin.unwrap_or_default(),
             frames: frames.frames,
             reports: frames.reports,
             other_traffic: frames.rejected(Reject::Other),
@@ -102,8 +123,10 @@ impl Summary {
             truncated_at: decoded.truncated_at,
             implausible_counters: doubts.implausible_counters,
             counter_resets: doubts.counter_resets,
+            carried_in: doubts.carried_in,
             flows: placed.flows.states.len() as u64,
             flows_overflow: doubts.flows_overflow,
+            holes_forgotten: placed.flows.holes.forgotten,
             bottlenecks: counts
                 .into_iter()
                 .map(|(index, counts)| {
@@ -152,7 +175,14 @@ fn bottleneck_summary(
         first_timestamp: total.first_timestamp,
         last_timestamp: total.last_timestamp,
         implausible_times: state.implausible_times,
+        clock_steps: state.clock_steps,
         counters_from_zero: state.counters_from_zero,
+        sample_shift: state.sample_shift,
+        saturated_bytes: state.saturated_bytes,
+        saturated_units: state.saturated_time,
+        depth_peak: state.depth_peak,
+        delay_sum: total.delay_sum,
+        depth_sum: total.depth_sum,
         delay: distribution(
             &state.delay,
             total.reports,

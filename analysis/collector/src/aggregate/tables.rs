@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use arrow_array::types::{ArrowPrimitiveType, UInt16Type, UInt32Type, UInt64Type, UInt8Type};
+use arrow_array::types::{
+    ArrowPrimitiveType, Int64Type, UInt16Type, UInt32Type, UInt64Type, UInt8Type,
+};
 use arrow_array::{ArrayRef, ListArray, PrimitiveArray, UInt64Array, UInt8Array};
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::{DataType, Field};
@@ -70,15 +72,16 @@ table! {
         bottleneck: u8, UInt8Type;
         flow: u16, UInt16Type;
         signature: u32, UInt32Type;
-        interval: u64, UInt64Type;
+        interval: i64, Int64Type;
         reports: u64, UInt64Type;
+        departures: u64, UInt64Type;
         bytes: u64, UInt64Type;
         payload_bytes: u64, UInt64Type;
+        new_bytes: u64, UInt64Type;
+        advanced_bytes: u64, UInt64Type;
         retransmitted_bytes: u64, UInt64Type;
-        arrivals: u64, UInt64Type;
-        departures: u64, UInt64Type;
-        drops: u64, UInt64Type;
-        loss_drops: u64, UInt64Type;
+        data_packets: u64, UInt64Type;
+        retransmitted_packets: u64, UInt64Type;
         ce_marks: u64, UInt64Type;
         delay_sum: u64, UInt64Type;
         delay_min: u32, UInt32Type;
@@ -93,7 +96,7 @@ table! {
     /// `bottleneck_series.parquet`: a bottleneck in an interval in which it was reported.
     BottleneckSeries of BottleneckInterval {
         bottleneck: u8, UInt8Type;
-        interval: u64, UInt64Type;
+        interval: i64, Int64Type;
         reports: u64, UInt64Type;
         departures: u64, UInt64Type;
         bytes: u64, UInt64Type;
@@ -110,18 +113,51 @@ table! {
 }
 
 table! {
+    /// `flow_arrivals.parquet`: a flow in an interval in which packets of it arrived at the queue.
+    FlowArrivals of FlowArrival {
+        bottleneck: u8, UInt8Type;
+        flow: u16, UInt16Type;
+        signature: u32, UInt32Type;
+        interval: i64, Int64Type;
+        arrivals: u64, UInt64Type;
+        drops: u64, UInt64Type;
+        loss_drops: u64, UInt64Type;
+    }
+}
+
+table! {
+    /// `bottleneck_arrivals.parquet`: a bottleneck in an interval in which packets arrived at its queue.
+    BottleneckArrivals of BottleneckArrival {
+        bottleneck: u8, UInt8Type;
+        interval: i64, Int64Type;
+        arrivals: u64, UInt64Type;
+        drops: u64, UInt64Type;
+        loss_drops: u64, UInt64Type;
+        depth_min: u32, UInt32Type;
+        depth_max: u32, UInt32Type;
+    }
+}
+
+table! {
     /// `flow_totals.parquet`: a flow over the whole source.
     FlowTotals of FlowTotal {
         bottleneck: u8, UInt8Type;
         flow: u16, UInt16Type;
         signature: u32, UInt32Type;
         collision: u8, UInt8Type;
+        finished: u8, UInt8Type;
+        first_arrival: u64, UInt64Type;
         first_timestamp: u64, UInt64Type;
         last_timestamp: u64, UInt64Type;
+        last_data_timestamp: u64, UInt64Type;
         reports: u64, UInt64Type;
         bytes: u64, UInt64Type;
         payload_bytes: u64, UInt64Type;
+        new_bytes: u64, UInt64Type;
+        advanced_bytes: u64, UInt64Type;
         retransmitted_bytes: u64, UInt64Type;
+        data_packets: u64, UInt64Type;
+        retransmitted_packets: u64, UInt64Type;
         arrivals: u64, UInt64Type;
         departures: u64, UInt64Type;
         drops: u64, UInt64Type;

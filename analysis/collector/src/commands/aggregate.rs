@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use narrows_collector::aggregate::{aggregate, AggregateSettings};
+use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use narrows_collector::{Error, Result};
 
 #[derive(Args)]
@@ -14,9 +14,15 @@ pub struct AggregateArgs {
     /// Directory for the tables and aggregate.json.
     #[arg(long)]
     out: PathBuf,
-    /// Length of an interval, such as 10ms, 1s or 250us.
+    /// Length of an interval of the flows' series, such as 10ms, 1s or 250us.
     #[arg(long, default_value = "10ms", allow_hyphen_values = true, value_parser = parse_duration)]
     interval: f64,
+    /// Length of an interval of the bottlenecks' series.
+    #[arg(long, default_value = "1ms", allow_hyphen_values = true, value_parser = parse_duration)]
+    queue_interval: f64,
+    /// Start of interval 0 in time units of the reports; default: the first report's arrival.
+    #[arg(long)]
+    origin: Option<u64>,
     /// Seconds in a time unit of the reports; default: that of the run's target profile, else 1e-9.
     #[arg(long, value_parser = parse_time_unit)]
     time_unit_s: Option<f64>,
@@ -26,6 +32,18 @@ pub struct AggregateArgs {
     /// All counters of the switch were zero when the source began, even if its first report is missing.
     #[arg(long)]
     from_reset: bool,
+    /// The source is one run: counters were zero when it began, and a flow whose first report denies it is told.
+    #[arg(long, conflicts_with = "from_reset")]
+    run: bool,
+    /// Show the depth that packets found, for switches that do not report what they left behind.
+    #[arg(long)]
+    depth_found: bool,
+    /// Bytes in a depth unit of the reports.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    depth_unit_bytes: u32,
+    /// Name of a report file to leave out, such as one that was not finished; may be given several times.
+    #[arg(long)]
+    skip: Vec<String>,
 }
 
 /// Aggregates and prints one line a bottleneck.
@@ -40,7 +58,20 @@ pub fn run(args: AggregateArgs) -> Result<()> {
         port: args.port,
         time_unit_s,
         interval_s: args.interval,
-        from_reset: args.from_reset,
+        queue_interval_s: args.queue_interval,
+        origin: args.origin,
+        counters: match (args.from_reset, args.run) {
+            (true, _) => CountersStart::Zero,
+            (_, true) => CountersStart::Run,
+            _ => CountersStart::Detect,
+        },
+        depth: if args.depth_found {
+            DepthShown::Found
+        } else {
+            DepthShown::Left
+        },
+        depth_unit_bytes: args.depth_unit_bytes,
+        skip: args.skip,
     })?;
     if let Some(offset) = summary.truncated_at {
         let source = args.source.display();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use narrows_collector::aggregate::{aggregate, AggregateSettings};
+use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use narrows_collector::capture::file::CaptureFile;
 use narrows_collector::telemetry::columns::Columns;
 use narrows_collector::wire::{self, Record};
@@ -59,7 +59,12 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         port: args.port,
         time_unit_s: 1e-9,
         interval_s: 0.01,
-        from_reset: false,
+        queue_interval_s: 0.001,
+        origin: None,
+        counters: CountersStart::Detect,
+        depth: DepthShown::Left,
+        depth_unit_bytes: 1,
+        skip: Vec::new(),
     };
     let results = Results {
         decode_to_columns: repeat(args.repeat, || decode(&args.source, args.port))?,

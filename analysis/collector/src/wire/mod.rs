@@ -4,6 +4,7 @@
 pub mod encapsulation;
 pub mod original;
 pub mod report;
+mod usual;
 
 pub use encapsulation::Reject;
 pub use original::Original;
@@ -26,8 +27,20 @@ pub const BOTTLENECKS: usize = 64;
 ///
 /// # Errors
 /// Why the frame is no usable report.
-#[inline]
+#[inline(always)]
 pub fn decode(frame: &[u8], port: u16) -> Result<(Record, &[u8]), Reject> {
+    match usual::decode(frame, port) {
+        Some(found) => Ok(found),
+        None => decode_any(frame, port),
+    }
+}
+
+/// Decodes a report of any form.
+///
+/// # Errors
+/// As [`decode`].
+#[inline]
+pub fn decode_any(frame: &[u8], port: u16) -> Result<(Record, &[u8]), Reject> {
     let payload = encapsulation::payload(frame, port)?;
     let Some((fixed, inner)) = payload.split_first_chunk::<REPORT_BYTES>() else {
         return Err(Reject::Short);

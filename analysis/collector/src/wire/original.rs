@@ -11,6 +11,8 @@ const IPV6_BYTES: usize = 40;
 /// Longest chain of IPv6 extension headers that is followed.
 const MAX_EXTENSIONS: usize = 8;
 
+/// FIN bit of `tcp_flags`.
+pub const TCP_FIN: u16 = 0x01;
 /// SYN bit of `tcp_flags`.
 pub const TCP_SYN: u16 = 0x02;
 

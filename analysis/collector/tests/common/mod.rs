@@ -8,7 +8,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{UInt16Type, UInt32Type, UInt64Type, UInt8Type};
+use arrow_array::types::{Int64Type, UInt16Type, UInt32Type, UInt64Type, UInt8Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use narrows_collector::generate::truth::Truth;
@@ -63,6 +63,13 @@ fn numbers(array: &ArrayRef) -> Vec<u64> {
             .map(|v| u64::from(*v))
             .collect(),
         DataType::UInt64 => array.as_primitive::<UInt64Type>().values().to_vec(),
+        // Intervals since the origin: none is negative here.
+        DataType::Int64 => array
+            .as_primitive::<Int64Type>()
+            .values()
+            .iter()
+            .map(|v| u64::try_from(*v).unwrap())
+            .collect(),
         other => panic!("{other} is not unsigned"),
     }
 }

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What happened when packets arrived, by interval of arrival, for a bottleneck.
+//!
+//! Arrivals are known from departures, whose order they share; but a flow's counters are trusted only when its next
+//! report has come, so that intervals are filled out of order. The latest ones are kept open.
+
+use super::flow::Increments;
+use super::tables::{BottleneckArrival, BottleneckArrivals};
+
+/// Intervals kept open; rows of older ones are written at once, and there may be several of one interval.
+const OPEN: usize = 64;
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    interval: i64,
+    increments: Increments,
+    depth_min: u32,
+    depth_max: u32,
+}
+
+const EMPTY: Slot = Slot {
+    interval: i64::MIN,
+    increments: Increments::NONE,
+    depth_min: u32::MAX,
+    depth_max: 0,
+};
+
+/// The intervals that are open.
+pub struct OpenArrivals {
+    bottleneck: u8,
+    slots: [Slot; OPEN],
+}
+
+impl OpenArrivals {
+    pub fn new(bottleneck: u8) -> Self {
+        OpenArrivals {
+            bottleneck,
+            slots: [EMPTY; OPEN],
+        }
+    }
+
+    /// Counts increments of counters in the interval of the arrival that showed them.
+    #[inline]
+    pub fn credit(
+        &mut self,
+        interval: i64,
+        increments: &Increments,
+        rows: &mut BottleneckArrivals,
+    ) {
+        self.change(interval, rows, |slot| slot.increments.merge(increments));
+    }
+
+    /// Takes the depth just after an arrival, the packet included if it waits.
+    #[inline]
+    pub fn depth(&mut self, interval: i64, depth: u32, rows: &mut BottleneckArrivals) {
+        self.change(interval, rows, |slot| {
+            slot.depth_min = slot.depth_min.min(depth);
+            slot.depth_max = slot.depth_max.max(depth);
+        });
+    }
+
+    /// Writes every open interval.
+    pub fn close(&mut self, rows: &mut BottleneckArrivals) {
+        let mut open = std::mem::replace(&mut self.slots, [EMPTY; OPEN]);
+        open.sort_unstable_by_key(|slot| slot.interval);
+        for slot in open {
+            self.write(slot, rows);
+        }
+    }
+
+    #[inline]
+    fn change(
+        &mut self,
+        interval: i64,
+        rows: &mut BottleneckArrivals,
+        mut change: impl FnMut(&mut Slot),
+    ) {
+        let at = interval.rem_euclid(OPEN as i64) as usize;
+        if self.slots[at].interval == interval {
+            change(&mut self.slots[at]);
+            return;
+        }
+        let mut fresh = Slot { interval, ..EMPTY };
+        change(&mut fresh);
+        if interval < self.slots[at].interval {
+            self.write(fresh, rows);
+        } else {
+            let old = std::mem::replace(&mut self.slots[at], fresh);
+            self.write(old, rows);
+        }
+    }
+
+    fn write(&self, slot: Slot, rows: &mut BottleneckArrivals) {
+        if slot.interval == i64::MIN {
+            return;
+        }
+        rows.push(BottleneckArrival {
+            bottleneck: self.bottleneck,
+            interval: slot.interval,
+            arrivals: slot.increments.arrivals,
+            drops: slot.increments.drops,
+            loss_drops: slot.increments.loss_drops,
+            depth_min: slot.depth_min,
+            depth_max: slot.depth_max,
+        });
+    }
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""narrows-collector as the engine of the analysis: one streaming pass over reports to tables of sums and extremes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from narrows.paths import COLLECTOR, find_binary, missing_binary
+
+from narrows_analysis.errors import AnalysisError
+
+ACCOUNT = "aggregate.json"
+NS_A_SECOND = 1_000_000_000
+PREFIX = "error: "
+
+
+def duration_argument(seconds: float) -> str:
+    """A length of time as the engine takes it."""
+    return f"{round(seconds * NS_A_SECOND)}ns"
+
+
+def aggregate_tables(source: Path, out: Path, *options: str) -> dict[str, Any]:
+    """Aggregate `source` (a capture, a telemetry directory or a run) into tables in `out`; answer aggregate.json.
+
+    Args:
+        source: where the reports are.
+        out: directory for the tables.
+        options: further arguments of ``narrows-collector aggregate``.
+
+    Raises:
+        AnalysisError: narrows-collector is not built, or it refuses the source; the message is its own.
+    """
+    program = find_binary(COLLECTOR)
+    if program is None:
+        raise AnalysisError(missing_binary(COLLECTOR))
+    command = [str(program), "aggregate", str(source), "--out", str(out), *options]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        last = result.stderr.strip().splitlines()[-1:] or [f"narrows-collector ended with code {result.returncode}"]
+        raise AnalysisError(last[0].removeprefix(PREFIX))
+    account: dict[str, Any] = json.loads((out / ACCOUNT).read_text(encoding="utf-8"))
+    return account
