@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -12,6 +14,7 @@ from fakeswitch.faults import Fault, abort, refuse, stall
 from fakeswitch.fixtures import KINDS, PIPE, RECEIVER_PORT, SDE, client, kind, switch
 from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
+from narrows.targets.tofino.bfrt import sde_module
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, connect
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, SchemaError, SwitchRefused
 from narrows.targets.tofino.bfrt.own_client import SERVICE
@@ -217,3 +220,29 @@ def test_messages_are_those_of_the_real_protocol() -> None:
     assert request.SerializeToString() == bytes([0x32, 3, 0x0A, 1, ord("p")])
     assert SERVICE == "/bfrt_proto.BfRuntime/"
     assert grpc.StatusCode.UNKNOWN.value[0] == 2
+
+
+@pytest.mark.skipif(not SDE, reason="the SDE's client is not on PYTHONPATH: its messages are not compared with ours")
+def test_our_messages_are_those_of_the_sde() -> None:
+    sde_module.load()
+    theirs = importlib.import_module("bfrt_grpc.bfruntime_pb2").DESCRIPTOR
+    compared = 0
+    for name, ours in pb.DESCRIPTOR.message_types_by_name.items():
+        # google.rpc.Status is part of our file.
+        if name != "Status":
+            compared += compare(ours, theirs.message_types_by_name[name])
+    assert compared > 60
+
+
+def compare(ours: Any, theirs: Any) -> int:
+    """Compare a message and all in it field by field; returns how many fields there were."""
+    for field in ours.fields:
+        other = theirs.fields_by_number[field.number]
+        assert (field.name, field.type, field.is_repeated) == (other.name, other.type, other.is_repeated), (
+            ours.full_name
+        )
+    for kind_of in ours.enum_types:
+        values = {value.name: value.number for value in theirs.enum_types_by_name[kind_of.name].values}
+        assert {value.name: value.number for value in kind_of.values}.items() <= values.items()
+    nested = sum(compare(message, theirs.nested_types_by_name[message.name]) for message in ours.nested_types)
+    return len(ours.fields) + nested

@@ -188,6 +188,26 @@ def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, targe
     do(run())
 
 
+def test_a_queue_that_was_deeper_than_set_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
+    """A register that was cut off, or a limit that is not in force, may as well make a queue deeper."""
+
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        await target.start()
+        await target.configure(plan)
+        key = ("queue.buffer", (0, 0), PIPE)
+        asked = switch.tm.settings[key]["pool_max_cells"]
+        switch.tm.settings[key]["pool_max_cells"] = asked + 900
+        traffic(switch, 7, SENDER_PORT, 1000, 0)
+        switch.tm.settings[key]["pool_max_cells"] = asked
+        (found,) = await target.losses_elsewhere(plan)
+        assert found.startswith("the queue of port 128 was deeper than set: deepest ")
+        switch.tm.drain(RECEIVER_PORT, 0, 1000)
+        await target.stop()
+
+    do(run())
+
+
 def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
         plan = target.adapt(make_plan(make_experiment()))

@@ -19,6 +19,8 @@ from narrows.targets.tofino.writes import PlannedWrite, number
 # Counters wider than 32 bits are copied every other second.
 COUNTER_AGE_S = 2.5
 DROPS = "drop_count_packets"
+# Share of its limit that a queue may be deeper by, for packets that were admitted and not yet counted.
+UNDER_WAY = 0.05
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class DropGuard:
     def misplaced(self) -> list[str]:
         """Drops since the start that were not the bottleneck's, in words; a run with any has failed."""
         moved = [f"{count} packets {counter.meaning}" for counter in self._wrong if (count := self._moved(counter))]
-        return [*moved, *self._full_pools(), *self._shallow_queues()]
+        return [*moved, *self._full_pools(), *self._shallow_queues(), *self._bottomless_queues()]
 
     def lost_reports(self) -> int:
         """Reports that the switch lost since the start; they are counted as missing, the run goes on."""
@@ -134,6 +136,15 @@ class DropGuard:
                     found.append(f"{dropped} packets {counter.meaning}, but its queue was never full: {mark}")
         return found
 
+    def _bottomless_queues(self) -> list[str]:
+        """A queue that was far deeper than its limit has another limit, whatever reads back."""
+        marks = [(one, watermark(self._client, self._prefix, one)) for one in self._bottlenecks]
+        return [
+            f"the queue of port {one.queue.dev_port} was deeper than set: {mark}"
+            for one, mark in marks
+            if mark.too_deep
+        ]
+
     def _moved(self, counter: Counter) -> int:
         return self._read(counter) - self._start[counter_id(counter)]
 
@@ -161,6 +172,11 @@ class Watermark:
     def faithful(self) -> bool:
         """Whether a queue that was kept full reached its limit, and went beyond it by no more than a little."""
         return abs(self.cells - self.limit_cells) <= self.slack_cells
+
+    @property
+    def too_deep(self) -> bool:
+        """Whether it went beyond its limit by more than packets under way explain, which nobody has measured yet."""
+        return self.cells > self.limit_cells * (1 + UNDER_WAY) + self.slack_cells
 
     def __str__(self) -> str:
         """In words, for the report of the self-test."""
