@@ -217,6 +217,35 @@ def test_trains_and_workloads_run_on_the_machines_at_their_times(lab: Lab) -> No
     assert (lab.out / "hosts" / "sockets.parquet").stat().st_size > 0
 
 
+def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
+    """The cables' bridge does not lead anything through it; `test_delay_line.py` does."""
+    mac = "02:00:00:00:00:05"
+    lab.machines.add_nic("dave", "ens2f0", mac)
+    try:
+        lab.data["ports"].append({"name": "5/0", "dev_port": 160, "speed": "100G"})
+        lab.data["delay"] = {"at": "line", "port": "5/0", "interface": "ens2f0", "mac": mac}
+        process = lab.start(flows=[{"cca": "cubic", "duration": "3s"}])
+        wait_until(lambda: "1@ens2f0" in lab.machines.inside("dave", "ps", "axww"))
+        printed, _ = process.communicate(timeout=120)
+        assert process.returncode == EXIT_FAILED and "failed run: no telemetry report arrived" in printed, printed
+        assert "1@ens2f0" not in lab.machines.inside("dave", "ps", "axww")
+        assert lab.record()["host"]["testbed"]["machines"]["switch"]["name"] == "delay-line"
+        lab.assert_restored()
+    finally:
+        lab.machines.remove_nic("dave", "ens2f0")
+
+
+def test_a_receiver_without_netem_is_told_before_anything_is_changed(lab: Lab) -> None:
+    has_netem = "unshare -n tc qdisc add dev lo root netem delay 1ms"
+    if subprocess.run(has_netem.split(), capture_output=True).returncode == 0:
+        pytest.skip("this kernel has netem")
+    lab.data["delay"] = {"at": "receiver"}
+    code, printed = lab.run()
+    assert code == EXIT_BAD_INPUT, printed
+    assert "carol: " in printed and "no delays: the kernel lacks sch_prio, sch_netem or cls_u32; fix: " in printed
+    lab.assert_nothing_was_made()
+
+
 def test_a_train_ends_with_the_group_that_it_lasts_until(lab: Lab) -> None:
     train = {"name": "train", "cca": "cubic", "size": "100kB", "repeat": 1000, "gap": "50ms", "until": "bulk"}
     code, printed = lab.run(flows=[{"name": "bulk", "cca": "reno", "duration": "2s"}, train])

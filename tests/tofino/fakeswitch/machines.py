@@ -74,6 +74,17 @@ class Machines:
         with (self.directory / f"sshd-{name}.log").open("wb") as log:
             self.daemons.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
+    def add_nic(self, name: str, interface: str, mac: str) -> None:
+        """One more NIC on the cables."""
+        space, hub, outer = self.namespace(name), self.namespace("hub"), f"x{self.names.index(name)}"
+        _do("ip", "-n", space, "link", "add", interface, "type", "veth", "peer", "name", outer, "netns", hub)
+        _do("ip", "-n", hub, "link", "set", outer, "master", "cables", "up")
+        _do("ip", "-n", space, "link", "set", interface, "address", mac, "up")
+
+    def remove_nic(self, name: str, interface: str) -> None:
+        """Take one away."""
+        _do("ip", "-n", self.namespace(name), "link", "del", interface)
+
     def ssh(self, name: str) -> dict[str, Any]:
         """How the inventory reaches one of them: through the hub, which this process is not in."""
         number = self.names.index(name) + 1
