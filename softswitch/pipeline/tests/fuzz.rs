@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The loader and the packet path under fire, with tables filled so that every part of the programs runs.
+//! `PROPTEST_CASES` sets how often.
+
+use std::sync::{Arc, OnceLock};
+
+use narrows_pipeline::{
+    ActionCall, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool, Pipeline, Program,
+};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use serde_json::{json, Value};
+
+const NARROWS: &str = include_str!("../../../p4src/compiled/v1model/narrows.json");
+const CONFORMANCE: &str = include_str!("../../../tests/softswitch/p4/compiled/conformance.json");
+const REPORT_BYTES: usize = 176;
+const SESSION: u16 = 7;
+
+/// A document and the paths to all of its values, but for the references to the source, which nothing reads.
+struct Document {
+    root: Value,
+    places: Vec<String>,
+}
+
+fn documents() -> &'static [Document; 2] {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                map.remove("source_info");
+                map.values_mut().for_each(strip);
+            }
+            Value::Array(list) => list.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    fn walk(value: &Value, at: String, all: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => map
+                .iter()
+                .for_each(|(k, v)| walk(v, format!("{at}/{k}"), all)),
+            Value::Array(list) => list
+                .iter()
+                .enumerate()
+                .for_each(|(i, v)| walk(v, format!("{at}/{i}"), all)),
+            _ => {}
+        }
+        all.push(at);
+    }
+    static DOCUMENTS: OnceLock<[Document; 2]> = OnceLock::new();
+    DOCUMENTS.get_or_init(|| {
+        [NARROWS, CONFORMANCE].map(|text| {
+            let mut root = serde_json::from_str(text).unwrap_or_default();
+            strip(&mut root);
+            let mut places = Vec::new();
+            walk(&root, String::new(), &mut places);
+            Document { root, places }
+        })
+    })
+}
+
+/// A change of one value that often leaves a program that loads, but another one.
+#[derive(Debug, Clone)]
+enum Change {
+    /// Another place's value of the same kind.
+    Copy(Index),
+    /// A number near by, or a bit turned.
+    Turn(u8),
+    /// Nothing is left.
+    Remove,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    prop_oneof![
+        3 => any::<Index>().prop_map(Change::Copy),
+        3 => any::<u8>().prop_map(Change::Turn),
+        1 => Just(Change::Remove),
+    ]
+}
+
+fn changed(document: &Document, changes: &[(Index, Change)]) -> Value {
+    let mut root = document.root.clone();
+    for (index, change) in changes {
+        let place = index.get(&document.places);
+        let Some(old) = root.pointer(place).cloned() else {
+            continue;
+        };
+        let new = match change {
+            Change::Remove => Value::Null,
+            Change::Turn(bits) => match &old {
+                Value::Number(number) => {
+                    json!(number.as_u64().unwrap_or(0) ^ u64::from(*bits % 16))
+                }
+                Value::Bool(bool) => json!(!bool),
+                Value::String(text) if text.starts_with("0x") => json!(format!("0x{bits:02x}")),
+                _ => continue,
+            },
+            Change::Copy(other) => {
+                let same: Vec<&Value> = document
+                    .places
+                    .iter()
+                    .filter_map(|place| document.root.pointer(place))
+                    .filter(|value| std::mem::discriminant(*value) == std::mem::discriminant(&old))
+                    .collect();
+                (*other.get(&same)).clone()
+            }
+        };
+        if let Some(place) = root.pointer_mut(place) {
+            *place = new;
+        }
+    }
+    root
+}
+
+/// An entry in each table that takes one, for any key or a key of ones; wrong ones are refused.
+fn fill(pipeline: &mut Pipeline, values: &[u128]) {
+    let program = Arc::clone(pipeline.program());
+    for (number, table) in program.tables().iter().enumerate() {
+        let value = values[number % values.len()];
+        let width = |bits: u32| value & 1u128.checked_shl(bits).map_or(u128::MAX, |top| top - 1);
+        let key = table.keys.iter().map(|key| match key.kind {
+            MatchKind::Exact => KeyMatch::Exact(0),
+            MatchKind::Lpm => KeyMatch::Lpm {
+                value: 0,
+                prefix_len: 0,
+            },
+            MatchKind::Ternary => KeyMatch::Ternary { value: 0, mask: 0 },
+            MatchKind::Range => KeyMatch::Range {
+                low: 0,
+                high: width(key.width),
+            },
+        });
+        let key: Vec<KeyMatch> = key.collect();
+        for (place, action) in table.actions.iter().enumerate() {
+            let params = action.params.iter().map(|(_, bits)| width(*bits)).collect();
+            let action = ActionCall {
+                action: action.name.clone(),
+                params,
+            };
+            let entry = Entry {
+                key: key.clone(),
+                priority: place as i32 + 1,
+                action,
+            };
+            let _ = pipeline.table_insert(table.id, &entry);
+            let _ = pipeline.table_set_default(table.id, Some(&entry.action));
+        }
+    }
+}
+
+/// The Narrows program with a bottleneck that reports each packet, by its tables' names.
+fn bottleneck() -> (Pipeline, PacketPool) {
+    static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
+    let load = || Program::load(NARROWS.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+    let program = Arc::clone(PROGRAM.get_or_init(|| Arc::new(load())));
+    let mut pipeline = Pipeline::new(Arc::clone(&program), 1);
+    let any = vec![KeyMatch::Ternary { value: 0, mask: 0 }; 6];
+    let session = u128::from(SESSION);
+    let entries = [
+        (".cross_connect", any, 1, ".bottleneck", vec![5, 2, 3]),
+        (
+            ".settings.bottleneck",
+            vec![KeyMatch::Exact(5)],
+            0,
+            ".observe",
+            vec![1, 0, 0, 9, session],
+        ),
+        (
+            ".collector",
+            vec![KeyMatch::Exact(5)],
+            0,
+            ".encapsulate",
+            vec![1, 2, 3, 4, 5, 6, REPORT_BYTES as u128],
+        ),
+    ];
+    for (table, key, priority, action, params) in entries {
+        let table = program.tables().iter().find(|t| t.name.ends_with(table));
+        let table = table.unwrap_or_else(|| panic!("no such table"));
+        let action = table.actions.iter().find(|a| a.name.ends_with(action));
+        let action = action
+            .unwrap_or_else(|| panic!("no such action"))
+            .name
+            .clone();
+        let action = ActionCall { action, params };
+        let entry = Entry {
+            key,
+            priority,
+            action,
+        };
+        assert_eq!(pipeline.table_insert(table.id, &entry), Ok(()));
+    }
+    let pool = PacketPool::new(&program);
+    (pipeline, pool)
+}
+
+/// Sends a frame through both pipelines, its copies included: what leaves, and the copy.
+fn pass(
+    pipeline: &mut Pipeline,
+    pool: &mut PacketPool,
+    frame: &[u8],
+    meta: &EgressMeta,
+) -> (Forward, Option<Vec<u8>>, Option<Vec<u8>>) {
+    let mut packet = pool.packet(frame);
+    let verdict = pipeline.ingress(&mut packet, 1, 1_000);
+    if verdict.clone.is_some() {
+        let mut copy = pool.take(0);
+        pipeline.clone_ingress(&packet, &mut copy);
+        let _ = pipeline.egress(&mut copy, meta);
+        pipeline.deparse(&mut copy);
+        pool.give(copy);
+    }
+    let forward = verdict.forward;
+    let verdict = pipeline.egress(&mut packet, meta);
+    let copy = verdict.clone.map(|_| {
+        let mut copy = pool.take(0);
+        pipeline.clone_egress(&packet, &mut copy, 128);
+        copy
+    });
+    let sent = pipeline.deparse(&mut packet).to_vec();
+    pool.give(packet);
+    let copy = copy.and_then(|mut copy| {
+        let verdict = pipeline.egress(&mut copy, meta);
+        let bytes = pipeline.deparse(&mut copy).to_vec();
+        pool.give(copy);
+        verdict.transmit.then_some(bytes)
+    });
+    (forward, verdict.transmit.then_some(sent), copy)
+}
+
+/// Frames as they come, and as they should not: tags, IPv4 and IPv6 with any header length, cut off anywhere.
+fn frame() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop::sample::select(vec![0x0800u16, 0x86dd, 0x88b5, 0x0806, 0x1234]);
+    let tags = prop::collection::vec(
+        (prop::sample::select(vec![0x8100u16, 0x88a8]), any::<u16>()),
+        0..4,
+    );
+    let body = prop::collection::vec(any::<u8>(), 0..200);
+    let first = prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x40, 0x60, 0x65, 0xff]);
+    let protocol = prop::sample::select(vec![6u8, 17, 1, 58, 0, 255]);
+    (
+        tags,
+        kind,
+        first,
+        protocol,
+        body,
+        any::<Index>(),
+        prop::bool::weighted(0.3),
+    )
+        .prop_map(|(tags, kind, first, protocol, mut body, cut, is_cut)| {
+            let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+            for (ethertype, tag) in tags {
+                frame.extend(ethertype.to_be_bytes());
+                frame.extend(tag.to_be_bytes());
+            }
+            frame.extend(kind.to_be_bytes());
+            let place = if kind == 0x0800 { 9 } else { 6 };
+            if let Some(byte) = body.get_mut(place) {
+                *byte = protocol;
+            }
+            if let Some(byte) = body.first_mut() {
+                *byte = if kind == 0x88b5 { *byte % 12 } else { first };
+            }
+            frame.extend(body);
+            if is_cut {
+                frame.truncate(cut.index(frame.len() + 1));
+            }
+            frame
+        })
+}
+
+fn meta() -> impl Strategy<Value = EgressMeta> {
+    (any::<u64>(), any::<[u32; 6]>(), any::<u16>()).prop_map(|(timestamp, n, epoch)| EgressMeta {
+        port: 2,
+        priority: 3,
+        rid: 0,
+        timestamp,
+        enq_timestamp: n[0],
+        deq_timedelta: n[1],
+        enq_qdepth: n[2],
+        deq_qdepth: n[3],
+        enq_depth_bytes: n[4],
+        deq_depth_bytes: n[5],
+        epoch,
+    })
+}
+
+proptest! {
+    /// Whatever comes in leaves as long as it came, and as it came but for an ECN mark and the checksum over it; its
+    /// report is no longer than it may be.
+    #[test]
+    fn a_bottleneck_takes_any_frame(frames in prop::collection::vec((frame(), meta()), 1..8)) {
+        let (mut pipeline, mut pool) = bottleneck();
+        for (frame, meta) in frames {
+            let (forward, sent, report) = pass(&mut pipeline, &mut pool, &frame, &meta);
+            prop_assert_eq!(forward, Forward::Unicast { port: 2, priority: 3 });
+            let sent = sent.unwrap_or_default();
+            prop_assert_eq!(sent.len(), frame.len());
+            let different = sent.iter().zip(&frame).filter(|(a, b)| a != b).count();
+            prop_assert!(different <= 3, "{different} bytes changed");
+            let report = report.unwrap_or_default();
+            prop_assert!(report.len() >= 90 && report.len() <= REPORT_BYTES, "{} bytes", report.len());
+        }
+    }
+
+    /// A program of which some values were changed is refused by name, or runs.
+    #[test]
+    fn changed_programs_are_refused_or_run(
+        which in 0..2usize,
+        changes in prop::collection::vec((any::<Index>(), change()), 1..4),
+        values in prop::collection::vec(any::<u128>(), 1..5),
+        frames in prop::collection::vec((frame(), meta()), 1..4),
+    ) {
+        let root = changed(&documents()[which], &changes);
+        match Program::load(root.to_string().as_bytes()) {
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
+            Ok(program) => {
+                let program = Arc::new(program);
+                let mut pool = PacketPool::new(&program);
+                let mut pipeline = Pipeline::new(program, 1);
+                fill(&mut pipeline, &values);
+                for (frame, meta) in frames {
+                    pass(&mut pipeline, &mut pool, &frame, &meta);
+                }
+            }
+        }
+    }
+
+    /// Text that is cut off or has bytes changed is no reason to panic either.
+    #[test]
+    fn damaged_text_is_refused_or_runs(
+        which in 0..2usize,
+        damage in prop::collection::vec((any::<Index>(), any::<u8>()), 0..4),
+        end in prop::option::of(any::<Index>()),
+    ) {
+        let mut bytes = [NARROWS, CONFORMANCE][which].as_bytes().to_vec();
+        for (index, byte) in damage {
+            let place = index.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if let Some(end) = end {
+            bytes.truncate(end.index(bytes.len()));
+        }
+        if let Ok(program) = Program::load(&bytes) {
+            let program = Arc::new(program);
+            let mut pool = PacketPool::new(&program);
+            pass(&mut Pipeline::new(program, 1), &mut pool, &[0x55; 100], &EgressMeta::default());
+        }
+    }
+}
+
+/// The fuzzing above is worth something: a good part of the changed programs load, another part does not.
+#[test]
+fn changed_programs_are_of_both_sorts() {
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &[7; 32]);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let strategy = prop::collection::vec((any::<Index>(), change()), 1..4);
+    let mut loaded = 0;
+    for number in 0..200 {
+        let changes = strategy
+            .new_tree(&mut runner)
+            .map(|tree| tree.current())
+            .unwrap_or_default();
+        let root = changed(&documents()[number % 2], &changes);
+        loaded += u32::from(Program::load(root.to_string().as_bytes()).is_ok());
+    }
+    assert!((40..=160).contains(&loaded), "{loaded} of 200 load");
+}
