@@ -340,14 +340,14 @@ def test_registers(client: Client, probe: Prober) -> None:
     assert r'bitstring: "\336\255\276\357"' in found
     client.raw_write(
         kind="modify",
-        entity=f'register_entry {{ register_id: {register} index {{ index: 2 }} data {{ bitstring: "\\x05" }} }}',
+        entity=f'register_entry {{ register_id: {register} index {{ index: 2 }} data {{ bitstring: "\\x06" }} }}',
     )
-    assert probe.tag(REGISTER, exact=2, lpm=6) == 5
+    assert probe.tag(REGISTER, exact=2, lpm=6) == 6
     assert len(client.raw_read(entity=f"register_entry {{ register_id: {register} }}")) == 8
     client.raw_write(
-        kind="modify", entity=f'register_entry {{ register_id: {register} data {{ bitstring: "\\x07" }} }}'
+        kind="modify", entity=f'register_entry {{ register_id: {register} data {{ bitstring: "\\x0a" }} }}'
     )
-    assert [probe.tag(REGISTER, exact=index, lpm=7) for index in range(8)] == [7] * 8
+    assert [probe.tag(REGISTER, exact=index, lpm=10) for index in range(8)] == [10] * 8
     beyond = f"register_entry {{ register_id: {register} index {{ index: 8 }} }}"
     refused("OUT_OF_RANGE", client.raw_read, entity=beyond)
     wide = (
