@@ -70,8 +70,8 @@ def _collector_warnings(run: Run) -> list[Finding]:
         listed = ", ".join(f"{name} {value:,}" for name, value in reasons.items())
         message = f"The collector rejected {plural(sum(reasons.values()), 'broken report')} ({listed})."
         found.append(Finding("collector_bad", "warning", message))
-    if isinstance(raw.get("truncated_at"), int):
-        message = f"The capture ends within a record, at byte {raw['truncated_at']:,}: what came after is missing."
+    if isinstance(raw.get("truncated_at"), int) or raw.get("stop_reason") == "truncated_file":
+        message = "The capture ends within a record: what came after is missing."
         found.append(Finding("source_truncated", "warning", message))
     restarts = sum(_count(entry.get("restarts")) for entry in _objects(raw.get("bottlenecks")))
     if restarts:

@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import pandas as pd
+
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.run_directory import FlowSpec, Run, read_json
 
@@ -41,6 +43,40 @@ def read_host_record(run: Run, flow: FlowSpec) -> HostRecord:
         return HostRecord(error=str(error))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return HostRecord(error=f"{flow.iperf3} is not a result of iperf3.")
+
+
+@dataclass(frozen=True)
+class SocketRecord:
+    """What a flow's sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight."""
+
+    rtt_min_s: float
+    rtt_mean_s: float
+    inflight_mean_bytes: float
+    inflight_max_bytes: float
+
+
+def read_socket_records(run: Run) -> dict[int, SocketRecord]:
+    """Record of each flow (by its number) in hosts/sockets.parquet; none if sockets were not read.
+
+    Raises:
+        AnalysisError: the file is not what the control plane writes.
+    """
+    path = run.path / "hosts" / "sockets.parquet"
+    if not path.exists():
+        return {}
+    try:
+        frame = pd.read_parquet(path, columns=["flow", "rtt_s", "min_rtt_s", "inflight_bytes"])
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{path}: not readable: {error}") from None
+    return {
+        int(str(number)): SocketRecord(
+            float(rows["min_rtt_s"].min()),
+            float(rows["rtt_s"].mean()),
+            float(rows["inflight_bytes"].mean()),
+            float(rows["inflight_bytes"].max()),
+        )
+        for number, rows in frame.groupby("flow")
+    }
 
 
 def _record(raw: dict[str, Any], flow: FlowSpec) -> HostRecord:

@@ -12,7 +12,7 @@ from narrows_analysis.both_directions import PathMeasures
 from narrows_analysis.checks import MAX_MISSING_RATIO, missing_ratio
 from narrows_analysis.flow_table import FlowTable
 from narrows_analysis.histogram import LogLinearHistogram
-from narrows_analysis.hosts import HostRecord
+from narrows_analysis.hosts import HostRecord, read_socket_records
 from narrows_analysis.metrics.fairness import convergence_time, jain_index
 from narrows_analysis.metrics.queue import STANDING_WINDOW_S, oscillation, standing_queue
 from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
@@ -24,6 +24,8 @@ Summary = dict[str, Any]
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
 RTT_SOURCE = "the hosts (iperf3, TCP_INFO)"
+SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
+SWITCH_INFLIGHT_SOURCE = "the switch (sequence and acknowledgement numbers of both directions)"
 SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
 
 
@@ -198,9 +200,19 @@ def flow_sections(
 ) -> list[dict[str, Any]]:
     """The "flows" part, one entry a flow in run.json's order."""
     sections = [_flow_section(run, aggregation, table, hosts[number], number) for number in range(len(run.flows))]
+    for number, record in read_socket_records(run).items():
+        if number >= len(sections):
+            continue
+        size = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
+        sections[number] |= {"inflight_bytes": size, "inflight_source": SOCKET_SOURCE}
+        if sections[number]["rtt_source"] is None:
+            read_s = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
+            sections[number] |= {"rtt_s": read_s, "rtt_source": SOCKET_SOURCE}
     if aggregation is not None:
         for number, measures in paths.items():
-            sections[number]["inflight_bytes"] = measures.inflight_bytes()
+            inflight = measures.inflight_bytes()
+            if inflight["mean"] is not None:
+                sections[number] |= {"inflight_bytes": inflight, "inflight_source": SWITCH_INFLIGHT_SOURCE}
             rtt_s = measures.rtt_s(aggregation.clock.unit_s)
             if rtt_s["min"] is not None:
                 sections[number] |= {"rtt_s": rtt_s, "rtt_source": SWITCH_RTT_SOURCE}
@@ -216,7 +228,7 @@ def _flow_section(
         "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "throughput_bps": None, "share": None, "loss_emulation_drops": None, "ce_marks": None,
-        "inflight_bytes": {"mean": None, "max": None},
+        "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else RTT_SOURCE,
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:

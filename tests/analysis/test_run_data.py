@@ -175,6 +175,22 @@ def test_rtt_and_inflight_are_in_the_summary(
     assert small["inflight_bytes"] == pytest.approx(flows[0]["inflight_bytes"], rel=0.02)
 
 
+def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    readings = {"flow": [1, 1], "rtt_s": [0.03, 0.05], "min_rtt_s": [0.03, 0.02], "inflight_bytes": [3000, 1000]}
+    pd.DataFrame(readings).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    flows = analyze_run(tmp_path / "run")["flows"]
+    assert flows[1]["inflight_bytes"] == {"mean": 2000, "max": 3000}
+    assert flows[1]["inflight_source"] == "the hosts (sockets, TCP_INFO)" and flows[0]["inflight_source"] is None
+    assert "iperf3" in flows[1]["rtt_source"]
+    (tmp_path / "run" / "hosts" / "flow1.json").unlink()
+    flow = analyze_run(tmp_path / "run")["flows"][1]
+    assert flow["rtt_s"] == {"min": 0.02, "mean": pytest.approx(0.04)} and "sockets" in flow["rtt_source"]
+    (tmp_path / "run" / "hosts" / "sockets.parquet").write_bytes(b"PAR1")
+    with pytest.raises(AnalysisError, match=r"sockets\.parquet: not readable"):
+        analyze_run(tmp_path / "run")
+
+
 def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:
     run_dir, truth = both_directions
     for name in ("reports-00000.parquet", "reports-00001.parquet"):

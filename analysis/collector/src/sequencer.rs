@@ -13,6 +13,8 @@ use crate::wire::Record;
 pub const WINDOW: usize = 256;
 /// Positions behind the expected one in which a duplicate is told from a late report.
 const HISTORY: usize = 1024;
+/// Reports that are looked at before it is decided where the sequence begins: the first to come may not be the first.
+const START_REPORTS: usize = 64;
 /// Reports off the sequence that are kept until one of them is continued.
 const MAX_SUSPECTS: usize = 3;
 /// Half of the 48-bit timestamp's range: a larger step forward is a step back.
@@ -46,6 +48,8 @@ pub struct SequenceCounts {
 pub struct Sequencer {
     counts: SequenceCounts,
     running: bool,
+    /// The reports before the sequence has begun, as they came.
+    starting: Vec<Record>,
     /// Sequence expected next.
     next: u32,
     shift: u8,
@@ -68,6 +72,7 @@ impl Default for Sequencer {
         Sequencer {
             counts: SequenceCounts::default(),
             running: false,
+            starting: Vec::new(),
             next: 0,
             shift: 0,
             last_timestamp: 0,
@@ -106,22 +111,50 @@ impl Sequencer {
 
     /// Passes on what is held: no more reports will come.
     pub fn finish(&mut self, emit: &mut impl FnMut(&Record)) {
-        self.release_held(emit);
-        if !self.running && !self.suspects.is_empty() {
-            let first = self.suspects.remove(0);
-            self.start_at(&first);
-            self.pass(&first, emit);
+        if !self.running {
+            self.begin(emit);
         }
+        self.release_held(emit);
         self.drop_suspects();
+    }
+
+    /// Begins with the earliest of the reports that fit together best, and takes what has come.
+    fn begin(&mut self, emit: &mut impl FnMut(&Record)) {
+        let starting = std::mem::take(&mut self.starting);
+        let near = |a: &Record, b: &Record| {
+            let report = &a.report;
+            self.distance(report.sequence, report.sample_shift, b)
+                .filter(|steps| steps.unsigned_abs() < WINDOW as u64)
+        };
+        let fitting = |record: &Record| {
+            let others = starting.iter();
+            others.filter(|other| near(record, other).is_some()).count()
+        };
+        // Of equals the one that came first: `max_by_key` answers the last.
+        let Some(anchor) = starting.iter().rev().max_by_key(|record| fitting(record)) else {
+            return;
+        };
+        let first = starting
+            .iter()
+            .filter_map(|record| Some((near(anchor, record)?, record)));
+        let first = first.min_by_key(|(steps, _)| *steps);
+        let first = first.map_or(*anchor, |(_, record)| *record);
+        self.start_at(&first);
+        for record in &starting {
+            self.push(record, emit);
+        }
     }
 
     #[cold]
     fn push_slowly(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
-        let distance = self
-            .running
-            .then(|| self.distance(self.next, self.shift, record))
-            .flatten();
-        match distance {
+        if !self.running {
+            self.starting.push(*record);
+            if self.starting.len() == START_REPORTS {
+                self.begin(emit);
+            }
+            return;
+        }
+        match self.distance(self.next, self.shift, record) {
             Some(ahead) if (0..(self.farthest + WINDOW) as i64).contains(&ahead) => {
                 self.drop_suspects();
                 self.take_ahead(ahead as usize, record, emit);
@@ -206,15 +239,13 @@ impl Sequencer {
 
     /// Continues at `first`, which lies far ahead (reports lost) or anywhere else (a restart).
     fn change_over(&mut self, first: &Record, emit: &mut impl FnMut(&Record)) {
-        if self.running {
-            self.release_held(emit);
-            let elapsed = first.report.timestamp.wrapping_sub(self.last_timestamp) & TIMESTAMP_MASK;
-            match self.distance(self.next, self.shift, first) {
-                Some(ahead) if ahead > 0 && elapsed < TIMESTAMP_HALF => {
-                    self.counts.lost += ahead as u64
-                }
-                _ => self.counts.restarts += 1,
+        self.release_held(emit);
+        let elapsed = first.report.timestamp.wrapping_sub(self.last_timestamp) & TIMESTAMP_MASK;
+        match self.distance(self.next, self.shift, first) {
+            Some(ahead) if ahead > 0 && elapsed < TIMESTAMP_HALF => {
+                self.counts.lost += ahead as u64
             }
+            _ => self.counts.restarts += 1,
         }
         self.start_at(first);
     }

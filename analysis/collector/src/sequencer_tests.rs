@@ -35,6 +35,21 @@ fn a_complete_sequence_passes_across_the_wrap() {
 }
 
 #[test]
+fn the_first_to_come_need_not_be_the_first() {
+    let (out, counts) = run(&[6, 5, 1, 2, 4, 3, 7, 8], 0);
+    assert_eq!(out, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!((counts.lost, counts.late, counts.restarts), (0, 0, 0));
+    // A damaged one in front is told from the rest.
+    let sequences: Vec<u32> = std::iter::once(1 << 30).chain(10..200).collect();
+    let (out, counts) = run(&sequences, 0);
+    assert_eq!(out, (10..200).collect::<Vec<u32>>());
+    assert_eq!(
+        (counts.lost, counts.implausible, counts.restarts),
+        (0, 1, 0)
+    );
+}
+
+#[test]
 fn gaps_count_in_steps_of_the_sampling_rate() {
     let (out, counts) = run(&[8, 16, 40, 48], 3);
     assert_eq!(out, [8, 16, 40, 48]);

@@ -9,7 +9,7 @@ from typing import Any
 from narrows_analysis.report import units
 from narrows_analysis.report.colors import flow_colors, flow_labels
 from narrows_analysis.run_directory import Run
-from narrows_analysis.summary import RTT_SOURCE, SWITCH_RTT_SOURCE, Summary
+from narrows_analysis.summary import RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
 
 MOST_BARS = 24
 
@@ -179,10 +179,14 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
     note += "Drops and loss are those of the queue."
     if RTT_SOURCE in sources:
         note += f" RTT as {RTT_SOURCE} report it: smoothed, sampled once a second."
+    if SOCKET_SOURCE in sources:
+        note += f" RTT as {SOCKET_SOURCE} say: smoothed, mean of all readings."
     if SWITCH_RTT_SOURCE in sources:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
     if any(section["inflight_bytes"]["mean"] is not None for section in summary["flows"]):
         names.append("In flight\nmean")
+        seen = {section["inflight_source"] for section in summary["flows"]} - {None}
+        note += f" Bytes in flight from {', '.join(sorted(seen))}."
         for row, section in zip(rows, summary["flows"], strict=True):
             size = section["inflight_bytes"]["mean"]
             row.append(_number(units.size(size), size))
@@ -299,7 +303,10 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
     if RTT_SOURCE in sources:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
     if SWITCH_RTT_SOURCE in sources:
-        rows.append(("Round-trip time, in flight", "telemetry/reports-*.parquet of both directions, at the switch"))
+        rows.append(("Round-trip time", "telemetry/reports-*.parquet of both directions, at the switch"))
+    for source in sorted({section["inflight_source"] for section in summary["flows"]} - {None}):
+        file = "hosts/sockets.parquet" if source == SOCKET_SOURCE else "telemetry/reports-*.parquet"
+        rows.append(("Bytes in flight", f"{file}: {source}"))
     if isinstance(run.raw.get("traffic_manager"), dict):
         agrees = not any(warning["code"] == "drops_disagree" for warning in summary["warnings"])
         rows.append(
