@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast reports are read from a capture and aggregated: narrows-collector, tshark, scapy, dpkt and pandas."""
+"""How fast reports are read from a capture and analysed: Narrows, tshark, scapy, dpkt and pandas."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ from results import Outcome, Table
 
 PORT = 5500
 REPORTS = 2_000_000
+# For the whole command, whose start would drown less.
+MANY_REPORTS = 10_000_000
 # Slower readers get fewer reports, so that a run takes seconds; their rates do not depend on it.
 # To measure what a reader takes to start.
 FEW = 1_000
 PCAP_HEADER_BYTES, PCAP_RECORD_BYTES, REPORT_BYTES = 24, 16, 176
 SLICES = {"tshark": 50_000, "scapy": 5_000, "dpkt": 50_000}
+LINK = ("--rate", "100Gbit")
 SCRIPT = Path(__file__).parent / "readers.py"
 DECODE, AGGREGATE = "narrows-collector, decode", "narrows-collector, aggregate"
+ANALYZE = "narrows analyze, to summary.json and report"
 PANDAS, PANDAS_AGGREGATE = "pandas, decode", "pandas, aggregate"
 
 
@@ -38,9 +42,12 @@ def run(runs: int) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name:
         directory = Path(name)
         capture, few = _generate(directory, REPORTS), _generate(directory, FEW)
+        many = directory / f"{MANY_REPORTS}.pcap"
+        _collector("generate", "--reports", str(MANY_REPORTS), str(many))
         contestants: dict[str, Contestant] = {
             DECODE: partial(_narrows, capture, directory, "decode_to_columns"),
             AGGREGATE: partial(_narrows, capture, directory, "aggregate"),
+            ANALYZE: partial(_analyze, many, few, directory),
             PANDAS: partial(_reader, "pandas", capture, few),
             PANDAS_AGGREGATE: partial(_reader, "pandas-aggregate", capture, few),
         }
@@ -55,7 +62,7 @@ def run(runs: int) -> Outcome:
         series = alternate(contestants, runs)
     table = Table(("Reader", "Million reports/s, wall clock", "Narrows is faster by"))
     for name in contestants:
-        ours = AGGREGATE if name in (AGGREGATE, PANDAS_AGGREGATE) else DECODE
+        ours = AGGREGATE if name in (AGGREGATE, ANALYZE, PANDAS_AGGREGATE) else DECODE
         rate = series.spread(name, "reports_per_s").text(1e-6)
         table.rows.append((name, rate, series.ratio(ours, name, "reports_per_s").text()))
     conditions = (
@@ -65,13 +72,15 @@ def run(runs: int) -> Outcome:
         "off. 'decode' ends with all fields of the report in columns: one thread of narrows-collector, a DataFrame "
         "of pandas, lists of numbers for scapy and dpkt. tshark has no dissector of the report; it prints time, "
         "addresses, ports and payload in hex, which is less work. 'aggregate' of narrows-collector (two threads) "
-        "writes all time series, totals, histograms and envelopes; that of pandas computes packets, bytes, mean and "
-        "greatest depth and mean delay by flow in 10 ms. narrows-collector reads it once, uncounted, before each "
+        "writes all time series, totals, histograms and envelopes; 'narrows analyze' is the whole command on "
+        f"{MANY_REPORTS:,} reports, to summary.json and report.html; 'aggregate' of pandas computes packets, bytes, "
+        "mean and greatest depth and mean delay by flow in 10 ms. narrows-collector reads it once, uncounted, before each "
         "measurement."
     )
     commands = [
         f"narrows-collector generate --reports {REPORTS} CAPTURE",
         "narrows-collector bench --repeat 1 --out DIR CAPTURE",
+        "narrows analyze CAPTURE --out DIR --rate 100Gbit",
         *(f"python benchmarks/readers.py {reader} CAPTURE {PORT}" for reader in READERS),
         " ".join(_tshark_command(Path("CAPTURE"))),
     ]
@@ -82,7 +91,7 @@ def run(runs: int) -> Outcome:
 def _generate(directory: Path, reports: int) -> Path:
     """A capture of about as many reports, all equally long, as pandas needs it; its name is their number."""
     found, path = directory / "generated", directory / "equal"
-    subprocess.run([str(binary(COLLECTOR)), "generate", "--reports", str(reports), str(found)], check=True)
+    _collector("generate", "--reports", str(reports), str(found))
     content = found.read_bytes()
     kept, start = [content[:PCAP_HEADER_BYTES]], PCAP_HEADER_BYTES
     while start < len(content):
@@ -93,6 +102,24 @@ def _generate(directory: Path, reports: int) -> Path:
     path.write_bytes(b"".join(kept))
     found.unlink()
     return path.rename(directory / f"{len(kept) - 1}.pcap")
+
+
+def _collector(*arguments: str) -> None:
+    subprocess.run([str(binary(COLLECTOR)), *arguments], check=True)
+
+
+def _analyze(capture: Path, few: Path, directory: Path) -> dict[str, float]:
+    """The whole command; what it takes to start and to draw the report is taken off."""
+
+    def taken(source: Path) -> float:
+        out = directory / "analysed"
+        shutil.rmtree(out, ignore_errors=True)
+        return _timed(
+            [str(Path(sys.executable).with_name("narrows")), "analyze", str(source), "--out", str(out), *LINK]
+        )
+
+    start_s = taken(few)
+    return {"reports_per_s": (_count(capture) - _count(few)) / (taken(capture) - start_s)}
 
 
 def _narrows(capture: Path, directory: Path, stage: str) -> dict[str, float]:
