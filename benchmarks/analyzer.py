@@ -74,8 +74,8 @@ def run(runs: int) -> Outcome:
         "addresses, ports and payload in hex, which is less work. 'aggregate' of narrows-collector (two threads) "
         "writes all time series, totals, histograms and envelopes; 'narrows analyze' is the whole command on "
         f"{MANY_REPORTS:,} reports, to summary.json and report.html; 'aggregate' of pandas computes packets, bytes, "
-        "mean and greatest depth and mean delay by flow in 10 ms. narrows-collector reads it once, uncounted, before each "
-        "measurement."
+        "mean and greatest depth and mean delay by flow in 10 ms. narrows-collector reads it once, uncounted, before "
+        "each measurement."
     )
     commands = [
         f"narrows-collector generate --reports {REPORTS} CAPTURE",

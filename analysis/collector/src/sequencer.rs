@@ -118,7 +118,7 @@ impl Sequencer {
         self.drop_suspects();
     }
 
-    /// Begins with the earliest of the reports that fit together best, and takes what has come.
+    /// Begins with the earliest of those that fit to the first report to which any other one fits.
     fn begin(&mut self, emit: &mut impl FnMut(&Record)) {
         let starting = std::mem::take(&mut self.starting);
         let near = |a: &Record, b: &Record| {
@@ -130,8 +130,8 @@ impl Sequencer {
             let others = starting.iter();
             others.filter(|other| near(record, other).is_some()).count()
         };
-        // Of equals the one that came first: `max_by_key` answers the last.
-        let Some(anchor) = starting.iter().rev().max_by_key(|record| fitting(record)) else {
+        let fits = |record: &&Record| fitting(record) > 1;
+        let Some(anchor) = starting.iter().find(fits).or(starting.first()) else {
             return;
         };
         let first = starting

@@ -73,13 +73,25 @@ impl OpenArrivals {
         &mut self,
         interval: i64,
         rows: &mut BottleneckArrivals,
-        mut change: impl FnMut(&mut Slot),
+        change: impl FnOnce(&mut Slot),
     ) {
-        let at = interval.rem_euclid(OPEN as i64) as usize;
+        let at = interval as usize % OPEN;
         if self.slots[at].interval == interval {
             change(&mut self.slots[at]);
-            return;
+        } else {
+            self.change_another(interval, rows, change);
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn change_another(
+        &mut self,
+        interval: i64,
+        rows: &mut BottleneckArrivals,
+        change: impl FnOnce(&mut Slot),
+    ) {
+        let at = interval as usize % OPEN;
         let mut fresh = Slot { interval, ..EMPTY };
         change(&mut fresh);
         if interval < self.slots[at].interval {

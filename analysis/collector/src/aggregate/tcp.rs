@@ -26,8 +26,6 @@ pub struct Segment {
     pub new_bytes: u16,
     /// Growth of the highest number.
     pub advanced_bytes: u64,
-    /// Position behind the last byte, if it continued the flow without gap.
-    pub end: Option<u64>,
 }
 
 /// Room for holes, shared by all flows.
@@ -69,7 +67,6 @@ impl TcpProgress {
                 data: true,
                 new_bytes: original.payload_length,
                 advanced_bytes: length,
-                end: Some(self.highest),
                 ..Segment::default()
             });
         }
@@ -111,7 +108,6 @@ impl TcpProgress {
             self.advance(length);
             segment.new_bytes = original.payload_length;
             segment.advanced_bytes = length;
-            segment.end = (length > 0).then_some(self.highest);
             return segment;
         }
         let (start, before) = (self.position(original.tcp_seq), self.highest);
@@ -134,7 +130,6 @@ impl TcpProgress {
             self.open_hole(self.highest, start, budget);
         }
         if end > self.highest {
-            segment.end = (start == self.highest).then_some(end);
             self.advance(end - self.highest);
         }
         segment.advanced_bytes = self.highest - before;

@@ -39,7 +39,7 @@ macro_rules! report_layout {
 
         impl Report {
             /// Reads the fixed header; no field is judged here.
-            #[inline]
+            #[inline(always)]
             pub fn decode(bytes: &[u8; REPORT_BYTES]) -> Self {
                 Report { $($name: big_endian::<{ $width / 8 }>(bytes, offset(Index::$name as usize) / 8) as $type,)* }
             }
