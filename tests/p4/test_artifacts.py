@@ -172,6 +172,13 @@ def test_the_tofino_build_refuses_more_stages_and_other_warnings() -> None:
     assert build.unexplained_warnings(f"{known}\n0 errors, 1 warnings generated.\n{other}\n") == [other]
 
 
+def test_byte_counters_of_tofino_leave_out_what_is_not_the_frames() -> None:
+    source = (P4SRC / "tofino" / "narrows.p4").read_text()
+    value = {name: int(number) for name, number in re.findall(r"(\w+_(?:BYTES|QUEUE))(?: =)? (\d+)", source)}
+    assert value["COUNTED_BEFORE_QUEUE"] == value["FCS_BYTES"] == 4
+    assert value["COUNTED_BEHIND_QUEUE"] == value["BRIDGED_BYTES"] + value["FCS_BYTES"]
+
+
 @pytest.mark.parametrize("architecture", ["tofino", "tofino2"])
 def test_no_path_of_the_building_machine_is_in_an_artifact(architecture: str) -> None:
     for artifact in (P4SRC / "compiled" / architecture).iterdir():
