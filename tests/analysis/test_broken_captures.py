@@ -136,6 +136,10 @@ def test_damage_is_harmless_or_told(
             frame[REPORT + at] ^= int(rng.integers(1, 256))
         frames[number] = bytes(frame)
     summary = analysed(tmp_path, kind, frames)
+    if any(flow["drops"] is None for flow in summary["flows"]):
+        # A damaged flow index or signature looks like two flows on one index: drops are withheld.
+        assert "collision" in codes(summary)
+        return
     totals = [sum(column) for column in zip(*counts(summary), strict=True)]
     right = [sum(column) for column in zip(*true_counts(truth), strict=True)]
     # Damage to a report's flow makes one packet another's; sums over the flows stay.
