@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from narrows_analysis.aggregation import Aggregation, aggregate
 from narrows_analysis.both_directions import PathMeasures, measure_paths
 from narrows_analysis.checks import find_warnings
+from narrows_analysis.errors import AnalysisError
 from narrows_analysis.flow_table import FlowTable, read_flow_table
 from narrows_analysis.hosts import read_host_record
 from narrows_analysis.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
@@ -65,6 +66,8 @@ def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary
         AnalysisError: the directory is not a run, or a file in it breaks its format; nothing is written then.
     """
     run = read_run(Path(run_dir))
+    if isinstance(run.raw.get("source"), str) and not run.telemetry_files:
+        raise AnalysisError(f"{run.path}: made from {run.raw['source']}, which is to be analysed instead")
     skipped = SkippedReports()
     table = read_flow_table(run)
     files = telemetry_files(run, skipped)

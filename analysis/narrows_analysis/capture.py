@@ -139,7 +139,9 @@ def _flows(tables: Path, keys_path: Path, index: int) -> list[dict[str, Any]]:
     keys: dict[tuple[int, int], dict[str, Any]] = {}
     if keys_path.exists():
         keys = {(row["flow"], row["signature"]): row for row in _rows(keys_path, index)}
-    totals = [row for row in _rows(tables / "flow_totals.parquet", index) if row["data_packets"]]
+    # A flow whose counters nothing has confirmed stands in a damaged report only.
+    totals = _rows(tables / "flow_totals.parquet", index)
+    totals = [row for row in totals if row["data_packets"] and row["departures"]]
     totals.sort(key=lambda row: row["first_arrival"])
     known = [keys[row["flow"], row["signature"]] for row in totals if (row["flow"], row["signature"]) in keys]
     return [

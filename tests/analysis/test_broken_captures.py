@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from narrows.paths import COLLECTOR, find_binary
-from narrows_analysis import AnalysisError, Summary, analyze_source
+from narrows_analysis import AnalysisError, Summary, analyze_run, analyze_source, load, write_report
 
 BINARY = find_binary(COLLECTOR)
 pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built (make build)")
@@ -91,6 +91,16 @@ def test_every_kind_of_source_gives_the_truth(
     summary = analysed(tmp_path, kind, frames)
     assert counts(summary) == true_counts(truth) and codes(summary) == set()
     assert summary["telemetry"]["reports"] == REPORTS and summary["bottleneck"]["utilization"] is None
+
+
+def test_the_result_reads_like_a_run(pristine: tuple[Frames, dict[str, Any]], tmp_path: Path) -> None:
+    summary = analysed(tmp_path, "pcap", pristine[0])
+    run = load(tmp_path / "out")
+    assert run.summary == summary and write_report(tmp_path / "out").exists()
+    assert run.queue["departures"].sum() == REPORTS == run.flows["departures"].sum()
+    with pytest.raises(AnalysisError, match="which is to be analysed instead"):
+        analyze_run(tmp_path / "out")
+    assert load(tmp_path / "out").summary == summary
 
 
 @pytest.mark.parametrize("kind", FORMATS)
