@@ -16,14 +16,15 @@ from typing import Any
 
 import pytest
 from fakeswitch.fixtures import inventory_data, make_experiment
-from fakeswitch.machines import Machines, usable
+from fakeswitch.machines import CLOCKS_APART_S, Machines, usable
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.plan import Plan, make_plan
 from narrows.process import Process
+from narrows.targets.tofino import remote_clock
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.doctor import examine
-from narrows.targets.tofino.inventory import Inventory
+from narrows.targets.tofino.inventory import Inventory, Ssh
 from narrows.targets.tofino.testbed import SshTestbed
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs root, sshd and ssh")
@@ -176,6 +177,18 @@ async def transfer(testbed: SshTestbed, directory: Path) -> int:
             return int(end["sum_sent"]["bytes"])
         await asyncio.sleep(0.2)
     raise AssertionError(result.read_text())
+
+
+def test_clocks_of_machines_are_known(testbed: SshTestbed) -> None:
+    for number, host in ((1, "sender0"), (3, "receiver")):
+        apart = CLOCKS_APART_S * number if Path("/proc/self/ns/time").exists() else 0
+        assert asyncio.run(testbed.clock_offset_s(host)) == pytest.approx(apart, abs=0.05)
+
+
+def test_a_machine_whose_clock_cannot_be_read_is_named(inventory: Inventory) -> None:
+    lost = inventory.senders[0].model_copy(update={"ssh": Ssh(host="192.0.2.77")})
+    with pytest.raises(RunError, match="alice: its clock cannot be read: "):
+        remote_clock.offset_s(lost)
 
 
 def test_a_process_ends_with_the_connection(testbed: SshTestbed, machines: Machines) -> None:

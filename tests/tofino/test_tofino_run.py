@@ -18,6 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from fakeswitch.fixtures import inventory_data
@@ -189,6 +190,10 @@ def test_a_run_without_telemetry_fails_clearly_and_leaves_everything_as_it_was(l
     assert [flow["src"] for flow in record["flows"]] == ["10.0.0.1", "10.0.0.2"]
     assert all(flow["bytes_sent"] > 0 for flow in record["flows"])
     lab.assert_no_credentials(printed)
+    # Their sockets are read, at times of the experiment.
+    sockets = pd.read_parquet(lab.out / "hosts" / "sockets.parquet")
+    assert set(sockets["flow"]) == {0, 1}
+    assert sockets["time_s"].between(0, max(flow["ended_s"] for flow in record["flows"])).all()
     # All that was written on the switch is told, and was taken back.
     changes = read_audit(lab.audit)
     assert any(change.table.endswith("tm.queue.sched_shaping") for change in changes)
@@ -203,8 +208,8 @@ WORKLOAD = {
 
 
 def test_trains_and_workloads_run_on_the_machines_at_their_times(lab: Lab) -> None:
-    train = {"name": "train", "cca": "cubic", "size": "200kB", "repeat": 3, "gap": "100ms", "start": "1s"}
-    code, printed = lab.run(flows=[train, {"name": "web", "cca": "reno", "workload": WORKLOAD, "start": "1s"}])
+    train = {"name": "train", "cca": "cubic", "size": "200kB", "repeat": 3, "gap": "100ms", "start": "3s"}
+    code, printed = lab.run(flows=[train, {"name": "web", "cca": "reno", "workload": WORKLOAD, "start": "3s"}])
     assert code == EXIT_FAILED and "failed run: no telemetry report arrived" in printed, printed
     lab.assert_restored()
     flows = lab.record()["flows"]
@@ -212,9 +217,7 @@ def test_trains_and_workloads_run_on_the_machines_at_their_times(lab: Lab) -> No
     assert all(flow["bytes_sent"] == flow["size_bytes"] for flow in flows)
     assert all(earlier["ended_s"] + 0.1 <= later["started_s"] for earlier, later in pairwise(flows[:3]))
     # On the experiment's clock, though every machine has one of its own.
-    assert all(0 <= flow["started_s"] - flow["start_s"] < 0.2 for flow in (flows[0], *flows[3:]))
-    # The machines' sockets are read as well.
-    assert (lab.out / "hosts" / "sockets.parquet").stat().st_size > 0
+    assert all(0 <= flow["started_s"] - flow["start_s"] < 1 for flow in (flows[0], *flows[3:]))
 
 
 def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
