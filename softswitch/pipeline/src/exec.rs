@@ -2,6 +2,7 @@
 //! The interpreter.
 
 use crate::hash::Bits;
+use crate::jit::{Address, Descriptor};
 use crate::op::{At, Cast, Op, Wide};
 use crate::packet::Packet;
 use crate::program::Program;
@@ -13,13 +14,17 @@ use crate::table::{wide_ones, TableState, NONE};
 pub(crate) type Frame = [u64; 65536];
 
 /// States that a parser with loops may pass.
-const PARSER_STATES: u32 = 256;
+pub(crate) const PARSER_STATES: u32 = 256;
 
 /// What instructions read and write beside the packet.
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub frame: Box<Frame>,
     pub tables: Vec<TableState>,
+    /// For native code, one a table and one a bank of cells; to be renewed when `changed`.
+    pub descriptors: Vec<Descriptor>,
+    pub banks: Vec<Address>,
+    pub changed: bool,
     pub state: State,
     pub random: Random,
     pub bits: Bits,
@@ -373,24 +378,17 @@ impl Machine {
         table.refresh(code);
         let handle = table.find(&self.frame, packet);
         let hit = handle != NONE;
-        let action = if hit {
-            if code.info.direct_counter {
-                let cell = &mut table.counters[handle as usize];
-                cell.packets = cell.packets.wrapping_add(1);
-                cell.bytes = cell.bytes.wrapping_add(u64::from(packet.ingress_length));
-            }
-            table.action(handle)
-        } else {
-            table.default_action
-        };
-        table.load_params(handle, &mut self.frame[usize::from(code.params)..]);
+        if hit && code.info.direct_counter {
+            table.count_hit(handle, packet.ingress_length);
+        }
+        let action = table.load(handle, &mut self.frame[usize::from(code.params)..]);
         code.actions[usize::from(action)].targets[usize::from(hit)] as usize
     }
 }
 
 /// The mask of the lowest `bits` bits, 1 to 64.
 #[inline(always)]
-fn cut(bits: u8) -> u64 {
+pub(crate) fn cut(bits: u8) -> u64 {
     u64::MAX >> (64u8.wrapping_sub(bits) & 63)
 }
 
@@ -411,12 +409,21 @@ fn wide_op(op: Wide, a: u128, b: u128) -> u128 {
         Wide::Shl => shift(|a, b| a << b),
         Wide::ShrUnsigned => shift(|a, b| a >> b),
         Wide::ShrSigned => ((a as i128) >> b.min(127)) as u128,
-        Wide::Div => a.checked_div(b).unwrap_or(0),
-        Wide::Mod => a.checked_rem(b).unwrap_or(0),
+        Wide::Div => wide_division(false, a, b),
+        Wide::Mod => wide_division(true, a, b),
     }
 }
 
-fn wide_cast(cast: Cast, value: u128, bits: u8) -> u128 {
+/// Quotient or remainder; a division by 0 gives 0.
+pub(crate) fn wide_division(remainder: bool, a: u128, b: u128) -> u128 {
+    if remainder {
+        a.checked_rem(b).unwrap_or(0)
+    } else {
+        a.checked_div(b).unwrap_or(0)
+    }
+}
+
+pub(crate) fn wide_cast(cast: Cast, value: u128, bits: u8) -> u128 {
     let bits = u32::from(bits).clamp(1, 128);
     let signed = value as i128;
     let largest = (wide_ones(bits - 1)) as i128;

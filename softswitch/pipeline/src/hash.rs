@@ -19,6 +19,17 @@ pub(crate) enum Algorithm {
 }
 
 impl Algorithm {
+    /// By their numbers, `algorithm as usize`.
+    pub(crate) const ALL: [Algorithm; 7] = [
+        Algorithm::Crc16,
+        Algorithm::Crc32,
+        Algorithm::CrcCcitt,
+        Algorithm::Csum16,
+        Algorithm::Identity,
+        Algorithm::Xor16,
+        Algorithm::Xor32,
+    ];
+
     pub(crate) fn by_name(name: &str) -> Option<Self> {
         Some(match name {
             // The custom CRCs start with the standard parameters, and P4Runtime cannot change them.
@@ -254,17 +265,31 @@ impl Calculation {
                     .compute(&packet.buffer[from..from + (width / 8) as usize]);
             }
         }
-        if !self.repeated {
-            bits.clear();
-            for piece in &self.pieces {
-                piece.push(frame, packet, bits);
-            }
+        if self.repeated {
+            return self.algorithm.compute(bits.finish());
+        }
+        self.run_anew(frame, packet, bits)
+    }
+
+    /// The same, whatever ran before.
+    pub(crate) fn run_anew(&self, frame: &Frame, packet: &Packet, bits: &mut Bits) -> u64 {
+        bits.clear();
+        for piece in &self.pieces {
+            piece.push(frame, packet, bits);
         }
         self.algorithm.compute(bits.finish())
     }
 }
 
 impl Piece {
+    /// The width of a slot or a constant.
+    pub(crate) fn narrow_width(&self) -> u32 {
+        match *self {
+            Piece::Slot { width, .. } | Piece::Constant { width, .. } => width,
+            Piece::Header { .. } | Piece::Payload => 0,
+        }
+    }
+
     #[inline(always)]
     fn push(&self, frame: &Frame, packet: &Packet, bits: &mut Bits) {
         match *self {

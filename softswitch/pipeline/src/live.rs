@@ -101,8 +101,8 @@ impl Effect {
 fn successors(op: &Op, at: usize, program: &Program) -> Vec<usize> {
     let mut next = Vec::new();
     if let Op::Table { table } = *op {
-        let actions = &program.tables[usize::from(table)].actions;
-        next.extend(actions.iter().flat_map(|a| a.targets).map(|t| t as usize));
+        let targets = program.tables[usize::from(table)].targets();
+        next.extend(targets.map(|t| t as usize));
     }
     next.extend(op.clone().target().map(|t| *t as usize));
     if !op.is_last() {
@@ -173,6 +173,8 @@ pub(crate) struct Ends {
     pub update: Set,
     /// Metadata that packets carry from ingress to egress.
     pub carried: Vec<Slot>,
+    /// What the update of checksums reads of what egress left.
+    pub left_for_update: Vec<Slot>,
 }
 
 impl Ends {
@@ -182,6 +184,10 @@ impl Ends {
         let fields = &program.intrinsics;
         let update = Set::of(program);
         let (_, mut egress) = analyse(program, code.update, code.ops.len() as u32, &update);
+        let constant = |slot: &Slot| code.constants.iter().any(|c| c.0 == *slot);
+        let left_for_update = (0..program.slots)
+            .filter(|slot| egress.contains(*slot) && !constant(slot))
+            .collect();
         kept.iter().for_each(|f| egress.add_field(*f));
         fields
             .egress_spec
@@ -222,21 +228,31 @@ impl Ends {
             egress,
             update,
             carried,
+            left_for_update,
         }
     }
 }
 
-/// Metadata that packets carry from ingress to egress, and metadata that must be 0 when a packet comes in.
-pub(crate) fn carried_and_zeroed(program: &Program, kept: &[Field]) -> (Vec<Slot>, Vec<Slot>) {
-    let ends = Ends::of(program, kept);
-    let (_, first) = analyse(
-        program,
-        program.code.parser,
-        program.code.verify,
-        &ends.parser,
-    );
-    let zeroed = (0..program.metadata_slots)
-        .filter(|&slot| first.contains(slot))
-        .collect();
-    (ends.carried, zeroed)
+/// Sets of slots that the finished program needs to know.
+pub(crate) struct Sets {
+    /// Metadata that packets carry from ingress to egress.
+    pub carried: Vec<Slot>,
+    /// Metadata that must be 0 when a packet comes in.
+    pub zeroed: Vec<Slot>,
+    /// What the update of checksums reads of what egress left.
+    pub left_for_update: Vec<Slot>,
+}
+
+impl Sets {
+    pub(crate) fn of(program: &Program, kept: &[Field]) -> Self {
+        let ends = Ends::of(program, kept);
+        let code = &program.code;
+        let (_, first) = analyse(program, code.parser, code.verify, &ends.parser);
+        let zeroed = (0..program.metadata_slots).filter(|&slot| first.contains(slot));
+        Self {
+            zeroed: zeroed.collect(),
+            carried: ends.carried,
+            left_for_update: ends.left_for_update,
+        }
+    }
 }

@@ -38,10 +38,18 @@ pub struct Packet {
     pub(crate) truncated: u32,
     pub(crate) flow: u32,
     pub(crate) instance: Instance,
+    /// The program that parsed it, [`FRESH`] or [`FOREIGN`]: native code runs on packets of its own program only.
+    pub(crate) owner: u64,
 }
+
+/// No program has seen the packet yet.
+pub(crate) const FRESH: u64 = 0;
+/// The packet was not made for the program that parsed it.
+pub(crate) const FOREIGN: u64 = u64::MAX;
 
 /// v1model's `standard_metadata.instance_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
 pub enum Instance {
     /// A packet as it came in.
     #[default]
@@ -78,6 +86,24 @@ impl Packet {
     #[must_use]
     pub fn flow(&self) -> u32 {
         self.flow
+    }
+
+    /// Says that the packet will be processed soon: its description is fetched from memory meanwhile.
+    #[inline]
+    pub fn prefetch(&self) {
+        crate::jit::prefetch(std::ptr::from_ref(self), std::mem::size_of::<Self>());
+    }
+
+    /// The same for metadata and headers; the description should be there.
+    #[inline]
+    pub fn prefetch_contents(&self) {
+        crate::jit::prefetch(self.live.as_ptr(), 8 * self.live.len());
+        let start = self.start as usize;
+        let headers = self
+            .buffer
+            .get(start.saturating_sub(128)..)
+            .unwrap_or_default();
+        crate::jit::prefetch(headers.as_ptr(), headers.len().min(256));
     }
 
     /// How this packet came to be.
@@ -139,6 +165,7 @@ impl PacketPool {
                 truncated: u32::MAX,
                 flow: 0,
                 instance: Instance::Normal,
+                owner: FRESH,
             })
         });
         packet.set_frame(self.headroom, length);
@@ -306,5 +333,6 @@ impl Packet {
         self.base = [0; MAX_HEADERS];
         self.flow = 0;
         self.instance = Instance::Normal;
+        self.owner = FRESH;
     }
 }

@@ -2,16 +2,19 @@
 //! A loaded program.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::control::{
     CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 use crate::error::LoadError;
 use crate::exec::Frame;
-use crate::hash::Calculation;
+use crate::hash::{Calculation, Piece};
+use crate::jit::Native;
 use crate::layout::{Field, Layout, Place, Slot};
 use crate::op::Op;
 use crate::packet::Packet;
+use crate::state::State;
 use crate::table::TableCode;
 
 /// v1model's port that means "drop".
@@ -20,6 +23,12 @@ pub(crate) const DROP_PORT: u64 = 511;
 /// A compiled program: immutable, shared by pipelines.
 #[derive(Debug)]
 pub struct Program {
+    /// Unlike that of any other program.
+    pub(crate) id: u64,
+    /// Native code, or why there is none.
+    pub(crate) native: Result<Native, String>,
+    /// Where the cells of registers and counters are.
+    pub(crate) places: State,
     /// Length in bytes of each header.
     pub(crate) headers: Vec<u32>,
     pub(crate) metadata_slots: Slot,
@@ -42,8 +51,12 @@ pub struct Program {
     pub(crate) live: Vec<Slot>,
     /// Metadata that is read before it is written: 0 when a packet comes in.
     pub(crate) zeroed: Vec<Slot>,
+    /// What the update of checksums reads of what egress left.
+    pub(crate) left_for_update: Vec<Slot>,
     /// For each clone field list: position in `live`, and slot.
-    pub(crate) kept: HashMap<u16, Vec<(usize, Slot)>>,
+    pub(crate) kept: Vec<(u16, Vec<(usize, Slot)>)>,
+    /// Bit h: header h has a place in the headroom.
+    pub(crate) added_headers: u64,
     pub(crate) intrinsics: Intrinsics,
     /// Bit h: header h only carries fields of the traffic manager.
     pub(crate) manager_headers: u64,
@@ -259,6 +272,12 @@ impl ParserErrors {
     }
 }
 
+/// A number for a program.
+pub(crate) fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Program {
     /// Compiles BMv2 JSON.
     ///
@@ -281,6 +300,12 @@ impl Program {
             .filter(|&&h| h > 0)
             .min()
             .map_or(self.headroom, |&h| usize::from(h))
+    }
+
+    /// Position in `live` and slot of what a field list keeps.
+    pub(crate) fn kept(&self, list: u16) -> &[(usize, Slot)] {
+        let found = self.kept.iter().find(|(id, _)| *id == list);
+        found.map_or(&[][..], |(_, kept)| kept)
     }
 
     /// The slots that a clone keeps.
@@ -347,6 +372,34 @@ impl Program {
     #[must_use]
     pub fn uses_multicast(&self) -> bool {
         self.uses_multicast
+    }
+
+    /// The most bytes of a frame that the program parses; `None` if it may look at any of them.
+    #[must_use]
+    pub fn parsed_bytes(&self) -> Option<usize> {
+        let mut pieces = self.calculations.iter().flat_map(|c| &c.pieces);
+        if pieces.any(|piece| *piece == Piece::Payload) {
+            return None;
+        }
+        let mut parsed = 0u64;
+        for op in &self.code.ops {
+            match op {
+                Op::Extract { header } => parsed |= 1 << (header & 63),
+                Op::LoopGuard
+                | Op::Advance { .. }
+                | Op::LookAhead { .. }
+                | Op::LookAheadWide { .. } => return None,
+                _ => {}
+            }
+        }
+        let parsed = (0..self.headers.len()).filter(|h| parsed >> h & 1 == 1);
+        Some(parsed.map(|h| self.headers[h] as usize).sum())
+    }
+
+    /// Why the program is interpreted; `None` if it runs as native code.
+    #[must_use]
+    pub fn interpreted(&self) -> Option<&str> {
+        self.native.as_ref().err().map(String::as_str)
     }
 
     /// Bytes in front of each frame: zeros that stand for invalid headers, and room for headers that are added.

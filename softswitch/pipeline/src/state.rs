@@ -22,11 +22,25 @@ struct Column {
     /// Word in the row.
     word: usize,
     /// Registers of up to 32 bits take half a word.
+    half: bool,
     shift: u32,
     mask: u64,
 }
 
-#[derive(Debug, Default)]
+/// The same for native code.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    pub bank: usize,
+    pub rows: u64,
+    /// Words of a row.
+    pub stride: usize,
+    /// First byte in the row.
+    pub byte: usize,
+    /// Half a word, else a whole one.
+    pub half: bool,
+}
+
+#[derive(Debug, Clone, Default)]
 struct Bank {
     lines: Vec<Line>,
     rows: u64,
@@ -56,7 +70,7 @@ impl Bank {
 }
 
 /// All registers and indirect counters of a program.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct State {
     banks: Vec<Bank>,
     registers: Vec<Column>,
@@ -64,7 +78,17 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// All cells 0.
     pub(crate) fn new(registers: &[RegisterInfo], counters: &[CounterInfo]) -> Self {
+        let mut state = Self::layout(registers, counters);
+        for bank in &mut state.banks {
+            bank.lines = vec![Line::default(); (bank.rows as usize * bank.stride).div_ceil(LINE)];
+        }
+        state
+    }
+
+    /// Where the cells will be, without room for them.
+    pub(crate) fn layout(registers: &[RegisterInfo], counters: &[CounterInfo]) -> Self {
         let mut state = State::default();
         let mut by_size: HashMap<usize, usize> = HashMap::new();
         let mut bank_of = |state: &mut State, size: usize| {
@@ -84,6 +108,7 @@ impl State {
             state.counters.push(Column {
                 bank,
                 word,
+                half: false,
                 shift: 0,
                 mask: u64::MAX,
             });
@@ -98,6 +123,7 @@ impl State {
                 Some(word) => Column {
                     bank,
                     word,
+                    half: true,
                     shift: 32,
                     mask,
                 },
@@ -110,6 +136,7 @@ impl State {
                     Column {
                         bank,
                         word,
+                        half: small,
                         shift: 0,
                         mask,
                     }
@@ -122,9 +149,33 @@ impl State {
                 0..=LINE => bank.stride.next_power_of_two(),
                 more => more.next_multiple_of(LINE),
             };
-            bank.lines = vec![Line::default(); (bank.rows as usize * bank.stride).div_ceil(LINE)];
         }
         state
+    }
+
+    /// The addresses of all banks.
+    pub(crate) fn addresses(&mut self) -> impl Iterator<Item = *mut u64> + '_ {
+        let banks = self.banks.iter_mut();
+        banks.map(|bank| bank.lines.as_mut_ptr().cast())
+    }
+
+    pub(crate) fn register_place(&self, register: u16) -> Option<Place> {
+        self.place(*self.registers.get(usize::from(register))?)
+    }
+
+    pub(crate) fn counter_place(&self, counter: u16) -> Option<Place> {
+        self.place(*self.counters.get(usize::from(counter))?)
+    }
+
+    fn place(&self, column: Column) -> Option<Place> {
+        let bank = self.banks.get(column.bank)?;
+        Some(Place {
+            bank: column.bank,
+            rows: bank.rows,
+            stride: bank.stride,
+            byte: 8 * column.word + column.shift as usize / 8,
+            half: column.half,
+        })
     }
 
     /// The cell's value; `None` beyond the array.

@@ -169,6 +169,7 @@ impl Switch {
             match self.tm.poll(now_ns) {
                 Some(Event::Start(dequeued)) => {
                     self.now_ns = self.now_ns.max(dequeued.start_ns);
+                    self.prefetch(dequeued.port, dequeued.priority);
                     self.depart(dequeued, output);
                 }
                 Some(Event::Exit { port, exit_ns, packet }) => {
@@ -179,6 +180,18 @@ impl Switch {
             }
         }
         self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// A long queue has left the processor's caches: what follows is asked for while this packet is worked on, first the
+    /// description, which says where the rest is, one packet later the rest.
+    #[inline]
+    fn prefetch(&self, port: u16, priority: u8) {
+        if let Some(held) = self.tm.waiting(port, priority, 3) {
+            held.packet.prefetch();
+            if let Some(held) = self.tm.waiting(port, priority, 1) {
+                held.packet.prefetch_contents();
+            }
+        }
     }
 
     fn admit(&mut self, port: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {

@@ -15,10 +15,12 @@ use serde_json::Value;
 use crate::control::{CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId};
 use crate::error::LoadError;
 use crate::hash::Calculation;
+use crate::jit::Native;
 use crate::json;
 use crate::layout::{Field, Layout, Place, Slot};
 use crate::op::Op;
 use crate::program::{Code, Intrinsics, Program};
+use crate::state::State;
 use crate::table::TableCode;
 
 use action::Action;
@@ -124,7 +126,11 @@ fn finish(
     let (digests, digest_fields) = objects.digests.into_iter().unzip();
     let (homes, headroom) = homes(layout, &code.ops, &deparser)?;
     let intrinsics = Intrinsics::of(layout)?;
+    let placed = homes.iter().enumerate().filter(|(_, &home)| home > 0);
+    let added_headers = placed.map(|(header, _)| 1 << header).sum();
     let mut program = Program {
+        added_headers,
+        places: State::layout(&objects.registers, &counters),
         headers: layout.headers.iter().map(|h| h.bytes).collect(),
         metadata_slots: layout.metadata_slots,
         slots,
@@ -138,9 +144,12 @@ fn finish(
         calculations: objects.calculations,
         digests,
         digest_fields,
+        id: crate::program::next_id(),
+        native: Err(String::new()),
         live: Vec::new(),
         zeroed: Vec::new(),
-        kept: HashMap::new(),
+        left_for_update: Vec::new(),
+        kept: Vec::new(),
         manager_headers: intrinsics.manager_headers(),
         intrinsics,
         errors: crate::program::ParserErrors::of(&objects.errors),
@@ -152,10 +161,14 @@ fn finish(
     let kept: Vec<Field> = objects.field_lists.values().flatten().copied().collect();
     crate::optimise::optimise(&mut program, &kept);
     program.verifies = program.code.ops[program.code.verify as usize] != Op::End;
-    (program.live, program.zeroed) = crate::live::carried_and_zeroed(&program, &kept);
+    let sets = crate::live::Sets::of(&program, &kept);
+    (program.live, program.zeroed) = (sets.carried, sets.zeroed);
+    program.left_for_update = sets.left_for_update;
     for (id, fields) in &objects.field_lists {
-        program.kept.insert(*id as u16, program.kept_slots(fields));
+        let kept = program.kept_slots(fields);
+        program.kept.push((*id as u16, kept));
     }
+    program.native = Native::compile(&program);
     Ok(program)
 }
 

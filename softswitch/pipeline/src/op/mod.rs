@@ -50,6 +50,7 @@ pub(crate) enum Compare {
 
 /// Casts of a 128-bit signed value to `bits` bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Cast {
     /// Keep the low bits.
     Truncate,
@@ -61,6 +62,17 @@ pub(crate) enum Cast {
     SaturateUnsignedFromUnsigned,
     /// Clamp to the signed range.
     SaturateSigned,
+}
+
+impl Cast {
+    /// By their numbers, `cast as u8`.
+    pub(crate) const ALL: [Cast; 5] = [
+        Cast::Truncate,
+        Cast::SignExtend,
+        Cast::SaturateUnsigned,
+        Cast::SaturateUnsignedFromUnsigned,
+        Cast::SaturateSigned,
+    ];
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -112,12 +112,7 @@ fn reached(program: &Program) -> Vec<bool> {
         *mark = true;
         let op = code.ops[at as usize];
         if let Op::Table { table } = op {
-            pending.extend(
-                program.tables[usize::from(table)]
-                    .actions
-                    .iter()
-                    .flat_map(|a| a.targets),
-            );
+            pending.extend(program.tables[usize::from(table)].targets());
         }
         pending.extend(op.clone().target().map(|t| *t));
         if !op.is_last() {

@@ -23,6 +23,7 @@ impl Pipeline {
     }
 
     fn table_mut(&mut self, table: TableId) -> Result<(&TableCode, &mut TableState)> {
+        self.machine.changed = true;
         let index = table.0 as usize;
         let found = self
             .program
@@ -143,6 +144,7 @@ impl Pipeline {
         value: CounterValue,
     ) -> Result<()> {
         let (at, index) = self.counter_index(counter, index)?;
+        self.machine.changed = true;
         self.machine.state.set_counter(at, index, value);
         Ok(())
     }
@@ -181,9 +183,9 @@ impl Pipeline {
                 size,
             });
         }
-        self.machine
-            .state
-            .change(at as u16, index, |_| value as u64);
+        let at = at as u16;
+        self.machine.changed = true;
+        self.machine.state.change(at, index, |_| value as u64);
         Ok(())
     }
 

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use crate::control::DigestRecord;
 use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
+use crate::jit::{describe, Decisions, Native};
 use crate::layout::{Field, Place};
-use crate::packet::{Instance, Packet};
+use crate::packet::{Instance, Packet, FOREIGN, FRESH};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
@@ -80,6 +81,8 @@ pub struct EgressVerdict {
 #[derive(Debug)]
 pub struct Pipeline {
     program: Arc<Program>,
+    /// Native code is not used even if there is some.
+    interpreted: bool,
     seed: u64,
     machine: Machine,
     /// The parsed bytes of the last packet as they came in, for programs that clone at ingress.
@@ -97,12 +100,22 @@ impl Pipeline {
         let machine = machine(&program, seed);
         Self {
             program,
+            interpreted: false,
             seed,
             machine,
             original: Vec::new(),
             gathered: Vec::new(),
             digests: Vec::new(),
             digests_lost: 0,
+        }
+    }
+
+    /// The same, but instructions are interpreted: the reference that native code must equal.
+    #[must_use]
+    pub fn interpreter(program: Arc<Program>, seed: u64) -> Self {
+        Self {
+            interpreted: true,
+            ..Self::new(program, seed)
         }
     }
 
@@ -114,6 +127,55 @@ impl Pipeline {
     /// Parser, checksum verification and ingress control. `timestamp` is `ingress_global_timestamp` (48 bits).
     pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
         let program = &*self.program;
+        if program.clones_at_ingress {
+            self.original.clear();
+            self.original.extend_from_slice(packet.bytes());
+        }
+        // Of a pool for another program the packet has no room where this one puts its headers.
+        let ours = packet.owner == FRESH && packet.start as usize == program.headroom;
+        packet.owner = if ours { program.id } else { FOREIGN };
+        let native = program.native.as_ref().ok();
+        let decided = match native.filter(|_| ours && !self.interpreted) {
+            Some(native) => {
+                if self.machine.changed {
+                    describe(program, &mut self.machine);
+                }
+                if packet.live.len() != program.live.len() {
+                    packet.live.resize(program.live.len(), 0);
+                }
+                native.ingress(program, &mut self.machine, packet, port, timestamp)
+            }
+            None => {
+                self.machine.changed = true;
+                self.interpret_ingress(packet, port, timestamp)
+            }
+        };
+        if let Some(index) = self.machine.outcome.digest {
+            self.learn(packet, index);
+        }
+        let priority = decided.priority as u8;
+        let forward = if decided.group != 0 {
+            packet.instance = Instance::Replication;
+            Forward::Multicast {
+                group: decided.group as u16,
+                priority,
+            }
+        } else if decided.egress_spec == DROP_PORT {
+            Forward::Drop
+        } else {
+            Forward::Unicast {
+                port: decided.egress_spec as u16,
+                priority,
+            }
+        };
+        IngressVerdict {
+            forward,
+            clone: self.machine.outcome.clone.map(|(session, _)| session),
+        }
+    }
+
+    fn interpret_ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> Decisions {
+        let program = &*self.program;
         let (machine, fields) = (&mut self.machine, &program.intrinsics);
         clear(program, machine);
         let frame = &mut machine.frame;
@@ -121,29 +183,9 @@ impl Pipeline {
         let length = u64::from(packet.register_length);
         fields.packet_length.set(frame, packet, length);
         fields.ingress_timestamp.set(frame, packet, timestamp);
-        if program.clones_at_ingress {
-            self.original.clear();
-            self.original.extend_from_slice(packet.bytes());
-        }
         parse(program, machine, packet);
         machine.run(program, packet, program.code.ingress);
 
-        let Outcome { clone, digest, .. } = machine.outcome;
-        if let Some(index) = digest {
-            let fields = &program.digest_fields[usize::from(index)];
-            if self.digests.len() < MAX_DIGESTS {
-                let values = fields
-                    .iter()
-                    .map(|f| value_of(*f, machine, packet))
-                    .collect();
-                self.digests.push(DigestRecord {
-                    list: program.digests[usize::from(index)].list,
-                    values,
-                });
-            } else {
-                self.digests_lost += 1;
-            }
-        }
         let frame = &machine.frame;
         packet.length = wire_length(program, packet);
         packet.flow = fields.flow.get(frame, packet) as u32;
@@ -151,33 +193,51 @@ impl Pipeline {
         packet
             .live
             .extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
-        let priority = fields.priority.get(frame, packet) as u8;
-        let (group, port) = (
-            fields.mcast_grp.get(frame, packet),
-            fields.egress_spec.get(frame, packet),
-        );
-        let forward = if group != 0 {
-            packet.instance = Instance::Replication;
-            Forward::Multicast {
-                group: group as u16,
-                priority,
-            }
-        } else if port == DROP_PORT {
-            Forward::Drop
-        } else {
-            Forward::Unicast {
-                port: port as u16,
-                priority,
-            }
-        };
-        IngressVerdict {
-            forward,
-            clone: clone.map(|(session, _)| session),
+        Decisions {
+            egress_spec: fields.egress_spec.get(frame, packet),
+            group: fields.mcast_grp.get(frame, packet),
+            priority: fields.priority.get(frame, packet),
         }
+    }
+
+    /// Keeps the record of a digest.
+    #[cold]
+    fn learn(&mut self, packet: &Packet, index: u16) {
+        if self.digests.len() >= MAX_DIGESTS {
+            self.digests_lost += 1;
+            return;
+        }
+        let fields = &self.program.digest_fields[usize::from(index)];
+        let values = fields.iter().map(|f| value_of(*f, &self.machine, packet));
+        self.digests.push(DigestRecord {
+            list: self.program.digests[usize::from(index)].list,
+            values: values.collect(),
+        });
     }
 
     /// Egress control.
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
+        let program = &*self.program;
+        let port = match native_for(program, self.interpreted, packet) {
+            Some(native) => {
+                if self.machine.changed {
+                    describe(program, &mut self.machine);
+                }
+                native.egress(program, &mut self.machine, packet, meta)
+            }
+            None => {
+                self.machine.changed = true;
+                self.interpret_egress(packet, meta)
+            }
+        };
+        EgressVerdict {
+            transmit: port != DROP_PORT,
+            clone: self.machine.outcome.clone.map(|(session, _)| session),
+        }
+    }
+
+    /// Returns the egress port that the program leaves.
+    fn interpret_egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> u64 {
         let program = &*self.program;
         let (machine, fields) = (&mut self.machine, &program.intrinsics);
         let frame = &mut machine.frame;
@@ -214,10 +274,7 @@ impl Pipeline {
         fields.epoch.set(frame, packet, u64::from(meta.epoch));
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);
-        EgressVerdict {
-            transmit: fields.egress_spec.get(&machine.frame, packet) != DROP_PORT,
-            clone: machine.outcome.clone.map(|(session, _)| session),
-        }
+        fields.egress_spec.get(&machine.frame, packet)
     }
 
     /// Makes `copy` the ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen: its original
@@ -231,6 +288,7 @@ impl Pipeline {
         copy.set_frame(program.headroom, self.original.len());
         copy.bytes_mut().copy_from_slice(&self.original);
         copy.ingress_length = packet.ingress_length;
+        copy.owner = program.id;
         clear(program, machine);
         program
             .intrinsics
@@ -259,11 +317,12 @@ impl Pipeline {
             .clamp(packet.payload as usize, packet.end as usize);
         copy.set_frame(start, end - start);
         copy.bytes_mut().copy_from_slice(&packet.buffer[start..end]);
-        if (0..64).any(|h| packet.is_valid(h) && usize::from(packet.base[usize::from(h)]) < start) {
+        if packet.valid & program.added_headers != 0 {
             // Added headers lie in the headroom, behind its zeros.
             let zeros = program.zeros();
             copy.buffer[zeros..start].copy_from_slice(&packet.buffer[zeros..start]);
         }
+        copy.owner = packet.owner;
         copy.payload = packet.payload;
         copy.valid = packet.valid;
         copy.base = packet.base;
@@ -272,13 +331,8 @@ impl Pipeline {
         copy.ingress_length = packet.ingress_length;
         copy.live.clear();
         copy.live.resize(program.live.len(), 0);
-        if let Some(kept) = self
-            .machine
-            .outcome
-            .clone
-            .and_then(|(_, list)| program.kept.get(&list))
-        {
-            for &(position, slot) in kept {
+        if let Some((_, list)) = self.machine.outcome.clone {
+            for &(position, slot) in program.kept(list) {
                 copy.live[position] = self.machine.frame[usize::from(slot)];
             }
         }
@@ -288,23 +342,23 @@ impl Pipeline {
     /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.
     pub fn deparse<'p>(&mut self, packet: &'p mut Packet) -> &'p [u8] {
         let program = &*self.program;
-        self.machine.run(program, packet, program.code.update);
-        let (mut next, mut contiguous, mut length) = (None, true, 0);
-        for &header in program.deparser.iter().filter(|&&h| packet.is_valid(h)) {
-            let base = u32::from(packet.base[usize::from(header)]);
-            contiguous &= next.is_none_or(|n| n == base);
-            next = Some(base + program.headers[usize::from(header)]);
-            length += program.headers[usize::from(header)];
-        }
-        contiguous &= next.is_none_or(|n| n == packet.payload);
-        if contiguous {
-            packet.start = packet.payload - length;
-        } else {
+        let placed = match native_for(program, self.interpreted, packet) {
+            Some(native) => {
+                if self.machine.changed {
+                    describe(program, &mut self.machine);
+                }
+                native.deparse(program, &mut self.machine, packet)
+            }
+            None => {
+                self.machine.changed = true;
+                self.machine.run(program, packet, program.code.update);
+                place(program, packet)
+            }
+        };
+        if !placed {
             gather(program, packet, &mut self.gathered);
+            cut(packet);
         }
-        packet.end = packet
-            .end
-            .min(packet.start.saturating_add(packet.truncated));
         packet.bytes()
     }
 
@@ -327,6 +381,13 @@ impl Pipeline {
     }
 }
 
+/// The program's native code if it can run on this packet, which ingress has seen.
+#[inline]
+fn native_for<'p>(program: &'p Program, interpreted: bool, packet: &Packet) -> Option<&'p Native> {
+    let native = program.native.as_ref().ok()?;
+    (packet.owner == program.id && !interpreted).then_some(native)
+}
+
 fn machine(program: &Program, seed: u64) -> Machine {
     let mut frame = vec![0; 65536].into_boxed_slice();
     for &(slot, value) in &program.code.constants {
@@ -340,6 +401,9 @@ fn machine(program: &Program, seed: u64) -> Machine {
             .iter()
             .filter_map(|t| TableState::new(t).ok())
             .collect(),
+        descriptors: Vec::new(),
+        banks: Vec::new(),
+        changed: true,
         state: State::new(&program.registers, &program.counters),
         random: Random::new(seed),
         bits: Bits::default(),
@@ -390,9 +454,7 @@ fn wire_length(program: &Program, packet: &Packet) -> u32 {
 
 /// Positions and values of the metadata that a clone keeps.
 fn kept(program: &Program, machine: &Machine, clone: Option<(u16, u16)>) -> Vec<(usize, u64)> {
-    let list = clone
-        .and_then(|(_, list)| program.kept.get(&list))
-        .map_or(&[][..], Vec::as_slice);
+    let list = clone.map_or(&[][..], |(_, list)| program.kept(list));
     list.iter()
         .map(|&(position, slot)| (position, machine.frame[usize::from(slot)]))
         .collect()
@@ -423,6 +485,32 @@ fn value_of(field: Field, machine: &Machine, packet: &Packet) -> u128 {
             }
         }
     }
+}
+
+/// Finds where the output starts and ends. False if the headers do not lie in a row before the payload.
+fn place(program: &Program, packet: &mut Packet) -> bool {
+    let mut start = packet.payload;
+    for &header in program
+        .deparser
+        .iter()
+        .rev()
+        .filter(|&&h| packet.is_valid(h))
+    {
+        let base = u32::from(packet.base[usize::from(header)]);
+        if base + program.headers[usize::from(header)] != start {
+            return false;
+        }
+        start = base;
+    }
+    packet.start = start;
+    cut(packet);
+    true
+}
+
+/// Truncates the output.
+fn cut(packet: &mut Packet) {
+    let end = packet.start.saturating_add(packet.truncated);
+    packet.end = packet.end.min(end);
 }
 
 /// Puts the headers together in a row, right before the payload.

@@ -10,7 +10,7 @@ use crate::error::ControlError;
 type Result<T> = std::result::Result<T, ControlError>;
 
 /// Parameter values as words, filled up to `stride`.
-pub(super) fn words(code: &TableCode, action: u16, values: &[u128], stride: usize) -> Vec<u64> {
+pub(crate) fn words(code: &TableCode, action: u16, values: &[u128], stride: usize) -> Vec<u64> {
     let mut words = Vec::with_capacity(stride);
     let widths = code
         .actions

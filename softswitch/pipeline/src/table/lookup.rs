@@ -93,12 +93,15 @@ impl Lookup {
     }
 
     /// The best way to look up prioritised rules of keys of `words` words.
-    pub(crate) fn of_rules(mut rules: Vec<Rule>, words: usize) -> Self {
+    pub(crate) fn of_rules(mut rules: Vec<Rule>, words: usize, bits: u32) -> Self {
         if rules.is_empty() {
             return Lookup::Empty;
         }
         rules.sort_by_key(|r| std::cmp::Reverse(r.rank));
         let ranges = rules.iter().any(|r| !r.ranges.is_empty());
+        if words == 1 && bits <= DIRECT_BITS && !ranges {
+            return Lookup::Direct(unfold(&rules, bits));
+        }
         if rules.len() <= LINEAR_ENTRIES && words <= 1 && !ranges {
             let word = |r: &Rule| Word {
                 value: r.value[0],
@@ -124,6 +127,24 @@ impl Rule {
                 .iter()
                 .all(|r| (r.low..=r.high).contains(&r.step.unpack(key)))
     }
+}
+
+/// The best rule's handle for each value of a key of `bits` bits. `rules` are sorted, best first.
+fn unfold(rules: &[Rule], bits: u32) -> Vec<u32> {
+    let mut handles = vec![NONE; 1 << bits];
+    for rule in rules.iter().rev() {
+        let free = ones(bits) & !rule.mask[0];
+        // All subsets of the bits that the rule leaves free.
+        let mut part = free;
+        loop {
+            handles[((rule.value[0] & rule.mask[0]) | part) as usize] = rule.handle;
+            if part == 0 {
+                break;
+            }
+            part = (part - 1) & free;
+        }
+    }
+    handles
 }
 
 /// Rules grouped by mask (tuple space search): one hash lookup a group, groups with the best rules first.

@@ -6,7 +6,9 @@ mod key_map;
 mod lookup;
 mod state;
 
+pub(crate) use convert::words as parameter_words;
 pub(crate) use key_map::NONE;
+pub(crate) use lookup::DIRECT_BITS;
 pub(crate) use state::TableState;
 
 use crate::compile::ones;
@@ -60,6 +62,23 @@ impl TableCode {
         Ok(())
     }
 
+    /// How many of the actions can ever run: the last one only where a miss runs none.
+    pub(crate) fn reachable(&self) -> usize {
+        let last = self.actions.len().saturating_sub(1);
+        last + usize::from(usize::from(self.default.0) == last)
+    }
+
+    /// Where control can go on.
+    pub(crate) fn targets(&self) -> impl Iterator<Item = u32> + '_ {
+        let reachable = self.actions.iter().take(self.reachable());
+        reachable.flat_map(|action| action.targets)
+    }
+
+    /// Words of a record: the action, and the parameters.
+    pub(crate) fn record_words(&self) -> usize {
+        1 + self.stride()
+    }
+
     /// Words that the parameters of any of its actions take, in whole blocks.
     pub(crate) fn stride(&self) -> usize {
         let words = |a: &TableAction| {
@@ -107,6 +126,11 @@ pub(crate) struct KeyPart {
 }
 
 impl KeyPart {
+    /// Words of its value.
+    pub(crate) fn words(&self) -> u32 {
+        self.width.div_ceil(64).max(1)
+    }
+
     pub(crate) fn new(
         key: &KeyInfo,
         field: Field,
@@ -154,6 +178,8 @@ impl KeyPart {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     source: Source,
+    /// Its first word where all key fields are given as words.
+    raw: usize,
     width: u32,
     mask: u128,
     /// Word and shift of the low 64 bits.
@@ -251,6 +277,7 @@ impl KeyLayout {
         for (index, part) in parts.iter().enumerate() {
             let step = active(index).then(|| Step {
                 source: part.source,
+                raw: parts[..index].iter().map(KeyPart::words).sum::<u32>() as usize,
                 width: part.width,
                 mask: part.mask.unwrap_or(u128::MAX) & wide_ones(part.width),
                 low: at[index][0],
@@ -261,6 +288,14 @@ impl KeyLayout {
             layout.places.push(step);
         }
         Some(layout)
+    }
+
+    /// If the key is one field of one word: which word it is of all fields', and its mask.
+    pub(crate) fn only_word(&self) -> Option<(usize, u64)> {
+        match &self.steps[..] {
+            [step] if step.width <= 64 => Some((step.raw, step.mask as u64)),
+            _ => None,
+        }
     }
 
     pub(crate) fn place(&self, part: usize) -> Option<Step> {
@@ -287,6 +322,23 @@ impl KeyLayout {
                     step.narrow(frame, packet) << (step.low.1 & 63);
             } else {
                 step.pack(step.wide(frame, packet), &mut key);
+            }
+        }
+        key
+    }
+
+    /// The packed key of fields given as words, one or two each.
+    #[inline(always)]
+    pub(crate) fn build_raw(&self, raw: &[u64]) -> Key {
+        let mut key = [0; MAX_WORDS];
+        let word = |at: usize| raw.get(at).copied().unwrap_or(0);
+        for step in &self.steps {
+            if step.width <= 64 {
+                key[usize::from(step.low.0) % MAX_WORDS] |=
+                    (word(step.raw) & step.mask as u64) << (step.low.1 & 63);
+            } else {
+                let value = u128::from(word(step.raw)) | u128::from(word(step.raw + 1)) << 64;
+                step.pack(value & step.mask, &mut key);
             }
         }
         key

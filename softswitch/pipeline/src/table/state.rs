@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::convert::{canonical, describe, packed, rule, words};
 use super::key_map::{KeyMap, NONE};
 use super::lookup::{Lookup, Prefixes, DIRECT_BITS};
-use super::{wide_ones, KeyLayout, TableCode, BLOCK};
+use super::{wide_ones, KeyLayout, KeyPart, TableCode, BLOCK};
 use crate::control::{ActionCall, CounterValue, Entry, KeyMatch, MatchKind};
 use crate::error::ControlError;
 use crate::exec::Frame;
@@ -29,15 +29,14 @@ pub(crate) struct TableState {
     free: Vec<u32>,
     by_key: HashMap<(Vec<KeyMatch>, i32), u32>,
     next_sequence: u32,
-    /// By handle: action index.
-    actions: Vec<u16>,
-    /// By handle: the action's parameters, `stride` words each.
-    params: Vec<u64>,
-    pub stride: usize,
+    /// A record of 1 + `stride` words for the default action, then one by handle: twice the action's index, plus 1 in an
+    /// entry's record; then the action's parameters.
+    records: Vec<u64>,
+    stride: usize,
+    /// Words that all key fields take together.
+    pub raw_words: usize,
     /// By handle, for tables with a direct counter.
-    pub counters: Vec<CounterValue>,
-    pub default_action: u16,
-    pub default_params: Vec<u64>,
+    counters: Vec<CounterValue>,
     lookup: Lookup,
     /// The lookup lags behind the entries; it is built again before the next packet.
     stale: bool,
@@ -49,17 +48,17 @@ impl TableState {
     /// The state after loading: the constant entries.
     pub(crate) fn new(code: &TableCode) -> Result<Self> {
         let stride = code.stride();
+        let mut records = vec![2 * u64::from(code.default.0)];
+        records.extend(words(code, code.default.0, &code.default.1, stride));
         let mut state = Self {
             stored: Vec::new(),
             free: Vec::new(),
             by_key: HashMap::new(),
             next_sequence: 0,
-            actions: Vec::new(),
-            params: Vec::new(),
+            records,
             stride,
+            raw_words: code.parts.iter().map(KeyPart::words).sum::<u32>() as usize,
             counters: Vec::new(),
-            default_action: code.default.0,
-            default_params: words(code, code.default.0, &code.default.1, stride),
             lookup: Lookup::Empty,
             stale: true,
             layout: KeyLayout::default(),
@@ -70,25 +69,76 @@ impl TableState {
         Ok(state)
     }
 
-    pub(crate) fn action(&self, handle: u32) -> u16 {
-        self.actions[handle as usize]
-    }
-
-    fn params(&self, handle: u32) -> &[u64] {
-        &self.params[handle as usize * self.stride..][..self.stride]
-    }
-
-    /// Copies the parameters of an entry ([`NONE`]: of the default action) to `to`.
+    /// The record of an entry ([`NONE`]: of the default action).
     #[inline(always)]
-    pub(crate) fn load_params(&self, handle: u32, to: &mut [u64]) {
-        let from = if handle == NONE {
-            &self.default_params[..]
-        } else {
-            self.params(handle)
-        };
-        for (to, from) in to.chunks_exact_mut(BLOCK).zip(from.chunks_exact(BLOCK)) {
+    fn record(&self, handle: u32) -> &[u64] {
+        let words = 1 + self.stride;
+        &self.records[handle.wrapping_add(1) as usize * words..][..words]
+    }
+
+    fn set_record(&mut self, handle: u32, action: u16, params: &[u64]) {
+        let words = 1 + self.stride;
+        let record = &mut self.records[handle.wrapping_add(1) as usize * words..][..words];
+        record[0] = 2 * u64::from(action) + u64::from(handle != NONE);
+        record[1..].copy_from_slice(params);
+    }
+
+    fn action(&self, handle: u32) -> u16 {
+        (self.record(handle)[0] / 2) as u16
+    }
+
+    /// Copies the parameters of an entry ([`NONE`]: of the default action) to `to`; returns its action.
+    #[inline(always)]
+    pub(crate) fn load(&self, handle: u32, to: &mut [u64]) -> u16 {
+        let record = self.record(handle);
+        for (to, from) in to
+            .chunks_exact_mut(BLOCK)
+            .zip(record[1..].chunks_exact(BLOCK))
+        {
             to.copy_from_slice(from);
         }
+        (record[0] / 2) as u16
+    }
+
+    /// All records, for native code.
+    pub(crate) fn records(&self) -> &[u64] {
+        &self.records
+    }
+
+    /// If entries look at one field of few bits only: handles by its value, where it is among the words of all key fields,
+    /// and its mask, below which there are handles for all values. The lookup is up to date.
+    pub(crate) fn direct(&self) -> Option<(&[u32], usize, u64)> {
+        let Lookup::Direct(handles) = &self.lookup else {
+            return None;
+        };
+        let (word, mask) = self.layout.only_word()?;
+        (mask < handles.len() as u64).then_some((handles, word, mask))
+    }
+
+    /// Counts a packet of an entry.
+    pub(crate) fn count_hit(&mut self, handle: u32, bytes: u32) {
+        if let Some(cell) = self.counters.get_mut(handle as usize) {
+            cell.packets = cell.packets.wrapping_add(1);
+            cell.bytes = cell.bytes.wrapping_add(u64::from(bytes));
+        }
+    }
+
+    /// The handle of the entry that matches key fields given as words. The lookup is up to date.
+    pub(crate) fn find_raw(&self, raw: &[u64]) -> u32 {
+        let key = self.layout.build_raw(raw);
+        if self.layout.words <= 1 {
+            self.lookup.find_word(key[0])
+        } else {
+            self.lookup.find(&key)
+        }
+    }
+
+    /// The same for the only key field, of at most 64 bits.
+    #[inline]
+    pub(crate) fn find_word(&self, key: u64) -> u32 {
+        // A field that no entry looks at is not part of the key.
+        let key = if self.layout.words == 0 { 0 } else { key };
+        self.lookup.find_word(key)
     }
 
     /// The handle of the entry that matches a packet, or [`NONE`].
@@ -133,8 +183,7 @@ impl TableState {
         }
         let handle = self.free.pop().unwrap_or_else(|| {
             self.stored.push(None);
-            self.actions.push(0);
-            self.params.resize(self.params.len() + self.stride, 0);
+            self.records.resize(self.records.len() + 1 + self.stride, 0);
             self.counters.push(CounterValue::default());
             (self.stored.len() - 1) as u32
         });
@@ -146,8 +195,7 @@ impl TableState {
             priority,
             sequence,
         });
-        self.actions[at] = action;
-        self.params[at * self.stride..][..self.stride].copy_from_slice(&params);
+        self.set_record(handle, action, &params);
         self.counters[at] = CounterValue::default();
         match &mut self.lookup {
             Lookup::Exact(map) if !self.stale => {
@@ -173,10 +221,9 @@ impl TableState {
 
     pub(crate) fn modify(&mut self, code: &TableCode, entry: &Entry) -> Result<()> {
         refuse_const_entries(code)?;
-        let handle = self.handle(code, &entry.key, entry.priority)? as usize;
+        let handle = self.handle(code, &entry.key, entry.priority)?;
         let (action, params) = self.call(code, &entry.action)?;
-        self.actions[handle] = action;
-        self.params[handle * self.stride..][..self.stride].copy_from_slice(&params);
+        self.set_record(handle, action, &params);
         Ok(())
     }
 
@@ -212,7 +259,8 @@ impl TableState {
         handles.sort_unstable();
         let entry = |handle: usize| {
             let stored = self.stored[handle].as_ref()?;
-            let action = describe(code, self.actions[handle], self.params(handle as u32));
+            let record = self.record(handle as u32);
+            let action = describe(code, self.action(handle as u32), &record[1..]);
             let counter = if code.info.direct_counter {
                 self.counters[handle]
             } else {
@@ -234,7 +282,7 @@ impl TableState {
     }
 
     pub(crate) fn default_call(&self, code: &TableCode) -> ActionCall {
-        describe(code, self.default_action, &self.default_params)
+        describe(code, self.action(NONE), &self.record(NONE)[1..])
     }
 
     pub(crate) fn set_default(
@@ -248,13 +296,14 @@ impl TableState {
                 code.info.name
             )));
         }
-        (self.default_action, self.default_params) = match action {
+        let (action, params) = match action {
             Some(call) => self.call(code, call)?,
             None => (
                 code.default.0,
                 words(code, code.default.0, &code.default.1, self.stride),
             ),
         };
+        self.set_record(NONE, action, &params);
         Ok(())
     }
 
@@ -350,10 +399,8 @@ impl TableState {
                 layout.bits,
             )))
         } else {
-            Lookup::of_rules(
-                live().map(|(h, s)| rule(code, layout, h, s)).collect(),
-                layout.words,
-            )
+            let rules = live().map(|(h, s)| rule(code, layout, h, s)).collect();
+            Lookup::of_rules(rules, layout.words, layout.bits)
         };
     }
 }

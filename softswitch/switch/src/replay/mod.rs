@@ -3,9 +3,12 @@
 mod config;
 mod entries;
 mod generate;
+mod mapped;
 mod pcap;
 mod source;
 
+use std::cmp::Reverse;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -25,6 +28,9 @@ use source::Source;
 
 /// How often the program's digests are taken from it, in frames.
 const DIGEST_INTERVAL: u64 = 16_384;
+
+/// Bytes gathered before they are written to a capture: few enough to stay in the cache.
+const WRITE_BUFFER: usize = 1 << 18;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -163,7 +169,7 @@ fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
         }
         let path = out.join(&given.pcap);
         let failed = |error| Failure::usage(format!("{}: {error}", path.display()));
-        let file = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(failed)?);
+        let file = BufWriter::with_capacity(WRITE_BUFFER, File::create(&path).map_err(failed)?);
         let writer = pcap::Writer::new(file, given.snap_bytes).map_err(failed)?;
         if let Some(sink) = sinks.list.iter_mut().find(|sink| sink.port == given.port) {
             if sink.writer.replace(writer).is_some() {
@@ -174,10 +180,12 @@ fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
     Ok(sinks)
 }
 
-/// Bytes of a frame that some output shows; what is behind them need not be written.
-fn visible(config: &Config) -> usize {
+/// Bytes of a frame that the program or some output looks at; what is behind them need not be there.
+fn visible(config: &Config, program: &Program) -> usize {
     let snaps = config.outputs.iter().map(|output| output.snap_bytes);
-    snaps.map(|snap| if snap == 0 { usize::MAX } else { snap }).max().unwrap_or(0)
+    let snap = snaps.map(|snap| if snap == 0 { usize::MAX } else { snap }).max().unwrap_or(0);
+    // The program may take off all the headers that it parses, which brings forward what follows them.
+    program.parsed_bytes().map_or(usize::MAX, |parsed| snap.saturating_add(parsed))
 }
 
 fn apply(switch: &mut Switch, given: &QueueConfig) -> Result<(), String> {
@@ -207,6 +215,8 @@ struct Run {
     switch: Switch,
     sinks: Sinks,
     sources: Vec<Source>,
+    /// Time and position of each source's next frame.
+    heads: BinaryHeap<Reverse<(u64, usize)>>,
     changes: std::vec::IntoIter<QueueConfig>,
     visible: usize,
     until_ns: u64,
@@ -223,8 +233,7 @@ impl Run {
     fn execute(&mut self) -> Result<(), Failure> {
         let mut frames = 0u64;
         loop {
-            let heads = self.sources.iter().enumerate();
-            let next = heads.filter_map(|(position, source)| Some((source.next_time()?, position))).min();
+            let next = self.heads.peek().map(|Reverse(head)| *head);
             let next = next.filter(|(time_ns, _)| *time_ns < self.until_ns);
             let change = self.changes.as_slice().first().map(|change| change.at_ns).filter(|at| *at < self.until_ns);
             match (next, change) {
@@ -237,6 +246,12 @@ impl Run {
                 (Some((time_ns, position)), _) => {
                     let source = &mut self.sources[position];
                     let packet = source.take(self.switch.pool(), self.visible)?;
+                    if let Some(mut head) = self.heads.peek_mut() {
+                        match source.next_time() {
+                            Some(next_ns) => *head = Reverse((next_ns, position)),
+                            None => drop(PeekMut::pop(head)),
+                        }
+                    }
                     self.switch.receive(source.port, time_ns, packet, &mut self.sinks);
                     frames += 1;
                     if frames % DIGEST_INTERVAL == 0 {
@@ -306,7 +321,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let in_file = |failure: Failure| failure.within(&args.config.display().to_string());
     let seed = args.seed.unwrap_or(config.seed);
     let known: Vec<u16> = config.ports.iter().chain(&config.loopbacks).copied().collect();
-    let switch = switch(&config, seed).map_err(in_file)?;
+    let mut switch = switch(&config, seed).map_err(in_file)?;
     let changes = schedule(&config, &known).map_err(in_file)?.into_iter();
     let sources = config.inputs.iter().enumerate().map(|(number, input)| {
         let place = format!("inputs[{number}]");
@@ -316,8 +331,12 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let sources = sources.collect::<Result<Vec<_>, _>>().map_err(in_file)?;
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::usage(format!("{}: {error}", args.out.display())))?;
     let sinks = sinks(&config, &args.out).map_err(in_file)?;
-    let (visible, until_ns) = (visible(&config), config.until_ns.unwrap_or(u64::MAX));
-    let mut run = Run { switch, sinks, sources, changes, visible, until_ns, digests: 0 };
+    let program = switch.forwarding().map(|forwarding| Arc::clone(forwarding.pipeline.program()));
+    let visible = program.map_or(usize::MAX, |program| visible(&config, &program));
+    let until_ns = config.until_ns.unwrap_or(u64::MAX);
+    let heads = sources.iter().enumerate();
+    let heads = heads.filter_map(|(position, source)| Some(Reverse((source.next_time()?, position)))).collect();
+    let mut run = Run { switch, sinks, sources, heads, changes, visible, until_ns, digests: 0 };
 
     let started = Instant::now();
     run.execute()?;

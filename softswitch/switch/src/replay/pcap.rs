@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 
 const ETHERNET: u32 = 1;
 /// No record of a capture is longer than this; a larger length means that the file is broken.
-const MAX_RECORD: usize = 1 << 24;
+pub(super) const MAX_RECORD: usize = 1 << 24;
 
 /// Why a capture cannot be read.
 #[derive(Debug)]
@@ -33,8 +33,15 @@ impl From<io::Error> for PcapError {
     }
 }
 
-fn format_error<T>(what: impl Into<String>) -> Result<T, PcapError> {
+pub(super) fn format_error<T>(what: impl Into<String>) -> Result<T, PcapError> {
     Err(PcapError::Format(what.into()))
+}
+
+pub(super) fn check_link(link: u32) -> Result<(), PcapError> {
+    if link == ETHERNET {
+        return Ok(());
+    }
+    format_error(format!("link type {link}: only Ethernet ({ETHERNET}) is supported"))
 }
 
 /// One captured frame.
@@ -127,15 +134,8 @@ impl<R: Read> Reader<R> {
             return format_error("the capture ends in its header");
         }
         let link = reader.u32(&header, 16) & 0x0fff_ffff;
-        reader.check_link(link)?;
+        check_link(link)?;
         Ok(reader)
-    }
-
-    fn check_link(&self, link: u32) -> Result<(), PcapError> {
-        if link == ETHERNET {
-            return Ok(());
-        }
-        format_error(format!("link type {link}: only Ethernet ({ETHERNET}) is supported"))
     }
 
     fn u32(&self, bytes: &[u8], at: usize) -> u32 {
@@ -244,7 +244,7 @@ impl<R: Read> Reader<R> {
         if block.len() < 8 {
             return format_error("pcapng: a short interface block");
         }
-        self.check_link(u32::from(self.u16(&block, 0)))?;
+        check_link(u32::from(self.u16(&block, 0)))?;
         let mut resolution = Resolution::MICROSECONDS;
         let mut at = 8;
         while at + 4 <= block.len() {

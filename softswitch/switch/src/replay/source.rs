@@ -8,15 +8,54 @@ use narrows_pipeline::{Packet, PacketPool};
 
 use super::config::InputConfig;
 use super::generate::Generator;
-use super::pcap::{Reader, Record};
+use super::mapped::{MappedPcap, Place};
+use super::pcap::{PcapError, Reader, Record};
 use crate::failure::Failure;
 use crate::io::MAX_FRAME;
+
+/// How a capture is read, with its next frame.
+enum Frames {
+    Mapped(MappedPcap, Option<Place>),
+    Streamed(Box<Reader<BufReader<File>>>, Record),
+}
+
+impl Frames {
+    fn open(file: File) -> Result<Self, PcapError> {
+        if let Some(mapped) = MappedPcap::open(&file)? {
+            return Ok(Frames::Mapped(mapped, None));
+        }
+        let reader = Reader::new(BufReader::with_capacity(1 << 18, file))?;
+        Ok(Frames::Streamed(Box::new(reader), Record::default()))
+    }
+
+    /// Time and wire length of the next frame.
+    #[inline]
+    fn next(&mut self) -> Result<Option<(u64, usize)>, PcapError> {
+        match self {
+            Frames::Mapped(mapped, place) => {
+                *place = mapped.next()?;
+                Ok(place.map(|place| (place.time_ns, place.wire_length)))
+            }
+            Frames::Streamed(reader, record) => {
+                let more = reader.next(record)?;
+                Ok(more.then_some((record.time_ns, record.wire_length)))
+            }
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Frames::Mapped(mapped, place) => place.as_ref().map_or(&[], |place| mapped.bytes(place)),
+            Frames::Streamed(_, record) => &record.bytes,
+        }
+    }
+}
 
 /// A capture at work.
 struct Capture {
     path: PathBuf,
-    reader: Reader<BufReader<File>>,
-    record: Record,
+    frames: Frames,
+    wire_length: usize,
     /// Capture time of the first frame.
     origin_ns: Option<u64>,
     start_ns: u64,
@@ -49,9 +88,9 @@ impl Source {
             (Some(path), None) => {
                 let broken = |error: &dyn std::fmt::Display| Failure::usage(format!("{}: {error}", path.display()));
                 let file = File::open(path).map_err(|error| broken(&error))?;
-                let reader = Reader::new(BufReader::with_capacity(1 << 20, file)).map_err(|error| broken(&error))?;
-                let (path, record, start_ns) = (path.clone(), Record::default(), config.start_ns);
-                Kind::Capture(Box::new(Capture { path, reader, record, origin_ns: None, start_ns }))
+                let frames = Frames::open(file).map_err(|error| broken(&error))?;
+                let (path, start_ns) = (path.clone(), config.start_ns);
+                Kind::Capture(Box::new(Capture { path, frames, wire_length: 0, origin_ns: None, start_ns }))
             }
             (None, Some(generator)) => {
                 let generator = Generator::new(generator, seed)
@@ -79,18 +118,19 @@ impl Source {
             },
             Kind::Capture(capture) => {
                 let place = || capture.path.display().to_string();
-                let more = capture.reader.next(&mut capture.record);
-                if !more.map_err(|error| Failure::usage(format!("{}: {error}", place())))? {
+                let next = capture.frames.next();
+                let next = next.map_err(|error| Failure::usage(format!("{}: {error}", place())))?;
+                let Some((captured_ns, length)) = next else {
                     self.ended = true;
                     return Ok(());
-                }
-                if capture.record.wire_length > MAX_FRAME || capture.record.wire_length < 14 {
-                    let length = capture.record.wire_length;
+                };
+                capture.wire_length = length;
+                if !(14..=MAX_FRAME).contains(&length) {
                     let message = format!("{}: a frame of {length} bytes: allowed are 14 to {MAX_FRAME}", place());
                     return Err(Failure::usage(message));
                 }
-                let origin_ns = *capture.origin_ns.get_or_insert(capture.record.time_ns);
-                let time_ns = capture.record.time_ns.saturating_sub(origin_ns) + capture.start_ns;
+                let origin_ns = *capture.origin_ns.get_or_insert(captured_ns);
+                let time_ns = captured_ns.saturating_sub(origin_ns) + capture.start_ns;
                 // Frames that are out of order in the file follow at once.
                 self.time_ns = self.time_ns.max(time_ns);
             }
@@ -108,12 +148,15 @@ impl Source {
                 packet
             }
             Kind::Capture(capture) => {
-                let record = &capture.record;
-                let mut packet = pool.take(record.wire_length);
-                let (captured, missing) = packet.bytes_mut().split_at_mut(record.bytes.len());
-                captured.copy_from_slice(&record.bytes);
+                let mut packet = pool.take(capture.wire_length);
+                let bytes = capture.frames.bytes();
+                self.padded += u64::from(bytes.len() < capture.wire_length);
+                // What nobody looks at is left as the buffer held it.
+                let frame = packet.bytes_mut();
+                let seen = visible.min(frame.len());
+                let (captured, missing) = frame[..seen].split_at_mut(bytes.len().min(seen));
+                captured.copy_from_slice(&bytes[..captured.len()]);
                 missing.fill(0);
-                self.padded += u64::from(!missing.is_empty());
                 packet
             }
         };

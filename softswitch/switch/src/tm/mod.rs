@@ -10,7 +10,7 @@ mod queue;
 mod tests;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::binary_heap::{BinaryHeap, PeekMut};
 
 pub use clock::{ByteClock, MAX_RATE_BPS};
 pub use queue::{Counters, Drops};
@@ -269,26 +269,29 @@ impl<P> TrafficManager<P> {
     /// The earliest event that is due at or before `now_ns`.
     #[inline]
     pub fn poll(&mut self, now_ns: u64) -> Option<Event<P>> {
-        let &Reverse((time, id)) = self.due.peek()?;
+        let entry = self.due.peek_mut()?;
+        let Reverse((time, id)) = *entry;
         if time > now_ns {
             return None;
         }
-        self.due.pop();
         let queue = self.queues.get_mut((id >> 1) as usize)?;
         self.held -= 1;
         if id & 1 == KIND_EXIT {
             let (exit_ns, packet) = queue.line.pop_front()?;
-            if let Some(&(next, _)) = queue.line.front() {
-                self.due.push(Reverse((next, id)));
-            }
+            again(entry, queue.line.front().map(|(next, _)| *next));
             return Some(Event::Exit { port: queue.port, exit_ns, packet });
         }
         let waiting = queue.pop_waiting()?;
         let dequeued = Self::start(queue, self.delays_ns[usize::from(queue.port)], waiting);
-        if !queue.waiting.is_empty() {
-            self.due.push(Reverse((queue.clock.finish_ns(), id)));
-        }
+        again(entry, (!queue.waiting.is_empty()).then_some(queue.clock.finish_ns()));
         Some(Event::Start(dequeued))
+    }
+
+    /// A packet that waits in a queue, counted from the one to start next.
+    #[inline]
+    pub fn waiting(&self, port: u16, priority: u8, position: usize) -> Option<&P> {
+        let queue = self.queues.get(usize::from(*self.index.get(Self::slot(port, priority)?)?))?;
+        queue.waiting.get(position).map(|waiting| &waiting.packet)
     }
 
     /// Changes settings of a queue at `now_ns` (every event up to then must have been polled). Returns its new epoch.
@@ -365,6 +368,15 @@ impl<P> TrafficManager<P> {
         }
         self.due.retain(|Reverse((_, id))| id & 1 == KIND_EXIT);
         flushed
+    }
+}
+
+/// Moves a due entry to its queue's next event, or takes it out: cheaper than taking it out and putting it in again.
+#[inline]
+fn again(mut entry: PeekMut<Reverse<(u64, u32)>>, next: Option<u64>) {
+    match next {
+        Some(time) => entry.0 .0 = time,
+        None => drop(PeekMut::pop(entry)),
     }
 }
 

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Instructions on headers: fields, validity, extraction.
+
+use std::mem::offset_of;
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I16, I32, I64};
+use cranelift_codegen::ir::{InstBuilder, Value};
+
+use super::super::callbacks;
+use super::{Extra, Lowering};
+use crate::layout::Slot;
+use crate::op::{At, Op};
+use crate::packet::Packet;
+use crate::table::wide_ones;
+
+impl Lowering<'_, '_> {
+    /// Not 0 if the header is valid.
+    pub(super) fn is_valid(&mut self, header: u8) -> Value {
+        match self.known().of(header) {
+            Some(known) => self.constant(u64::from(known)),
+            None => {
+                let valid = self.get_extra(Extra::Valid);
+                let shifted = self.b.ins().ushr_imm(valid, i64::from(header & 63));
+                self.b.ins().band_imm(shifted, 1)
+            }
+        }
+    }
+
+    /// Where the header lies: zeros if it is invalid.
+    pub(super) fn header_address(&mut self, header: u8) -> Value {
+        let base = self.get_extra(Extra::Base(header));
+        self.b.ins().iadd(self.buffer, base)
+    }
+
+    /// Runs `body` if the header is valid.
+    fn if_valid(&mut self, header: u8, body: impl FnOnce(&mut Self)) {
+        match self.known().of(header) {
+            Some(true) => body(self),
+            Some(false) => {}
+            None => {
+                let valid = self.is_valid(header);
+                self.when(valid, body);
+            }
+        }
+    }
+
+    fn place(&mut self, header: u8, base: Value) {
+        let valid = self.get_extra(Extra::Valid);
+        let bit = self.constant(1 << (header & 63));
+        let valid = self.b.ins().bor(valid, bit);
+        self.set_extra(Extra::Valid, valid);
+        self.set_extra(Extra::Base(header), base);
+    }
+
+    fn invalidate(&mut self, header: u8) {
+        let valid = self.get_extra(Extra::Valid);
+        let others = self.constant(!(1 << (header & 63)));
+        let valid = self.b.ins().band(valid, others);
+        self.set_extra(Extra::Valid, valid);
+        let zero = self.constant(0);
+        self.set_extra(Extra::Base(header), zero);
+    }
+
+    fn grow(&mut self, bytes: i64) {
+        let length = self.get_extra(Extra::RegisterLength);
+        let length = self.b.ins().iadd_imm(length, bytes);
+        self.set_extra(Extra::RegisterLength, length);
+    }
+
+    /// False if the instruction is of another kind.
+    pub(super) fn header(&mut self, op: Op) -> bool {
+        match op {
+            Op::Valid { d, header } => {
+                let valid = self.is_valid(header);
+                self.set(d, valid);
+            }
+            Op::Load1 { d, at } => self.load(d, at, 1),
+            Op::Load2 { d, at } => self.load(d, at, 2),
+            Op::Load4 { d, at } => self.load(d, at, 4),
+            Op::Load8 { d, at } => self.load(d, at, 8),
+            Op::LoadWide { d, at } => {
+                let (low, high) =
+                    self.wide_window(at.header, at.byte, u32::from(at.shift), u32::from(at.bits));
+                self.set(d, low);
+                self.set(d.wrapping_add(1), high);
+            }
+            Op::Store1 { s, header, byte } => self.store(s, header, byte, 1),
+            Op::Store2 { s, header, byte } => self.store(s, header, byte, 2),
+            Op::Store4 { s, header, byte } => self.store(s, header, byte, 4),
+            Op::Store8 { s, header, byte } => self.store(s, header, byte, 8),
+            Op::StoreBytes {
+                s,
+                header,
+                byte,
+                count,
+            } => self.store(s, header, byte, u32::from(count)),
+            Op::StoreBits { s, at, count } => {
+                self.if_valid(at.header, |l| l.store_bits(s, at, u32::from(count)))
+            }
+            Op::StoreWide { s, at } => self.if_valid(at.header, |l| l.store_wide(s, at)),
+            Op::AddHeader { header } => match self.known().of(header) {
+                Some(true) => {}
+                Some(false) => self.add_header(header),
+                None => {
+                    let valid = self.is_valid(header);
+                    let invalid = self.b.ins().icmp_imm(IntCC::Equal, valid, 0);
+                    self.when(invalid, |l| l.add_header(header));
+                }
+            },
+            Op::RemoveHeader { header } => self.if_valid(header, |l| {
+                l.invalidate(header);
+                let bytes = i64::from(l.program.headers[usize::from(header)]);
+                l.grow(-bytes);
+            }),
+            Op::CopyHeader { to, from } => self.copy_header(to, from),
+            Op::Extract { header } => self.extract(header),
+            Op::Advance { s } => self.advance(s),
+            Op::LookAhead { d, bit, bits } => {
+                let room = self.look_ahead(bit, bits);
+                let value = self.b.ins().stack_load(I64, room, 0);
+                self.set(d, value);
+            }
+            Op::LookAheadWide { d, bit, bits } => {
+                let room = self.look_ahead(bit, bits);
+                self.take_wide(d, room);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn load(&mut self, d: Slot, at: At, count: u32) {
+        let value = self.window(at.header, at.byte, count, u32::from(at.shift & 63));
+        let value = if u32::from(at.shift) + u32::from(at.bits) < 8 * count {
+            self.mask(value, at.bits)
+        } else {
+            value
+        };
+        self.set(d, value);
+    }
+
+    /// `count` bytes of a header, shifted right.
+    pub(super) fn window(&mut self, header: u8, byte: u16, count: u32, shift: u32) -> Value {
+        let address = self.header_address(header);
+        let value = self.load_bytes(address, i32::from(byte), count);
+        if shift > 0 {
+            self.b.ins().ushr_imm(value, i64::from(shift))
+        } else {
+            value
+        }
+    }
+
+    /// 16 bytes of a header, shifted right and cut to `bits`: low and high word.
+    pub(super) fn wide_window(
+        &mut self,
+        header: u8,
+        byte: u16,
+        shift: u32,
+        bits: u32,
+    ) -> (Value, Value) {
+        let address = self.header_address(header);
+        let high = self.load_bytes(address, i32::from(byte), 8);
+        let low = self.load_bytes(address, i32::from(byte) + 8, 8);
+        self.wide_field(low, high, shift & 127, bits)
+    }
+
+    fn store(&mut self, s: Slot, header: u8, byte: u16, count: u32) {
+        // More than a word is never written: the interpreter ignores it as well.
+        if count > 8 {
+            return;
+        }
+        self.if_valid(header, |l| {
+            let (value, address) = (l.slot(s), l.header_address(header));
+            l.store_bytes(address, i32::from(byte), count, value);
+        });
+    }
+
+    /// Part of a window of `count` bytes.
+    fn store_bits(&mut self, s: Slot, at: At, count: u32) {
+        let (value, address) = (self.slot(s), self.header_address(at.header));
+        let mask = crate::exec::cut(at.bits) << at.shift;
+        let old = self.load_bytes(address, i32::from(at.byte), count);
+        let (mask, others) = (self.constant(mask), self.constant(!mask));
+        let old = self.b.ins().band(old, others);
+        let value = self.b.ins().ishl_imm(value, i64::from(at.shift));
+        let value = self.b.ins().band(value, mask);
+        let value = self.b.ins().bor(old, value);
+        self.store_bytes(address, i32::from(at.byte), count, value);
+    }
+
+    /// As in the interpreter: only the bytes that the field touches.
+    fn store_wide(&mut self, s: Slot, at: At) {
+        let unused = u32::from(at.shift) & !7;
+        let (count, shift) = (16 - unused / 8, u32::from(at.shift) - unused);
+        let mask = wide_ones(u32::from(at.bits)) << shift;
+        let address = self.header_address(at.header);
+        let value = self.wide(s);
+        let value = self.b.ins().ishl_imm(value, i64::from(shift));
+        let (low, high) = self.b.ins().isplit(value);
+        let (first, rest) = (count.saturating_sub(8), count.min(8));
+        let byte = i32::from(at.byte);
+        for (word, mask, offset, count) in [
+            (high, (mask >> 64) as u64, byte, first),
+            (low, mask as u64, byte + first as i32, rest),
+        ] {
+            if count == 0 {
+                continue;
+            }
+            let old = self.load_bytes(address, offset, count);
+            let (mask, others) = (self.constant(mask), self.constant(!mask));
+            let old = self.b.ins().band(old, others);
+            let word = self.b.ins().band(word, mask);
+            let word = self.b.ins().bor(old, word);
+            self.store_bytes(address, offset, count, word);
+        }
+    }
+
+    fn add_header(&mut self, header: u8) {
+        let (bytes, home) = (
+            self.program.headers[usize::from(header)],
+            self.program.homes[usize::from(header)],
+        );
+        let base = self.constant(u64::from(home));
+        self.place(header, base);
+        let (address, zero) = (self.header_address(header), self.constant(0));
+        let mut at = 0;
+        while at < bytes {
+            let count = (bytes - at).min(8);
+            self.store_bytes(address, at as i32, count, zero);
+            at += count;
+        }
+        self.grow(i64::from(bytes));
+    }
+
+    fn copy_header(&mut self, to: u8, from: u8) {
+        let (bytes, home) = (
+            self.program.headers[usize::from(from)],
+            self.program.homes[usize::from(to)],
+        );
+        let valid = self.is_valid(from);
+        let (then, otherwise, next) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
+        self.branch(valid, then, otherwise);
+        self.b.switch_to_block(otherwise);
+        self.invalidate(to);
+        self.jump(next);
+        self.b.switch_to_block(then);
+        let there = self.is_valid(to);
+        let (old, home) = (
+            self.get_extra(Extra::Base(to)),
+            self.constant(u64::from(home)),
+        );
+        let base = self.b.ins().select(there, old, home);
+        self.place(to, base);
+        let (to, from) = (self.header_address(to), self.header_address(from));
+        let count = self.constant(u64::from(bytes));
+        self.call(callbacks::copy as *const u8, &[to, from, count], None);
+        self.jump(next);
+        self.b.switch_to_block(next);
+    }
+
+    /// Ends the parser with an error code if the condition holds.
+    fn fail(&mut self, condition: Value, code: u64) {
+        let (failed, next) = (self.b.create_block(), self.b.create_block());
+        self.branch(condition, failed, next);
+        self.b.switch_to_block(failed);
+        self.cold();
+        let code = self.constant(code);
+        self.set_extra(Extra::ParserError, code);
+        self.jump(self.end);
+        self.b.switch_to_block(next);
+    }
+
+    pub(super) fn guard_loops(&mut self, most: u32) {
+        let states = self.get_extra(Extra::States);
+        let states = self.b.ins().iadd_imm(states, 1);
+        self.set_extra(Extra::States, states);
+        let over = self
+            .b
+            .ins()
+            .icmp_imm(IntCC::UnsignedGreaterThan, states, i64::from(most));
+        self.fail(over, self.program.errors.timeout);
+    }
+
+    fn extract(&mut self, header: u8) {
+        let bytes = self.program.headers[usize::from(header)];
+        let payload = self.get_extra(Extra::Payload);
+        let end = self.field(self.packet, I32, offset_of!(Packet, end));
+        let behind = self.b.ins().iadd_imm(payload, i64::from(bytes));
+        let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, behind, end);
+        self.fail(short, self.program.errors.packet_too_short);
+        self.place(header, payload);
+        self.set_extra(Extra::Payload, behind);
+    }
+
+    fn advance(&mut self, s: Slot) {
+        let bits = self.slot(s);
+        let rest = self.b.ins().band_imm(bits, 7);
+        self.fail(rest, self.program.errors.invalid_argument);
+        let bytes = self.b.ins().ushr_imm(bits, 3);
+        let payload = self.get_extra(Extra::Payload);
+        let end = self.field(self.packet, I32, offset_of!(Packet, end));
+        let left = self.b.ins().isub(end, payload);
+        let short = self.b.ins().icmp(IntCC::UnsignedLessThan, left, bytes);
+        self.fail(short, self.program.errors.packet_too_short);
+        let payload = self.b.ins().iadd(payload, bytes);
+        self.set_extra(Extra::Payload, payload);
+    }
+
+    /// Reads ahead to two words on the stack.
+    fn look_ahead(&mut self, bit: u32, bits: u8) -> cranelift_codegen::ir::StackSlot {
+        let payload = self.get_extra(Extra::Payload);
+        self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
+        let room = self.room(16);
+        let address = self.address_of(room);
+        let (bit, bits) = (
+            self.constant(u64::from(bit)),
+            self.constant(u64::from(bits)),
+        );
+        let arguments = [self.packet, bit, bits, address];
+        let found = self.call(callbacks::look_ahead as *const u8, &arguments, Some(I32));
+        let short = self.b.ins().icmp_imm(IntCC::Equal, found, 0);
+        self.fail(short, self.program.errors.packet_too_short);
+        room
+    }
+
+    /// Reads where the packet's headers lie.
+    pub(super) fn take_headers(&mut self) {
+        let valid = self.field(self.packet, I64, offset_of!(Packet, valid));
+        self.set_extra(Extra::Valid, valid);
+        let length = self.field(self.packet, I32, offset_of!(Packet, register_length));
+        self.set_extra(Extra::RegisterLength, length);
+        for header in 0..self.program.headers.len() {
+            let base = self.field(self.packet, I16, offset_of!(Packet, base) + 2 * header);
+            self.set_extra(Extra::Base(header as u8), base);
+        }
+    }
+
+    /// Writes back where those headers lie that instructions from `start` to `limit` can change.
+    pub(super) fn give_headers(&mut self, start: u32, limit: u32) {
+        let valid = self.get_extra(Extra::Valid);
+        self.set_field(self.packet, I64, offset_of!(Packet, valid), valid);
+        let length = self.get_extra(Extra::RegisterLength);
+        self.set_field(
+            self.packet,
+            I32,
+            offset_of!(Packet, register_length),
+            length,
+        );
+        let mut changed = 0u64;
+        for op in &self.program.code.ops[start as usize..limit as usize] {
+            if let Op::Extract { header: h }
+            | Op::AddHeader { header: h }
+            | Op::RemoveHeader { header: h }
+            | Op::CopyHeader { to: h, .. } = op
+            {
+                changed |= 1 << h;
+            }
+        }
+        for header in (0..64).filter(|h| changed >> h & 1 == 1) {
+            let base = self.get_extra(Extra::Base(header));
+            let place = offset_of!(Packet, base) + 2 * usize::from(header);
+            self.set_field(self.packet, I16, place, base);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Tables: keys, lookups, and the way to the action.
+
+use std::mem::{offset_of, size_of};
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::{Block, InstBuilder, Value};
+
+use super::super::callbacks;
+use super::super::context::{Context, Descriptor};
+use super::memory::{entries, stack};
+use super::Lowering;
+use crate::control::{KeyMatch, MatchKind};
+use crate::exec::cut;
+use crate::table::{prefix_mask, wide_ones, KeyPart, Source, TableCode, DIRECT_BITS, NONE};
+
+/// Constant entries up to this many are compared by code.
+const COMPARED: usize = 16;
+
+/// An entry's key field as code compares it: `(field ^ value) & mask == 0`.
+type Test = (u128, u128);
+
+impl Lowering<'_, '_> {
+    /// Applies a table. Control goes on in the code of an action.
+    pub(super) fn table(&mut self, index: usize) {
+        let code = &self.program.tables[index];
+        if let Some(rules) = constant_rules(code) {
+            return self.compare_entries(index, &rules);
+        }
+        let descriptor = self.context_word(offset_of!(Context, descriptors));
+        let descriptor = self
+            .b
+            .ins()
+            .iadd_imm(descriptor, (size_of::<Descriptor>() * index) as i64);
+        let handle = self.find(code, descriptor);
+        let stride = 8 * code.record_words() as i64;
+        if code.info.direct_counter {
+            let hit = self
+                .b
+                .ins()
+                .icmp_imm(IntCC::NotEqual, handle, i64::from(NONE));
+            self.when(hit, |l| {
+                let table = l.constant(index as u64);
+                l.call(
+                    callbacks::count_hit as *const u8,
+                    &[l.context, table, handle],
+                    None,
+                );
+            });
+        }
+        // The default action's record comes first, and NONE + 1 is 0.
+        let number = self.b.ins().iadd_imm(handle, 1);
+        let number = self.b.ins().uextend(I64, number);
+        let offset = self.b.ins().imul_imm(number, stride);
+        let records = self.b.ins().load(
+            I64,
+            entries(),
+            descriptor,
+            offset_of!(Descriptor, records) as i32,
+        );
+        let record = self.b.ins().iadd(records, offset);
+        self.dispatch(code, record);
+    }
+
+    /// The handle of the matching entry.
+    fn find(&mut self, code: &TableCode, descriptor: Value) -> Value {
+        if let [part] = &code.parts[..] {
+            if part.width <= 64 && part.kind != MatchKind::Range {
+                let key = self.key_word(part);
+                if part.kind == MatchKind::Exact && part.width <= DIRECT_BITS {
+                    let offset = offset_of!(Descriptor, direct) as i32;
+                    let handles = self.b.ins().load(I64, entries(), descriptor, offset);
+                    let at = self.b.ins().ishl_imm(key, 2);
+                    let at = self.b.ins().iadd(handles, at);
+                    return self.b.ins().load(I32, entries(), at, 0);
+                }
+                return self.call(
+                    callbacks::find_word as *const u8,
+                    &[descriptor, key],
+                    Some(I32),
+                );
+            }
+        }
+        let words: u32 = code.parts.iter().map(KeyPart::words).sum();
+        let room = self.room(8 * words.max(1));
+        let mut at = 0;
+        for part in &code.parts {
+            let (low, high) = self.key_part(part);
+            self.b.ins().stack_store(low, room, at);
+            if part.width > 64 {
+                self.b.ins().stack_store(high, room, at + 8);
+            }
+            at += 8 * part.words() as i32;
+        }
+        let address = self.address_of(room);
+        self.find_among(descriptor, address)
+    }
+
+    /// The same with all key fields at `address`. Often entries look at one of them only, with few bits.
+    fn find_among(&mut self, descriptor: Value, address: Value) -> Value {
+        let mut from = |offset: usize| self.b.ins().load(I64, entries(), descriptor, offset as i32);
+        let handles = from(offset_of!(Descriptor, direct));
+        let (word, mask) = (
+            from(offset_of!(Descriptor, word)),
+            from(offset_of!(Descriptor, mask)),
+        );
+        let (direct, search, found) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
+        self.b.append_block_param(found, I32);
+        self.branch(handles, direct, search);
+        self.b.switch_to_block(direct);
+        let at = self.b.ins().iadd(address, word);
+        let key = self.b.ins().load(I64, stack(), at, 0);
+        let key = self.b.ins().band(key, mask);
+        let at = self.b.ins().ishl_imm(key, 2);
+        let at = self.b.ins().iadd(handles, at);
+        let handle = self.b.ins().load(I32, entries(), at, 0);
+        self.b.ins().jump(found, &[handle.into()]);
+        self.b.switch_to_block(search);
+        let handle = self.call(
+            callbacks::find as *const u8,
+            &[descriptor, address],
+            Some(I32),
+        );
+        self.b.ins().jump(found, &[handle.into()]);
+        self.b.switch_to_block(found);
+        self.b.block_params(found)[0]
+    }
+
+    /// A key field of at most 64 bits as the entries hold it.
+    fn key_word(&mut self, part: &KeyPart) -> Value {
+        let (low, _) = self.key_part(part);
+        let mask = (part.mask.unwrap_or(u128::MAX) & wide_ones(part.width)) as u64;
+        let mask = self.constant(mask);
+        self.b.ins().band(low, mask)
+    }
+
+    /// A key field in two words, with whatever lies beyond its width.
+    fn key_part(&mut self, part: &KeyPart) -> (Value, Value) {
+        let zero = self.constant(0);
+        match part.source {
+            Source::Slot(slot) if part.width > 64 => {
+                (self.slot(slot), self.slot(slot.wrapping_add(1)))
+            }
+            Source::Slot(slot) => (self.slot(slot), zero),
+            Source::Valid(header) => (self.is_valid(header), zero),
+            Source::Header {
+                header,
+                byte,
+                shift,
+            } => (self.window(header, byte, 8, u32::from(shift & 63)), zero),
+            Source::HeaderWide {
+                header,
+                byte,
+                shift,
+            } => self.wide_window(header, byte, u32::from(shift), 128),
+        }
+    }
+
+    /// Goes to the action that a record names, its parameters loaded.
+    fn dispatch(&mut self, code: &TableCode, record: Value) {
+        let tag = self.b.ins().load(I64, entries(), record, 0);
+        let mut ways: Vec<(u64, u32, usize)> = Vec::new();
+        for (index, action) in code.actions.iter().enumerate().take(code.reachable()) {
+            if action.targets[0] == action.targets[1] {
+                ways.push((index as u64 * 2, action.targets[0], index));
+            } else {
+                ways.push((index as u64 * 2, action.targets[0], index));
+                ways.push((index as u64 * 2 + 1, action.targets[1], index));
+            }
+        }
+        let halves = ways.iter().any(|w| w.0 % 2 == 1);
+        let tag = if halves {
+            tag
+        } else {
+            self.b.ins().band_imm(tag, !1)
+        };
+        let Some((last, others)) = ways.split_last() else {
+            // Every table has at least what happens when no action runs.
+            return self.jump(self.end);
+        };
+        for &(value, target, action) in others {
+            let mut is_this = self.b.ins().icmp_imm(IntCC::Equal, tag, value as i64);
+            if halves && code.actions[action].targets[0] == code.actions[action].targets[1] {
+                let other = self.b.ins().icmp_imm(IntCC::Equal, tag, value as i64 + 1);
+                is_this = self.b.ins().bor(is_this, other);
+            }
+            let (way, next) = (self.b.create_block(), self.b.create_block());
+            self.branch(is_this, way, next);
+            self.b.switch_to_block(way);
+            self.load_params(code, action, record);
+            let target = self.block(target);
+            self.jump(target);
+            self.b.switch_to_block(next);
+        }
+        self.load_params(code, last.2, record);
+        let target = self.block(last.1);
+        self.jump(target);
+    }
+
+    fn load_params(&mut self, code: &TableCode, action: usize, record: Value) {
+        let words: u32 = code.actions[action]
+            .widths
+            .iter()
+            .map(|w| w.div_ceil(64))
+            .sum();
+        for word in 0..words {
+            let value = self
+                .b
+                .ins()
+                .load(I64, entries(), record, 8 + 8 * word as i32);
+            self.set(code.params + word as u16, value);
+        }
+    }
+
+    /// Compares constant entries one by one.
+    fn compare_entries(&mut self, index: usize, rules: &[Rule]) {
+        let code = &self.program.tables[index];
+        let parts: Vec<(Value, Value)> =
+            code.parts.iter().map(|part| self.key_part(part)).collect();
+        let miss = self.b.create_block();
+        // What all entries ask for is looked at once.
+        let shared: Vec<bool> = (0..code.parts.len())
+            .map(|p| rules.len() > 1 && rules.iter().all(|r| r.tests[p] == rules[0].tests[p]))
+            .collect();
+        if let Some(first) = rules.first().filter(|_| shared.contains(&true)) {
+            let tests = first
+                .tests
+                .iter()
+                .zip(&parts)
+                .zip(&shared)
+                .filter(|(_, s)| **s);
+            let tests: Vec<(Test, (Value, Value))> = tests.map(|((t, p), _)| (*t, *p)).collect();
+            let next = self.b.create_block();
+            self.test(&tests, next, miss);
+            self.b.switch_to_block(next);
+        }
+        for rule in rules {
+            let tests = rule
+                .tests
+                .iter()
+                .zip(&parts)
+                .zip(&shared)
+                .filter(|(_, s)| !**s);
+            let tests: Vec<(Test, (Value, Value))> = tests.map(|((t, p), _)| (*t, *p)).collect();
+            let (hit, next) = (self.b.create_block(), self.b.create_block());
+            self.test(&tests, hit, next);
+            self.b.switch_to_block(hit);
+            self.run_constant(code, &rule.params, usize::from(rule.action), 1);
+            self.b.switch_to_block(next);
+        }
+        self.jump(miss);
+        self.b.switch_to_block(miss);
+        if code.info.const_default {
+            let words =
+                crate::table::parameter_words(code, code.default.0, &code.default.1, code.stride());
+            return self.run_constant(code, &words, usize::from(code.default.0), 0);
+        }
+        let descriptor = self.context_word(offset_of!(Context, descriptors));
+        let offset = size_of::<Descriptor>() * index + offset_of!(Descriptor, records);
+        let record = self.b.ins().load(I64, entries(), descriptor, offset as i32);
+        self.dispatch(code, record);
+    }
+
+    /// Goes to `hit` if all tests hold.
+    fn test(&mut self, tests: &[(Test, (Value, Value))], hit: Block, miss: Block) {
+        let mut differ = self.constant(0);
+        for &((value, mask), (low, high)) in tests {
+            for (field, value, mask) in [
+                (low, value as u64, mask as u64),
+                (high, (value >> 64) as u64, (mask >> 64) as u64),
+            ] {
+                if mask == 0 {
+                    continue;
+                }
+                let (value, mask_value) = (self.constant(value), self.constant(mask));
+                let other = self.b.ins().bxor(field, value);
+                let other = if mask == cut(64) {
+                    other
+                } else {
+                    self.b.ins().band(other, mask_value)
+                };
+                differ = self.b.ins().bor(differ, other);
+            }
+        }
+        let same = self.b.ins().icmp_imm(IntCC::Equal, differ, 0);
+        self.branch(same, hit, miss);
+    }
+
+    fn run_constant(&mut self, code: &TableCode, params: &[u64], action: usize, hit: usize) {
+        for (word, &value) in params.iter().enumerate() {
+            let value = self.constant(value);
+            self.set(code.params + word as u16, value);
+        }
+        let target = self.block(code.actions[action].targets[hit]);
+        self.jump(target);
+    }
+}
+
+/// A constant entry.
+struct Rule {
+    tests: Vec<Test>,
+    action: u16,
+    params: Vec<u64>,
+}
+
+/// The constant entries of a table, the best first, if code can compare them.
+fn constant_rules(code: &TableCode) -> Option<Vec<Rule>> {
+    let simple = |p: &KeyPart| matches!(p.kind, MatchKind::Exact | MatchKind::Ternary);
+    let few = code.info.const_entries && code.entries.len() <= COMPARED;
+    if !few || code.info.direct_counter || !code.parts.iter().all(simple) {
+        return None;
+    }
+    let mut entries: Vec<_> = code.entries.iter().collect();
+    // Of equal priorities the first one wins: the sort is stable.
+    entries.sort_by_key(|e| std::cmp::Reverse(e.priority));
+    let mut rules = Vec::new();
+    for entry in entries {
+        let action = code
+            .info
+            .actions
+            .iter()
+            .position(|a| a.name == entry.action.action)? as u16;
+        let mut tests = Vec::new();
+        for (part, key) in code.parts.iter().zip(&entry.key) {
+            let all = wide_ones(part.width);
+            let (value, mask) = match *key {
+                KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => (value, all),
+                KeyMatch::Ternary { value, mask } => (value, mask),
+                KeyMatch::Optional(None) => (0, 0),
+                KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(part.width, prefix_len)),
+                KeyMatch::Range { .. } => return None,
+            };
+            // Where the program masks the field with 0, an entry that asks for 1 never matches.
+            let program = part.mask.unwrap_or(u128::MAX);
+            if value & mask & !program != 0 {
+                return None;
+            }
+            tests.push((value & mask, mask & program));
+        }
+        let params =
+            crate::table::parameter_words(code, action, &entry.action.params, code.stride());
+        rules.push(Rule {
+            tests,
+            action,
+            params,
+        });
+    }
+    Some(rules)
+}

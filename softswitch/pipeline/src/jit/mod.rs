@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Native code for a program, made when it is loaded.
+//!
+//! The instructions of [`crate::op`] are translated one by one; what makes the code fast is what the translation knows
+//! and an interpreter must look up: slots are machine registers, header fields lie at constant offsets, a header is
+//! known to be valid behind its extraction, constant entries are comparisons, the action of an entry is a branch.
+//! The interpreter stays the reference: both leave the same packets, state and decisions behind.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `validity.rs` | which headers are valid or invalid for sure at each instruction |
+//! | `lower/` | instructions to Cranelift's intermediate code |
+//! | `context.rs` | what generated code is given: addresses and inputs, and room for its decisions |
+//! | `native.rs` | calls into generated code, and why they are sound |
+//! | `callbacks.rs` | the functions that generated code calls |
+//! | `clmul.rs` | CRC-32 of a few words |
+//!
+//! The last three hold the crate's only unsafe code.
+
+mod callbacks;
+mod clmul;
+mod context;
+mod lower;
+mod native;
+mod validity;
+
+pub(crate) use context::{Address, Descriptor};
+pub(crate) use native::{describe, prefetch, Decisions, Native};

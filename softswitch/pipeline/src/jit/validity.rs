@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which headers are surely valid, and which surely invalid, before each instruction.
+
+use crate::op::Op;
+use crate::program::Program;
+
+/// Sets of headers, as bits. A header in neither may be valid or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Known {
+    pub valid: u64,
+    pub invalid: u64,
+}
+
+impl Known {
+    /// The validity of a header, if it is known.
+    pub(super) fn of(self, header: u8) -> Option<bool> {
+        let bit = 1 << (header & 63);
+        match (self.valid & bit != 0, self.invalid & bit != 0) {
+            (true, _) => Some(true),
+            (_, true) => Some(false),
+            _ => None,
+        }
+    }
+
+    fn set(&mut self, header: u8, valid: Option<bool>) {
+        let bit = 1 << (header & 63);
+        self.valid &= !bit;
+        self.invalid &= !bit;
+        match valid {
+            Some(true) => self.valid |= bit,
+            Some(false) => self.invalid |= bit,
+            None => {}
+        }
+    }
+
+    fn with(mut self, header: u8, valid: bool) -> Self {
+        self.set(header, Some(valid));
+        self
+    }
+}
+
+/// What is known before each instruction; `None` where control never comes.
+pub(super) fn analyse(program: &Program) -> Vec<Option<Known>> {
+    let mut analysis = Analysis {
+        program,
+        before: vec![None; program.code.ops.len()],
+        pending: Vec::new(),
+    };
+    let code = &program.code;
+    let none = Known {
+        valid: 0,
+        invalid: u64::MAX,
+    };
+    // A packet comes in without headers. Whoever calls egress or the deparser may bring any.
+    let parsed = analysis.part(code.parser, code.verify, none);
+    let verified = analysis.part(code.verify, code.ingress, parsed);
+    analysis.part(code.ingress, code.egress, verified);
+    analysis.part(code.egress, code.update, Known::default());
+    analysis.part(code.update, code.ops.len() as u32, Known::default());
+    analysis.before
+}
+
+struct Analysis<'p> {
+    program: &'p Program,
+    before: Vec<Option<Known>>,
+    pending: Vec<u32>,
+}
+
+impl Analysis<'_> {
+    /// Control comes to `at` with `known`.
+    fn flow(&mut self, at: u32, known: Known) {
+        let Some(before) = self.before.get_mut(at as usize) else {
+            return;
+        };
+        let met = before.map_or(known, |b| Known {
+            valid: b.valid & known.valid,
+            invalid: b.invalid & known.invalid,
+        });
+        if *before != Some(met) {
+            *before = Some(met);
+            self.pending.push(at);
+        }
+    }
+
+    /// Analyses a part of the program; returns what is known at its end.
+    fn part(&mut self, start: u32, limit: u32, known: Known) -> Known {
+        self.flow(start, known);
+        while let Some(at) = self.pending.pop() {
+            if let Some(known) = self.before[at as usize] {
+                self.step(at, known);
+            }
+        }
+        let mut end: Option<Known> = None;
+        for at in start..limit {
+            let op = &self.program.code.ops[at as usize];
+            if let Some(known) = self.before[at as usize].filter(|_| may_end(op)) {
+                end = Some(end.map_or(known, |e| Known {
+                    valid: e.valid & known.valid,
+                    invalid: e.invalid & known.invalid,
+                }));
+            }
+        }
+        end.unwrap_or_default()
+    }
+
+    fn step(&mut self, at: u32, known: Known) {
+        let op = self.program.code.ops[at as usize];
+        let mut next = known;
+        match op {
+            Op::JumpValid { header, to } | Op::JumpInvalid { header, to } => {
+                let jumps = matches!(op, Op::JumpValid { .. });
+                if known.of(header) != Some(!jumps) {
+                    self.flow(to, known.with(header, jumps));
+                }
+                if known.of(header) != Some(jumps) {
+                    self.flow(at + 1, known.with(header, !jumps));
+                }
+                return;
+            }
+            Op::Extract { header } | Op::AddHeader { header } => next.set(header, Some(true)),
+            Op::RemoveHeader { header } => next.set(header, Some(false)),
+            Op::CopyHeader { to, from } => next.set(to, known.of(from)),
+            Op::Table { table } => {
+                let targets: Vec<u32> = self.program.tables[usize::from(table)].targets().collect();
+                targets.into_iter().for_each(|to| self.flow(to, known));
+            }
+            _ => {}
+        }
+        if let Some(&mut to) = op.clone().target() {
+            self.flow(to, next);
+        }
+        if !op.is_last() {
+            self.flow(at + 1, next);
+        }
+    }
+}
+
+/// True if a part of the program can end at the instruction.
+fn may_end(op: &Op) -> bool {
+    matches!(
+        op,
+        Op::End
+            | Op::ParserError { .. }
+            | Op::Extract { .. }
+            | Op::Advance { .. }
+            | Op::LookAhead { .. }
+            | Op::LookAheadWide { .. }
+            | Op::LoopGuard
+    )
+}

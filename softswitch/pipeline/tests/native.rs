@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Native code does what the interpreter does: the same packets, verdicts, registers, counters, digests and clones.
+
+mod common;
+
+use std::sync::{Arc, OnceLock};
+
+use common::{binary, call, field, hex, program, with_table};
+use narrows_pipeline::{
+    ActionCall, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
+};
+use proptest::prelude::*;
+use serde_json::{json, Value};
+
+const NARROWS: &str = include_str!("../../../p4src/compiled/v1model/narrows.json");
+
+/// The same program twice.
+struct Twins {
+    program: Arc<Program>,
+    both: [Pipeline; 2],
+}
+
+/// What one packet led to, clones of clones included.
+#[derive(Debug, PartialEq)]
+struct Trace {
+    verdict: Forward,
+    length: u32,
+    flow: u32,
+    sent: Vec<Vec<u8>>,
+    clones: Vec<u16>,
+}
+
+impl Twins {
+    fn new(program: Arc<Program>) -> Self {
+        assert_eq!(program.interpreted(), None, "there is native code");
+        let both = [
+            Pipeline::new(program.clone(), 7),
+            Pipeline::interpreter(program.clone(), 7),
+        ];
+        Self { program, both }
+    }
+
+    fn of(root: &Value) -> Self {
+        Self::new(Arc::new(load(root.to_string().as_bytes())))
+    }
+
+    fn insert(&mut self, table: &str, entry: &Entry) {
+        let id = self
+            .program
+            .tables()
+            .iter()
+            .find(|t| t.name.ends_with(table))
+            .map(|t| t.id);
+        let id = id.unwrap_or_else(|| panic!("no table {table}"));
+        let [a, b] = &mut self.both;
+        assert_eq!(a.table_insert(id, entry), b.table_insert(id, entry));
+    }
+
+    /// Passes a frame through both and compares what comes of it.
+    fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta) -> Trace {
+        let [a, b] = &mut self.both;
+        let (native, reference) = (pass(a, frame, port, meta), pass(b, frame, port, meta));
+        assert_eq!(native, reference);
+        native
+    }
+
+    /// Compares all state.
+    fn compare(&mut self) {
+        let [a, b] = &mut self.both;
+        let records = [&mut *a, &mut *b].map(|p| {
+            let mut records = Vec::new();
+            p.drain_digests(&mut records);
+            records
+        });
+        assert_eq!(records[0], records[1]);
+        for register in self.program.registers() {
+            for i in 0..register.size as u64 {
+                let [x, y] = [&*a, &*b].map(|p| p.register_read(register.id, i));
+                assert_eq!(x, y, "{} {i}", register.name);
+            }
+        }
+        for counter in self.program.counters() {
+            for i in 0..counter.size as u64 {
+                let [x, y] = [&*a, &*b].map(|p| p.counter_read(counter.id, i));
+                assert_eq!(x, y, "{} {i}", counter.name);
+            }
+        }
+        for table in self.program.tables() {
+            assert_eq!(
+                a.table_entries(table.id),
+                b.table_entries(table.id),
+                "{}",
+                table.name
+            );
+        }
+    }
+}
+
+fn load(json: &[u8]) -> Program {
+    Program::load(json).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn narrows() -> Arc<Program> {
+    static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
+    PROGRAM
+        .get_or_init(|| Arc::new(load(NARROWS.as_bytes())))
+        .clone()
+}
+
+fn pass(pipeline: &mut Pipeline, frame: &[u8], port: u16, meta: &EgressMeta) -> Trace {
+    let mut pool = PacketPool::new(pipeline.program());
+    let mut packet = pool.packet(frame);
+    let verdict = pipeline.ingress(&mut packet, port, meta.timestamp / 2);
+    let mut trace = Trace {
+        verdict: verdict.forward,
+        length: packet.length(),
+        flow: packet.flow(),
+        sent: Vec::new(),
+        clones: Vec::new(),
+    };
+    if let Some(session) = verdict.clone {
+        let mut copy = pool.take(0);
+        pipeline.clone_ingress(&packet, &mut copy);
+        trace.clones.push(session);
+        leave(pipeline, &mut pool, &mut copy, meta, &mut trace);
+    }
+    leave(pipeline, &mut pool, &mut packet, meta, &mut trace);
+    trace
+}
+
+fn leave(
+    pipeline: &mut Pipeline,
+    pool: &mut PacketPool,
+    packet: &mut Packet,
+    meta: &EgressMeta,
+    trace: &mut Trace,
+) {
+    let verdict = pipeline.egress(packet, meta);
+    let copy = verdict.clone.map(|session| {
+        trace.clones.push(session);
+        let mut copy = pool.take(0);
+        pipeline.clone_egress(packet, &mut copy, 90 + usize::from(session) % 60);
+        copy
+    });
+    if verdict.transmit {
+        trace.sent.push(pipeline.deparse(packet).to_vec());
+    }
+    if let Some(mut copy) = copy.filter(|_| trace.clones.len() < 4) {
+        leave(pipeline, pool, &mut copy, meta, trace);
+    }
+}
+
+fn metadata() -> impl Strategy<Value = EgressMeta> {
+    let depths = (
+        any::<u32>(),
+        0u32..50_000,
+        any::<u32>(),
+        0u32..1 << 19,
+        0u32..1 << 19,
+    );
+    (0u16..512, 0u8..8, any::<u64>(), depths, 0u16..3).prop_map(
+        |(
+            port,
+            priority,
+            timestamp,
+            (deq_timedelta, enq_depth_bytes, deq_depth_bytes, enq, deq),
+            epoch,
+        )| EgressMeta {
+            port,
+            priority,
+            rid: port % 5,
+            timestamp: timestamp & 0xffff_ffff_ffff,
+            enq_timestamp: timestamp as u32,
+            deq_timedelta: deq_timedelta >> (deq % 32),
+            enq_qdepth: enq,
+            deq_qdepth: deq,
+            enq_depth_bytes,
+            deq_depth_bytes,
+            epoch,
+        },
+    )
+}
+
+/// A frame that the Narrows program understands more or less of, cut somewhere.
+fn traffic() -> impl Strategy<Value = Vec<u8>> {
+    let tags = prop::sample::select(vec![
+        vec![],
+        vec![0x8100u16],
+        vec![0x88a8, 0x8100],
+        vec![0x9999],
+    ]);
+    let protocol = prop::sample::select(vec![6u8, 17, 33, 132, 136, 1, 47]);
+    let first = prop::sample::select(vec![0x45u8, 0x46, 0x4f]);
+    let parts = (
+        tags,
+        any::<bool>(),
+        protocol,
+        first,
+        any::<u8>(),
+        prop::sample::select(vec![0u16, 0x4000, 0x2000, 1]),
+    );
+    (
+        parts,
+        0u8..4,
+        prop::collection::vec(any::<u8>(), 120),
+        0usize..200,
+    )
+        .prop_map(
+            |((tags, ipv6, protocol, first, tos, fragment), flow, noise, length)| {
+                let mut frame = vec![2, 0, 0, 0, 0, flow % 2, 2, 0, 0, 0, 0, 1];
+                for tag in tags {
+                    frame.extend(tag.to_be_bytes());
+                    frame.extend([0, 7]);
+                }
+                if ipv6 {
+                    frame.extend([
+                        0x86,
+                        0xdd,
+                        0x60 | tos >> 4,
+                        tos << 4,
+                        0,
+                        0,
+                        0,
+                        100,
+                        protocol,
+                        64,
+                    ]);
+                    frame.extend([0xfd; 31]);
+                    frame.push(flow);
+                } else {
+                    frame.extend([0x08, 0x00, first, tos, 0, 100, 0, 0]);
+                    frame.extend(fragment.to_be_bytes());
+                    frame.extend([
+                        64,
+                        protocol,
+                        noise[0],
+                        noise[1] & 1,
+                        10,
+                        0,
+                        0,
+                        1,
+                        10,
+                        0,
+                        0,
+                        flow,
+                    ]);
+                }
+                frame.extend([0x13, 0x88, 0x14, flow]);
+                frame.extend(&noise);
+                frame.truncate(length.max(1));
+                frame
+            },
+        )
+}
+
+/// Bottlenecks 0 to 2 between ports of the same numbers and 100 more, a wire, reports, loss, delay bins.
+fn configure(twins: &mut Twins) {
+    let entry = |key: Vec<KeyMatch>, priority, action: &str, params: Vec<u128>| Entry {
+        key,
+        priority,
+        action: ActionCall {
+            action: action.to_owned(),
+            params,
+        },
+    };
+    let any = KeyMatch::Ternary { value: 0, mask: 0 };
+    for port in 0..3u128 {
+        let mut key = vec![any; 6];
+        key[0] = KeyMatch::Ternary {
+            value: port,
+            mask: 0x1ff,
+        };
+        let action = "NarrowsIngress.cross_connect.bottleneck";
+        twins.insert(
+            ".cross_connect",
+            &entry(key, 1, action, vec![port, port + 100, port]),
+        );
+        let exact = vec![KeyMatch::Exact(port)];
+        let settings = vec![
+            20_000,
+            if port == 2 { 3 } else { 0 },
+            port,
+            9,
+            7 * u128::from(port != 1),
+        ];
+        twins.insert(
+            ".settings.bottleneck",
+            &entry(exact.clone(), 0, "NarrowsEgress.settings.observe", settings),
+        );
+        let to = vec![0x0a, 0x0b, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 120 + port];
+        twins.insert(
+            ".collector",
+            &entry(exact.clone(), 0, "NarrowsEgress.report.encapsulate", to),
+        );
+        if port == 2 {
+            twins.insert(
+                ".loss",
+                &entry(
+                    exact,
+                    0,
+                    "NarrowsIngress.bottleneck.set_loss",
+                    vec![1 << 30],
+                ),
+            );
+        }
+    }
+    let mut key = vec![any; 6];
+    key[4] = KeyMatch::Ternary { value: 1, mask: 1 };
+    key[5] = KeyMatch::Ternary {
+        value: u128::from_be_bytes([0xfd; 16]) << 8 | 1,
+        mask: u128::MAX,
+    };
+    twins.insert(
+        ".cross_connect",
+        &entry(key, 5, "NarrowsIngress.cross_connect.wire", vec![300]),
+    );
+    for octave in 2..32u32 {
+        let key = KeyMatch::Lpm {
+            value: 1 << octave,
+            prefix_len: 32 - octave,
+        };
+        twins.insert(
+            ".delay_bins",
+            &entry(
+                vec![key],
+                0,
+                "NarrowsEgress.bottleneck.set_bin",
+                vec![u128::from(octave)],
+            ),
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn narrows_is_the_same(packets in prop::collection::vec((traffic(), 0u16..4, metadata()), 1..60)) {
+        let mut twins = Twins::new(narrows());
+        for (number, (frame, port, meta)) in packets.iter().enumerate() {
+            if number == 2 {
+                // Tables change between packets.
+                configure(&mut twins);
+            }
+            twins.pass(frame, *port, meta);
+        }
+        twins.compare();
+    }
+}
+
+/// A field to read or write.
+fn any_field() -> impl Strategy<Value = Value> {
+    prop::sample::select(vec![
+        ("h", "a"),
+        ("h", "b"),
+        ("h", "c"),
+        ("h", "d"),
+        ("h", "e"),
+        ("g", "a"),
+        ("g", "b"),
+        ("g", "d"),
+        ("g", "e"),
+        ("small", "x"),
+        ("small", "y"),
+        ("m", "a"),
+        ("m", "b"),
+        ("m", "c"),
+        ("m", "d"),
+        ("m", "e"),
+        ("s", "i"),
+        ("standard_metadata", "packet_length"),
+        ("standard_metadata", "ingress_port"),
+        ("standard_metadata", "parser_error"),
+        ("standard_metadata", "instance_type"),
+    ])
+    .prop_map(|(header, name)| field(header, name))
+}
+
+fn expression() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        4 => any_field(),
+        1 => (0u32..127).prop_map(|bits| hex(1 << bits)),
+        2 => any::<u16>().prop_map(|v| hex(v.into())),
+    ];
+    let one = |op: &str, x: Value| json!({"type": "expression", "value": {"op": op, "left": null, "right": x}});
+    leaf.prop_recursive(3, 12, 2, move |inner| {
+        let ops = vec!["+", "-", "*", "&", "|", "^", "<<", ">>", "/", "%"];
+        let casts = vec!["usat_cast", "sat_cast", "two_comp_mod"];
+        let compare = prop::sample::select(vec!["==", "!=", "<", ">", "<=", ">="]);
+        prop_oneof![
+            4 => (prop::sample::select(ops), inner.clone(), inner.clone()).prop_map(|(op, a, b)| binary(op, a, b)),
+            1 => (prop::sample::select(casts), inner.clone(), 1u128..100).prop_map(|(op, a, w)| binary(op, a, hex(w))),
+            1 => inner.clone().prop_map(move |a| one("~", a)),
+            1 => (compare, inner.clone(), inner).prop_map(move |(op, a, b)| one("b2d", binary(op, a, b))),
+        ]
+    })
+}
+
+fn header(name: &str) -> Value {
+    json!({"type": "header", "value": name})
+}
+
+fn primitive(egress: bool) -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(vec!["h", "g", "small"]);
+    let register = json!({"type": "register_array", "value": "r"});
+    let counter = json!({"type": "counter_array", "value": "n"});
+    let (r1, r2) = (register.clone(), register);
+    let clone = if egress {
+        "clone_egress_pkt_to_egress"
+    } else {
+        "clone_ingress_pkt_to_egress"
+    };
+    prop_oneof![
+        8 => (any_field(), expression()).prop_map(|(to, from)| call("assign", json!([to, from]))),
+        2 => name.clone().prop_map(|h| call("add_header", json!([header(h)]))),
+        2 => name.prop_map(|h| call("remove_header", json!([header(h)]))),
+        1 => any::<bool>().prop_map(|to_h| {
+            let (to, from) = if to_h { ("h", "g") } else { ("g", "h") };
+            call("assign_header", json!([header(to), header(from)]))
+        }),
+        1 => (any_field(), expression()).prop_map(move |(to, i)| call("register_read", json!([to, r1, i]))),
+        1 => (expression(), expression()).prop_map(move |(i, v)| call("register_write", json!([r2, i, v]))),
+        1 => expression().prop_map(move |i| call("count", json!([counter, i]))),
+        1 => (any_field(), any::<u16>(), any::<u32>()).prop_map(|(to, low, high)| {
+            call("modify_field_rng_uniform", json!([to, hex(low.into()), hex(high.into())]))
+        }),
+        1 => (any_field(), prop::sample::select(vec!["crc", "sum"]), 1u128..5000).prop_map(|(to, sum, size)| {
+            let sum = json!({"type": "calculation", "value": sum});
+            call("modify_field_with_hash_based_offset", json!([to, hex(3), sum, hex(size)]))
+        }),
+        1 => (20u128..80).prop_map(|length| call("truncate", json!([hex(length)]))),
+        1 => (1u128..9).prop_map(move |session| call(clone, json!([hex(session), hex(1)]))),
+        1 => Just(call("generate_digest", json!([hex(1), hex(1)]))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Random actions in a program with a table; what the loader refuses is not compared.
+    #[test]
+    fn random_programs_are_the_same(
+        ingress in prop::collection::vec(primitive(false), 0..8),
+        egress in prop::collection::vec(primitive(true), 0..8),
+        kinds in prop::sample::select(vec!["exact", "ternary", "lpm", "range"]),
+        frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata()), 1..6),
+    ) {
+        let name = if kinds == "lpm" { "c" } else { "b" };
+        let second = json!({"match_type": "ternary", "name": "e", "target": ["h", "e"], "mask": null});
+        let mut key = vec![json!({"match_type": kinds, "name": "k", "target": ["h", name], "mask": null})];
+        if kinds == "ternary" {
+            key.push(second);
+        }
+        let root = with_table(program(json!(ingress), json!(egress)), json!(key), kinds);
+        let Ok(program) = Program::load(root.to_string().as_bytes()) else {
+            return Ok(());
+        };
+        let mut twins = Twins::new(Arc::new(program));
+        for value in [0u128, 1, 0x1234] {
+            let part = match kinds {
+                "exact" => KeyMatch::Exact(value),
+                "lpm" => KeyMatch::Lpm { value: value << 16, prefix_len: 16 },
+                "range" => KeyMatch::Range { low: value, high: value * 2 },
+                _ => KeyMatch::Ternary { value, mask: 0xffff },
+            };
+            let mut key = vec![part];
+            if kinds == "ternary" {
+                key.push(KeyMatch::Ternary { value: value & 1, mask: 1 });
+            }
+            let priority = i32::from(kinds == "ternary" || kinds == "range");
+            let action = ActionCall { action: "set".to_owned(), params: vec![5, value << 90 | 77] };
+            twins.insert("t", &Entry { key, priority, action });
+        }
+        for (frame, meta) in &frames {
+            twins.pass(frame, 3, meta);
+        }
+        twins.compare();
+    }
+}
+
+/// A packet that was made for another program is left to the interpreter: it has no room where headers are put.
+#[test]
+fn packets_of_another_pool() {
+    let add = json!([call("add_header", json!([header("g")]))]);
+    let mut twins = Twins::of(&program(add, json!([])));
+    let frame = common::frame(1, 2, 3, 4, 5);
+    for pipeline in &mut twins.both {
+        let mut packet = PacketPool::default().packet(&frame);
+        let _ = pipeline.ingress(&mut packet, 1, 0);
+        let _ = pipeline.egress(&mut packet, &EgressMeta::default());
+        pipeline.deparse(&mut packet);
+        // Never seen by ingress.
+        let mut packet = PacketPool::new(&twins.program).packet(&frame);
+        let _ = pipeline.egress(&mut packet, &EgressMeta::default());
+        assert_eq!(pipeline.deparse(&mut packet), frame);
+    }
+}

@@ -1,0 +1,128 @@
+//! A pcap file in memory: frames are looked at where they lie in the page cache, so that what nobody reads is not copied.
+// SPDX-License-Identifier: Apache-2.0
+use std::fs::File;
+use std::os::fd::AsRawFd;
+
+use super::pcap::{check_link, format_error, PcapError, MAX_RECORD};
+
+/// A file mapped for reading.
+struct Mapping {
+    start: *const u8,
+    length: usize,
+}
+
+impl Mapping {
+    /// `None` if the file cannot be mapped: a pipe, for example, or an empty file.
+    fn new(file: &File) -> Option<Self> {
+        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|length| *length > 0)?;
+        // SAFETY: a new mapping of a file that is open for reading; the kernel chooses the address.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: the mapping made above. Only advice: what comes back makes no difference.
+        unsafe { libc::madvise(start, length, libc::MADV_SEQUENTIAL) };
+        Some(Mapping { start: start.cast(), length })
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping is as long and lives as long as `self`. A capture must not be written to while it is
+        // replayed, as the documentation says: cutting it short ends the process.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, which nothing refers to any more.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
+    }
+}
+
+/// Frames of a mapped pcap file (not pcapng), one by one.
+pub struct MappedPcap {
+    mapping: Mapping,
+    big_endian: bool,
+    /// Nanoseconds in a unit of the fraction field.
+    fraction_ns: u64,
+    next: usize,
+}
+
+/// A frame in the file.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    /// Capture time in nanoseconds since the epoch.
+    pub time_ns: u64,
+    /// Length on the wire; the captured bytes may be fewer.
+    pub wire_length: usize,
+    first: usize,
+    captured: usize,
+}
+
+const FILE_HEADER: usize = 24;
+const RECORD_HEADER: usize = 16;
+
+impl MappedPcap {
+    /// `None` if the file cannot be mapped or is no pcap file.
+    pub fn open(file: &File) -> Result<Option<Self>, PcapError> {
+        let Some(mapping) = Mapping::new(file) else {
+            return Ok(None);
+        };
+        let bytes = mapping.bytes();
+        let (big_endian, fraction_ns) = match bytes.get(..4) {
+            Some([0xd4, 0xc3, 0xb2, 0xa1]) => (false, 1_000),
+            Some([0xa1, 0xb2, 0xc3, 0xd4]) => (true, 1_000),
+            Some([0x4d, 0x3c, 0xb2, 0xa1]) => (false, 1),
+            Some([0xa1, 0xb2, 0x3c, 0x4d]) => (true, 1),
+            _ => return Ok(None),
+        };
+        let mapped = MappedPcap { mapping, big_endian, fraction_ns, next: FILE_HEADER };
+        match mapped.mapping.bytes().get(..FILE_HEADER) {
+            Some(header) => check_link(mapped.number(header, 20) & 0x0fff_ffff)?,
+            None => return format_error("the capture ends in its header"),
+        }
+        Ok(Some(mapped))
+    }
+
+    #[inline]
+    fn number(&self, bytes: &[u8], at: usize) -> u32 {
+        let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        if self.big_endian {
+            u32::from_be_bytes(word)
+        } else {
+            u32::from_le_bytes(word)
+        }
+    }
+
+    /// The next frame; `None` at the end.
+    #[inline]
+    pub fn next(&mut self) -> Result<Option<Place>, PcapError> {
+        let rest = self.mapping.bytes().get(self.next..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let Some(header) = rest.get(..RECORD_HEADER) else {
+            return format_error("the capture ends in the middle of a record");
+        };
+        let (captured, wire_length) = (self.number(header, 8) as usize, self.number(header, 12) as usize);
+        if captured > MAX_RECORD || captured > wire_length {
+            return format_error(format!("a record of {captured} captured of {wire_length} bytes"));
+        }
+        if rest.len() < RECORD_HEADER + captured {
+            return format_error("the capture ends in the middle of a record");
+        }
+        let (seconds, fraction) = (u64::from(self.number(header, 0)), u64::from(self.number(header, 4)));
+        let time_ns = seconds * 1_000_000_000 + fraction * self.fraction_ns;
+        let first = self.next + RECORD_HEADER;
+        self.next = first + captured;
+        Ok(Some(Place { time_ns, wire_length, first, captured }))
+    }
+
+    /// The captured bytes of a frame.
+    #[inline]
+    pub fn bytes(&self, place: &Place) -> &[u8] {
+        self.mapping.bytes().get(place.first..place.first + place.captured).unwrap_or_default()
+    }
+}
