@@ -14,20 +14,23 @@ pub(crate) const TAIL: usize = 16;
 ///
 /// The bytes lie in one buffer: first the headroom (zeros, which stand for headers that are not there, and the fixed
 /// places of headers that the program adds), then the frame. Parsed headers are read and written where they lie, so nothing is copied between parser and deparser.
+///
+/// What a packet that has waited in a long queue needs first lies in the first two cache lines.
 #[derive(Debug, Clone)]
+#[repr(C, align(64))]
 pub struct Packet {
     pub(crate) buffer: Vec<u8>,
+    /// Metadata that egress reads before it writes it, in the order of the program's live list.
+    pub(crate) live: Vec<u64>,
+    /// Bit h: header h is valid.
+    pub(crate) valid: u64,
+    /// The program that parsed it, [`FRESH`] or [`FOREIGN`]: native code runs on packets of its own program only.
+    pub(crate) owner: u64,
     /// Where the frame starts (end of the headroom), then, after [`crate::Pipeline::deparse`], where the output starts.
     pub(crate) start: u32,
     /// First byte that no header covers.
     pub(crate) payload: u32,
     pub(crate) end: u32,
-    /// Bit h: header h is valid.
-    pub(crate) valid: u64,
-    /// Where each header lies in the buffer: an invalid one in the zeros at the buffer's start.
-    pub(crate) base: [u16; MAX_HEADERS],
-    /// Metadata that egress reads before it writes it, in the order of the program's live list.
-    pub(crate) live: Vec<u64>,
     /// What queues account.
     pub(crate) length: u32,
     /// v1model's packet length: bytes received, then corrected for each header added or removed.
@@ -38,9 +41,13 @@ pub struct Packet {
     pub(crate) truncated: u32,
     pub(crate) flow: u32,
     pub(crate) instance: Instance,
-    /// The program that parsed it, [`FRESH`] or [`FOREIGN`]: native code runs on packets of its own program only.
-    pub(crate) owner: u64,
+    /// Where each header lies in the buffer: an invalid one, at 0, in the zeros at the buffer's start.
+    pub(crate) base: [u16; MAX_HEADERS],
 }
+
+/// Bytes before and behind the start of a frame that egress is expected to use.
+const ADDED_NEARBY: usize = 112;
+const PARSED_NEARBY: usize = 96;
 
 /// No program has seen the packet yet.
 pub(crate) const FRESH: u64 = 0;
@@ -91,19 +98,19 @@ impl Packet {
     /// Says that the packet will be processed soon: its description is fetched from memory meanwhile.
     #[inline]
     pub fn prefetch(&self) {
-        crate::jit::prefetch(std::ptr::from_ref(self), std::mem::size_of::<Self>());
+        crate::jit::prefetch(std::ptr::from_ref(self), 128);
     }
 
     /// The same for metadata and headers; the description should be there.
     #[inline]
     pub fn prefetch_contents(&self) {
         crate::jit::prefetch(self.live.as_ptr(), 8 * self.live.len());
-        let start = self.start as usize;
-        let headers = self
-            .buffer
-            .get(start.saturating_sub(128)..)
-            .unwrap_or_default();
-        crate::jit::prefetch(headers.as_ptr(), headers.len().min(256));
+        let from = (self.start as usize).saturating_sub(ADDED_NEARBY);
+        let headers = self.buffer.get(from..).unwrap_or_default();
+        crate::jit::prefetch(
+            headers.as_ptr(),
+            headers.len().min(ADDED_NEARBY + PARSED_NEARBY),
+        );
     }
 
     /// How this packet came to be.
@@ -188,6 +195,16 @@ impl PacketPool {
             self.large.push(packet);
         }
     }
+}
+
+/// The positions of the bits that are set.
+#[inline(always)]
+pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = (set != 0).then(|| set.trailing_zeros() as usize)?;
+        set &= set - 1;
+        Some(first)
+    })
 }
 
 impl Packet {
@@ -329,8 +346,11 @@ impl Packet {
         self.register_length = length as u32;
         self.ingress_length = length as u32;
         self.truncated = u32::MAX;
+        // Only valid headers have a base other than 0.
+        for header in bits(self.valid) {
+            self.base[header] = 0;
+        }
         self.valid = 0;
-        self.base = [0; MAX_HEADERS];
         self.flow = 0;
         self.instance = Instance::Normal;
         self.owner = FRESH;

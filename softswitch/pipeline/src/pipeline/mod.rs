@@ -10,7 +10,7 @@ use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
 use crate::jit::{describe, Decisions, Native};
 use crate::layout::{Field, Place};
-use crate::packet::{Instance, Packet, FOREIGN, FRESH};
+use crate::packet::{bits, Instance, Packet, FOREIGN, FRESH};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
@@ -215,7 +215,7 @@ impl Pipeline {
         });
     }
 
-    /// Egress control.
+    /// Egress control. If the packet is cloned, what it carried from ingress becomes what its clone keeps.
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
         let program = &*self.program;
         let port = match native_for(program, self.interpreted, packet) {
@@ -274,6 +274,14 @@ impl Pipeline {
         fields.epoch.set(frame, packet, u64::from(meta.epoch));
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);
+        if let Some((_, list)) = machine.outcome.clone {
+            packet.live.fill(0);
+            for &(position, slot) in program.kept(list) {
+                if let Some(kept) = packet.live.get_mut(position) {
+                    *kept = machine.frame[usize::from(slot)];
+                }
+            }
+        }
         fields.egress_spec.get(&machine.frame, packet)
     }
 
@@ -325,17 +333,13 @@ impl Pipeline {
         copy.owner = packet.owner;
         copy.payload = packet.payload;
         copy.valid = packet.valid;
-        copy.base = packet.base;
+        for header in bits(packet.valid) {
+            copy.base[header] = packet.base[header];
+        }
         copy.register_length = packet.register_length;
         copy.length = wire_length(program, copy);
         copy.ingress_length = packet.ingress_length;
-        copy.live.clear();
-        copy.live.resize(program.live.len(), 0);
-        if let Some((_, list)) = self.machine.outcome.clone {
-            for &(position, slot) in program.kept(list) {
-                copy.live[position] = self.machine.frame[usize::from(slot)];
-            }
-        }
+        copy.live.clone_from(&packet.live);
         copy.instance = Instance::EgressClone;
     }
 

@@ -126,3 +126,76 @@ impl MappedPcap {
         self.mapping.bytes().get(place.first..place.first + place.captured).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::pcap::{Reader, Record};
+    use super::*;
+
+    fn file(name: &str, bytes: &[u8]) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("narrows-mapped-{}-{name}", std::process::id()));
+        std::fs::write(&path, bytes).expect("a temporary file");
+        path
+    }
+
+    fn all(bytes: &[u8], name: &str) -> Result<Option<Vec<Record>>, PcapError> {
+        let path = file(name, bytes);
+        let opened = MappedPcap::open(&File::open(&path).expect("made above"));
+        std::fs::remove_file(&path).expect("made above");
+        let Some(mut mapped) = opened? else {
+            return Ok(None);
+        };
+        let mut records = vec![];
+        while let Some(place) = mapped.next()? {
+            let bytes = mapped.bytes(&place).to_vec();
+            records.push(Record { time_ns: place.time_ns, wire_length: place.wire_length, bytes });
+        }
+        Ok(Some(records))
+    }
+
+    /// Two frames, the second one cut short, in a file of each byte order and resolution.
+    fn captures() -> Vec<Vec<u8>> {
+        let mut files = vec![];
+        for (big, magic) in [(false, 0xa1b2_c3d4_u32), (true, 0xa1b2_c3d4), (false, 0xa1b2_3c4d), (true, 0xa1b2_3c4d)] {
+            let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+            let mut bytes = word(magic).to_vec();
+            bytes.extend([[2, 0, 4, 0], [0; 4], [0; 4], word(65_535), word(1)].concat());
+            bytes.extend([word(5), word(7), word(14), word(14)].concat());
+            bytes.extend([1; 14]);
+            bytes.extend([word(6), word(8), word(3), word(99)].concat());
+            bytes.extend([2; 3]);
+            files.push(bytes);
+        }
+        files
+    }
+
+    #[test]
+    fn frames_are_those_of_the_streaming_reader() {
+        for (number, bytes) in captures().iter().enumerate() {
+            let (mut reader, mut records) = (Reader::new(&bytes[..]).expect("valid"), vec![]);
+            let mut record = Record::default();
+            while reader.next(&mut record).expect("valid") {
+                records.push(record.clone());
+            }
+            assert_eq!(records.len(), 2);
+            assert_eq!(all(bytes, &format!("frames-{number}")).expect("valid"), Some(records));
+        }
+    }
+
+    #[test]
+    fn a_file_that_ends_too_early_is_refused() {
+        let bytes = &captures()[0];
+        for length in [10, 24 + 5, 24 + 16, 24 + 16 + 13, bytes.len() - 1] {
+            assert!(all(&bytes[..length], &format!("cut-{length}")).is_err(), "{length}");
+        }
+        assert_eq!(all(&bytes[..24], "empty").expect("valid"), Some(vec![]));
+    }
+
+    #[test]
+    fn other_files_are_left_to_the_streaming_reader() {
+        assert_eq!(all(&[0x0a, 0x0d, 0x0d, 0x0a, 0, 0, 0, 0], "pcapng").expect("not pcap"), None);
+        assert_eq!(all(&[], "nothing").expect("not pcap"), None);
+    }
+}

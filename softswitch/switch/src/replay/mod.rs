@@ -184,8 +184,10 @@ fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
 fn visible(config: &Config, program: &Program) -> usize {
     let snaps = config.outputs.iter().map(|output| output.snap_bytes);
     let snap = snaps.map(|snap| if snap == 0 { usize::MAX } else { snap }).max().unwrap_or(0);
-    // The program may take off all the headers that it parses, which brings forward what follows them.
-    program.parsed_bytes().map_or(usize::MAX, |parsed| snap.saturating_add(parsed))
+    // The program may take off all the headers that it parses, which brings forward what follows them. On a loopback port it
+    // may do so again.
+    let parsed = program.parsed_bytes().filter(|_| config.loopbacks.is_empty());
+    parsed.map_or(usize::MAX, |parsed| snap.saturating_add(parsed))
 }
 
 fn apply(switch: &mut Switch, given: &QueueConfig) -> Result<(), String> {

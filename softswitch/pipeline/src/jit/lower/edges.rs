@@ -62,7 +62,7 @@ impl Lowering<'_, '_> {
             let value = self.get_intrinsic(field);
             self.set_context_word(offset, value);
         }
-        self.leave_clone();
+        self.leave_ingress_clone();
         self.leave_digest();
         self.b.ins().return_(&[]);
     }
@@ -136,7 +136,7 @@ impl Lowering<'_, '_> {
         for slot in program.left_for_update.clone() {
             self.spill(slot);
         }
-        self.leave_clone();
+        self.leave_egress_clone(live);
         self.b.ins().return_(&[]);
     }
 
@@ -249,21 +249,50 @@ impl Lowering<'_, '_> {
         self.set_field(self.packet, I32, offset_of!(Packet, length), length);
     }
 
-    /// Says which clone to make, and leaves the metadata that it keeps in the frame.
-    fn leave_clone(&mut self) {
+    /// Says which clone of ingress to make, and leaves the metadata that it keeps in the frame.
+    fn leave_ingress_clone(&mut self) {
         let clone = self.get_extra(Extra::Clone);
         self.set_context_word(offset_of!(Context, clone), clone);
-        let mut kept: Vec<Slot> = self
-            .program
-            .kept
-            .iter()
-            .flat_map(|(_, kept)| kept)
-            .map(|(_, slot)| *slot)
-            .collect();
+        let kept = self.program.kept.iter().flat_map(|(_, kept)| kept);
+        let mut kept: Vec<Slot> = kept.map(|(_, slot)| *slot).collect();
         kept.extend(self.program.intrinsics.ingress_port.slot());
         kept.sort_unstable();
         kept.dedup();
         self.when(clone, |l| kept.into_iter().for_each(|slot| l.spill(slot)));
+    }
+
+    /// Says which clone of egress to make, and turns the metadata that the packet carried into what the clone keeps.
+    fn leave_egress_clone(&mut self, live: Value) {
+        let clone = self.get_extra(Extra::Clone);
+        self.set_context_word(offset_of!(Context, clone), clone);
+        let (program, list) = (self.program, self.b.ins().ushr_imm(clone, 16));
+        self.when(clone, |l| {
+            let done = l.b.create_block();
+            for (id, kept) in &program.kept {
+                let (this, next) = (l.b.create_block(), l.b.create_block());
+                let same =
+                    l.b.ins()
+                        .icmp_imm(IntCC::Equal, list, 1 << 16 | i64::from(*id));
+                l.branch(same, this, next);
+                l.b.switch_to_block(this);
+                l.keep(live, kept);
+                l.jump(done);
+                l.b.switch_to_block(next);
+            }
+            l.keep(live, &[]);
+            l.jump(done);
+            l.b.switch_to_block(done);
+        });
+    }
+
+    fn keep(&mut self, live: Value, kept: &[(usize, Slot)]) {
+        for position in 0..self.program.live.len() {
+            let value = match kept.iter().find(|(kept, _)| *kept == position) {
+                Some((_, slot)) => self.slot(*slot),
+                None => self.constant(0),
+            };
+            self.set_field(live, I64, 8 * position, value);
+        }
     }
 
     /// The same for a digest and its fields.
