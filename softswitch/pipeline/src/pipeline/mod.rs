@@ -2,19 +2,24 @@
 //! A program with its state, applied to packets.
 
 mod control;
+mod interpreted;
+mod output;
 
 use std::sync::Arc;
 
 use crate::control::DigestRecord;
 use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
-use crate::jit::{describe, Decisions, Native};
+use crate::jit::{describe, Native};
 use crate::layout::{Field, Place};
 use crate::packet::{bits, Instance, Packet, FOREIGN, FRESH};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
 use crate::table::{wide_ones, TableState};
+
+use interpreted::{clear, kept, parse, wire_length};
+use output::{cut, gather, place};
 
 /// Digest records that wait to be drained, at most.
 const MAX_DIGESTS: usize = 65_536;
@@ -174,32 +179,6 @@ impl Pipeline {
         }
     }
 
-    fn interpret_ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> Decisions {
-        let program = &*self.program;
-        let (machine, fields) = (&mut self.machine, &program.intrinsics);
-        clear(program, machine);
-        let frame = &mut machine.frame;
-        fields.ingress_port.set(frame, packet, u64::from(port));
-        let length = u64::from(packet.register_length);
-        fields.packet_length.set(frame, packet, length);
-        fields.ingress_timestamp.set(frame, packet, timestamp);
-        parse(program, machine, packet);
-        machine.run(program, packet, program.code.ingress);
-
-        let frame = &machine.frame;
-        packet.length = wire_length(program, packet);
-        packet.flow = fields.flow.get(frame, packet) as u32;
-        packet.live.clear();
-        packet
-            .live
-            .extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
-        Decisions {
-            egress_spec: fields.egress_spec.get(frame, packet),
-            group: fields.mcast_grp.get(frame, packet),
-            priority: fields.priority.get(frame, packet),
-        }
-    }
-
     /// Keeps the record of a digest.
     #[cold]
     fn learn(&mut self, packet: &Packet, index: u16) {
@@ -234,55 +213,6 @@ impl Pipeline {
             transmit: port != DROP_PORT,
             clone: self.machine.outcome.clone.map(|(session, _)| session),
         }
-    }
-
-    /// Returns the egress port that the program leaves.
-    fn interpret_egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> u64 {
-        let program = &*self.program;
-        let (machine, fields) = (&mut self.machine, &program.intrinsics);
-        let frame = &mut machine.frame;
-        for (&slot, &value) in program.live.iter().zip(&packet.live) {
-            frame[usize::from(slot)] = value;
-        }
-        let instance = packet.instance as u64;
-        fields.instance_type.set(frame, packet, instance);
-        fields.egress_spec.set(frame, packet, DROP_PORT + 1);
-        fields.egress_port.set(frame, packet, u64::from(meta.port));
-        let length = u64::from(packet.register_length);
-        fields.packet_length.set(frame, packet, length);
-        fields.egress_rid.set(frame, packet, u64::from(meta.rid));
-        fields.qid.set(frame, packet, u64::from(meta.priority));
-        fields.egress_timestamp.set(frame, packet, meta.timestamp);
-        fields
-            .enq_timestamp
-            .set(frame, packet, u64::from(meta.enq_timestamp));
-        fields
-            .enq_qdepth
-            .set(frame, packet, u64::from(meta.enq_qdepth));
-        fields
-            .deq_timedelta
-            .set(frame, packet, u64::from(meta.deq_timedelta));
-        fields
-            .deq_qdepth
-            .set(frame, packet, u64::from(meta.deq_qdepth));
-        fields
-            .enq_depth_bytes
-            .set(frame, packet, u64::from(meta.enq_depth_bytes));
-        fields
-            .deq_depth_bytes
-            .set(frame, packet, u64::from(meta.deq_depth_bytes));
-        fields.epoch.set(frame, packet, u64::from(meta.epoch));
-        machine.outcome = Outcome::default();
-        machine.run(program, packet, program.code.egress);
-        if let Some((_, list)) = machine.outcome.clone {
-            packet.live.fill(0);
-            for &(position, slot) in program.kept(list) {
-                if let Some(kept) = packet.live.get_mut(position) {
-                    *kept = machine.frame[usize::from(slot)];
-                }
-            }
-        }
-        fields.egress_spec.get(&machine.frame, packet)
     }
 
     /// Makes `copy` the ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen: its original
@@ -415,55 +345,6 @@ fn machine(program: &Program, seed: u64) -> Machine {
     }
 }
 
-/// Metadata starts as 0, as far as anything reads it.
-fn clear(program: &Program, machine: &mut Machine) {
-    for &slot in &program.zeroed {
-        machine.frame[usize::from(slot)] = 0;
-    }
-}
-
-/// Parser and checksum verification, and the metadata that they set.
-fn parse(program: &Program, machine: &mut Machine, packet: &mut Packet) {
-    machine.outcome = Outcome {
-        parser_error: program.errors.none,
-        ..Outcome::default()
-    };
-    machine.run(program, packet, program.code.parser);
-    if program.verifies {
-        machine.run(program, packet, program.code.verify);
-    }
-    let outcome = machine.outcome;
-    program
-        .intrinsics
-        .parser_error
-        .set(&mut machine.frame, packet, outcome.parser_error);
-    program.intrinsics.checksum_error.set(
-        &mut machine.frame,
-        packet,
-        u64::from(outcome.checksum_error),
-    );
-}
-
-/// The length that queues account: without headers that only carry fields of the traffic manager.
-fn wire_length(program: &Program, packet: &Packet) -> u32 {
-    let mut length = packet.register_length;
-    let mut headers = packet.valid & program.manager_headers;
-    while headers != 0 {
-        let header = headers.trailing_zeros() as usize;
-        length = length.wrapping_sub(program.headers[header]);
-        headers &= headers - 1;
-    }
-    length
-}
-
-/// Positions and values of the metadata that a clone keeps.
-fn kept(program: &Program, machine: &Machine, clone: Option<(u16, u16)>) -> Vec<(usize, u64)> {
-    let list = clone.map_or(&[][..], |(_, list)| program.kept(list));
-    list.iter()
-        .map(|&(position, slot)| (position, machine.frame[usize::from(slot)]))
-        .collect()
-}
-
 fn value_of(field: Field, machine: &Machine, packet: &Packet) -> u128 {
     match field.place {
         Place::Slot(slot) => {
@@ -489,59 +370,4 @@ fn value_of(field: Field, machine: &Machine, packet: &Packet) -> u128 {
             }
         }
     }
-}
-
-/// Finds where the output starts and ends. False if the headers do not lie in a row before the payload.
-fn place(program: &Program, packet: &mut Packet) -> bool {
-    let mut start = packet.payload;
-    for &header in program
-        .deparser
-        .iter()
-        .rev()
-        .filter(|&&h| packet.is_valid(h))
-    {
-        let base = u32::from(packet.base[usize::from(header)]);
-        if base + program.headers[usize::from(header)] != start {
-            return false;
-        }
-        start = base;
-    }
-    packet.start = start;
-    cut(packet);
-    true
-}
-
-/// Truncates the output.
-fn cut(packet: &mut Packet) {
-    let end = packet.start.saturating_add(packet.truncated);
-    packet.end = packet.end.min(end);
-}
-
-/// Puts the headers together in a row, right before the payload.
-fn gather(program: &Program, packet: &mut Packet, gathered: &mut Vec<u8>) {
-    gathered.clear();
-    for &header in program.deparser.iter().filter(|&&h| packet.is_valid(h)) {
-        let base = usize::from(packet.base[usize::from(header)]);
-        gathered.extend_from_slice(
-            &packet.buffer[base..base + program.headers[usize::from(header)] as usize],
-        );
-    }
-    let zeros = program.zeros();
-    let mut payload = packet.payload as usize;
-    if payload < zeros + gathered.len() {
-        // No room before the payload: it moves back.
-        let length = packet.end as usize - payload;
-        let moved = zeros + gathered.len();
-        let needed = moved + length + crate::packet::TAIL;
-        if packet.buffer.len() < needed {
-            packet.buffer.resize(needed, 0);
-        }
-        packet.buffer.copy_within(payload..payload + length, moved);
-        payload = moved;
-        packet.payload = moved as u32;
-        packet.end = (moved + length) as u32;
-    }
-    let start = payload - gathered.len();
-    packet.buffer[start..payload].copy_from_slice(gathered);
-    packet.start = start as u32;
 }
