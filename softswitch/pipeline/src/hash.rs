@@ -44,6 +44,15 @@ impl Algorithm {
         })
     }
 
+    /// The largest value it can have.
+    pub(crate) fn most(self) -> u64 {
+        match self {
+            Algorithm::Crc32 | Algorithm::Xor32 => 0xffff_ffff,
+            Algorithm::Identity => u64::MAX,
+            _ => 0xffff,
+        }
+    }
+
     pub(crate) fn compute(self, data: &[u8]) -> u64 {
         match self {
             Algorithm::Crc16 => u64::from(reflected_crc(&CRC16, 0, data)),

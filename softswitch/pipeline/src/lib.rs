@@ -42,6 +42,7 @@ pub use control::{
     KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 pub use error::{ControlError, LoadError};
+pub use jit::prefetch_value as prefetch;
 pub use packet::{Instance, Packet, PacketPool, MAX_HEADERS};
 pub use pipeline::{EgressMeta, EgressVerdict, Forward, IngressVerdict, Pipeline};
 pub use program::Program;

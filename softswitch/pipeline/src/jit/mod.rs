@@ -26,3 +26,9 @@ mod validity;
 
 pub(crate) use context::{Address, Descriptor};
 pub(crate) use native::{describe, prefetch, Decisions, Native};
+
+/// Says that a value will be used soon: it is fetched from memory meanwhile.
+#[inline(always)]
+pub fn prefetch_value<T>(value: &T) {
+    prefetch(std::ptr::from_ref(value), std::mem::size_of::<T>());
+}

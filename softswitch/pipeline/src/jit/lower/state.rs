@@ -61,7 +61,10 @@ impl Lowering<'_, '_> {
                 bits,
             } => {
                 let sum = self.calculation(calculation);
-                self.reduce(d, sum, base, size, bits);
+                let most = self.program.calculations[usize::from(calculation)]
+                    .algorithm
+                    .most();
+                self.reduce(d, sum, most, base, size, bits);
             }
             Op::Checksum { d, calculation } => {
                 let sum = self.calculation(calculation);
@@ -94,12 +97,22 @@ impl Lowering<'_, '_> {
         true
     }
 
-    /// `sum % size + base`, cut.
-    fn reduce(&mut self, d: Slot, sum: Value, base: Slot, size: Slot, bits: u8) {
+    /// `sum % size + base`, cut; `sum` is at most `most`.
+    fn reduce(&mut self, d: Slot, sum: Value, most: u64, base: Slot, size: Slot, bits: u8) {
         let rest = match self.constants.get(&size).map(|size| (*size).max(1)) {
             Some(size) if size.is_power_of_two() => {
                 let mask = self.constant(size - 1);
                 self.b.ins().band(sum, mask)
+            }
+            Some(size) if most / 2 < size => {
+                // At most once too large: a subtraction is much faster than a division.
+                let size = self.constant(size);
+                let less = self.b.ins().isub(sum, size);
+                let over = self
+                    .b
+                    .ins()
+                    .icmp(IntCC::UnsignedGreaterThanOrEqual, sum, size);
+                self.b.ins().select(over, less, sum)
             }
             Some(size) => {
                 let size = self.constant(size);
