@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn equals_the_tables_for_every_length() {
         let data: Vec<u8> = (0..LONGEST as u32)
-            .map(|i| (i * 89 ^ i >> 3 ^ 0xa5) as u8)
+            .map(|i| ((i * 89) ^ (i >> 3) ^ 0xa5) as u8)
             .collect();
         for count in 1..=LONGEST {
             if !usable(Algorithm::Crc32, count as u32) {
