@@ -118,8 +118,8 @@ def _tbf(network: Network, rate: int, burst_s: float) -> Iterator[None]:
         yield
 
 
-def _capture(path: Path) -> list[str]:
-    filters = f"udp and greater {FRAME_BYTES}".split()
+def _capture(path: Path, frame_bytes: int = FRAME_BYTES) -> list[str]:
+    filters = f"udp and greater {frame_bytes}".split()
     options = f"-i eth0 -s {SNAP_BYTES} -B 65536 --time-stamp-precision=nano -w {path}".split()
     return ["tcpdump", *options, *filters]
 
@@ -129,26 +129,38 @@ def _departures(shaper: Shaper, rate: int) -> dict[str, float]:
         path = network.directory / "capture.pcap"
         # Nobody listens on the port; the kernel's answers must not pass the switch.
         network.call(RECEIVER, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=1000000")
-        capture = subprocess.Popen(
-            network.inside(RECEIVER, *_capture(path)), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-        )
-        assert capture.stderr is not None
+        with capturing(network, RECEIVER, path):
+            packets = OVERLOAD * rate / 8 / FRAME_BYTES
+            numbers = (packets, SECONDS, PAYLOAD_BYTES, limit_bytes(rate) // FRAME_BYTES)
+            pause_s = float(network.call(SENDER, sys.executable, "-c", SEND, address(2), *map(str, numbers)))
+            time.sleep(0.3)
+        times, lengths, _ = read_frames(path)
+    # Longer than the queue lasts: then it may have run empty, and that would be no fault of the shaper.
+    return {**errors(times, lengths, rate), "sender_longest_pause_ms": pause_s * 1e3}
+
+
+@contextmanager
+def capturing(network: Network, host: str, path: Path, frame_bytes: int = FRAME_BYTES) -> Iterator[None]:
+    """Capture the UDP frames of at least this length at a host's interface while the block runs.
+
+    Raises:
+        RunError: the capture does not start, or has not kept up.
+    """
+    command = network.inside(host, *_capture(path, frame_bytes))
+    capture = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    assert capture.stderr is not None
+    try:
         while "listening on" not in (line := capture.stderr.readline()):
             if not line:
                 raise RunError("tcpdump does not start")
-        packets = OVERLOAD * rate / 8 / FRAME_BYTES
-        numbers = (packets, SECONDS, PAYLOAD_BYTES, limit_bytes(rate) // FRAME_BYTES)
-        pause_s = float(network.call(SENDER, sys.executable, "-c", SEND, address(2), *map(str, numbers)))
-        time.sleep(0.3)
+        yield
+    finally:
         capture.terminate()
         words = capture.stderr.read()
         capture.wait()
-        lost = re.search(r"(\d+) packets? dropped by kernel", words)
-        if lost is None or lost[1] != "0":
-            raise RunError(f"the capture is not complete: {words.strip()}")
-        times, lengths = read_capture(path)
-    # Longer than the queue lasts: then it may have run empty, and that would be no fault of the shaper.
-    return {**errors(times, lengths, rate), "sender_longest_pause_ms": pause_s * 1e3}
+    lost = re.search(r"(\d+) packets? dropped by kernel", words)
+    if lost is None or lost[1] != "0":
+        raise RunError(f"the capture is not complete: {words.strip()}")
 
 
 def limit_bytes(rate: int) -> int:
@@ -156,8 +168,11 @@ def limit_bytes(rate: int) -> int:
     return int(rate * QUEUE_S / 8)
 
 
-def read_capture(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Times in ns and lengths on the wire in bytes of a nanosecond pcap file with equally long records.
+def read_frames(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """Read a nanosecond pcap file with equally long records.
+
+    Returns:
+        Times in ns, lengths on the wire in bytes, and the captured bytes (a row for each frame).
 
     Raises:
         RunError: it is another kind of file.
@@ -165,12 +180,14 @@ def read_capture(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
     content = path.read_bytes()
     if struct.unpack_from("<I", content)[0] != 0xA1B23C4D:
         raise RunError(f"{path} is not a little-endian pcap file with nanoseconds")
-    record = np.dtype([("s", "<u4"), ("ns", "<u4"), ("kept", "<u4"), ("length", "<u4"), ("data", f"V{SNAP_BYTES}")])
+    fields = [("s", "<u4"), ("ns", "<u4"), ("kept", "<u4"), ("length", "<u4"), ("data", "u1", SNAP_BYTES)]
+    record = np.dtype(fields)
     count = (len(content) - 24) // record.itemsize
     rows = np.frombuffer(content, record, count, offset=24)
     if not count or np.any(rows["kept"] != SNAP_BYTES):
         raise RunError(f"{path} has frames of other lengths, or none")
-    return rows["s"].astype(np.int64) * 1_000_000_000 + rows["ns"], rows["length"].astype(np.int64)
+    times = rows["s"].astype(np.int64) * 1_000_000_000 + rows["ns"]
+    return times, rows["length"].astype(np.int64), rows["data"]
 
 
 def errors(times: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], rate: int) -> dict[str, float]:

@@ -52,11 +52,12 @@ async def queue(switch: Switch, port: int) -> pb.Queue:
     return next(q for q in (await switch.tm.list()).queues if (q.port, q.queue) == (port, 0))
 
 
-def test_forwards_reports_and_counts(network: Network, tmp_path: Path) -> None:
-    """Every frame is forwarded, reported and counted once."""
+@pytest.mark.parametrize("options", [(), ("--no-af-xdp",), ("--no-real-time", "--spin-us", "0")])
+def test_forwards_reports_and_counts(network: Network, tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Every frame is forwarded, reported and counted once, in whatever way it is sent."""
 
     async def scenario() -> None:
-        async with running(network, tmp_path) as switch:
+        async with running(network, tmp_path, *options) as switch:
             await switch.program()
             resolve(network)
             send(network, "sender", 50)
@@ -136,6 +137,81 @@ def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -
             assert {port.port: port for port in (await switch.tm.port_stats()).ports}[2].tx_packets == 15
 
     asyncio.run(scenario())
+
+
+def test_frames_longer_than_a_page(network: Network, tmp_path: Path) -> None:
+    """Frames that AF_XDP does not take are sent all the same, also if the MTU grows meanwhile."""
+    for port, host in enumerate(("sender", "receiver"), 1):
+        network.inside("switch", f"ip link set p{port} mtu 9000")
+        network.inside(host, "ip link set eth0 mtu 3000")
+
+    async def scenario() -> None:
+        network.inside("switch", "ip link set p2 mtu 3000")
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            send(network, "sender", 20, 2900)
+            network.inside("switch", "ip link set p2 mtu 9000")
+            for host in ("sender", "receiver"):
+                network.inside(host, "ip link set eth0 mtu 9000")
+            await asyncio.sleep(0.5)
+            send(network, "sender", 20, 8900)
+            await asyncio.sleep(0.3)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert (ports[2].tx_packets, ports[2].tx_bytes) == (40, 20 * (2942 + 8942))
+            assert ports[3].tx_packets == 40
+
+    asyncio.run(scenario())
+
+
+def test_full_collector_link_costs_reports_only(network: Network, tmp_path: Path) -> None:
+    """A collector link that takes nothing: every packet is forwarded, each report is sent or counted as dropped."""
+    frames = 6000
+    network.inside("switch", "ip link del p3")
+    # A tap interface holds as much as its queue does until somebody reads.
+    reader = f"""
+        import fcntl, os, select, struct, sys
+        tap = os.open("/dev/net/tun", os.O_RDWR)
+        fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"p3", 0x1002))
+        os.system("ip link set p3 txqueuelen 500 up")
+        print("ready", flush=True)
+        sys.stdin.readline()
+        count = 0
+        while select.select([tap], [], [], 1.0)[0]:
+            count += os.read(tap, 65536)[12:14] == b"\\x08\\x00"
+        print(count, flush=True)
+        sys.stdin.readline()
+    """
+    command = ["ip", "netns", "exec", network.namespace("switch"), "python3", "-c", textwrap.dedent(reader)]
+    tap = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert tap.stdin is not None and tap.stdout is not None
+    assert tap.stdout.readline() == "ready\n"
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            send(network, "sender", frames // 2)
+            send(network, "sender", frames // 2)
+            await asyncio.sleep(0.5)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert ports[1].rx_ring_drops == 0
+            assert ports[2].tx_packets == frames
+            assert ports[3].tx_drops > 0
+            # Somebody reads: what still waits is sent.
+            assert tap.stdin is not None and tap.stdout is not None
+            tap.stdin.write("read\n")
+            tap.stdin.flush()
+            read = int(await asyncio.to_thread(tap.stdout.readline))
+            stats = {port.port: port for port in (await switch.tm.port_stats()).ports}[3]
+            assert read == stats.tx_packets >= ports[3].tx_packets
+            assert stats.tx_packets + stats.tx_drops + stats.tx_errors == frames
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        tap.kill()
+        tap.wait()
 
 
 def test_tags_survive(network: Network, tmp_path: Path) -> None:

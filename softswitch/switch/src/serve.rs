@@ -53,8 +53,14 @@ pub struct ServeArgs {
     /// Keep polling for this many microseconds after the last packet before sleeping
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     busy_poll_us: u32,
-    /// Wake up this many microseconds before a packet is due and spin until then
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    /// Send with AF_PACKET only, not with AF_XDP where it works
+    #[arg(long)]
+    no_af_xdp: bool,
+    /// Do not ask for real-time priority
+    #[arg(long)]
+    no_real_time: bool,
+    /// Wake up at most this many microseconds before a packet is due and spin until then
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
 }
 
@@ -116,8 +122,8 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-fn open_port(spec: &PortSpec, ring_bytes: usize) -> Result<Port, Failure> {
-    Port::open(spec.number, &spec.interface, ring_bytes).map_err(|error| {
+fn open_port(spec: &PortSpec, ring_bytes: usize, express: bool) -> Result<Port, Failure> {
+    Port::open(spec.number, &spec.interface, ring_bytes, express).map_err(|error| {
         let place = format!("port {}: interface {}", spec.number, spec.interface);
         match error.raw_os_error() {
             Some(libc::ENODEV) => Failure::usage(format!("{place} does not exist in this network namespace")),
@@ -182,13 +188,17 @@ async fn listen(
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     check_numbers(args)?;
     let ring_bytes = usize::from(args.ring_mib) << 20;
-    let ports = args.ports.iter().map(|spec| open_port(spec, ring_bytes)).collect::<Result<Vec<_>, _>>()?;
+    let ports = args.ports.iter().map(|spec| open_port(spec, ring_bytes, !args.no_af_xdp));
+    let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let interfaces = args.ports.iter().map(|port| (port.number, PortKind::Interface));
     let loopbacks = args.loopbacks.iter().map(|port| (*port, PortKind::Loopback));
     let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).collect();
     let switch = Switch::new(&kinds, args.pool as usize);
-    let settings =
-        LoopSettings { busy_poll_ns: u64::from(args.busy_poll_us) * 1_000, spin_ns: u64::from(args.spin_us) * 1_000 };
+    let settings = LoopSettings {
+        busy_poll_ns: u64::from(args.busy_poll_us) * 1_000,
+        spin_ns: u64::from(args.spin_us) * 1_000,
+        real_time: !args.no_real_time,
+    };
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
     let (handle, thread) = spawn(switch, ports, settings, digest_sender)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;

@@ -7,34 +7,37 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use narrows_pipeline::{DigestRecord, Packet, PacketPool};
+use narrows_pipeline::DigestRecord;
 
 use super::clock::{now_ns, WallOffset};
 use super::port::Port;
-use crate::switch::{Output, Switch};
-use crate::tm::PORTS;
+use super::ports::Ports;
+use super::priority::set_real_time;
+use super::wait::Waiter;
+use super::wakeups::Wakeups;
+use crate::switch::Switch;
 
 /// Frames taken from the rings before what is pending is sent and commands are looked at.
 const BUDGET: usize = 256;
 /// How often interfaces are looked after, and the longest sleep.
 const MAINTENANCE_NS: u64 = 250_000_000;
-/// When to try again to send what a full interface did not take.
-const RETRY_NS: u64 = 50_000;
 /// A frame that arrived after the look at the clock waits for the next look; one that seems to come from further ahead than
 /// this was stamped before the wall clock was set back.
 const STAMP_AHEAD_NS: u64 = 10_000_000;
+/// A data path that had something to do all this time leaves part of the sending to the helper.
+const BUSY_NS: u64 = 1_000_000;
 /// Digest records on their way to the control thread; more are dropped and counted.
 pub const DIGEST_CHANNEL: usize = 65_536;
-
-const NO_PORT: u16 = u16::MAX;
 
 /// How the loop waits.
 #[derive(Debug, Clone, Copy)]
 pub struct LoopSettings {
     /// Keep polling this long after the last packet before sleeping.
     pub busy_poll_ns: u64,
-    /// Wake up this long before something is due and spin until then.
+    /// Wake up at most this long before something is due and spin until then.
     pub spin_ns: u64,
+    /// Run before all other threads while there is not much to do.
+    pub real_time: bool,
 }
 
 /// Everything the data-path thread owns.
@@ -47,31 +50,6 @@ pub struct DataPath {
     /// Arrival time of the oldest frame of each port that has one; kept for its memory.
     heads: Vec<(u64, usize)>,
     stop: bool,
-}
-
-/// The interfaces, by port number.
-pub struct Ports {
-    /// All ports, in order of number.
-    pub list: Vec<Port>,
-    index: Vec<u16>,
-}
-
-impl Output for Ports {
-    #[inline]
-    fn send(&mut self, port: u16, _exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
-        // The switch sends to interface ports only, and each of them is in the list.
-        match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
-            Some(port) => port.transmitter().push(packet, pool),
-            None => pool.give(packet),
-        }
-    }
-}
-
-impl Ports {
-    /// True if an interface did not take everything.
-    fn is_pending(&mut self) -> bool {
-        self.list.iter_mut().any(|port| port.transmitter().is_pending())
-    }
 }
 
 impl DataPath {
@@ -139,15 +117,10 @@ impl Handle {
 /// Starts the data path on a thread of its own. Digest records of the program go to `digests`.
 pub fn spawn(
     switch: Switch,
-    mut list: Vec<Port>,
+    ports: Vec<Port>,
     settings: LoopSettings,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
 ) -> io::Result<(Handle, JoinHandle<()>)> {
-    list.sort_by_key(|port| port.number);
-    let mut index = vec![NO_PORT; PORTS];
-    for (position, port) in list.iter().enumerate() {
-        index[usize::from(port.number)] = position as u16;
-    }
     // SAFETY: plain system call; the result is checked.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if fd < 0 {
@@ -156,9 +129,9 @@ pub fn spawn(
     // SAFETY: `fd` was just opened and is owned by nobody else.
     let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
     let (sender, receiver) = mpsc::channel();
+    let ports = Ports::new(ports)?;
     let handle = Handle { commands: sender, wake: Arc::clone(&wake) };
-    let data_path =
-        DataPath { switch, ports: Ports { list, index }, digests, digests_dropped: 0, heads: vec![], stop: false };
+    let data_path = DataPath { switch, ports, digests, digests_dropped: 0, heads: vec![], stop: false };
     let thread =
         thread::Builder::new().name("data-path".into()).spawn(move || run(data_path, &receiver, &wake, settings))?;
     Ok((handle, thread))
@@ -169,8 +142,12 @@ fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, se
     // SAFETY: PR_SET_TIMERSLACK takes an integer and touches nothing but this thread's slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
     let mut records = Vec::new();
+    let mut waiter = Waiter::default();
     let mut last_work = now_ns();
+    let mut idle_at = last_work;
     let mut next_maintenance = last_work + MAINTENANCE_NS;
+    let mut wakeups = Wakeups::new(settings.spin_ns, last_work);
+    let mut real_time = settings.real_time && set_real_time(true);
     while !data_path.stop {
         let now = now_ns();
         let mut worked = data_path.forward(now);
@@ -181,20 +158,33 @@ fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, se
         if worked {
             data_path.pass_digests(&mut records);
             last_work = now;
+            wakeups.worked(now);
+        } else {
+            idle_at = now;
         }
+        if real_time != (settings.real_time && wakeups.urgent()) {
+            real_time = !real_time;
+            set_real_time(real_time);
+        }
+        data_path.ports.relieve(now > idle_at + BUSY_NS, now);
         if now >= next_maintenance {
             next_maintenance = now + MAINTENANCE_NS;
             data_path.ports.list.iter_mut().for_each(Port::maintain);
         }
-        if worked || now < last_work + settings.busy_poll_ns {
+        if worked {
             continue;
         }
-        let due = data_path.switch.next_due().unwrap_or(u64::MAX).saturating_sub(settings.spin_ns);
-        let retry = if data_path.ports.is_pending() { now + RETRY_NS } else { u64::MAX };
-        let asleep_until = due.min(next_maintenance).min(retry);
+        let due = data_path.switch.next_due().unwrap_or(u64::MAX).saturating_sub(wakeups.margin_ns());
         let now = now_ns();
-        if asleep_until > now {
-            wait(&mut data_path.ports.list, wake, asleep_until - now);
+        if data_path.ports.flush(now, due.saturating_sub(now), data_path.switch.pool()) {
+            continue;
+        }
+        let asleep_until = due.min(next_maintenance).min(data_path.ports.due(now).unwrap_or(u64::MAX));
+        if asleep_until > now && now >= last_work + settings.busy_poll_ns {
+            let by_timer = waiter.wait(&data_path.ports.list, wake, asleep_until - now);
+            wakeups.slept(now, now_ns(), by_timer.then_some(asleep_until));
+        } else {
+            wakeups.spins(now);
         }
     }
 }
@@ -231,11 +221,7 @@ impl DataPath {
         heads.clear();
         self.heads = heads;
         self.switch.advance(horizon, &mut self.ports);
-        for port in &mut self.ports.list {
-            if port.transmitter().is_pending() {
-                port.transmitter().flush(self.switch.pool());
-            }
-        }
+        self.ports.flush(now, 0, self.switch.pool());
         due_before || budget < BUDGET
     }
 
@@ -253,28 +239,4 @@ impl DataPath {
 #[inline]
 fn head_time(port: &Port, offset: WallOffset, now: u64) -> Option<u64> {
     port.head_time(offset).filter(|time| *time <= now || *time > now + STAMP_AHEAD_NS)
-}
-
-/// Sleeps until a frame arrives, a command is posted or `timeout_ns` have passed.
-fn wait(ports: &mut [Port], wake: &OwnedFd, timeout_ns: u64) {
-    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut entries: Vec<libc::pollfd> = Vec::with_capacity(ports.len() + 1);
-    entries.push(entry(wake.as_raw_fd()));
-    entries.extend(ports.iter().map(|port| entry(port.fd())));
-    let timeout = libc::timespec {
-        tv_sec: (timeout_ns / 1_000_000_000) as libc::time_t,
-        tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
-    };
-    // SAFETY: `entries` and `timeout` are valid for the call; no signal mask is given.
-    unsafe { libc::ppoll(entries.as_mut_ptr(), entries.len() as libc::nfds_t, &timeout, std::ptr::null()) };
-    for (entry, port) in entries[1..].iter().zip(ports) {
-        if entry.revents & libc::POLLERR != 0 {
-            port.clear_error();
-        }
-    }
-    if entries[0].revents != 0 {
-        let mut count = [0u8; 8];
-        // SAFETY: reads at most 8 bytes into a buffer of 8.
-        unsafe { libc::read(wake.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
-    }
 }

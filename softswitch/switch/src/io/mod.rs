@@ -3,10 +3,18 @@
 mod checksum;
 mod clock;
 mod dataplane;
+mod helper;
+mod memory;
+mod plain;
 mod port;
+mod ports;
+mod priority;
 mod receive;
 mod socket;
 mod transmit;
+mod wait;
+mod wakeups;
+mod xdp;
 
 pub use dataplane::{spawn, DataPath, Gone, Handle, LoopSettings, DIGEST_CHANNEL};
 pub use port::{Port, PortCounters};

@@ -7,8 +7,9 @@ use narrows_pipeline::{Packet, PacketPool};
 use super::checksum;
 use super::clock::WallOffset;
 use super::receive::{Frame, ReceiveRing};
-use super::socket::{interface_index, mtu, PacketSocket};
+use super::socket::{interface_index, is_up, mtu, PacketSocket};
 use super::transmit::Transmitter;
+use super::xdp::XdpSender;
 use super::MAX_FRAME;
 
 /// Counters of a port.
@@ -34,6 +35,9 @@ pub struct PortCounters {
     pub tx_errors: u64,
 }
 
+/// Attempts to open an AF_XDP socket again. The old one may be in use for a moment; where it cannot work, trying costs time.
+const EXPRESS_ATTEMPTS: u32 = 8;
+
 /// A port: receive ring, transmitter, counters.
 #[derive(Debug)]
 pub struct Port {
@@ -45,6 +49,8 @@ pub struct Port {
     ring_bytes: usize,
     frame_limit: usize,
     transmitter: Transmitter,
+    /// How often to try yet to send by AF_XDP after that has stopped working.
+    express_attempts: u32,
     received: PortCounters,
 }
 
@@ -56,12 +62,23 @@ fn open_ring(name: &str, ring_bytes: usize) -> io::Result<(ReceiveRing, usize)> 
 }
 
 impl Port {
-    /// Opens the interface. `ring_bytes` is about the size of its receive ring.
-    pub fn open(number: u16, name: &str, ring_bytes: usize) -> io::Result<Self> {
+    /// Opens the interface. `ring_bytes` is about the size of its receive ring; `express` allows AF_XDP for sending.
+    pub fn open(number: u16, name: &str, ring_bytes: usize, express: bool) -> io::Result<Self> {
         let (ring, frame_limit) = open_ring(name, ring_bytes)?;
-        let transmitter = Transmitter::new(PacketSocket::sender(interface_index(name)?)?);
-        let received = PortCounters::default();
-        Ok(Port { number, name: name.to_owned(), ring, ring_bytes, frame_limit, transmitter, received })
+        let index = interface_index(name)?;
+        let express_attempts = if express { EXPRESS_ATTEMPTS } else { 0 };
+        let mut port = Port {
+            number,
+            name: name.to_owned(),
+            ring,
+            ring_bytes,
+            frame_limit,
+            transmitter: Transmitter::new(PacketSocket::sender(index)?),
+            express_attempts,
+            received: PortCounters::default(),
+        };
+        port.open_express(index);
+        Ok(port)
     }
 
     /// File descriptor that becomes readable when a frame arrives.
@@ -108,25 +125,38 @@ impl Port {
     }
 
     /// Opens the interface again if it was made anew under the same name or its MTU has grown beyond the ring's slots.
-    /// Does nothing while the interface does not exist. An interface that only went down needs nothing.
+    /// Does nothing while the interface does not exist. An interface that only went down needs nothing but its AF_XDP socket.
     pub fn maintain(&mut self) {
         self.clear_error();
         let Ok(index) = interface_index(&self.name) else {
             return;
         };
         let outgrown = mtu(&self.name).is_ok_and(|mtu| (mtu + 18).min(MAX_FRAME) > self.frame_limit);
-        if index == self.ring.socket().index() && !outgrown {
-            return;
-        }
-        self.received.rx_ring_drops += self.ring.socket().take_ring_drops();
-        if let Ok((ring, frame_limit)) = open_ring(&self.name, self.ring_bytes) {
-            self.ring = ring;
-            self.frame_limit = frame_limit;
+        if index != self.ring.socket().index() || outgrown {
+            self.received.rx_ring_drops += self.ring.socket().take_ring_drops();
+            if let Ok((ring, frame_limit)) = open_ring(&self.name, self.ring_bytes) {
+                self.ring = ring;
+                self.frame_limit = frame_limit;
+            }
         }
         if index != self.transmitter.socket().index() {
             if let Ok(socket) = PacketSocket::sender(index) {
                 self.transmitter.replace_socket(socket);
             }
+        }
+        self.open_express(index);
+    }
+
+    /// Opens the AF_XDP socket, unless there is one or it was tried often enough. Without one (frames longer than a page, a
+    /// kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
+    fn open_express(&mut self, index: libc::c_int) {
+        if self.transmitter.express_limit().is_some_and(|limit| limit >= self.frame_limit) {
+            if self.express_attempts > 0 {
+                self.express_attempts = EXPRESS_ATTEMPTS;
+            }
+        } else if self.express_attempts > 0 && is_up(&self.name) {
+            self.express_attempts -= 1;
+            self.transmitter.replace_express(XdpSender::open(index, self.frame_limit).ok());
         }
     }
 }

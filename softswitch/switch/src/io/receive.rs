@@ -9,6 +9,7 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::clock::WallOffset;
+use super::memory::Mapping;
 use super::socket::PacketSocket;
 
 /// Ring slots are allocated by the kernel in blocks of this size.
@@ -46,16 +47,12 @@ pub struct Frame<'r> {
 #[derive(Debug)]
 pub struct ReceiveRing {
     socket: PacketSocket,
-    base: *mut u8,
-    mapped: usize,
+    memory: Mapping,
     slot_size: usize,
     slots_per_block: usize,
     slots: usize,
     head: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone and is not tied to the thread that made it.
-unsafe impl Send for ReceiveRing {}
 
 impl ReceiveRing {
     /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes, receiving from `socket`'s interface.
@@ -72,14 +69,8 @@ impl ReceiveRing {
             tp_frame_nr: slots as u32,
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
-        let mapped = blocks * BLOCK;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: maps the ring just set up, of exactly this size; the result is checked.
-        let base = unsafe { libc::mmap(ptr::null_mut(), mapped, protection, flags, socket.fd(), 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let ring = ReceiveRing { socket, base: base.cast(), mapped, slot_size, slots_per_block, slots, head: 0 };
+        let memory = Mapping::of(socket.fd(), blocks * BLOCK, 0)?;
+        let ring = ReceiveRing { socket, memory, slot_size, slots_per_block, slots, head: 0 };
         ring.socket.receive_all()?;
         Ok(ring)
     }
@@ -93,7 +84,7 @@ impl ReceiveRing {
     fn slot(&self) -> *mut libc::tpacket2_hdr {
         let offset = self.head / self.slots_per_block * BLOCK + self.head % self.slots_per_block * self.slot_size;
         // SAFETY: `head` is below `slots`, so the offset lies within the mapping with room for a whole slot.
-        unsafe { self.base.add(offset).cast() }
+        unsafe { self.memory.start().add(offset).cast() }
     }
 
     #[inline]
@@ -140,12 +131,5 @@ impl ReceiveRing {
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.head = if self.head + 1 == self.slots { 0 } else { self.head + 1 };
         Some(result)
-    }
-}
-
-impl Drop for ReceiveRing {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; nothing borrows from it any more.
-        unsafe { libc::munmap(self.base.cast(), self.mapped) };
     }
 }

@@ -63,6 +63,11 @@ fn query(name: &str, query: Query) -> io::Result<libc::c_int> {
     })
 }
 
+/// True if the interface is up, with or without a carrier.
+pub fn is_up(name: &str) -> bool {
+    query(name, Query::Flags).is_ok_and(|flags| flags & libc::IFF_UP != 0)
+}
+
 /// True if the interface is up and has a carrier.
 pub fn link_is_up(name: &str) -> bool {
     let running = libc::IFF_UP | libc::IFF_RUNNING;

@@ -1,17 +1,29 @@
-//! Transmission on one interface: packets are collected and sent with one sendmmsg, past the qdisc.
+//! Transmission on one interface: AF_XDP where the kernel has it, AF_PACKET otherwise, and who sends when.
+//!
+//! Packets are sent by the data path as soon as it has gone through what was due. Copies (telemetry) are not urgent: they are sent
+//! when the data path has nothing else to do, and by the helper thread if it never has.
 // SPDX-License-Identifier: Apache-2.0
-use std::io;
-use std::ptr;
+use std::sync::atomic::Ordering;
 
-use narrows_pipeline::{Packet, PacketPool};
+use narrows_pipeline::{Instance, Packet, PacketPool};
 
+use super::helper::Helper;
+use super::plain::PlainSender;
 use super::socket::PacketSocket;
+use super::xdp::{Sent, XdpSender, PLACES};
 
 /// Packets that are sent with one system call.
-pub const BATCH: usize = 64;
-/// Packets that wait for a full interface before more are dropped.
-const BACKLOG: usize = 4_096;
-const SEND_BUFFER: libc::c_int = 32 << 20;
+pub const BATCH: usize = 32;
+/// Copies wait no longer than this.
+const PATIENCE_NS: u64 = 1_000_000;
+/// When to try again to send what a full interface did not take.
+const RETRY_NS: u64 = 50_000;
+/// About what it takes to send a short frame.
+const SENDING_NS: u64 = 1_000;
+/// System calls in a row for one interface.
+const CALLS: u32 = 2 * PLACES;
+/// An Ethernet header: no interface takes less.
+const LEAST_FRAME: usize = 14;
 
 /// Counters of transmission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,108 +41,211 @@ pub struct TransmitCounters {
 /// Packets on their way into one interface.
 #[derive(Debug)]
 pub struct Transmitter {
-    socket: PacketSocket,
-    // Boxed: packets move between queues and pools by pointer.
-    #[allow(clippy::vec_box)]
-    pending: Vec<Box<Packet>>,
+    plain: PlainSender,
+    express: Option<XdpSender>,
+    /// Of both; what was written for `express` counts as sent.
     counters: TransmitCounters,
+    /// Something else than copies waits.
+    urgent: bool,
+    /// The interface took nothing at the last attempt.
+    blocked: bool,
+    /// When the oldest copy that waits was noticed.
+    waiting_since: Option<u64>,
+    /// The helper sends everything: the data path is busy enough.
+    relieved: bool,
+    /// Frames since the last [`Transmitter::take_load`].
+    load: u64,
 }
 
 impl Transmitter {
     /// Sends on `socket`.
     pub fn new(socket: PacketSocket) -> Self {
-        // Allowed to root only; without it the system's default applies and `drops` may grow sooner.
-        let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
-        Transmitter { socket, pending: Vec::with_capacity(BACKLOG), counters: TransmitCounters::default() }
+        Transmitter {
+            plain: PlainSender::new(socket),
+            express: None,
+            counters: TransmitCounters::default(),
+            urgent: false,
+            blocked: false,
+            waiting_since: None,
+            relieved: false,
+            load: 0,
+        }
     }
 
-    /// Replaces the socket, as after the interface was made anew.
+    /// Urgent frames since the last call.
+    pub fn take_load(&mut self) -> u64 {
+        std::mem::take(&mut self.load)
+    }
+
+    /// Leaves all sending to the helper, or not.
+    pub fn relieve(&mut self, relieved: bool) {
+        self.relieved = relieved;
+    }
+
+    /// Sends on another socket from now on, as after the interface was made anew.
     pub fn replace_socket(&mut self, socket: PacketSocket) {
-        let _ = socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
-        self.socket = socket;
+        self.plain.replace_socket(socket);
+        self.replace_express(None);
     }
 
-    /// The sending socket.
+    /// Sends by this AF_XDP socket from now on, if there is one. What the old one did not send is counted as refused.
+    pub fn replace_express(&mut self, express: Option<XdpSender>) {
+        let unsent = self.express.as_ref().map_or(0, |express| express.outlet().waiting().0);
+        self.counters = self.counters();
+        self.counters.errors += unsent;
+        self.express = express;
+        (self.urgent, self.blocked, self.waiting_since) = (false, false, None);
+    }
+
+    /// The AF_PACKET socket.
     pub fn socket(&self) -> &PacketSocket {
-        &self.socket
+        self.plain.socket()
+    }
+
+    /// Longest frame that can be sent by AF_XDP, if that is in use.
+    pub fn express_limit(&self) -> Option<usize> {
+        self.express.as_ref().map(XdpSender::frame_limit)
     }
 
     /// Counters so far.
     pub fn counters(&self) -> TransmitCounters {
-        self.counters
+        let mut counters = self.counters;
+        if let Some(express) = &self.express {
+            let (refused, waiting) = (express.outlet().refused(), express.outlet().waiting());
+            counters.packets -= refused.0 + waiting.0;
+            counters.bytes -= refused.1 + waiting.1;
+            counters.drops += refused.0;
+        }
+        counters
     }
 
-    /// True if something waits to be flushed.
+    /// When to call [`Transmitter::flush`] at the latest; `None` if nothing waits.
     #[inline]
-    pub fn is_pending(&self) -> bool {
-        !self.pending.is_empty()
+    pub fn due(&self, now_ns: u64) -> Option<u64> {
+        let waits = self.plain.is_pending() || self.urgent;
+        let copies = self.waiting_since.map(|since| since + PATIENCE_NS);
+        waits.then_some(now_ns + RETRY_NS).or(copies)
     }
 
     /// Adds a packet; sends when a batch is full.
     #[inline]
-    pub fn push(&mut self, packet: Box<Packet>, pool: &mut PacketPool) {
-        if self.pending.len() >= BACKLOG {
-            self.counters.drops += 1;
-            pool.give(packet);
+    pub fn push(&mut self, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
+        if self.express.is_none() {
+            self.plain.push(packet, pool, &mut self.counters);
             return;
         }
-        self.pending.push(packet);
-        if self.pending.len() % BATCH == 0 {
-            self.flush(pool);
+        if self.write(packet.bytes()) {
+            let copy = matches!(packet.instance(), Instance::EgressClone | Instance::IngressClone);
+            self.urgent |= !copy;
+            self.load += u64::from(!copy);
+        }
+        pool.give(packet);
+        if self.express.as_ref().is_some_and(|express| express.unpublished() as usize >= BATCH) {
+            self.dispatch(helper);
         }
     }
 
-    /// Sends what is pending, as far as the interface takes it. Never waits.
-    pub fn flush(&mut self, pool: &mut PacketPool) {
-        let mut done = 0;
-        while done < self.pending.len() {
-            let end = self.pending.len().min(done + BATCH);
-            let batch = &mut self.pending[done..end];
-            match send(&self.socket, batch) {
-                Ok(sent) => {
-                    for packet in &batch[..sent] {
-                        self.counters.packets += 1;
-                        self.counters.bytes += packet.bytes().len() as u64;
-                    }
-                    done += sent;
-                }
-                Err(error) => match error.raw_os_error() {
-                    Some(libc::EAGAIN) => break,
-                    Some(libc::ENOBUFS) => {
-                        self.counters.drops += 1;
-                        done += 1;
-                    }
-                    _ => {
-                        self.counters.errors += 1;
-                        done += 1;
-                    }
-                },
+    /// Sends what is urgent, as far as the interface takes it, and what else there is time for in `idle_ns`. Never waits.
+    /// Returns whether it has taken time for the latter.
+    #[inline]
+    pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool, helper: &Helper) -> bool {
+        if self.plain.is_pending() {
+            self.plain.flush(pool, &mut self.counters);
+        }
+        let Some(express) = &mut self.express else {
+            return false;
+        };
+        if express.unpublished() > 0 {
+            express.publish();
+        } else if !self.urgent && self.waiting_since.is_none() {
+            return false;
+        }
+        self.blocked = false;
+        if self.urgent && self.relieved {
+            self.dispatch(helper);
+            return false;
+        }
+        if self.urgent {
+            self.send();
+            return false;
+        }
+        express.reclaim();
+        let pending = express.outlet().pending();
+        if pending == 0 {
+            self.waiting_since = None;
+            return false;
+        }
+        let since = *self.waiting_since.get_or_insert(now_ns);
+        let delegated = express.outlet().delegated.load(Ordering::Acquire);
+        if !delegated && u64::from(pending) * SENDING_NS < idle_ns {
+            self.waiting_since = Some(now_ns);
+            self.send();
+            return true;
+        }
+        if pending as usize >= BATCH || now_ns >= since + PATIENCE_NS {
+            self.waiting_since = Some(now_ns);
+            self.dispatch(helper);
+        }
+        false
+    }
+
+    /// Writes a frame for `express`; sends what is before it if there is no room.
+    #[inline]
+    fn write(&mut self, frame: &[u8]) -> bool {
+        let Some(express) = &mut self.express else {
+            return false;
+        };
+        if frame.len() < LEAST_FRAME || frame.len() > express.frame_limit() {
+            self.counters.errors += 1;
+            return false;
+        }
+        if express.push(frame) || self.make_room() && self.express.as_mut().is_some_and(|express| express.push(frame)) {
+            self.counters.packets += 1;
+            self.counters.bytes += frame.len() as u64;
+            return true;
+        }
+        self.counters.drops += 1;
+        false
+    }
+
+    /// All places are used: takes back what was sent, and sends. False: the interface is full.
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        if let Some(express) = &mut self.express {
+            express.reclaim();
+            if express.is_full() && !self.blocked {
+                express.publish();
+                self.send();
             }
         }
-        for packet in self.pending.drain(..done) {
-            pool.give(packet);
-        }
+        self.express.as_ref().is_some_and(|express| !express.is_full())
     }
-}
 
-/// Sends the batch; returns how many packets at its beginning were sent, at least one.
-fn send(socket: &PacketSocket, batch: &mut [Box<Packet>]) -> io::Result<usize> {
-    let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
-    // SAFETY: all-zero is a valid mmsghdr: no name, no data, no control message.
-    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-    for ((packet, vector), message) in batch.iter_mut().zip(&mut vectors).zip(&mut messages) {
-        let bytes = packet.bytes_mut();
-        *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        message.msg_hdr.msg_iov = vector;
-        message.msg_hdr.msg_iovlen = 1;
+    /// Shows the kernel what was written, and sends it or has it sent.
+    fn dispatch(&mut self, helper: &Helper) {
+        let Some(express) = &mut self.express else {
+            return;
+        };
+        express.publish();
+        if self.urgent && !self.relieved || !helper.delegate(express.outlet()) {
+            self.send();
+            return;
+        }
+        express.reclaim();
+        self.urgent &= express.outlet().pending() > 0;
     }
-    let count = batch.len().min(BATCH) as libc::c_uint;
-    // SAFETY: the first `count` messages point at one vector each, which points at a packet's bytes; all live until the
-    // call returns, and the kernel only reads the data.
-    let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(sent as usize)
+
+    /// Sends what was published.
+    fn send(&mut self) {
+        let Some(express) = &mut self.express else {
+            return;
+        };
+        match express.outlet().send(CALLS) {
+            Sent::All => (self.urgent, self.waiting_since) = (false, None),
+            Sent::Part | Sent::Blocked => self.blocked = true,
+            // Down or gone: the plain socket counts errors until the port opens another one.
+            Sent::Failed => return self.replace_express(None),
+        }
+        express.reclaim();
     }
 }

@@ -1,0 +1,121 @@
+//! Transmission by AF_PACKET: packets are collected and sent with one sendmmsg, past the qdisc.
+// SPDX-License-Identifier: Apache-2.0
+use std::io;
+use std::ptr;
+
+use narrows_pipeline::{Packet, PacketPool};
+
+use super::socket::PacketSocket;
+use super::transmit::{TransmitCounters, BATCH};
+
+/// Packets that wait for a full interface before more are dropped.
+const BACKLOG: usize = 4_096;
+const SEND_BUFFER: libc::c_int = 32 << 20;
+
+/// Packets on their way into one interface.
+#[derive(Debug)]
+pub struct PlainSender {
+    socket: PacketSocket,
+    // Boxed: packets move between queues and pools by pointer.
+    #[allow(clippy::vec_box)]
+    pending: Vec<Box<Packet>>,
+}
+
+impl PlainSender {
+    /// Sends on `socket`.
+    pub fn new(socket: PacketSocket) -> Self {
+        let mut sender = PlainSender { socket, pending: Vec::new() };
+        sender.enlarge_buffer();
+        sender
+    }
+
+    /// Replaces the socket, as after the interface was made anew.
+    pub fn replace_socket(&mut self, socket: PacketSocket) {
+        self.socket = socket;
+        self.enlarge_buffer();
+    }
+
+    fn enlarge_buffer(&mut self) {
+        // Allowed to root only; without it the system's default applies and more may be dropped.
+        let _ = self.socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+    }
+
+    /// The sending socket.
+    pub fn socket(&self) -> &PacketSocket {
+        &self.socket
+    }
+
+    /// True if something waits to be flushed.
+    #[inline]
+    pub fn is_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Adds a packet; sends when a batch is full.
+    #[inline]
+    pub fn push(&mut self, packet: Box<Packet>, pool: &mut PacketPool, counters: &mut TransmitCounters) {
+        if self.pending.len() >= BACKLOG {
+            counters.drops += 1;
+            pool.give(packet);
+            return;
+        }
+        self.pending.push(packet);
+        if self.pending.len() % BATCH == 0 {
+            self.flush(pool, counters);
+        }
+    }
+
+    /// Sends what is pending, as far as the interface takes it. Never waits.
+    pub fn flush(&mut self, pool: &mut PacketPool, counters: &mut TransmitCounters) {
+        let mut done = 0;
+        while done < self.pending.len() {
+            let end = self.pending.len().min(done + BATCH);
+            let batch = &mut self.pending[done..end];
+            match send(&self.socket, batch) {
+                Ok(sent) => {
+                    for packet in &batch[..sent] {
+                        counters.packets += 1;
+                        counters.bytes += packet.bytes().len() as u64;
+                    }
+                    done += sent;
+                }
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EAGAIN) => break,
+                    Some(libc::ENOBUFS) => {
+                        counters.drops += 1;
+                        done += 1;
+                    }
+                    _ => {
+                        counters.errors += 1;
+                        done += 1;
+                    }
+                },
+            }
+        }
+        for packet in self.pending.drain(..done) {
+            pool.give(packet);
+        }
+    }
+}
+
+/// Sends the batch; returns how many packets at its beginning were sent, at least one.
+fn send(socket: &PacketSocket, batch: &mut [Box<Packet>]) -> io::Result<usize> {
+    let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
+    // SAFETY: all-zero is a valid mmsghdr: no name, no data, no control message.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
+    for ((packet, vector), message) in batch.iter_mut().zip(&mut vectors).zip(&mut messages) {
+        let bytes = packet.bytes_mut();
+        *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+        message.msg_hdr.msg_iov = vector;
+        message.msg_hdr.msg_iovlen = 1;
+    }
+    let count = batch.len().min(BATCH) as libc::c_uint;
+    // SAFETY: the first `count` messages point at one vector each, which points at a packet's bytes; all live until the
+    // call returns, and the kernel only reads the data.
+    let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
+    if sent < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(sent as usize)
+    }
+}
