@@ -47,6 +47,8 @@ pub struct DataPath {
     ports: Ports,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
     digests_dropped: u64,
+    /// Digest records on their way there; kept for its memory.
+    records: Vec<DigestRecord>,
     /// Arrival time of the oldest frame of each port that has one; kept for its memory.
     heads: Vec<(u64, usize)>,
     stop: bool,
@@ -131,7 +133,8 @@ pub fn spawn(
     let (sender, receiver) = mpsc::channel();
     let ports = Ports::new(ports)?;
     let handle = Handle { commands: sender, wake: Arc::clone(&wake) };
-    let data_path = DataPath { switch, ports, digests, digests_dropped: 0, heads: vec![], stop: false };
+    let data_path =
+        DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], stop: false };
     let thread =
         thread::Builder::new().name("data-path".into()).spawn(move || run(data_path, &receiver, &wake, settings))?;
     Ok((handle, thread))
@@ -141,7 +144,6 @@ fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, se
     // Timers of this thread fire when they are due, not up to 50 us later.
     // SAFETY: PR_SET_TIMERSLACK takes an integer and touches nothing but this thread's slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
-    let mut records = Vec::new();
     let mut waiter = Waiter::default();
     let mut last_work = now_ns();
     let mut idle_at = last_work;
@@ -156,7 +158,6 @@ fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, se
             worked = true;
         }
         if worked {
-            data_path.pass_digests(&mut records);
             last_work = now;
             wakeups.worked(now);
         } else {
@@ -182,7 +183,8 @@ fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, se
         let asleep_until = due.min(next_maintenance).min(data_path.ports.due(now).unwrap_or(u64::MAX));
         if asleep_until > now && now >= last_work + settings.busy_poll_ns {
             let by_timer = waiter.wait(&data_path.ports.list, wake, asleep_until - now);
-            wakeups.slept(now, now_ns(), by_timer.then_some(asleep_until));
+            idle_at = now_ns();
+            wakeups.slept(now, idle_at, by_timer.then_some(asleep_until));
         } else {
             wakeups.spins(now);
         }
@@ -221,13 +223,15 @@ impl DataPath {
         heads.clear();
         self.heads = heads;
         self.switch.advance(horizon, &mut self.ports);
+        // Before the packets, so that nobody sees a packet whose digest is yet to come.
+        self.pass_digests();
         self.ports.flush(now, 0, self.switch.pool());
         due_before || budget < BUDGET
     }
 
-    fn pass_digests(&mut self, records: &mut Vec<DigestRecord>) {
-        self.switch.drain_digests(records);
-        for record in records.drain(..) {
+    fn pass_digests(&mut self) {
+        self.switch.drain_digests(&mut self.records);
+        for record in self.records.drain(..) {
             if self.digests.try_send(record).is_err() {
                 self.digests_dropped += 1;
             }

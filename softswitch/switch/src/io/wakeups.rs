@@ -3,8 +3,8 @@
 
 /// Shares of time are taken over this long.
 const WINDOW_NS: u64 = 10_000_000;
-/// At most this much of a window is spent on spinning...
-const SPIN_NS: u64 = WINDOW_NS / 2;
+/// At most this much of a window is spent on spinning: others need the processor, too...
+const SPIN_NS: u64 = WINDOW_NS / 5;
 /// ...and beyond that at most this long before an event.
 const LEAST_SPIN_NS: u64 = 5_000;
 /// A thread that is awake for more than this much of each window is no longer put before all others...
@@ -48,7 +48,8 @@ impl Wakeups {
     /// How long before an event to wake up, and spin until it is due.
     #[inline]
     pub fn margin_ns(&self) -> u64 {
-        if self.spun_ns > SPIN_NS {
+        // A thread among others is woken up the sooner the more it has slept.
+        if self.spun_ns > SPIN_NS || !self.urgent {
             self.margin_ns.min(LEAST_SPIN_NS)
         } else {
             self.margin_ns
@@ -169,6 +170,7 @@ mod tests {
         assert!(wakeups.urgent(), "two short bursts");
         work(&mut wakeups, &mut now, 2);
         assert!(!wakeups.urgent(), "always busy");
+        assert!(wakeups.margin_ns() <= LEAST_SPIN_NS);
         sleep(&mut wakeups, &mut now, 1_500, |_| 0);
         assert!(wakeups.urgent(), "mostly asleep again");
     }
