@@ -13,6 +13,7 @@ from pathlib import Path
 
 import accuracy
 import analyzer
+import delay
 import emulators
 import forwarding
 import host
@@ -24,6 +25,7 @@ from narrows.machine import missing_permissions, missing_tools
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
     "accuracy": accuracy.run,
+    "delay": delay.run,
     "pipeline": pipeline.run,
     "analyzer": analyzer.run,
     "emulators": emulators.run,

@@ -7,10 +7,11 @@ const WINDOW_NS: u64 = 10_000_000;
 const SPIN_NS: u64 = WINDOW_NS / 5;
 /// ...and beyond that at most this long before an event.
 const LEAST_SPIN_NS: u64 = 5_000;
-/// A thread that is awake for more than this much of each window is no longer put before all others...
-const BUSY_NS: u64 = WINDOW_NS / 5 * 4;
+/// A thread that is awake for more than this much of each window is no longer put before all others: the kernel takes the
+/// processor from a real-time thread for milliseconds when others have waited for long...
+const BUSY_NS: u64 = WINDOW_NS / 5 * 2;
 /// ...until it is awake for less than this.
-const CALM_NS: u64 = WINDOW_NS / 5 * 3;
+const CALM_NS: u64 = WINDOW_NS / 10 * 3;
 /// Windows in a row that decide about that.
 const WINDOWS: u32 = 10;
 /// The margin follows this quantile of the lateness: one step up weighs as much as this many steps down.
