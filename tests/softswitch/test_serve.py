@@ -169,7 +169,7 @@ def test_full_collector_link_costs_reports_only(network: Network, tmp_path: Path
     frames = 6000
     network.inside("switch", "ip link del p3")
     # A tap interface holds as much as its queue does until somebody reads.
-    reader = f"""
+    reader = """
         import fcntl, os, select, struct, sys
         tap = os.open("/dev/net/tun", os.O_RDWR)
         fcntl.ioctl(tap, 0x400454CA, struct.pack("16sH22x", b"p3", 0x1002))

@@ -56,9 +56,9 @@ pub struct ServeArgs {
     /// Send with AF_PACKET only, not with AF_XDP where it works
     #[arg(long)]
     no_af_xdp: bool,
-    /// Do not ask for real-time priority
+    /// Ask for real-time priority while there is little to do
     #[arg(long)]
-    no_real_time: bool,
+    real_time: bool,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
@@ -197,7 +197,7 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     let settings = LoopSettings {
         busy_poll_ns: u64::from(args.busy_poll_us) * 1_000,
         spin_ns: u64::from(args.spin_us) * 1_000,
-        real_time: !args.no_real_time,
+        real_time: args.real_time,
     };
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
     let (handle, thread) = spawn(switch, ports, settings, digest_sender)
