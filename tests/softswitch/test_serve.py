@@ -52,7 +52,7 @@ async def queue(switch: Switch, port: int) -> pb.Queue:
     return next(q for q in (await switch.tm.list()).queues if (q.port, q.queue) == (port, 0))
 
 
-@pytest.mark.parametrize("options", [(), ("--no-af-xdp",), ("--no-real-time", "--spin-us", "0")])
+@pytest.mark.parametrize("options", [(), ("--no-af-xdp",), ("--real-time", "--spin-us", "0")])
 def test_forwards_reports_and_counts(network: Network, tmp_path: Path, options: tuple[str, ...]) -> None:
     """Every frame is forwarded, reported and counted once, in whatever way it is sent."""
 
