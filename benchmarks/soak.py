@@ -43,6 +43,7 @@ FLOWS = 64
 DELAY_NS = 10_000_000  # each way
 BUFFER_BYTES = 1_250_000  # bandwidth times round trip
 SAMPLE_S = 5.0
+IPERF3_LONGEST_INTERVAL_S = 60  # its own limit
 DRAIN_S = 3.0
 # Resident memory may breathe by so much; what leaks at 40,000 packets a second is more within a minute.
 GROWTH_BYTES = 4 << 20
@@ -108,7 +109,7 @@ def process_state(process: int) -> tuple[int, float]:
 def client_command(seconds: int) -> list[str]:
     """The sender's command line."""
     words = f"iperf3 --client {address(2)} --port 5201 --congestion cubic --parallel {FLOWS} --time {seconds}"
-    return [*words.split(), "--interval", str(seconds), "--json"]
+    return [*words.split(), "--interval", str(min(seconds, IPERF3_LONGEST_INTERVAL_S)), "--json"]
 
 
 def collector_command(directory: Path) -> list[str]:
