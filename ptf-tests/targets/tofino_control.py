@@ -14,11 +14,11 @@ from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows.targets.tofino.bfrt.schema import Table
 from narrows.targets.tofino.bfrt.values import Data, Key, KeyValue, Lpm, Ternary, Value, per_pipe
 from narrows.targets.tofino.chip import Chip
+from narrows.targets.tofino.entries import TABLES
 from narrows.targets.tofino.mirror import MIRROR_HEADER_BYTES, session_length
 from narrows.targets.tofino.writes import number
 from p4runtime import Entry
 
-TABLES = ("cross_connect", "loss", "bottleneck", "delay_bins", "collector")
 REGISTERS = (
     "flow_arrivals",
     "flow_departures",
