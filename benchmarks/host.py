@@ -8,10 +8,11 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
-from narrows.machine import describe
+from narrows.machine import describe, missing_permissions, missing_tools
 
 Description = dict[str, Any]
 # Versions of what is compared; a tool that is not there is left out.
@@ -23,6 +24,14 @@ TOOLS = {
 }
 
 
+def is_fit() -> bool:
+    """Whether network experiments can run here; says on stderr what is missing."""
+    lacks = missing_permissions() + missing_tools()
+    for line in lacks:
+        print(f"error: {line}", file=sys.stderr)
+    return not lacks
+
+
 def description() -> Description:
     """Processor, kernel, memory, load, clock source, versions, and the revision of this checkout."""
     host = describe()
@@ -32,12 +41,17 @@ def description() -> Description:
     found: Description = {"date": started, **host}
     found["virtualization"] = _first_line(["systemd-detect-virt"]) or "unknown"
     found["clocksource"] = Path("/sys/devices/system/clocksource/clocksource0/current_clocksource").read_text().strip()
-    found["load average at start"] = ", ".join(f"{load:.2f}" for load in os.getloadavg())
+    found["load average at start"] = load()
     found["revision"] = _first_line(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"])
     for tool, command in TOOLS.items():
         if shutil.which(command[0]):
             found[tool] = _first_line(command)
     return found
+
+
+def load() -> str:
+    """Load averages over 1, 5 and 15 minutes."""
+    return ", ".join(f"{average:.2f}" for average in os.getloadavg())
 
 
 def kind() -> str:

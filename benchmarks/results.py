@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from host import Description
+import host
+
+DIRECTORY = Path(__file__).parent / "results"
 
 SPREAD = "Figures are median (least to greatest) over the runs."
 
@@ -50,14 +55,31 @@ class Outcome:
 
 
 def write(
-    outcomes: dict[str, Outcome], host: Description, command: str, stem: Path, note: str = SPREAD
+    outcomes: dict[str, Outcome],
+    machine: host.Description,
+    command: Sequence[str],
+    stem: Path | None,
+    *,
+    kind: str = "",
+    note: str = SPREAD,
 ) -> tuple[Path, Path]:
-    """Write ``stem.json`` and ``stem.md``, which says ``note`` at its beginning; returns both paths."""
+    """Write ``stem.json`` and ``stem.md``; returns both paths.
+
+    Args:
+        outcomes: by the benchmark's name.
+        machine: as it was found at the start; the load is added as it is now.
+        command: what was typed.
+        stem: path without suffix; None is ``benchmarks/results/DATE-MACHINE`` with ``kind`` at its end.
+        kind: what sort of results, if there is more than one.
+        note: what the Markdown file says at its beginning.
+    """
+    stem = stem or DIRECTORY / "-".join(filter(None, (str(datetime.date.today()), host.kind(), kind)))
     stem.parent.mkdir(parents=True, exist_ok=True)
+    machine = {**machine, "load average at end": host.load()}
     document = {
         "format": 1,
-        "command": command,
-        "host": host,
+        "command": shlex.join(command),
+        "host": machine,
         "benchmarks": {
             name: {
                 "conditions": outcome.conditions,
@@ -70,13 +92,13 @@ def write(
     }
     as_json, as_markdown = stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.md")
     as_json.write_text(json.dumps(document, indent=1) + "\n")
-    as_markdown.write_text(_markdown(outcomes, host, command, note))
+    as_markdown.write_text(_markdown(outcomes, machine, shlex.join(command), note))
     return as_json, as_markdown
 
 
-def _markdown(outcomes: dict[str, Outcome], host: Description, command: str, note: str) -> str:
+def _markdown(outcomes: dict[str, Outcome], found: host.Description, command: str, note: str) -> str:
     parts = ["# Benchmark results", f"Command: `{command}`", note]
-    machine = Table(("Machine", ""), [(key, str(value)) for key, value in host.items()])
+    machine = Table(("Machine", ""), [(key, str(value)) for key, value in found.items()])
     parts.append(machine.markdown())
     for name, outcome in outcomes.items():
         parts += [f"## {outcome.title} (`{name}`)", outcome.conditions]

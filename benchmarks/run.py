@@ -4,9 +4,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import os
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +17,6 @@ import host
 import pipeline
 import results
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
-from narrows.machine import missing_permissions, missing_tools
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
@@ -46,11 +42,9 @@ def main(arguments: list[str]) -> int:
         parser.error(f"no benchmark '{unknown[0]}'; there are {', '.join(BENCHMARKS)}")
     if options.runs < 1:
         parser.error(f"--runs is {options.runs}; at least 1")
-    if lacks := missing_permissions() + missing_tools():
-        print("\n".join(f"error: {line}" for line in lacks), file=sys.stderr)
+    if not host.is_fit():
         return EXIT_BAD_INPUT
     machine = host.description()
-    default = Path(__file__).parent / "results" / f"{datetime.date.today()}-{host.kind()}"
     outcomes = {}
     for name in options.names or BENCHMARKS:
         print(f"{name}:", file=sys.stderr, flush=True)
@@ -59,9 +53,8 @@ def main(arguments: list[str]) -> int:
         except NarrowsError as error:
             print(f"error: {name}: {error}", file=sys.stderr)
             return EXIT_FAILED
-    machine["load average at end"] = ", ".join(f"{load:.2f}" for load in os.getloadavg())
-    command = shlex.join(["benchmarks/run.py", *arguments])
-    written = results.write(outcomes, machine, command, options.out or default)
+    command = ["benchmarks/run.py", *arguments]
+    written = results.write(outcomes, machine, command, options.out)
     print(written[1].read_text())
     print(f"written: {written[0]} and {written[1].name}", file=sys.stderr)
     return EXIT_OK

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
 import json
 import os
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -28,7 +26,6 @@ import results
 from finsy import P4CounterEntry
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError, RunError
 from narrows.hosts.links import links
-from narrows.machine import missing_permissions, missing_tools
 from narrows.p4runtime import P4RuntimeSession
 from narrows.paths import COLLECTOR, SOFTSWITCH, binary, compiled_program
 from narrows.traffic_manager import TrafficManagerClient
@@ -297,8 +294,8 @@ def outcome(found: Soak, checked: list[Balance], seconds: int) -> Outcome:
     """Tables, and everything that was read."""
     balance = Table(("What", "Figures", "Holds"))
     for one in checked:
-        figures = ", ".join(f"{name.replace('_', ' ')} {value:,.10g}" for name, value in one.figures.items())
-        balance.rows.append((one.name, figures, "yes" if one.holds else "**no**"))
+        compared = ", ".join(f"{name.replace('_', ' ')} {value:,.10g}" for name, value in one.figures.items())
+        balance.rows.append((one.name, compared, "yes" if one.holds else "**no**"))
     last = found.samples[-1]
     sent, received = found.iperf3["end"]["sum_sent"], found.iperf3["end"]["sum_received"]
     flows = [stream["receiver"]["bits_per_second"] for stream in found.iperf3["end"]["streams"]]
@@ -347,11 +344,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if options.seconds < 20:
         parser.error(f"--seconds is {options.seconds}; at least 20, for memory to be compared")
-    if lacks := missing_permissions() + missing_tools():
-        print("\n".join(f"error: {line}" for line in lacks), file=sys.stderr)
+    if not host.is_fit():
         return EXIT_BAD_INPUT
     machine = host.description()
-    default = Path(__file__).parent / "results" / f"{datetime.date.today()}-{host.kind()}-soak"
     # About 20 bytes a report, too much for a memory that is also watched.
     telemetry = Path(tempfile.mkdtemp(prefix="narrows-soak-"))
     try:
@@ -367,12 +362,11 @@ def main(arguments: list[str]) -> int:
         for name in ("switch", "collector")
     ]
     checked.append(utilization(found.samples))
-    machine["load average at end"] = ", ".join(f"{load:.2f}" for load in os.getloadavg())
-    command = shlex.join(["benchmarks/soak.py", *arguments])
+    command = ["benchmarks/soak.py", *arguments]
     failed = [one.name for one in checked if not one.holds]
     note = f"Does not hold: {', '.join(failed)}." if failed else "All balances hold."
     soaked = {"soak": outcome(found, checked, options.seconds)}
-    written = results.write(soaked, machine, command, options.out or default, note)
+    written = results.write(soaked, machine, command, options.out, kind="soak", note=note)
     print(written[1].read_text())
     return EXIT_FAILED if failed else EXIT_OK
 

@@ -8,6 +8,8 @@ echo "lint: ruff, mypy"
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
+# Apart: module names there are their own.
+.venv/bin/mypy benchmarks
 
 echo "lint: rustfmt, clippy"
 cargo fmt --all --check
