@@ -2,8 +2,11 @@
 //! The loader and the packet path under fire, with tables filled so that every part of the programs runs.
 //! `PROPTEST_CASES` sets how often.
 
+mod common;
+
 use std::sync::{Arc, OnceLock};
 
+use common::{Document, NARROWS};
 use narrows_pipeline::{
     ActionCall, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool, Pipeline, Program,
 };
@@ -13,51 +16,13 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{json, Value};
 
-const NARROWS: &str = include_str!("../../../p4src/compiled/v1model/narrows.json");
 const CONFORMANCE: &str = include_str!("../../../tests/softswitch/p4/compiled/conformance.json");
 const REPORT_BYTES: usize = 176;
 const SESSION: u16 = 7;
 
-/// A document and the paths to all of its values, but for the references to the source, which nothing reads.
-struct Document {
-    root: Value,
-    places: Vec<String>,
-}
-
 fn documents() -> &'static [Document; 2] {
-    fn strip(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                map.remove("source_info");
-                map.values_mut().for_each(strip);
-            }
-            Value::Array(list) => list.iter_mut().for_each(strip),
-            _ => {}
-        }
-    }
-    fn walk(value: &Value, at: String, all: &mut Vec<String>) {
-        match value {
-            Value::Object(map) => map
-                .iter()
-                .for_each(|(k, v)| walk(v, format!("{at}/{k}"), all)),
-            Value::Array(list) => list
-                .iter()
-                .enumerate()
-                .for_each(|(i, v)| walk(v, format!("{at}/{i}"), all)),
-            _ => {}
-        }
-        all.push(at);
-    }
     static DOCUMENTS: OnceLock<[Document; 2]> = OnceLock::new();
-    DOCUMENTS.get_or_init(|| {
-        [NARROWS, CONFORMANCE].map(|text| {
-            let mut root = serde_json::from_str(text).unwrap_or_default();
-            strip(&mut root);
-            let mut places = Vec::new();
-            walk(&root, String::new(), &mut places);
-            Document { root, places }
-        })
-    })
+    DOCUMENTS.get_or_init(|| [NARROWS, CONFORMANCE].map(Document::parse))
 }
 
 /// A change of one value that often leaves a program that loads, but another one.

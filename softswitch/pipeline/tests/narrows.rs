@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The compiled Narrows program: what a bottleneck does to a packet and what its reports say.
 
+mod common;
+
 use std::sync::Arc;
 
+use common::NARROWS;
 use narrows_pipeline::{
     ActionCall, CounterValue, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline,
     Program, TableId,
@@ -17,12 +20,8 @@ struct Switch {
 
 impl Switch {
     fn new() -> Self {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../p4src/compiled/v1model/narrows.json"
-        );
-        let json = std::fs::read(path).unwrap_or_else(|e| panic!("{path}: {e}"));
-        let program = Arc::new(Program::load(&json).unwrap_or_else(|e| panic!("{e}")));
+        let program = Program::load(NARROWS.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
+        let program = Arc::new(program);
         Self {
             pool: PacketPool::new(&program),
             pipeline: Pipeline::new(program, 1),

@@ -5,14 +5,12 @@ mod common;
 
 use std::sync::{Arc, OnceLock};
 
-use common::{binary, call, field, hex, program, with_table};
+use common::{binary, call, field, hex, program, with_table, NARROWS};
 use narrows_pipeline::{
     ActionCall, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
 };
 use proptest::prelude::*;
 use serde_json::{json, Value};
-
-const NARROWS: &str = include_str!("../../../p4src/compiled/v1model/narrows.json");
 
 /// The same program twice.
 struct Twins {

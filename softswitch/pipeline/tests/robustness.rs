@@ -5,29 +5,10 @@ mod common;
 
 use std::sync::{Arc, OnceLock};
 
-use common::{binary, call, field, hex, program, with_table};
+use common::{binary, call, field, hex, program, with_table, Document, NARROWS};
 use narrows_pipeline::{EgressMeta, PacketPool, Pipeline, Program};
 use proptest::prelude::*;
 use serde_json::{json, Value};
-
-const NARROWS: &str = include_str!("../../../p4src/compiled/v1model/narrows.json");
-
-/// The Narrows program without its references to the source, which nothing reads.
-fn narrows() -> Value {
-    fn strip(value: &mut Value) {
-        match value {
-            Value::Object(map) => {
-                map.remove("source_info");
-                map.values_mut().for_each(strip);
-            }
-            Value::Array(list) => list.iter_mut().for_each(strip),
-            _ => {}
-        }
-    }
-    let mut root = serde_json::from_str(NARROWS).unwrap_or_default();
-    strip(&mut root);
-    root
-}
 
 /// Sends a frame through everything.
 fn exercise(pipeline: &mut Pipeline, frame: &[u8]) {
@@ -56,21 +37,6 @@ fn exercise(pipeline: &mut Pipeline, frame: &[u8]) {
     }
     pipeline.deparse(&mut packet);
     pool.give(packet);
-}
-
-/// Paths to all values of a JSON document.
-fn paths(value: &Value, at: String, all: &mut Vec<String>) {
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(k, v)| paths(v, format!("{at}/{k}"), all)),
-        Value::Array(list) => list
-            .iter()
-            .enumerate()
-            .for_each(|(i, v)| paths(v, format!("{at}/{i}"), all)),
-        _ => {}
-    }
-    all.push(at);
 }
 
 fn replacement() -> impl Strategy<Value = Value> {
@@ -113,11 +79,10 @@ proptest! {
         small in any::<bool>(),
         frame in prop::collection::vec(any::<u8>(), 0..120),
     ) {
-        let mut root = if small { table_program() } else { narrows() };
-        let mut all = Vec::new();
-        paths(&root, String::new(), &mut all);
+        let document = if small { Document::new(table_program()) } else { Document::parse(NARROWS) };
+        let Document { mut root, places } = document;
         for (index, value) in changes {
-            if let Some(place) = root.pointer_mut(index.get(&all[..]).as_str()) {
+            if let Some(place) = root.pointer_mut(index.get(&places[..]).as_str()) {
                 *place = value;
             }
         }

@@ -8,6 +8,53 @@ use std::sync::Arc;
 use narrows_pipeline::{EgressMeta, Forward, PacketPool, Pipeline, Program};
 use serde_json::{json, Value};
 
+/// The compiled bottleneck program.
+pub const NARROWS: &str = include_str!("../../../../p4src/compiled/v1model/narrows.json");
+
+/// A program in JSON, and the paths to all of its values; without its references to the source, which nothing reads.
+pub struct Document {
+    pub root: Value,
+    pub places: Vec<String>,
+}
+
+impl Document {
+    pub fn new(mut root: Value) -> Self {
+        strip(&mut root);
+        let mut places = Vec::new();
+        walk(&root, String::new(), &mut places);
+        Self { root, places }
+    }
+
+    pub fn parse(text: &str) -> Self {
+        Self::new(serde_json::from_str(text).unwrap_or_default())
+    }
+}
+
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.remove("source_info");
+            map.values_mut().for_each(strip);
+        }
+        Value::Array(list) => list.iter_mut().for_each(strip),
+        _ => {}
+    }
+}
+
+fn walk(value: &Value, at: String, all: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .for_each(|(k, v)| walk(v, format!("{at}/{k}"), all)),
+        Value::Array(list) => list
+            .iter()
+            .enumerate()
+            .for_each(|(i, v)| walk(v, format!("{at}/{i}"), all)),
+        _ => {}
+    }
+    all.push(at);
+}
+
 /// A program with header `h` (`a` 8, `b` 16, `c` 32, `d` 64, `e` 128 bits), header `g` of the same type, header `small`
 /// (`x` 4, `y` 12 bits), metadata `m` with the same fields as `h`, and v1model's standard metadata. It parses `h`,
 /// sends everything to port 1, runs `ingress` and `egress` (primitives) and emits `small`, `g`, `h`.
