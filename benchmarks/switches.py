@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -61,9 +61,9 @@ def entries(session: P4RuntimeSession) -> list[Writable]:
     return found
 
 
-def softswitch_command(directory: Path, program: str = SOFTSWITCH) -> list[str]:
+def softswitch_command(directory: Path, program: str = SOFTSWITCH, interfaces: Mapping[int, str] = PORTS) -> list[str]:
     """The command line of a softswitch on the three ports."""
-    ports = [word for number, name in PORTS.items() for word in ("--port", f"{number}@{name}")]
+    ports = [word for number, name in interfaces.items() for word in ("--port", f"{number}@{name}")]
     return [program, "serve", "--grpc", f"unix:{directory}/switch.sock", *ports]
 
 
@@ -79,11 +79,10 @@ async def _session(address: str) -> AsyncIterator[P4RuntimeSession]:
 
 
 @contextmanager
-def softswitch(network: Network, *settings: pb.ConfigureRequest) -> Iterator[None]:
+def softswitch(network: Network, *settings: pb.ConfigureRequest, ports: Mapping[int, str] = PORTS) -> Iterator[None]:
     """Narrows, with these settings of its queues: without any, all rates are unlimited."""
-    process = network.start(
-        "switch", *softswitch_command(network.directory, str(binary(SOFTSWITCH))), stdout=subprocess.PIPE
-    )
+    command = softswitch_command(network.directory, str(binary(SOFTSWITCH)), ports)
+    process = network.start("switch", *command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":
         raise RunError("the softswitch does not come up")

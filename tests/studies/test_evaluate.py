@@ -12,6 +12,7 @@ from narrows_analysis.studies.model import (
     Compare,
     Crossing,
     Dip,
+    Farthest,
     Model,
     Pick,
     Point,
@@ -89,6 +90,32 @@ CROSS = Crossing(Pick("m"), BUFFER, 0.5, 3.5, 6.5)
 )
 def test_verdicts(check: Check, points: list[Point], expected: str) -> None:
     assert verdict(check, points) == expected
+
+
+def gaps(bbr: dict[str, float], cubic: dict[str, float]) -> list[Point]:
+    """Points by the train's algorithm and gap."""
+    return [
+        Point("e", {"train": train, "gap": gap}, 1, {"m": value})
+        for train, line in (("bbr", bbr), ("cubic", cubic))
+        for gap, value in line.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bbr", "cubic", "expected"),
+    [
+        ({"100ms": 0.3, "900ms": 0.4}, {"100ms": 0.5, "900ms": 0.8}, "agrees"),
+        # Below by more at a shorter gap.
+        ({"100ms": 0.1, "900ms": 0.4}, {"100ms": 0.6, "900ms": 0.8}, "differs"),
+        ({"100ms": 0.3, "500ms": 0.1, "900ms": 0.4}, {"100ms": 0.5, "500ms": 0.7, "900ms": 0.8}, "differs"),
+        # Farthest there, but the wrong way round.
+        ({"100ms": 0.9, "900ms": 0.8}, {"100ms": 0.5, "900ms": 0.7}, "differs"),
+        ({"900ms": 0.4}, {"100ms": 0.5, "900ms": 0.8}, "not run here"),
+    ],
+)
+def test_farthest_at_the_end(bbr: dict[str, float], cubic: dict[str, float], expected: str) -> None:
+    check = Farthest(Pick("m", {"train": "cubic"}), Pick("m", {"train": "bbr"}), "gap")
+    assert verdict(check, gaps(bbr, cubic)) == expected
 
 
 def grid(values: dict[str, dict[str, float]]) -> list[Point]:
@@ -214,3 +241,86 @@ def test_ware(share: float, expected: str) -> None:
     statement = STUDIES["ware2019"].figures[0].statements[0]
     measures = {"goodput_fraction.bbr": share, "model_share": 0.55}
     assert evaluate(statement, [Point("sweep", {BUFFER: "8bdp"}, 1, measures)]).verdict == expected
+
+
+def found(study: str, figure: str, statement: str, *points: tuple[dict[str, str], dict[str, float]]) -> str:
+    """The verdict on a statement of a study by made-up parameters and measures."""
+    checked = next(one for one in STUDIES[study].figures if one.id == figure)
+    wanted = next(one for one in checked.statements if one.id == statement)
+    return evaluate(wanted, [Point(checked.experiment, where, 1, measures) for where, measures in points]).verdict
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "expected"),
+    [
+        (0.85, 0.99, "agrees"),
+        (0.99, 0.85, "agrees"),
+        # What the other studies' rules call fair, at both buffers, is consistently fair.
+        (0.95, 0.98, "differs"),
+    ],
+)
+def test_hock_no_consistent_fairness(small: float, large: float, expected: str) -> None:
+    six = {"flows.all.cca": "bbr", "flows.all.count": "6"}
+    points = [({**six, BUFFER: "0.8bdp"}, {"jain": small}), ({**six, BUFFER: "8bdp"}, {"jain": large})]
+    assert found("hock2017", "several", "intra", *points) == expected
+
+
+@pytest.mark.parametrize(("four", "six", "expected"), [(1.2, 1.4, "agrees"), (0.2, 2.0, "differs")])
+def test_hock_each_number_of_flows_has_the_queue(four: float, six: float, expected: str) -> None:
+    points = [
+        ({BUFFER: "8bdp", "flows.all.cca": "bbr", "flows.all.count": count}, {"queue_bdp": depth})
+        for count, depth in (("4", four), ("6", six))
+    ]
+    assert found("hock2017", "several", "queue", *points) == expected
+
+
+@pytest.mark.parametrize(
+    ("bbr", "cubic", "expected"),
+    [
+        # (mean, standard deviation) of the completion times
+        ((4.0, 2.4), (2.0, 0.8), "agrees"),
+        # A greater deviation of times that are longer in the same measure is no greater variability.
+        ((4.0, 2.0), (2.0, 1.1), "differs"),
+        ((4.0, 1.2), (2.0, 1.0), "differs"),
+    ],
+)
+def test_hurtig_variable(bbr: tuple[float, float], cubic: tuple[float, float], expected: str) -> None:
+    points = [
+        (
+            {BUFFER: "0.5bdp", "flows.rival.cca": rival},
+            {"fct_s.subject": mean, "fct_sd_s.subject": deviation, "fct_cv.subject": deviation / mean},
+        )
+        for rival, (mean, deviation) in (("bbr", bbr), ("cubic", cubic))
+    ]
+    assert found("hurtig2018", "9", "variable", *points) == expected
+
+
+@pytest.mark.parametrize(("one", "two", "expected"), [(0.95, 0.88, "agrees"), (0.88, 0.95, "differs")])
+def test_hurtig_pacing(one: float, two: float, expected: str) -> None:
+    points = [
+        # The median does not count.
+        ({BUFFER: buffer, "flows.large.cca": "bbr"}, {"pacing_fraction.large": rate, "pacing_median.large": 1 - rate})
+        for buffer, rate in (("1bdp", one), ("2bdp", two))
+    ]
+    assert found("hurtig2018", "10-12", "pacing", *points) == expected
+
+
+@pytest.mark.parametrize(("two", "five", "expected"), [(0.7, 0.9, "agrees"), (0.7, 0.4, "differs")])
+def test_zeynali_cubic_with_more_flows(two: float, five: float, expected: str) -> None:
+    point = ({"flows.all.cca": "cubic"}, {"jain_of_2": two, "jain_of_5": five})
+    assert found("zeynali2024", "7-9", "cubic-many", point) == expected
+
+
+@pytest.mark.parametrize(("near", "far", "expected"), [(0.2, 0.6, "agrees"), (0.6, 0.2, "differs")])
+def test_zeynali_gap(near: float, far: float, expected: str) -> None:
+    points = [
+        ({"flows.*.cca": "bbr", "flows.short.rtt": rtt}, {"throughput_difference": difference, "share.long": 0.6})
+        for rtt, difference in (("80ms", near), ("10ms", far))
+    ]
+    assert found("zeynali2024", "10-12", "gap", *points) == expected
+
+
+@pytest.mark.parametrize(("peak", "expected"), [(0.06, "agrees"), (0.087, "differs"), (0.01, "differs")])
+def test_claypool_loss_peaks(peak: float, expected: str) -> None:
+    point = ({BUFFER: "1.75bdp", "flows.*.count": "2"}, {"loss_max": peak})
+    assert found("claypool2019", "9", "loss-peaks", point) == expected

@@ -10,18 +10,18 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.plan import make_plan
-from narrows.studies.library import EXPERIMENTS, QUICK, change, find_study, study_points
+from narrows.studies.library import CONTROLS, EXPERIMENTS, QUICK, change, control_points, find_study, study_points
 from narrows.studies.schedule import TimeLeft, in_words, most_at_once, traffic_time_s
 from narrows_analysis.studies.evaluate import evaluate
 from narrows_analysis.studies.library import STUDIES
-from narrows_analysis.studies.model import Point, Study
+from narrows_analysis.studies.model import THROUGH_TBF, Point, Study
 
 STUDY_LIST = list(STUDIES.values())
 
 
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
 def test_every_file_belongs_to_a_figure(study: Study) -> None:
-    files = {path.stem for path in (EXPERIMENTS / study.name).glob("*.yaml")} - {Path(QUICK).stem}
+    files = {path.stem for path in (EXPERIMENTS / study.name).glob("*.yaml")} - {Path(QUICK).stem, Path(CONTROLS).stem}
     assert files == set(study.experiments)
     quick = yaml.safe_load((EXPERIMENTS / study.name / QUICK).read_text())
     assert set(quick) == files
@@ -37,6 +37,43 @@ def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
     assert all(second > 0 for second in seconds)
     if quick:
         assert TimeLeft(seconds).seconds < 40 * 60
+
+
+@pytest.mark.parametrize("study", [one for one in STUDY_LIST if one.controls], ids=lambda one: one.name)
+def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
+    overlay = EXPERIMENTS / study.name / CONTROLS
+    ours = [control for control in study.controls if control.id != THROUGH_TBF]
+    if not ours:
+        assert not overlay.exists()
+        with pytest.raises(InputError, match="has none"):
+            control_points(study)
+        return
+    assert set(yaml.safe_load(overlay.read_text())) == {control.id for control in ours}
+    points = control_points(study)
+    assert {point.experiment for point in points} == {control.id for control in ours}
+    quick = [point.point.experiment.as_yaml_data() for point in study_points(study, quick=True)]
+    assert all(point.point.experiment.as_yaml_data() not in quick for point in points)
+
+
+@pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
+def test_a_control_s_points_are_those_of_its_statements(study: Study) -> None:
+    experiments = {
+        point.experiment for point in (control_points(study) if (EXPERIMENTS / study.name / CONTROLS).exists() else [])
+    }
+    measures = _Anything()
+    for control in study.controls:
+        known = {
+            s.id: s for figure in study.figures if figure.experiment == control.experiment for s in figure.statements
+        }
+        assert set(control.statements) <= set(known)
+        if control.id in experiments:
+            points = [
+                Point(point.experiment, point.parameters, 1, measures)
+                for point in control_points(study)
+                if point.experiment == control.id
+            ]
+            for statement in control.statements:
+                assert evaluate(known[statement], points).verdict != "not run here", f"{control.id}: {statement}"
 
 
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)

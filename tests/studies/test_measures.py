@@ -68,6 +68,14 @@ def test_the_window_is_a_part_of_the_common_time(competition: tuple[RunData, syn
     assert "probe_gap_s" not in measures  # the sockets were not sampled
 
 
+def test_fairness_by_the_number_of_flows(competition: tuple[RunData, synthetic.Truth]) -> None:
+    run, _ = competition
+    measures = measure_run(run, (0.0, 1.0))
+    # The second flow starts a second after the first and both end together: two run all of the common time.
+    assert value(measures, "jain_of_2") == pytest.approx(value(measures, "jain"), rel=0.02)
+    assert "jain_of_1" not in measures
+
+
 def test_the_model_is_that_of_the_run(competition: tuple[RunData, synthetic.Truth]) -> None:
     run, _ = competition
     # 50 kB at 20 Mbit/s and 20 ms: just 1 BDP, of which the model says nothing.

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.library import STUDIES
-from narrows_analysis.studies.model import Point, Results, Study
+from narrows_analysis.studies.model import Control, Point, Results, Study, Variant
 from narrows_analysis.studies.page import publish, render, results_path, verdict_counts
 from narrows_analysis.studies.results import read_results, write_results
 
@@ -57,3 +58,28 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
 def test_counts() -> None:
     assert verdict_counts(CLAYPOOL, results(0.11)).startswith("3 agree, 0 differ, ")
     assert verdict_counts(CLAYPOOL, results(0.02)).startswith("1 agree, 2 differ, ")
+
+
+LONGER = replace(CLAYPOOL, controls=(Control("longer", "loss", "for 300 s", ("half-bdp",)),))
+
+
+@pytest.mark.parametrize(
+    ("quick", "longer", "note"),
+    [
+        (0.02, 0.11, "- **Control**, for 300 s: 11 %. The difference goes away."),
+        (0.02, 0.03, "- **Control**, for 300 s: 3 %. The difference stays."),
+        (0.11, 0.11, ""),
+        (0.02, None, ""),
+    ],
+)
+def test_a_control_says_whether_a_difference_goes_away(
+    tmp_path: Path, quick: float, longer: float | None, note: str
+) -> None:
+    variant: Variant = "controls"
+    points = tuple(replace(point, experiment="longer") for point in results(longer or 0.0).points)
+    control = replace(results(0.0), variant=variant, points=points if longer is not None else ())
+    publish(LONGER, control, tmp_path, tmp_path)
+    page = publish(LONGER, results(quick), tmp_path, tmp_path).read_text()
+    assert [line for line in page.splitlines() if line.startswith("- **Control**")] == ([note] if note else [])
+    # What a control gives is no verdict of the study.
+    assert verdict_counts(LONGER, results(quick)) == verdict_counts(CLAYPOOL, results(quick))

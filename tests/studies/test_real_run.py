@@ -63,7 +63,7 @@ def test_a_study_from_start_to_end(tmp_path: Path) -> None:
 
     def run(at_once: int) -> tuple[StudyRun, str]:
         console = Console(file=io.StringIO(), width=200)
-        runner = StudyRun(STUDY, False, out, "soft", target_factory("soft"), console)
+        runner = StudyRun(STUDY, "full", out, "soft", target_factory("soft"), console)
         results = runner.run(points, at_once)
         assert results.skipped == {}
         assert len(results.points) == 2

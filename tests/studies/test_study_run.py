@@ -80,7 +80,7 @@ class _Study:
     def go(self, quick: bool = True, at_once: int = 1) -> str:
         self.ran.clear()
         console = Console(file=io.StringIO(), width=200)
-        runner = StudyRun(STUDY, quick, self.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
+        runner = StudyRun(STUDY, "quick" if quick else "full", self.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
         self.results = runner.run(self.points(quick), at_once)
         assert isinstance(console.file, io.StringIO)
         return console.file.getvalue()
@@ -155,7 +155,7 @@ def test_a_failure_does_not_end_the_study(study: _Study) -> None:
 def test_other_points_stay_in_the_results(study: _Study) -> None:
     study.go()
     console = Console(quiet=True)
-    runner = StudyRun(STUDY, True, study.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
+    runner = StudyRun(STUDY, "quick", study.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
     first, *others = study.points()
     assert len(runner.run([first], 1, others).points) == 3
     assert len(read_results(study.out / RESULTS).points) == 3

@@ -58,7 +58,7 @@ STUDY = Study(
                 Statement(
                     "probe-gap",
                     "they probe every 10 s",
-                    "10 to 11 s",
+                    "9.5 to 11 s",
                     Within(Pick("probe_gap_s"), 9.5, 11),
                     "s",
                     evidence=("probe_synchrony", "bbr_min_rtt_s"),
@@ -174,8 +174,8 @@ STUDY = Study(
                 Statement(
                     "none",
                     "none from about 1.5 BDP on",
-                    "below 1 % from 2 BDP on",
-                    Within(Pick("loss_ratio", {BUFFER: (2, 8)}), 0.0, 0.01, each=True),
+                    "below 1 % from 1.75 BDP on",
+                    Within(Pick("loss_ratio", {BUFFER: (1.75, 8)}), 0.0, 0.01, each=True),
                     "%",
                     ("queue_max_fill",),
                     "loss",
@@ -234,8 +234,8 @@ STUDY = Study(
                 Statement(
                     "loss-peaks",
                     "loss peaks at up to about 6 %",
-                    "4 to 10 % in some 500 ms window",
-                    Within(Pick("loss_max", two("1.75bdp")), 0.04, 0.1),
+                    "4 to 8 % in the worst 500 ms window",
+                    Within(Pick("loss_max", two("1.75bdp")), 0.04, 0.08),
                     "%",
                     ("loss_ratio",),
                 ),

@@ -14,6 +14,7 @@ from narrows_analysis.studies.model import (
     Compare,
     Crossing,
     Dip,
+    Farthest,
     Model,
     Pick,
     Point,
@@ -114,6 +115,13 @@ def _judge(check: Check, points: Sequence[Point], shown: Callable[[float | Estim
                 return (one.mean > 0 and high == float("inf")), f"{shown(one)} against {shown(other)}"
             quotient = one.mean / other.mean
             return low <= quotient <= high, f"{shown(one)} against {shown(other)} (quotient {quotient:.3g})"
+        case Farthest(left, right, over):
+            ends = dict(_along(_picked(right, points), over))
+            apart = [(x, y - ends[x]) for x, y in _along(_picked(left, points), over) if x in ends]
+            if len(apart) < 2:
+                raise _NotRun(f"fewer than two values of {over}")
+            others = max(difference for _, difference in apart[:-1])
+            return apart[-1][1] > max(0.0, others), f"apart by {_line(apart, shown)}"
         case Trend(pick, over, rising, least, slack):
             line = _along(_picked(pick, points), over)
             return _rises(line if rising else [(x, -y) for x, y in line], least, slack), _line(line, shown)
@@ -214,7 +222,7 @@ def _widest(found: dict[Key, Estimate], across: str) -> float:
 
 def picks(check: Check) -> tuple[Pick, ...]:
     """What a check looks at."""
-    return (check.left, check.right) if isinstance(check, Compare) else (check.pick,)
+    return (check.left, check.right) if isinstance(check, Compare | Farthest) else (check.pick,)
 
 
 def _evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, tuple[str, ...]], ...]:

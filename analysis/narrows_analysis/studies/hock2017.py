@@ -52,8 +52,8 @@ STUDY = Study(
                 Statement(
                     "queue",
                     "from two flows on a queue of 1 to 1.5 BDP stands",
-                    "0.75 to 1.75 BDP",
-                    Within(Pick("queue_bdp", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 0.75, 1.75),
+                    "0.75 to 1.75 BDP with each number of flows",
+                    Within(Pick("queue_bdp", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 0.75, 1.75, each=True),
                     "BDP",
                     ("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
                     "window",
@@ -61,8 +61,8 @@ STUDY = Study(
                 Statement(
                     "rtt",
                     "which doubles the RTT",
-                    "1.75 to 2.75 times the base",
-                    Within(Pick("rtt_ratio", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 1.75, 2.75),
+                    "1.75 to 2.75 times the base with each number of flows",
+                    Within(Pick("rtt_ratio", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 1.75, 2.75, each=True),
                     "x",
                     ("queue_bdp",),
                     "window",
@@ -70,8 +70,8 @@ STUDY = Study(
                 Statement(
                     "intra",
                     "there is no consistent fairness among 6 BBR flows",
-                    "Jain's index below 0.99 at one buffer or both",
-                    Within(Pick("jain", {CCA: "bbr", COUNT: "6"}), 0.0, 0.99, some=True),
+                    "Jain's index below 0.9 at one buffer or both",
+                    Within(Pick("jain", {CCA: "bbr", COUNT: "6"}), 0.0, 0.9, some=True),
                     evidence=("rate_p25.all", "rate_p75.all", "loss_ratio", "probe_synchrony"),
                 ),
             ),

@@ -6,6 +6,8 @@ Names of measures of a flow group end in ``.GROUP``. docs/studies/README.md list
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -26,6 +28,8 @@ TURN_S = 2.0  # long against BBR's own cycle of eight RTTs, short against its RT
 DRAIN_S = 0.6  # a probe holds for 0.2 s and a round trip; by then the queue has been as low as it gets
 DRAINED_BDP = 0.1
 WINDOW_S = 0.5  # the window in which loss and throughput are looked at
+MOST_ARRIVING = 8  # flows of a run whose fairness is looked at by their number
+SHORTEST_S = 1.0  # between two arrivals or departures; in less a share says little
 SMALL_BYTES, LARGE_BYTES = 100_000, 1_000_000  # size classes of workloads
 
 
@@ -46,6 +50,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures: Measures = {"window_begin_s": begin, "window_end_s": end}
     measures |= _bottleneck(run, flows, queue, end - begin)
     measures |= _fairness(run, flows)
+    measures |= _fairness_by_number(run)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
     measures |= _turns(longest)
@@ -128,6 +133,26 @@ def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
         "throughput_difference": difference if trusted else None,
         "convergence_s": run.summary["fairness"]["convergence_s"],
     }
+
+
+def _fairness_by_number(run: RunData) -> Measures:
+    """Jain's index while n flows run, as they arrive and leave: mean over all times between two such events."""
+    lives = {
+        number: (flow["start_s"], flow["end_s"])
+        for number, flow in enumerate(run.summary["flows"])
+        if flow["start_s"] is not None
+    }
+    events = sorted({time for life in lives.values() for time in life})
+    if not 1 < len(lives) <= MOST_ARRIVING:
+        return {}
+    found: dict[int, list[float]] = {}
+    for begin, end in pairwise(events):
+        running = [number for number, (start, stop) in lives.items() if start <= begin and stop >= end]
+        part = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < end)]
+        index = _jain(part[part["flow"].isin(running)]) if end - begin >= SHORTEST_S else None
+        if index is not None:
+            found.setdefault(len(running), []).append(index)
+    return {f"jain_of_{number}": float(np.mean(indices)) for number, indices in found.items()}
 
 
 def _mean_rates(flows: pd.DataFrame) -> FloatArray:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import Pick, Plot, Statement, Study, StudyFigure, Where, Within
+from narrows_analysis.studies.model import Control, Pick, Plot, Statement, Study, StudyFigure, Where, Within
 
 BUFFER = "bottleneck.buffer"
 # What 16,384 and 65,536 full-size packets are at 1 Gbit/s.
@@ -70,4 +70,5 @@ STUDY = Study(
             (0.1, 1.0),
         ),
     ),
+    controls=(Control("longer", "deep-buffer", "for 400 s", ("full", "cycles", "never-full", "converge")),),
 )

@@ -15,6 +15,8 @@ from typing import Any, Literal
 Condition = str | tuple[float, float]
 Where = Mapping[str, Condition]
 Unit = Literal["%", "BDP", "s", "Mbit/s", "x", ""]
+# ``tbf`` are controls too: see benchmarks/through_tbf.py.
+Variant = Literal["quick", "full", "controls", "tbf"]
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -85,6 +87,15 @@ class Compare:
 
 
 @dataclass(frozen=True)
+class Farthest:
+    """``left`` is above ``right``, and by more at the greatest value of a swept parameter than at any other."""
+
+    left: Pick
+    right: Pick
+    over: str
+
+
+@dataclass(frozen=True)
 class Trend:
     """Along a swept parameter the measure rises (or falls) by ``least`` or more in all, without a step the other way of
     more than ``slack`` of the whole change."""
@@ -136,7 +147,7 @@ class Spread:
     most: float
 
 
-Check = Within | Compare | Trend | Crossing | Dip | Model | Spread
+Check = Within | Compare | Farthest | Trend | Crossing | Dip | Model | Spread
 
 
 @dataclass(frozen=True)
@@ -196,6 +207,27 @@ class StudyFigure:
 
 
 @dataclass(frozen=True)
+class Control:
+    """Quick points with one thing changed, to see whether a difference goes away with it.
+
+    Attributes:
+        id: its name, in the study's ``controls.yaml`` and as the ``experiment`` of its points.
+        experiment: the experiment whose quick points are changed.
+        change: what is changed, in words.
+        statements: ids of that experiment's statements that are judged again.
+    """
+
+    id: str
+    experiment: str
+    change: str
+    statements: tuple[str, ...]
+
+
+# The control that every study with bulk flows can have; `benchmarks/through_tbf.py` runs it.
+THROUGH_TBF = "through-tbf"
+
+
+@dataclass(frozen=True)
 class Study:
     """A publication and its figures."""
 
@@ -204,6 +236,7 @@ class Study:
     conditions: str
     differences: str
     figures: tuple[StudyFigure, ...]
+    controls: tuple[Control, ...] = ()
 
     @property
     def experiments(self) -> tuple[str, ...]:
@@ -211,8 +244,9 @@ class Study:
         return tuple(dict.fromkeys(figure.experiment for figure in self.figures))
 
     def figure_of(self, experiment: str) -> StudyFigure:
-        """The first figure that an experiment is for: its window is that of the measures."""
-        return next(figure for figure in self.figures if figure.experiment == experiment)
+        """The first figure that an experiment or control is for: its window is that of the measures."""
+        of = next((control.experiment for control in self.controls if control.id == experiment), experiment)
+        return next(figure for figure in self.figures if figure.experiment == of)
 
 
 @dataclass(frozen=True)
@@ -220,7 +254,7 @@ class Results:
     """Measured points of one variant of a study, and what was not run and why (experiment or point: reason)."""
 
     study: str
-    variant: Literal["quick", "full"]
+    variant: Variant
     points: tuple[Point, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)

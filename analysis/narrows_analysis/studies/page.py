@@ -9,11 +9,12 @@ from pathlib import Path
 
 from narrows_analysis.studies.evaluate import Finding, evaluate
 from narrows_analysis.studies.explain import explain
-from narrows_analysis.studies.model import Point, Results, Study, StudyFigure
+from narrows_analysis.studies.model import Control, Point, Results, Statement, Study, StudyFigure, Variant
 from narrows_analysis.studies.plots import draw_all, image_name
 from narrows_analysis.studies.results import points_of, read_results, write_results
 
-VARIANTS = ("full", "quick")
+VARIANTS: tuple[Variant, ...] = ("full", "quick")
+CONTROLS: tuple[Variant, ...] = ("controls", "tbf")
 RESULTS, FIGURES = "results", "figures"
 
 
@@ -23,6 +24,18 @@ def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]
         (figure, evaluate(statement, points_of(results, figure.experiment)))
         for figure in study.figures
         for statement in figure.statements
+    ]
+
+
+def control_findings(study: Study, results: Results) -> list[tuple[Control, Finding]]:
+    """The statements that each control was made for, judged by its points."""
+    return [
+        (control, evaluate(statement, points_of(results, control.id)))
+        for control in study.controls
+        for figure in study.figures
+        if figure.experiment == control.experiment
+        for statement in figure.statements
+        if statement.id in control.statements
     ]
 
 
@@ -56,7 +69,10 @@ def results_path(study: Study, variant: str, place: Path) -> Path:
 
 def render(study: Study, place: Path) -> str:
     """The page as Markdown, from the results and figures that are in a directory."""
-    results = [read_results(path) for variant in VARIANTS if (path := results_path(study, variant, place)).exists()]
+    results, controls = (
+        [read_results(path) for variant in variants if (path := results_path(study, variant, place)).exists()]
+        for variants in (VARIANTS, CONTROLS)
+    )
     lines = [
         f"# {study.name}",
         "",
@@ -73,7 +89,7 @@ def render(study: Study, place: Path) -> str:
         *_verdicts(study, results),
     ]
     for figure in study.figures:
-        lines += _figure(study, figure, results, place)
+        lines += _figure(study, figure, results, controls, place)
     lines += _skipped(results)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -98,7 +114,9 @@ def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:
     return [f"**Verdicts, {one.variant}.** {verdict_counts(study, one)}." for one in results] + [""]
 
 
-def _figure(study: Study, figure: StudyFigure, results: Sequence[Results], place: Path) -> list[str]:
+def _figure(
+    study: Study, figure: StudyFigure, results: Sequence[Results], controls: Sequence[Results], place: Path
+) -> list[str]:
     lines = [
         f"## Figure {figure.id}: {figure.title}" if figure.id[0].isdigit() else f"## {figure.id}: {figure.title}",
         "",
@@ -113,6 +131,8 @@ def _figure(study: Study, figure: StudyFigure, results: Sequence[Results], place
             row += f" {_cell(found.ours)} | {found.verdict} |"
             if found.verdict == "differs":
                 notes += _notes(found, one, points_of(one, figure.experiment))
+                if one.variant == "quick":
+                    notes += _controlled(study, figure, statement, controls)
         lines.append(row)
     lines += ["", *notes]
     for number, plot in enumerate(figure.plots):
@@ -137,6 +157,23 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
     sentences = explain(statement, points, results.machine.get("bbr_ack_aggregation"))
     lines += [f"- {sentence}" for sentence in sentences] + ([""] if sentences else [])
     return lines
+
+
+def _controlled(study: Study, figure: StudyFigure, statement: Statement, results: Sequence[Results]) -> list[str]:
+    """Whether a difference goes away with one thing changed."""
+    found = [
+        (control, judged)
+        for one in results
+        for control, judged in control_findings(study, one)
+        if control.experiment == figure.experiment and judged.statement == statement
+    ]
+    lines = [
+        f"- **Control**, {control.change}: {judged.ours}. "
+        f"The difference {'goes away' if judged.verdict == 'agrees' else 'stays'}."
+        for control, judged in found
+        if judged.verdict != "not run here"
+    ]
+    return [*lines, ""] if lines else []
 
 
 def _cell(text: str) -> str:

@@ -3,7 +3,17 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import Model, Pick, Plot, Spread, Statement, Study, StudyFigure
+from narrows_analysis.studies.model import (
+    THROUGH_TBF,
+    Control,
+    Model,
+    Pick,
+    Plot,
+    Spread,
+    Statement,
+    Study,
+    StudyFigure,
+)
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
 
@@ -48,5 +58,9 @@ STUDY = Study(
             ),
             (0.5, 1.0),
         ),
+    ),
+    controls=(
+        Control("longer", "sweep", "for 240 s", ("share", "independent")),
+        Control(THROUGH_TBF, "sweep", "the same flows through the kernel's tc tbf", ("share", "independent")),
     ),
 )

@@ -8,14 +8,22 @@ from typing import Annotated
 
 import typer
 from narrows_analysis.studies.library import STUDIES
-from narrows_analysis.studies.page import FIGURES, findings, publish, results_path, verdict_counts
+from narrows_analysis.studies.model import Variant
+from narrows_analysis.studies.page import (
+    FIGURES,
+    control_findings,
+    findings,
+    publish,
+    results_path,
+    verdict_counts,
+)
 from narrows_analysis.studies.results import read_results
 from rich.console import Console
 from rich.table import Table
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.results import give_to_user
-from narrows.studies.library import find_study, study_points
+from narrows.studies.library import control_points, find_study, study_points
 from narrows.studies.run import RESULTS, StudyRun
 from narrows.studies.schedule import CPUS_A_RUN, this_machine
 from narrows.targets.registry import NAMES, target_factory
@@ -26,6 +34,10 @@ STYLES = {"agrees": "green", "differs": "red", "not run here": "dim"}
 def study(
     name: Annotated[str, typer.Argument(help=f"Study: {', '.join(STUDIES)}.", show_default=False)],
     quick: Annotated[bool, typer.Option("--quick", help="The variant that takes minutes.")] = False,
+    controls: Annotated[
+        bool,
+        typer.Option("--controls", help="Quick points with one thing changed, to find what a difference is due to."),
+    ] = False,
     figure: Annotated[
         str | None, typer.Option(help="Only this figure's experiment.", show_default="all figures")
     ] = None,
@@ -35,7 +47,7 @@ def study(
         Path | None,
         typer.Option(
             help="Directory for the results; points that are complete in it are not run again.",
-            show_default="results/studies/NAME or NAME-quick",
+            show_default="results/studies/NAME, NAME-quick or NAME-controls",
         ),
     ] = None,
     parallel: Annotated[
@@ -52,22 +64,32 @@ def study(
     """Re-run what a published study did, and say how close it came. Goes on where it was interrupted."""
     console = Console()
     chosen = find_study(name)
-    points = study_points(chosen, quick, figure)
-    directory = out or Path("results") / "studies" / (f"{name}-quick" if quick else name)
+    if controls and (quick or figure):
+        raise InputError("--controls: together with --quick or --figure; allowed: alone")
+    variant: Variant = "controls" if controls else "quick" if quick else "full"
+    points = control_points(chosen) if controls else study_points(chosen, quick, figure)
+    directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory)
-    runner = StudyRun(chosen, quick, directory, target, make_target, console)
+    runner = StudyRun(chosen, variant, directory, target, make_target, console)
     wanted = {point.directory for point in points}
-    others = [point for point in study_points(chosen, quick) if point.directory not in wanted]
+    everything = points if controls else study_points(chosen, quick)
+    others = [point for point in everything if point.directory not in wanted]
     results = runner.run(points, this_machine() if parallel else 1, others)
-    table = Table("figure", "published", "ours", "verdict", title=f"{name}, {results.variant}")
-    for one, found in findings(chosen, results):
-        if figure is None or one.id == figure:
+    table = Table(
+        "control" if controls else "figure", "published", "ours", "verdict", title=f"{name}, {results.variant}"
+    )
+    judged = [(one.id, found) for one, found in findings(chosen, results)]
+    if controls:
+        judged = [(control.change, found) for control, found in control_findings(chosen, results)]
+    for title, found in judged:
+        if figure is None or title == figure:
             verdict = f"[{STYLES[found.verdict]}]{found.verdict}[/]"
-            table.add_row(one.id, f"{found.statement.says}: {found.statement.expected}", found.ours, verdict)
+            table.add_row(title, f"{found.statement.says}: {found.statement.expected}", found.ours, verdict)
     console.print(table)
-    console.print(verdict_counts(chosen, results), highlight=False)
+    if not controls:
+        console.print(verdict_counts(chosen, results), highlight=False)
     for place in (directory, publish_to):
         if place is not None:
             page = publish(chosen, read_results(directory / RESULTS), directory, place)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_analysis.studies.library import STUDIES
-from narrows_analysis.studies.model import Study
+from narrows_analysis.studies.model import THROUGH_TBF, Study
 
 from narrows.errors import InputError
 from narrows.loader import load, read_mapping, suggestion, validate
@@ -18,12 +18,13 @@ from narrows.sweep import Point, Series, assign, make_series
 
 EXPERIMENTS = REPOSITORY / "experiments"
 QUICK = "quick.yaml"
+CONTROLS = "controls.yaml"
 WHOLE = ("repeat", "sweep")  # fields of an experiment that a variant replaces as a whole
 
 
 @dataclass(frozen=True)
 class StudyPoint:
-    """One run of a study.
+    """One run of a study: of the experiment, or control, of that name.
 
     ``parameters`` has what the full variant sweeps, as text, whether this variant sweeps it or not.
     """
@@ -57,12 +58,14 @@ def load_experiment(study: str, experiment: str, quick: bool, root: Path = EXPER
     """
     path = root / study / f"{experiment}.yaml"
     data = load(path)[1]
-    if not quick:
-        return make_series(data, str(path))
-    overlay = root / study / QUICK
-    changes = read_mapping(overlay, "the quick variants of a study; allowed: a mapping of experiments to changes")
-    origin = f"{overlay}: {experiment}"
-    return make_series(change(data, changes.get(experiment, {}), origin), origin)
+    return make_series(*_changed(data, root / study / QUICK, experiment)) if quick else make_series(data, str(path))
+
+
+def _changed(data: dict[str, Any], overlay: Path, name: str) -> tuple[dict[str, Any], str]:
+    """Data with the changes that a file has by a name, and where it now comes from."""
+    changes = read_mapping(overlay, "changes to experiments of a study; allowed: a mapping of names to changes")
+    origin = f"{overlay}: {name}"
+    return change(data, changes.get(name, {}), origin), origin
 
 
 def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[str, Any]:
@@ -95,13 +98,41 @@ def study_points(study: Study, quick: bool, figure: str | None = None, root: Pat
         if figure not in ids:
             raise InputError(f"--figure {figure}: {study.name} has no such figure{suggestion(figure, ids)}")
         experiments = tuple(one.experiment for one in study.figures if one.id == figure)
+    return [
+        point
+        for experiment in experiments
+        for point in _points(experiment, load_experiment(study.name, experiment, quick, root), experiment, study, root)
+    ]
+
+
+def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
+    """Every run of a study's controls: quick points with the changes of ``controls.yaml``.
+
+    Raises:
+        InputError: the study has no controls, or an experiment is not valid.
+    """
+    overlay = root / study.name / CONTROLS
+    controls = [control for control in study.controls if control.id != THROUGH_TBF]
+    if not controls:
+        raise InputError(f"--controls: {study.name} has none; allowed: a study with experiments in {CONTROLS}")
     points = []
-    for experiment in experiments:
-        swept = list(load(root / study.name / f"{experiment}.yaml")[0].sweep)
-        for point in load_experiment(study.name, experiment, quick, root).points:
-            written = point.experiment.as_yaml_data()
-            parameters = {field: str(point.parameters.get(field, _value(written, field))) for field in swept}
-            points.append(StudyPoint(experiment, point, parameters))
+    for control in controls:
+        data = load(root / study.name / f"{control.experiment}.yaml")[1]
+        quick = _changed(data, root / study.name / QUICK, control.experiment)[0]
+        points += _points(
+            control.id, make_series(*_changed(quick, overlay, control.id)), control.experiment, study, root
+        )
+    return points
+
+
+def _points(name: str, series: Series, experiment: str, study: Study, root: Path) -> list[StudyPoint]:
+    """The runs of a series, with the parameters that the full variant of an experiment sweeps."""
+    swept = list(load(root / study.name / f"{experiment}.yaml")[0].sweep)
+    points = []
+    for point in series.points:
+        written = point.experiment.as_yaml_data()
+        parameters = {field: str(point.parameters.get(field, _value(written, field))) for field in swept}
+        points.append(StudyPoint(name, point, parameters))
     return points
 
 

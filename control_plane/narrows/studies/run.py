@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
-from typing import Literal
 
 import yaml
 from narrows_analysis import analyze_run
@@ -19,7 +18,7 @@ from narrows_analysis import load as load_run
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
-from narrows_analysis.studies.model import Results, Study
+from narrows_analysis.studies.model import Results, Study, Variant
 from narrows_analysis.studies.results import write_results
 from rich.console import Console
 
@@ -51,12 +50,12 @@ class StudyRun:
     """One variant of a study in one directory."""
 
     def __init__(
-        self, study: Study, quick: bool, directory: Path, target: str, make_target: MakeTarget, console: Console
+        self, study: Study, variant: Variant, directory: Path, target: str, make_target: MakeTarget, console: Console
     ) -> None:
         """Nothing is created before `run`; ``target`` is the name of what ``make_target`` makes for a run."""
         self._target = target
         self._study = study
-        self._quick = quick
+        self._variant: Variant = variant
         self._directory = directory
         self._make_target = make_target
         self._console = console
@@ -241,8 +240,7 @@ class StudyRun:
         host = machine.describe()
         told = {"target": self._target, **{name: host[name] for name in ("kernel", "cpu", "cpus")}}
         told["bbr_ack_aggregation"] = ccas.bbr_ack_aggregation()
-        variant: Literal["quick", "full"] = "quick" if self._quick else "full"
-        return Results(self._study.name, variant, tuple(self._measured.values()), dict(self._skipped), told)
+        return Results(self._study.name, self._variant, tuple(self._measured.values()), dict(self._skipped), told)
 
     def _write(self) -> None:
         if not self._directory.exists():
