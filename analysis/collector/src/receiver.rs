@@ -11,7 +11,7 @@ use crate::telemetry::account::Account;
 use crate::telemetry::keys_file;
 use crate::telemetry::sink::TelemetrySink;
 use crate::telemetry::writer::{Rotation, SCHEMA_VERSION};
-use crate::wire::{self, report, Reject};
+use crate::wire::{report, Decoder, Reject};
 
 /// Which reports are accepted, and how they are stored.
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ pub struct Settings {
 /// Receives frames and stores the reports in them.
 pub struct Receiver {
     settings: Settings,
+    decoder: Decoder,
     counts: FrameCounts,
     sequencers: Sequencers,
     keys: FlowKeys,
@@ -51,6 +52,7 @@ impl Receiver {
             ..Account::default()
         };
         Ok(Receiver {
+            decoder: Decoder::new(settings.port),
             settings,
             counts: FrameCounts::default(),
             sequencers: Sequencers::default(),
@@ -63,7 +65,7 @@ impl Receiver {
     /// Takes a frame; false when nothing can be stored any more.
     #[inline]
     pub fn take(&mut self, frame: &[u8]) -> bool {
-        let (record, inner) = match wire::decode(frame, self.settings.port) {
+        let (record, inner) = match self.decoder.decode(frame) {
             Ok((record, _)) if record.report.bottleneck >= self.settings.bottlenecks => {
                 self.counts.reject(frame.len(), Reject::Bottleneck);
                 return true;

@@ -9,10 +9,11 @@ use crate::error::{Error, Result};
 use crate::flow_keys::FlowKeys;
 use crate::intake::FrameCounts;
 use crate::telemetry::reader;
-use crate::wire::{self, Record};
+use crate::wire::{self, Decoder, Record};
 
-/// Records in a block: small enough that a block stays in the cache it is written to.
-const BLOCK_RECORDS: usize = 2048;
+/// Records in a block: enough that waking the other thread costs little, few enough that blocks stay in the last-level
+/// cache.
+const BLOCK_RECORDS: usize = 8192;
 /// Blocks under way between the two threads.
 const BLOCKS: usize = 8;
 
@@ -79,7 +80,8 @@ impl Source {
         let mut decoded = Decoded::default();
         match self {
             Source::Capture { mut file, port } => {
-                let end = file.for_each(|frame| match wire::decode(frame, port) {
+                let mut decoder = Decoder::new(port);
+                let end = file.for_each(|frame| match decoder.decode(frame) {
                     Ok((record, inner)) => {
                         decoded.frames.accept(frame.len());
                         decoded.keys.observe(&record, inner);

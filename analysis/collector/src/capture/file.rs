@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Capture files of any length in constant memory: frames are handed out from a window that moves over the file.
+//! Capture files of any length in constant memory: frames are handed out from a buffer that moves over the file.
 
 use std::fs::File;
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-use super::map::Window;
 use super::pcap::{self, PcapHeader};
 use super::pcapng::Sections;
 use crate::error::{Error, Result};
 
-/// Bytes of the file in memory at a time; longer than any record.
-const WINDOW_BYTES: usize = 4 << 20;
-/// Windows start at a multiple of this: no system has larger pages.
-const ALIGNMENT: u64 = 64 << 10;
+/// Bytes read at a time: far fewer than the last-level cache holds, enough that calls cost little. Copying the file
+/// there is cheaper than mapping it page by page.
+const BUFFER_BYTES: usize = 2 << 20;
 /// No captured frame and no block is longer; a greater length means a damaged file.
 pub const MAX_RECORD_BYTES: usize = 1 << 20;
 /// Link type of Ethernet in both formats.
@@ -42,8 +41,11 @@ enum Format {
 pub struct CaptureFile {
     file: File,
     path: PathBuf,
-    length: u64,
     format: Format,
+    buffer: Vec<u8>,
+    /// What of the buffer has been read from the file and not been handed out.
+    start: usize,
+    end: usize,
     /// File offset of the next record.
     position: u64,
 }
@@ -66,18 +68,19 @@ impl CaptureFile {
         let mut capture = CaptureFile {
             file,
             path: path.to_path_buf(),
-            length: metadata.len(),
             format: Format::Pcapng(Sections::default()),
+            buffer: vec![0; BUFFER_BYTES],
+            start: 0,
+            end: 0,
             position: 0,
         };
-        let window = capture.window()?;
-        let head = window
-            .as_ref()
-            .map_or(&[][..], |(window, _)| window.bytes());
+        capture.read_more()?;
+        let head = &capture.buffer[..capture.end];
         if !Sections::starts(head) {
             let header = PcapHeader::parse(head)
                 .map_err(|e| Error::Input(format!("{}: {e}", path.display())))?;
             capture.format = Format::Pcap(header);
+            capture.start = pcap::FILE_HEADER_BYTES;
             capture.position = pcap::FILE_HEADER_BYTES as u64;
         }
         Ok(capture)
@@ -89,8 +92,8 @@ impl CaptureFile {
     /// [`Error::Input`] at a record that cannot be: all frames before it have been handed out.
     #[inline]
     pub fn for_each(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<End> {
-        while let Some((window, start)) = self.window()? {
-            let available = &window.bytes()[start..];
+        loop {
+            let available = &self.buffer[self.start..self.end];
             let consumed = match &mut self.format {
                 Format::Pcap(header) => frames(available, |bytes| header.next(bytes), &mut take),
                 Format::Pcapng(sections) => {
@@ -104,30 +107,41 @@ impl CaptureFile {
                     self.path.display()
                 ))
             })?;
+            self.start += consumed;
             self.position += consumed as u64;
             if !go_on {
                 return Ok(End::Complete);
             }
-            if consumed == 0 {
-                return Ok(End::Truncated {
-                    offset: self.position,
+            if !self.read_more()? {
+                return Ok(match self.end - self.start {
+                    0 => End::Complete,
+                    _ => End::Truncated {
+                        offset: self.position,
+                    },
                 });
             }
         }
-        Ok(End::Complete)
     }
 
-    /// The window that holds the next record, and where in it the record starts; `None` at the end of the file.
-    fn window(&self) -> Result<Option<(Window, usize)>> {
-        if self.position >= self.length {
-            return Ok(None);
+    /// Fills the buffer behind the incomplete record in it; false at the end of the file.
+    fn read_more(&mut self) -> Result<bool> {
+        self.buffer.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        if self.end == self.buffer.len() {
+            // A record longer than the buffer; there is none beyond MAX_RECORD_BYTES.
+            self.buffer.resize(self.end * 2, 0);
         }
-        let offset = self.position / ALIGNMENT * ALIGNMENT;
-        let length = (self.length - offset).min(WINDOW_BYTES as u64) as usize;
-        let window = Window::map(&self.file, offset, length);
-        let window =
-            window.map_err(|e| Error::io(&self.path, "read (is it still being written?)", e))?;
-        Ok(Some((window, (self.position - offset) as usize)))
+        loop {
+            match self.file.read(&mut self.buffer[self.end..]) {
+                Ok(bytes) => {
+                    self.end += bytes;
+                    return Ok(bytes > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::io(&self.path, "read", error)),
+            }
+        }
     }
 }
 

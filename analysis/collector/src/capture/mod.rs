@@ -2,7 +2,6 @@
 //! Where frames come from: a live interface or a capture file.
 
 pub mod file;
-mod map;
 pub mod pcap;
 pub mod pcapng;
 pub mod ring;

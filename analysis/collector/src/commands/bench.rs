@@ -7,15 +7,13 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use narrows_collector::capture::file::CaptureFile;
-use narrows_collector::telemetry::columns::Columns;
-use narrows_collector::wire::{self, Record};
+use narrows_collector::telemetry::columns::{Columns, RowBlock, BLOCK_ROWS};
+use narrows_collector::wire::Decoder;
 use narrows_collector::{Error, Result};
 use serde::Serialize;
 
 /// Rows in a batch of columns.
 const BATCH_ROWS: usize = 16 << 10;
-/// Records turned into columns at a time: they stay in the first-level cache.
-const STEP_RECORDS: usize = 256;
 
 #[derive(Args)]
 pub struct BenchArgs {
@@ -80,29 +78,29 @@ pub fn run(args: &BenchArgs) -> Result<()> {
 /// Decodes the whole file into columns, batch by batch.
 fn decode(source: &Path, port: u16) -> Result<u64> {
     let mut file = CaptureFile::open(source)?;
-    let mut records: Vec<Record> = Vec::with_capacity(STEP_RECORDS);
+    let mut decoder = Decoder::new(port);
+    let mut block = RowBlock::default();
     let mut columns = Columns::with_capacity(BATCH_ROWS);
     let mut reports = 0;
-    let mut transpose = |records: &mut Vec<Record>| {
-        if columns.len() + records.len() > BATCH_ROWS {
+    let mut append = |block: &mut RowBlock| {
+        if columns.len() + BLOCK_ROWS > BATCH_ROWS {
             std::hint::black_box(&columns);
+            reports += columns.len() as u64;
             columns.clear();
         }
-        columns.extend(records);
-        reports += records.len() as u64;
-        records.clear();
+        columns.append(block);
     };
     file.for_each(|frame| {
-        if let Ok((record, _)) = wire::decode(frame, port) {
-            records.push(record);
-            if records.len() == STEP_RECORDS {
-                transpose(&mut records);
+        if let Ok((record, _)) = decoder.decode(frame) {
+            if !block.push(&record) {
+                append(&mut block);
             }
         }
         true
     })?;
-    transpose(&mut records);
-    Ok(reports)
+    append(&mut block);
+    std::hint::black_box(&columns);
+    Ok(reports + columns.len() as u64)
 }
 
 fn repeat(repetitions: u32, mut run: impl FnMut() -> Result<u64>) -> Result<Rates> {

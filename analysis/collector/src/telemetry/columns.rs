@@ -9,6 +9,9 @@ use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 
 use crate::wire::Record;
 
+/// Rows of a [`RowBlock`].
+pub const BLOCK_ROWS: usize = 128;
+
 macro_rules! columns {
     ($($name:ident: $type:ty, $arrow:ident, $part:ident;)*) => {
         /// Rows in memory, one vector a column; all have the same length.
@@ -27,9 +30,10 @@ macro_rules! columns {
                 $(self.$name.push(record.$part.$name);)*
             }
 
-            /// Appends rows, column by column: faster than one by one.
-            pub fn extend(&mut self, records: &[Record]) {
-                $(self.$name.extend(records.iter().map(|record| record.$part.$name));)*
+            /// Moves the collected rows behind those that are there.
+            pub fn append(&mut self, rows: &mut RowBlock) {
+                let length = std::mem::take(&mut rows.length).min(BLOCK_ROWS);
+                $(self.$name.extend_from_slice(&rows.$name[..length]);)*
             }
 
             /// Removes all rows, keeps the memory.
@@ -46,6 +50,26 @@ macro_rules! columns {
                     $(Arc::new(PrimitiveArray::<$arrow>::from_iter_values(self.$name)),)*
                 ];
                 RecordBatch::try_new(schema(), arrays)
+            }
+        }
+
+        /// A few rows in columns that lie side by side in the first-level cache: the fast way into [`Columns`].
+        pub struct RowBlock { $($name: [$type; BLOCK_ROWS],)* length: usize }
+
+        impl Default for RowBlock {
+            fn default() -> Self {
+                RowBlock { $($name: [0; BLOCK_ROWS],)* length: 0 }
+            }
+        }
+
+        impl RowBlock {
+            /// Adds a row; false when the block is full, which has then to be appended to columns.
+            #[inline(always)]
+            pub fn push(&mut self, record: &Record) -> bool {
+                let row = self.length % BLOCK_ROWS;
+                $(self.$name[row] = record.$part.$name;)*
+                self.length += 1;
+                self.length < BLOCK_ROWS
             }
         }
 

@@ -70,7 +70,6 @@ const UDP_BYTES: usize = 8;
 /// Ethernet, IPv4 without options and UDP: what a switch puts in front of the report.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 
-const ETHERTYPE_IPV4: u16 = 0x0800;
 const PROTOCOL_UDP: u8 = 17;
 
 /// The UDP payload of a frame sent to `port`.
@@ -82,8 +81,7 @@ pub fn payload(frame: &[u8], port: u16) -> Result<&[u8], Reject> {
     let Some(head) = frame.first_chunk::<ENCAPSULATION_BYTES>() else {
         return Err(Reject::Other);
     };
-    let plain = u16::from_be_bytes([head[12], head[13]]) == ETHERTYPE_IPV4 && head[14] == 0x45;
-    let ip_start = if plain {
+    let ip_start = if is_plain(head) {
         ETHERNET_BYTES
     } else {
         ipv4_start(frame)?
@@ -118,6 +116,12 @@ pub fn payload(frame: &[u8], port: u16) -> Result<&[u8], Reject> {
         return Err(Reject::UdpChecksum);
     }
     Ok(&datagram[UDP_BYTES..])
+}
+
+/// Whether the frame starts with Ethernet without tags and IPv4 without options.
+#[inline(always)]
+pub fn is_plain(frame: &[u8]) -> bool {
+    matches!(frame.get(12..15), Some([0x08, 0x00, 0x45]))
 }
 
 /// Offset of the IPv4 header behind up to two VLAN tags.

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Decodes the frames of one source: what carries its reports is examined once and recognised afterwards.
+
+use super::encapsulation::{self, ENCAPSULATION_BYTES};
+use super::{decode_payload, Record, Reject};
+
+/// First byte that is compared: the end of the source address, then everything up to the report.
+const HEAD_START: usize = ENCAPSULATION_BYTES - HEAD_BYTES;
+const HEAD_BYTES: usize = 32;
+/// Kinds of frames that are remembered, by length.
+const KNOWN: usize = 8;
+const UDP_CHECKSUM: usize = ENCAPSULATION_BYTES - 2;
+
+/// A frame whose headers were found right. Nothing but them and the length decides where its payload lies.
+#[derive(Clone, Copy)]
+struct Known {
+    head: [u8; HEAD_BYTES],
+    length: usize,
+    payload_end: usize,
+}
+
+/// Decoder of the reports to one port.
+pub struct Decoder {
+    port: u16,
+    known: [Known; KNOWN],
+}
+
+impl Decoder {
+    /// A decoder that has seen no frame.
+    pub fn new(port: u16) -> Self {
+        let none = Known {
+            head: [0; HEAD_BYTES],
+            length: usize::MAX,
+            payload_end: 0,
+        };
+        Decoder {
+            port,
+            known: [none; KNOWN],
+        }
+    }
+
+    /// Decodes the report in `frame`; also returns the original packet's bytes, which [`crate::flow_keys`] reads.
+    ///
+    /// # Errors
+    /// Why the frame is no usable report.
+    #[inline(always)]
+    pub fn decode<'a>(&mut self, frame: &'a [u8]) -> Result<(Record, &'a [u8]), Reject> {
+        let known = &self.known[frame.len() % KNOWN];
+        let payload = match frame.get(HEAD_START..ENCAPSULATION_BYTES) {
+            Some(head) if head == known.head && frame.len() == known.length => {
+                &frame[ENCAPSULATION_BYTES..known.payload_end]
+            }
+            _ => self.examine(frame)?,
+        };
+        decode_payload(payload)
+    }
+
+    #[inline(never)]
+    fn examine<'a>(&mut self, frame: &'a [u8]) -> Result<&'a [u8], Reject> {
+        let payload = encapsulation::payload(frame, self.port)?;
+        let head = frame[..ENCAPSULATION_BYTES].last_chunk::<HEAD_BYTES>();
+        if let (Some(head), true) = (head, plain(frame)) {
+            self.known[frame.len() % KNOWN] = Known {
+                head: *head,
+                length: frame.len(),
+                payload_end: ENCAPSULATION_BYTES + payload.len(),
+            };
+        }
+        Ok(payload)
+    }
+}
+
+/// Whether an accepted frame's payload starts behind the usual headers and no checksum covers it.
+fn plain(frame: &[u8]) -> bool {
+    encapsulation::is_plain(frame) && frame[UDP_CHECKSUM..ENCAPSULATION_BYTES] == [0, 0]
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a failed expectation is a failed test
+mod tests {
+    use super::*;
+    use crate::generate::{frames, Scenario};
+    use crate::wire::decode;
+
+    #[test]
+    fn a_frame_is_decoded_the_same_whatever_came_before_with_every_bit_changed() {
+        let scenario = Scenario {
+            reports: 40,
+            flows: 8,
+            mixed_headers: true,
+            ..Scenario::default()
+        };
+        let mut decoder = Decoder::new(scenario.port);
+        let mut remembered = 0;
+        frames(&scenario, |_, frame| {
+            let mut changed = frame.to_vec();
+            for at in 0..frame.len() {
+                for bit in 0..8 {
+                    assert_eq!(decoder.decode(frame), decode(frame, scenario.port));
+                    remembered +=
+                        u32::from(decoder.known[frame.len() % KNOWN].length == frame.len());
+                    changed[at] ^= 1 << bit;
+                    assert_eq!(decoder.decode(&changed), decode(&changed, scenario.port));
+                    changed[at] ^= 1 << bit;
+                }
+            }
+            for length in 0..frame.len() {
+                let part = &frame[..length];
+                assert_eq!(decoder.decode(frame), decode(frame, scenario.port));
+                assert_eq!(decoder.decode(part), decode(part, scenario.port));
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert!(remembered > 1000, "{remembered}");
+    }
+
+    #[test]
+    fn a_checksum_is_looked_at_each_time() {
+        let mut sample = Vec::new();
+        frames(&Scenario::default(), |_, frame| {
+            sample = frame.to_vec();
+            Ok(())
+        })
+        .unwrap();
+        let datagram = &sample[34..];
+        let length = datagram.len() as u32;
+        let pseudo = u32::from(encapsulation::checksum(17 + length, &sample[26..34]));
+        let sum = !encapsulation::checksum(pseudo, datagram);
+        sample[UDP_CHECKSUM..ENCAPSULATION_BYTES].copy_from_slice(&sum.to_be_bytes());
+        let mut decoder = Decoder::new(Scenario::default().port);
+        assert!(decoder.decode(&sample).is_ok());
+        sample[ENCAPSULATION_BYTES + 20] ^= 1;
+        assert_eq!(decoder.decode(&sample), Err(Reject::UdpChecksum));
+    }
+}
