@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.model import (
+    THROUGH_TBF,
     Compare,
+    Control,
     Crossing,
     Pick,
     Plot,
@@ -308,6 +310,20 @@ STUDY = Study(
             ),
             (Plot("quartiles", "Throughput of a flow by buffer", ("bbr", "cubic"), x=BUFFER, where=TWO),),
             MINUTES_2_TO_4,
+        ),
+    ),
+    controls=(
+        Control(
+            "coexistence-longer",
+            "coexistence",
+            "for 300 s, as published",
+            ("cycle", "not-drained", "loss-peaks", "loss-after-wrong-probes"),
+        ),
+        Control(
+            THROUGH_TBF,
+            "loss",
+            "the same flows through the kernel's tc tbf",
+            ("average", "half-bdp", "one-bdp", "none"),
         ),
     ),
 )

@@ -316,11 +316,8 @@ STUDY = Study(
     ),
     controls=(
         Control("rtt-longer", "rtt-long-first", "for 300 s, as published", ("cubic-short",)),
-        Control(
-            "five-flows-longer",
-            "five-flows",
-            "100 s apart and for 500 s, as published",
-            ("v1-faster-than-cubic", "cubic-many"),
-        ),
+        Control("rtt-bbr-longer", "rtt-long-first", "for 300 s, as published", ("favours-long-bbr", "gap")),
+        Control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", ("cubic-many",)),
+        Control("pairs-longer", "pairs", "for 300 s, as published", ("v1-starves", "retransmits")),
     ),
 )
