@@ -55,6 +55,12 @@ def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
     assert all(point.point.experiment.as_yaml_data() not in quick for point in points)
 
 
+def test_a_control_keeps_what_quick_changes() -> None:
+    points = control_points(find_study("hock2017"))
+    # The full variant has 1 and 10 Gbit/s and five repetitions.
+    assert [point.parameters["bottleneck.rate"] for point in points] == ["200Mbit", "200Mbit"]
+
+
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
 def test_a_control_s_points_are_those_of_its_statements(study: Study) -> None:
     experiments = {
