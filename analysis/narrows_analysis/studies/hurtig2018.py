@@ -350,6 +350,7 @@ STUDY = Study(
         Control("trains-larger", "trains", "a large flow of 30 MB, as published, and three repetitions", ("bbr-bbr",)),
         Control("medium-larger", "medium", "a large flow of 60 MB and four repetitions", ("worst", "pacing")),
         Control("sizes-larger", "train-sizes", "a large flow of 30 MB, as published", ("dip",)),
+        Control("gaps-larger", "gaps", "a large flow of 90 MB, as published", ("bbr-at-long-gaps",)),
         Control("equals-more", "equals", "40 completions each instead of 8", ("long", "variable", "flat")),
     ),
 )
