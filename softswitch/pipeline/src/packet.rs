@@ -150,33 +150,26 @@ impl PacketPool {
 
     /// A packet with room for a frame of `length` bytes (at most [`MAX_FRAME`]), whose content is whatever the buffer held: fill all of
     /// [`Packet::bytes_mut`].
+    #[inline]
     #[must_use]
     pub fn take(&mut self, length: usize) -> Box<Packet> {
+        let mut packet = self.blank(length);
+        packet.set_frame(self.headroom, length);
+        packet
+    }
+
+    /// A packet with a buffer for about `length` bytes, but without a frame: for [`crate::Pipeline::clone_ingress`] and
+    /// [`crate::Pipeline::clone_egress`], which overwrite all of it.
+    #[inline]
+    #[must_use]
+    pub fn blank(&mut self, length: usize) -> Box<Packet> {
         let (pool, least) = if length <= SMALL_FRAME {
             (&mut self.small, SMALL_FRAME)
         } else {
             (&mut self.large, LARGE_FRAME)
         };
-        let mut packet = pool.pop().unwrap_or_else(|| {
-            Box::new(Packet {
-                buffer: vec![0; self.headroom + least + TAIL],
-                start: 0,
-                payload: 0,
-                end: 0,
-                valid: 0,
-                base: [0; MAX_HEADERS],
-                live: Vec::new(),
-                length: 0,
-                register_length: 0,
-                ingress_length: 0,
-                truncated: u32::MAX,
-                flow: 0,
-                instance: Instance::Normal,
-                owner: FRESH,
-            })
-        });
-        packet.set_frame(self.headroom, length);
-        packet
+        let recycled = pool.pop();
+        recycled.unwrap_or_else(|| Packet::new(self.headroom + least + TAIL))
     }
 
     /// A packet that holds a copy of `frame`.
@@ -188,6 +181,7 @@ impl PacketPool {
     }
 
     /// Gives a packet back.
+    #[inline]
     pub fn give(&mut self, packet: Box<Packet>) {
         if packet.buffer.len() < self.headroom + LARGE_FRAME + TAIL {
             self.small.push(packet);
@@ -197,17 +191,27 @@ impl PacketPool {
     }
 }
 
-/// The positions of the bits that are set.
-#[inline(always)]
-pub(crate) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let first = (set != 0).then(|| set.trailing_zeros() as usize)?;
-        set &= set - 1;
-        Some(first)
-    })
-}
-
 impl Packet {
+    #[cold]
+    fn new(bytes: usize) -> Box<Self> {
+        Box::new(Self {
+            buffer: vec![0; bytes],
+            live: Vec::new(),
+            valid: 0,
+            owner: FRESH,
+            start: 0,
+            payload: 0,
+            end: 0,
+            length: 0,
+            register_length: 0,
+            ingress_length: 0,
+            truncated: u32::MAX,
+            flow: 0,
+            instance: Instance::Normal,
+            base: [0; MAX_HEADERS],
+        })
+    }
+
     pub(crate) fn is_valid(&self, header: u8) -> bool {
         self.valid >> (header & 63) & 1 == 1
     }
@@ -333,12 +337,11 @@ impl Packet {
         Some(value)
     }
 
+    /// A frame of `length` bytes that nobody has looked at yet.
+    #[inline]
     pub(crate) fn set_frame(&mut self, headroom: usize, length: usize) {
         let length = length.min(MAX_FRAME);
-        let needed = headroom + length + TAIL;
-        if self.buffer.len() < needed {
-            self.buffer.resize(needed, 0);
-        }
+        self.reserve(headroom + length + TAIL);
         self.start = headroom as u32;
         self.payload = headroom as u32;
         self.end = (headroom + length) as u32;
@@ -346,13 +349,36 @@ impl Packet {
         self.register_length = length as u32;
         self.ingress_length = length as u32;
         self.truncated = u32::MAX;
-        // Only valid headers have a base other than 0.
-        for header in bits(self.valid) {
-            self.base[header] = 0;
-        }
+        // All of it: to go through the valid ones takes longer.
+        self.base = [0; MAX_HEADERS];
         self.valid = 0;
         self.flow = 0;
         self.instance = Instance::Normal;
         self.owner = FRESH;
+    }
+
+    /// The same packet once more, of whose buffer the bytes from `from` to `end` are copied. Not copied: metadata, flow, and
+    /// how the packet came to be.
+    #[inline]
+    pub(crate) fn set_copy(&mut self, packet: &Packet, headroom: usize, from: usize, end: usize) {
+        self.reserve(end + TAIL);
+        self.buffer[from..end].copy_from_slice(&packet.buffer[from..end]);
+        self.start = headroom as u32;
+        self.payload = packet.payload;
+        self.end = end as u32;
+        self.register_length = packet.register_length;
+        self.ingress_length = packet.ingress_length;
+        self.truncated = u32::MAX;
+        self.base = packet.base;
+        self.valid = packet.valid;
+        self.flow = 0;
+        self.owner = packet.owner;
+    }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
     }
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #![warn(missing_docs)]
 
+mod earliest;
 pub mod failure;
 pub mod forwarding;
 pub mod io;

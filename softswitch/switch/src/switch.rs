@@ -5,10 +5,12 @@ use std::collections::VecDeque;
 use narrows_pipeline::{DigestRecord, EgressMeta, Forward, Packet, PacketPool};
 
 use crate::forwarding::Forwarding;
-use crate::tm::{Admission, Dequeued, Event, TrafficManager, PORTS};
+use crate::tm::{Admission, Dequeued, Event, QueueNumber, TrafficManager, PORTS};
 
 /// Copies of copies a packet can have; a program that clones its clones for ever ends here.
 const MAX_GENERATION: u8 = 8;
+/// Frames received before what has left the delay lines is sent on: in a batch it costs less.
+const EXIT_BATCH: u32 = 32;
 /// v1model's queue depth fields are 19 bits wide.
 const MAX_QDEPTH: u64 = (1 << 19) - 1;
 
@@ -63,10 +65,15 @@ pub struct Switch {
     /// All queues.
     pub tm: TrafficManager<Held>,
     kinds: Vec<PortKind>,
+    /// Some port is a loopback: packets that leave come in again, in order of time with all else that happens.
+    loops: bool,
     looped: VecDeque<(u16, u64, Box<Packet>)>,
     discards: Discards,
     now_ns: u64,
+    /// Copies to be queued next, from the last to the first.
     clones: Vec<(u16, u8, Held)>,
+    /// Frames received since exits were taken.
+    received: u32,
 }
 
 impl Switch {
@@ -82,11 +89,13 @@ impl Switch {
             forwarding: None,
             pool: PacketPool::default(),
             tm: TrafficManager::new(pool_limit),
+            loops: by_number.contains(&PortKind::Loopback),
             kinds: by_number,
             looped: VecDeque::new(),
             discards: Discards::default(),
             now_ns: 0,
             clones: Vec::new(),
+            received: 0,
         }
     }
 
@@ -143,15 +152,38 @@ impl Switch {
     }
 
     /// Receives a frame on `port` at `now_ns`, after everything that was due until then. Time never goes backwards: an
-    /// earlier `now_ns` counts as the switch's time.
+    /// earlier `now_ns` counts as the switch's time. Some of what leaves is given to `output` by a later call only.
+    #[inline]
     pub fn receive(&mut self, port: u16, now_ns: u64, packet: Box<Packet>, output: &mut impl Output) {
-        self.advance(now_ns, output);
+        self.happen(now_ns, output);
         self.admit(port, self.now_ns, packet, output);
+        self.received += 1;
+        if self.received >= EXIT_BATCH {
+            self.send_due(self.now_ns, output);
+        }
     }
 
     /// Lets everything happen that is due until `now_ns`.
     #[inline]
     pub fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
+        self.happen(now_ns, output);
+        self.send_due(self.now_ns, output);
+    }
+
+    /// Lets everything happen until `now_ns` but the sending, on which nothing depends if there are no loopback ports.
+    #[inline]
+    fn happen(&mut self, now_ns: u64, output: &mut impl Output) {
+        if self.loops {
+            self.happen_with_loops(now_ns, output);
+        } else {
+            while let Some(dequeued) = self.tm.poll_start(now_ns) {
+                self.start(dequeued, output);
+            }
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    fn happen_with_loops(&mut self, now_ns: u64, output: &mut impl Output) {
         // A frame that loops without delay would keep this instant for ever: it continues at the next call.
         let mut loops_left = self.looped.len() + 64;
         loop {
@@ -167,11 +199,7 @@ impl Switch {
                 }
             }
             match self.tm.poll(now_ns) {
-                Some(Event::Start(dequeued)) => {
-                    self.now_ns = self.now_ns.max(dequeued.start_ns);
-                    self.prefetch(dequeued.port, dequeued.priority);
-                    self.depart(dequeued, output);
-                }
+                Some(Event::Start(dequeued)) => self.start(dequeued, output),
                 Some(Event::Exit { port, exit_ns, packet }) => {
                     self.now_ns = self.now_ns.max(exit_ns);
                     self.emit(port, exit_ns, packet.packet, output);
@@ -179,21 +207,43 @@ impl Switch {
                 None => break,
             }
         }
-        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// Gives `output` what has left the delay lines until `now_ns`.
+    #[inline]
+    fn send_due(&mut self, now_ns: u64, output: &mut impl Output) {
+        self.received = 0;
+        if !self.loops {
+            let pool = &mut self.pool;
+            self.tm.take_exits(now_ns, |port, exit_ns, held| output.send(port, exit_ns, held.packet, pool));
+        }
+    }
+
+    /// A packet that has waited starts on its link.
+    #[inline]
+    fn start(&mut self, dequeued: Dequeued<Held>, output: &mut impl Output) {
+        let start_ns = dequeued.start_ns;
+        self.now_ns = self.now_ns.max(start_ns);
+        self.prefetch(dequeued.queue);
+        self.depart(dequeued, output);
+        if let Some((port, priority, copy)) = self.next_copy() {
+            self.pass(start_ns, port, priority, copy, output);
+        }
     }
 
     /// A long queue has left the processor's caches: what follows is asked for while this packet is worked on, first the
     /// description, which says where the rest is, one packet later the rest.
     #[inline]
-    fn prefetch(&self, port: u16, priority: u8) {
-        if let Some(held) = self.tm.waiting(port, priority, 3) {
+    fn prefetch(&self, queue: QueueNumber) {
+        if let Some(held) = self.tm.waiting(queue, 3) {
             held.packet.prefetch();
-            if let Some(held) = self.tm.waiting(port, priority, 1) {
+            if let Some(held) = self.tm.waiting(queue, 1) {
                 held.packet.prefetch_contents();
             }
         }
     }
 
+    #[inline]
     fn admit(&mut self, port: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {
         let Some(forwarding) = &mut self.forwarding else {
             self.discards.no_pipeline += 1;
@@ -202,52 +252,67 @@ impl Switch {
         };
         let verdict = forwarding.pipeline.ingress(&mut packet, port, now_ns);
         if let Some(number) = verdict.clone {
-            match forwarding.sessions.get(number) {
-                Some(session) => {
-                    for &(port, replica) in session.replicas.iter().rev() {
-                        let mut copy = self.pool.take(packet.bytes().len());
-                        forwarding.pipeline.clone_ingress(&packet, &mut copy);
-                        self.clones.push((
-                            port,
-                            session.priority,
-                            Held { packet: copy, replica, generation: 1, length_limit: u32::MAX },
-                        ));
-                    }
-                }
-                None => self.discards.clones += 1,
-            }
+            self.clone_at_ingress(number, &packet);
         }
-        match verdict.forward {
+        let next = match verdict.forward {
             Forward::Unicast { port, priority } => {
-                self.enqueue(
-                    now_ns,
-                    port,
-                    priority,
-                    Held { packet, replica: 0, generation: 0, length_limit: u32::MAX },
-                    output,
-                );
+                Some((port, priority, Held { packet, replica: 0, generation: 0, length_limit: u32::MAX }))
             }
             // A program with multicast groups is refused when it is loaded.
             Forward::Drop | Forward::Multicast { .. } => {
                 self.discards.ingress += 1;
                 self.pool.give(packet);
+                self.next_copy()
             }
-        }
-        self.enqueue_clones(now_ns, output);
-    }
-
-    fn enqueue_clones(&mut self, now_ns: u64, output: &mut impl Output) {
-        while let Some((port, priority, copy)) = self.clones.pop() {
-            if copy.generation > MAX_GENERATION {
-                self.discards.clones += 1;
-                self.pool.give(copy.packet);
-                continue;
-            }
-            self.enqueue(now_ns, port, priority, copy, output);
+        };
+        if let Some((port, priority, held)) = next {
+            self.pass(now_ns, port, priority, held, output);
         }
     }
 
+    #[cold]
+    fn clone_at_ingress(&mut self, number: u16, packet: &Packet) {
+        let Some(forwarding) = &mut self.forwarding else {
+            return;
+        };
+        let Some(session) = forwarding.sessions.get(number) else {
+            self.discards.clones += 1;
+            return;
+        };
+        for &(port, replica) in session.replicas.iter().rev() {
+            let mut copy = self.pool.blank(packet.length() as usize);
+            forwarding.pipeline.clone_ingress(packet, &mut copy);
+            let copy = Held { packet: copy, replica, generation: 1, length_limit: u32::MAX };
+            self.clones.push((port, session.priority, copy));
+        }
+    }
+
+    /// The copy to be queued next.
     #[inline]
+    fn next_copy(&mut self) -> Option<(u16, u8, Held)> {
+        loop {
+            let next = self.clones.pop()?;
+            if next.2.generation <= MAX_GENERATION {
+                return Some(next);
+            }
+            self.discards.clones += 1;
+            self.pool.give(next.2.packet);
+        }
+    }
+
+    /// Queues a packet, the copies that were made of it, and the copies that are made of them when they start at once.
+    fn pass(&mut self, now_ns: u64, port: u16, priority: u8, held: Held, output: &mut impl Output) {
+        let mut next = (port, priority, held);
+        loop {
+            self.enqueue(now_ns, next.0, next.1, next.2, output);
+            match self.next_copy() {
+                Some(copy) => next = copy,
+                None => return,
+            }
+        }
+    }
+
+    #[inline(always)]
     fn enqueue(&mut self, now_ns: u64, port: u16, priority: u8, held: Held, output: &mut impl Output) {
         if self.kind(port) == PortKind::Absent {
             self.discards.absent_port += 1;
@@ -255,6 +320,10 @@ impl Switch {
             return;
         }
         let (length, flow) = (held.packet.length().min(held.length_limit), held.packet.flow());
+        if self.tm.held() >= self.tm.pool_limit() {
+            // What has left already takes up no room.
+            self.send_due(now_ns, output);
+        }
         // Copies never reach the flow's queue, and their flow field was reset.
         let flow = (held.generation == 0).then_some(flow);
         match self.tm.enqueue(now_ns, (port, priority), length, flow, held) {
@@ -264,6 +333,8 @@ impl Switch {
         }
     }
 
+    /// Egress, and on to the delay line. Copies are left in `clones`.
+    #[inline(always)]
     fn depart(&mut self, dequeued: Dequeued<Held>, output: &mut impl Output) {
         let Dequeued { packet: mut held, port, priority, start_ns, enqueue_ns, .. } = dequeued;
         let Some(forwarding) = &mut self.forwarding else {
@@ -285,13 +356,12 @@ impl Switch {
             epoch: telemetry_epoch(dequeued.epoch),
         };
         let verdict = forwarding.pipeline.egress(&mut held.packet, &meta);
-        let cloned = verdict.clone.is_some();
         if let Some(number) = verdict.clone {
             match forwarding.sessions.get(number) {
                 Some(session) => {
                     let limit = if session.length_limit == 0 { usize::MAX } else { session.length_limit as usize };
                     for &(port, replica) in session.replicas.iter().rev() {
-                        let mut copy = self.pool.take(limit.min(held.packet.length() as usize));
+                        let mut copy = self.pool.blank(limit.min(held.packet.length() as usize));
                         forwarding.pipeline.clone_egress(&held.packet, &mut copy, limit);
                         let length_limit = u32::try_from(limit).unwrap_or(u32::MAX);
                         let copy = Held { packet: copy, replica, generation: held.generation + 1, length_limit };
@@ -303,15 +373,15 @@ impl Switch {
         }
         if verdict.transmit {
             forwarding.pipeline.deparse(&mut held.packet);
-            if let Some(held) = self.tm.transmit(start_ns, port, priority, dequeued.exit_ns, held) {
+            if dequeued.exit_ns <= start_ns && self.tm.has_exit(start_ns, dequeued.queue) {
+                self.send_due(start_ns, output);
+            }
+            if let Some(held) = self.tm.transmit(start_ns, dequeued.queue, dequeued.exit_ns, held) {
                 self.emit(port, dequeued.exit_ns, held.packet, output);
             }
         } else {
             self.discards.egress += 1;
             self.pool.give(held.packet);
-        }
-        if cloned {
-            self.enqueue_clones(start_ns, output);
         }
     }
 
@@ -332,6 +402,10 @@ impl Switch {
 }
 
 /// The epoch as telemetry carries it: 16 bits, never 0 (0 says that nothing counts bytes and epochs).
+#[inline]
 fn telemetry_epoch(epoch: u64) -> u16 {
-    (epoch.wrapping_sub(1) % 0xffff + 1) as u16
+    match u16::try_from(epoch) {
+        Ok(epoch @ 1..) => epoch,
+        _ => (epoch.wrapping_sub(1) % 0xffff + 1) as u16,
+    }
 }

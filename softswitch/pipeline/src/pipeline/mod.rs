@@ -12,7 +12,7 @@ use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
 use crate::jit::{describe, Native};
 use crate::layout::{Field, Place};
-use crate::packet::{bits, Instance, Packet, FOREIGN, FRESH};
+use crate::packet::{Instance, Packet, FOREIGN, FRESH};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
@@ -89,6 +89,8 @@ pub struct Pipeline {
     /// Native code is not used even if there is some.
     interpreted: bool,
     seed: u64,
+    /// [`Program::zeros`].
+    zeros: usize,
     machine: Machine,
     /// The parsed bytes of the last packet as they came in, for programs that clone at ingress.
     original: Vec<u8>,
@@ -104,6 +106,7 @@ impl Pipeline {
     pub fn new(program: Arc<Program>, seed: u64) -> Self {
         let machine = machine(&program, seed);
         Self {
+            zeros: program.zeros(),
             program,
             interpreted: false,
             seed,
@@ -130,6 +133,7 @@ impl Pipeline {
     }
 
     /// Parser, checksum verification and ingress control. `timestamp` is `ingress_global_timestamp` (48 bits).
+    #[inline]
     pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
         let program = &*self.program;
         if program.clones_at_ingress {
@@ -195,6 +199,7 @@ impl Pipeline {
     }
 
     /// Egress control. If the packet is cloned, what it carried from ingress becomes what its clone keeps.
+    #[inline]
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
         let program = &*self.program;
         let port = match native_for(program, self.interpreted, packet) {
@@ -247,33 +252,26 @@ impl Pipeline {
     ///
     /// At most `limit` bytes of the frame (but all parsed headers) are copied: `usize::MAX`, or less if the session or
     /// the program is known to truncate the copy.
+    #[inline]
     pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
         let program = &*self.program;
         let start = program.headroom;
         let end = start
             .saturating_add(limit)
             .clamp(packet.payload as usize, packet.end as usize);
-        copy.set_frame(start, end - start);
-        copy.bytes_mut().copy_from_slice(&packet.buffer[start..end]);
-        if packet.valid & program.added_headers != 0 {
-            // Added headers lie in the headroom, behind its zeros.
-            let zeros = program.zeros();
-            copy.buffer[zeros..start].copy_from_slice(&packet.buffer[zeros..start]);
-        }
-        copy.owner = packet.owner;
-        copy.payload = packet.payload;
-        copy.valid = packet.valid;
-        for header in bits(packet.valid) {
-            copy.base[header] = packet.base[header];
-        }
-        copy.register_length = packet.register_length;
+        // Added headers lie in the headroom, behind its zeros.
+        let from = match packet.valid & program.added_headers {
+            0 => start,
+            _ => self.zeros,
+        };
+        copy.set_copy(packet, start, from, end);
         copy.length = wire_length(program, copy);
-        copy.ingress_length = packet.ingress_length;
         copy.live.clone_from(&packet.live);
         copy.instance = Instance::EgressClone;
     }
 
     /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.
+    #[inline]
     pub fn deparse<'p>(&mut self, packet: &'p mut Packet) -> &'p [u8] {
         let program = &*self.program;
         let placed = match native_for(program, self.interpreted, packet) {

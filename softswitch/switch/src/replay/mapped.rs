@@ -61,6 +61,8 @@ pub struct Place {
     captured: usize,
 }
 
+/// The processor is told to fetch what lies this far ahead: a few frames.
+const READ_AHEAD: usize = 1_024;
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 
@@ -86,13 +88,13 @@ impl MappedPcap {
         Ok(Some(mapped))
     }
 
-    #[inline]
+    #[inline(always)]
     fn number(&self, bytes: &[u8], at: usize) -> u32 {
-        let word = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        let number = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         if self.big_endian {
-            u32::from_be_bytes(word)
+            number.swap_bytes()
         } else {
-            u32::from_le_bytes(word)
+            number
         }
     }
 
@@ -106,17 +108,20 @@ impl MappedPcap {
         let Some(header) = rest.get(..RECORD_HEADER) else {
             return format_error("the capture ends in the middle of a record");
         };
-        let (captured, wire_length) = (self.number(header, 8) as usize, self.number(header, 12) as usize);
+        let [seconds, fraction, captured, wire_length] = [0, 4, 8, 12].map(|at| self.number(header, at));
+        let (captured, wire_length) = (captured as usize, wire_length as usize);
         if captured > MAX_RECORD || captured > wire_length {
             return format_error(format!("a record of {captured} captured of {wire_length} bytes"));
         }
         if rest.len() < RECORD_HEADER + captured {
             return format_error("the capture ends in the middle of a record");
         }
-        let (seconds, fraction) = (u64::from(self.number(header, 0)), u64::from(self.number(header, 4)));
-        let time_ns = seconds * 1_000_000_000 + fraction * self.fraction_ns;
+        let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns;
         let first = self.next + RECORD_HEADER;
         self.next = first + captured;
+        if let Some(ahead) = self.mapping.bytes().get(self.next + READ_AHEAD) {
+            narrows_pipeline::prefetch(ahead);
+        }
         Ok(Some(Place { time_ns, wire_length, first, captured }))
     }
 

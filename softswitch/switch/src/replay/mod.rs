@@ -7,10 +7,8 @@ mod mapped;
 mod pcap;
 mod source;
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::{BinaryHeap, PeekMut};
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,6 +17,7 @@ use clap::Args;
 use narrows_pipeline::{Packet, PacketPool, Pipeline, Program, TableInfo};
 use serde_json::{json, Value};
 
+use crate::earliest::Earliest;
 use crate::failure::Failure;
 use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
 use crate::switch::{Output, PortKind, Switch};
@@ -28,9 +27,6 @@ use source::Source;
 
 /// How often the program's digests are taken from it, in frames.
 const DIGEST_INTERVAL: u64 = 16_384;
-
-/// Bytes gathered before they are written to a capture: few enough to stay in the cache.
-const WRITE_BUFFER: usize = 1 << 18;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -49,7 +45,7 @@ pub struct ReplayArgs {
 /// What left one port.
 struct Sink {
     port: u16,
-    writer: Option<pcap::Writer<BufWriter<File>>>,
+    writer: Option<pcap::Writer<File>>,
     packets: u64,
     bytes: u64,
     last_ns: u64,
@@ -58,19 +54,21 @@ struct Sink {
 /// What left the switch.
 struct Sinks {
     list: Vec<Sink>,
-    by_port: Vec<Option<usize>>,
+    /// Position in the list, by port number.
+    by_port: Box<[u16; PORTS]>,
     error: Option<std::io::Error>,
 }
 
 impl Output for Sinks {
     #[inline]
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
-        if let Some(sink) = self.by_port[usize::from(port)].and_then(|position| self.list.get_mut(position)) {
+        if let Some(sink) = self.list.get_mut(usize::from(self.by_port[usize::from(port) % PORTS])) {
+            let frame = packet.bytes();
             sink.packets += 1;
-            sink.bytes += packet.bytes().len() as u64;
+            sink.bytes += frame.len() as u64;
             sink.last_ns = exit_ns;
             if let Some(writer) = &mut sink.writer {
-                if let Err(error) = writer.write(exit_ns, packet.bytes()) {
+                if let Err(error) = writer.write(exit_ns, frame) {
                     self.error.get_or_insert(error);
                 }
             }
@@ -156,9 +154,9 @@ fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
 }
 
 fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
-    let mut sinks = Sinks { list: vec![], by_port: vec![None; PORTS], error: None };
+    let mut sinks = Sinks { list: vec![], by_port: Box::new([u16::MAX; PORTS]), error: None };
     for port in &config.ports {
-        sinks.by_port[usize::from(*port)] = Some(sinks.list.len());
+        sinks.by_port[usize::from(*port)] = sinks.list.len() as u16;
         sinks.list.push(Sink { port: *port, writer: None, packets: 0, bytes: 0, last_ns: 0 });
     }
     for (number, given) in config.outputs.iter().enumerate() {
@@ -169,8 +167,7 @@ fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
         }
         let path = out.join(&given.pcap);
         let failed = |error| Failure::usage(format!("{}: {error}", path.display()));
-        let file = BufWriter::with_capacity(WRITE_BUFFER, File::create(&path).map_err(failed)?);
-        let writer = pcap::Writer::new(file, given.snap_bytes).map_err(failed)?;
+        let writer = pcap::Writer::new(File::create(&path).map_err(failed)?, given.snap_bytes);
         if let Some(sink) = sinks.list.iter_mut().find(|sink| sink.port == given.port) {
             if sink.writer.replace(writer).is_some() {
                 return Err(Failure::usage(format!("{place}: port {} has an output already", given.port)));
@@ -217,8 +214,8 @@ struct Run {
     switch: Switch,
     sinks: Sinks,
     sources: Vec<Source>,
-    /// Time and position of each source's next frame.
-    heads: BinaryHeap<Reverse<(u64, usize)>>,
+    /// By position, the time of each source's next frame.
+    heads: Earliest,
     changes: std::vec::IntoIter<QueueConfig>,
     visible: usize,
     until_ns: u64,
@@ -235,8 +232,7 @@ impl Run {
     fn execute(&mut self) -> Result<(), Failure> {
         let mut frames = 0u64;
         loop {
-            let next = self.heads.peek().map(|Reverse(head)| *head);
-            let next = next.filter(|(time_ns, _)| *time_ns < self.until_ns);
+            let next = self.heads.first().filter(|(time_ns, _)| *time_ns < self.until_ns);
             let change = self.changes.as_slice().first().map(|change| change.at_ns).filter(|at| *at < self.until_ns);
             match (next, change) {
                 (next, Some(at_ns)) if next.is_none_or(|(time_ns, _)| at_ns <= time_ns) => {
@@ -248,12 +244,7 @@ impl Run {
                 (Some((time_ns, position)), _) => {
                     let source = &mut self.sources[position];
                     let packet = source.take(self.switch.pool(), self.visible)?;
-                    if let Some(mut head) = self.heads.peek_mut() {
-                        match source.next_time() {
-                            Some(next_ns) => *head = Reverse((next_ns, position)),
-                            None => drop(PeekMut::pop(head)),
-                        }
-                    }
+                    self.heads.set(position, source.next_time());
                     self.switch.receive(source.port, time_ns, packet, &mut self.sinks);
                     frames += 1;
                     if frames % DIGEST_INTERVAL == 0 {
@@ -336,8 +327,9 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let program = switch.forwarding().map(|forwarding| Arc::clone(forwarding.pipeline.program()));
     let visible = program.map_or(usize::MAX, |program| visible(&config, &program));
     let until_ns = config.until_ns.unwrap_or(u64::MAX);
-    let heads = sources.iter().enumerate();
-    let heads = heads.filter_map(|(position, source)| Some(Reverse((source.next_time()?, position)))).collect();
+    let mut heads = Earliest::default();
+    heads.reserve(sources.len());
+    sources.iter().enumerate().for_each(|(position, source)| heads.set(position, source.next_time()));
     let mut run = Run { switch, sinks, sources, heads, changes, visible, until_ns, digests: 0 };
 
     let started = Instant::now();

@@ -290,21 +290,27 @@ impl<R: Read> Reader<R> {
     }
 }
 
+/// Bytes gathered before they are written: few enough to stay in the cache.
+const WRITE_BUFFER: usize = 1 << 18;
+
 /// Writes a pcap file with nanosecond timestamps.
 pub struct Writer<W> {
     output: W,
     snap_length: usize,
+    /// What is not written yet.
+    buffer: Vec<u8>,
 }
 
 impl<W: Write> Writer<W> {
-    /// Writes the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
-    pub fn new(mut output: W, snap_length: usize) -> io::Result<Self> {
+    /// Begins with the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
+    pub fn new(output: W, snap_length: usize) -> Self {
         let snap_length = if snap_length == 0 { 262_144 } else { snap_length };
-        output.write_all(&0xa1b2_3c4d_u32.to_le_bytes())?;
-        output.write_all(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
-        output.write_all(&(snap_length as u32).to_le_bytes())?;
-        output.write_all(&ETHERNET.to_le_bytes())?;
-        Ok(Writer { output, snap_length })
+        let mut buffer = Vec::with_capacity(WRITE_BUFFER);
+        buffer.extend_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
+        buffer.extend_from_slice(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        buffer.extend_from_slice(&(snap_length as u32).to_le_bytes());
+        buffer.extend_from_slice(&ETHERNET.to_le_bytes());
+        Writer { output, snap_length, buffer }
     }
 
     /// Appends a frame.
@@ -316,12 +322,33 @@ impl<W: Write> Writer<W> {
         header[4..8].copy_from_slice(&((time_ns % 1_000_000_000) as u32).to_le_bytes());
         header[8..12].copy_from_slice(&(kept.len() as u32).to_le_bytes());
         header[12..].copy_from_slice(&(frame.len() as u32).to_le_bytes());
-        self.output.write_all(&header)?;
-        self.output.write_all(kept)
+        if self.buffer.len() + header.len() + kept.len() > WRITE_BUFFER {
+            return self.write_out(&header, kept);
+        }
+        self.buffer.extend_from_slice(&header);
+        self.buffer.extend_from_slice(kept);
+        Ok(())
     }
 
-    /// Writes what is buffered.
+    /// Appends a frame that the buffer has no room for. Whole buffers are written, so that the file grows by whole pages.
+    #[cold]
+    fn write_out(&mut self, header: &[u8], kept: &[u8]) -> io::Result<()> {
+        for mut rest in [header, kept] {
+            while self.buffer.len() + rest.len() >= WRITE_BUFFER {
+                let (fits, next) = rest.split_at(WRITE_BUFFER - self.buffer.len());
+                self.buffer.extend_from_slice(fits);
+                self.output.write_all(&self.buffer)?;
+                self.buffer.clear();
+                rest = next;
+            }
+            self.buffer.extend_from_slice(rest);
+        }
+        Ok(())
+    }
+
+    /// Writes what is left.
     pub fn finish(mut self) -> io::Result<()> {
+        self.output.write_all(&self.buffer)?;
         self.output.flush()
     }
 }
@@ -344,7 +371,7 @@ mod tests {
         #[test]
         fn what_was_written_is_read(frames in prop::collection::vec((0u64..4_000_000_000_000_000_000, prop::collection::vec(any::<u8>(), 0..100)), 0..20), snap in 0usize..80) {
             let mut file = vec![];
-            let mut writer = Writer::new(&mut file, snap).expect("memory");
+            let mut writer = Writer::new(&mut file, snap);
             for (time, frame) in &frames {
                 writer.write(*time, frame).expect("memory");
             }

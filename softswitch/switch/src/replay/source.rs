@@ -110,6 +110,7 @@ impl Source {
         (!self.ended).then_some(self.time_ns)
     }
 
+    #[inline(always)]
     fn advance(&mut self) -> Result<(), Failure> {
         match &mut self.kind {
             Kind::Generator { generator, flow } => match generator.next() {

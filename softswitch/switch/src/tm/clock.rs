@@ -25,6 +25,7 @@ impl ByteClock {
     }
 
     /// Whole nanoseconds of the time at which the link becomes free.
+    #[inline]
     pub fn finish_ns(&self) -> u64 {
         self.finish_ns
     }
@@ -41,6 +42,7 @@ impl ByteClock {
 
     /// Starts a packet of `length` bytes that arrived at `arrival_ns`: `start = max(arrival, previous finish)`.
     /// Returns the whole nanoseconds of its start; [`ByteClock::finish_ns`] is then its finish.
+    #[inline]
     pub fn start(&mut self, arrival_ns: u64, length: u32) -> u64 {
         if arrival_ns > self.finish_ns {
             self.finish_ns = arrival_ns;

@@ -3,18 +3,21 @@
 //! Nothing here reads a clock: real time and virtual time run the same code. The caller alternates [`TrafficManager::poll`]
 //! up to an instant with [`TrafficManager::enqueue`] at that instant; instants never go backwards. At one instant
 //! departures come before arrivals.
+//!
+//! Who does not need to see packets leave their delay lines in order of time over all ports, and in between what starts on
+//! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then.
 // SPDX-License-Identifier: Apache-2.0
 mod clock;
+mod exits;
 mod queue;
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::{BinaryHeap, PeekMut};
-
+use crate::earliest::Earliest;
 pub use clock::{ByteClock, MAX_RATE_BPS};
+use exits::{Exits, NEVER};
+use queue::{Arrival, Queue, Refusal};
 pub use queue::{Counters, Drops};
-use queue::{Queue, Refusal, Waiting};
 
 /// Egress ports are 9 bits wide in v1model.
 pub const PORTS: usize = 512;
@@ -65,11 +68,17 @@ pub struct QueueStatus {
     pub counters: Counters,
 }
 
+/// Identifies a queue of one traffic manager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueNumber(u16);
+
 /// A packet that started on its link: run egress on it, then hand it to [`TrafficManager::transmit`].
 #[derive(Debug)]
 pub struct Dequeued<P> {
     /// The packet.
     pub packet: P,
+    /// Where it comes from; stays the same for all packets of (port, priority).
+    pub queue: QueueNumber,
     /// Egress port.
     pub port: u16,
     /// Priority.
@@ -121,19 +130,15 @@ pub enum Event<P> {
     },
 }
 
-/// Kind of a heap entry; the order breaks ties between events of one queue at one instant.
-const KIND_EXIT: u32 = 0;
-const KIND_START: u32 = 1;
-
 /// All queues of a switch. `P` is whatever the caller queues; it should be small (a pointer).
 pub struct TrafficManager<P> {
     queues: Vec<Queue<P>>,
     /// Queue number of (port, priority), or `NO_QUEUE`.
-    index: Vec<u16>,
-    delays_ns: Vec<u64>,
-    /// At most one start and one exit entry a queue: the head of `waiting` and the head of `line`. Neither time changes
-    /// once it is known, so entries are never stale.
-    due: BinaryHeap<Reverse<(u64, u32)>>,
+    index: Box<[u16; PORTS * PRIORITIES]>,
+    /// By queue number, when the head of `waiting` starts. Once known that does not change.
+    starts: Earliest,
+    /// What follows from the heads of the queues' lines.
+    exits: Exits,
     held: usize,
     pool_limit: usize,
 }
@@ -143,9 +148,9 @@ impl<P> TrafficManager<P> {
     pub fn new(pool_limit: usize) -> Self {
         TrafficManager {
             queues: Vec::new(),
-            index: vec![NO_QUEUE; PORTS * PRIORITIES],
-            delays_ns: vec![0; PORTS],
-            due: BinaryHeap::new(),
+            index: Box::new([NO_QUEUE; PORTS * PRIORITIES]),
+            starts: Earliest::default(),
+            exits: Exits::new(),
             held: 0,
             pool_limit,
         }
@@ -160,11 +165,20 @@ impl<P> TrafficManager<P> {
     #[inline]
     fn queue_number(&mut self, port: u16, priority: u8) -> Option<usize> {
         let slot = Self::slot(port, priority)?;
-        if self.index[slot] == NO_QUEUE {
-            self.index[slot] = self.queues.len() as u16;
-            self.queues.push(Queue::new(port, priority, DEFAULT_LIMIT_PACKETS));
+        match self.index[slot] {
+            NO_QUEUE => Some(self.create(slot, port, priority)),
+            number => Some(usize::from(number)),
         }
-        Some(usize::from(self.index[slot]))
+    }
+
+    #[cold]
+    fn create(&mut self, slot: usize, port: u16, priority: u8) -> usize {
+        let number = self.queues.len();
+        self.index[slot] = number as u16;
+        let exit_port = self.exits.add_queue(port, number as u16);
+        self.queues.push(Queue::new(port, priority, exit_port, DEFAULT_LIMIT_PACKETS));
+        self.starts.reserve(number + 1);
+        number
     }
 
     /// Packets held: waiting, in service or delayed.
@@ -180,12 +194,19 @@ impl<P> TrafficManager<P> {
     /// When the next event is due.
     #[inline]
     pub fn next_due(&self) -> Option<u64> {
-        self.due.peek().map(|Reverse((time, _))| *time)
+        let next = self.starts.time().unwrap_or(NEVER).min(self.exits.next());
+        (next != NEVER).then_some(next)
+    }
+
+    /// When the next packet leaves its delay line.
+    #[inline]
+    pub fn next_exit(&self) -> Option<u64> {
+        Some(self.exits.next()).filter(|next| *next != NEVER)
     }
 
     /// A packet of `length` bytes arrives at `now_ns` (every event up to `now_ns` must have been polled).
     /// `flow` is what its drop would be accounted to.
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -207,94 +228,116 @@ impl<P> TrafficManager<P> {
             return Admission::Dropped(packet);
         }
         queue.count_enqueue(length);
-        let waiting = Waiting {
-            packet,
-            length,
-            enqueue_ns: now_ns,
-            enqueue_depth_bytes: queue.depth_bytes,
-            enqueue_depth_packets: queue.depth_packets(),
-            epoch: queue.epoch,
-        };
         if queue.is_idle(now_ns) {
-            return Admission::Started(Self::start(queue, self.delays_ns[usize::from(port)], waiting));
+            let (depth_bytes, depth_packets, epoch) = (0, 0, queue.epoch);
+            let arrival = Arrival { length, enqueue_ns: now_ns, depth_bytes, depth_packets, epoch };
+            let delay_ns = self.exits.delay_ns(queue.exit_port);
+            return Admission::Started(Self::start(queue, number, delay_ns, packet, arrival));
         }
         if queue.waiting.is_empty() {
-            self.due.push(Reverse((queue.clock.finish_ns(), (number as u32) << 1 | KIND_START)));
+            self.starts.set(number, Some(queue.clock.finish_ns()));
         }
-        queue.push_waiting(waiting);
+        queue.push_waiting(packet, length, now_ns);
         self.held += 1;
         Admission::Queued
     }
 
     #[inline]
-    fn start(queue: &mut Queue<P>, delay_ns: u64, waiting: Waiting<P>) -> Dequeued<P> {
-        let start_ns = queue.clock.start(waiting.enqueue_ns, waiting.length);
-        queue.count_dequeue(waiting.length);
+    fn start(queue: &mut Queue<P>, number: usize, delay_ns: u64, packet: P, arrival: Arrival) -> Dequeued<P> {
+        let start_ns = queue.clock.start(arrival.enqueue_ns, arrival.length);
+        queue.count_dequeue(arrival.length);
         let exit_ns = (queue.clock.finish_ns() + delay_ns).max(queue.last_exit_ns);
         queue.last_exit_ns = exit_ns;
         Dequeued {
-            packet: waiting.packet,
+            packet,
+            queue: QueueNumber(number as u16),
             port: queue.port,
             priority: queue.priority,
-            length: waiting.length,
-            enqueue_ns: waiting.enqueue_ns,
+            length: arrival.length,
+            enqueue_ns: arrival.enqueue_ns,
             start_ns,
             exit_ns,
-            enqueue_depth_bytes: waiting.enqueue_depth_bytes,
-            enqueue_depth_packets: waiting.enqueue_depth_packets,
+            enqueue_depth_bytes: arrival.depth_bytes,
+            enqueue_depth_packets: arrival.depth_packets,
             dequeue_depth_bytes: queue.depth_bytes,
             dequeue_depth_packets: queue.depth_packets(),
-            epoch: waiting.epoch,
+            epoch: arrival.epoch,
         }
     }
 
-    /// Puts a dequeued packet, processed by egress, on its way. Returned: it is due at `now_ns` already, send it.
+    /// Puts a dequeued packet, processed by egress, on its way. Returned: it is due at `now_ns` already, send it. (What else
+    /// is due on its port then must have been taken: see [`TrafficManager::has_exit`].)
     #[inline]
-    pub fn transmit(&mut self, now_ns: u64, port: u16, priority: u8, exit_ns: u64, packet: P) -> Option<P> {
-        let Some(number) = self.queue_number(port, priority) else {
+    pub fn transmit(&mut self, now_ns: u64, queue: QueueNumber, exit_ns: u64, packet: P) -> Option<P> {
+        let Some(queue) = self.queues.get_mut(usize::from(queue.0)) else {
             return Some(packet);
         };
-        let queue = &mut self.queues[number];
-        if queue.line.is_empty() {
-            if exit_ns <= now_ns {
-                return Some(packet);
-            }
-            self.due.push(Reverse((exit_ns, (number as u32) << 1 | KIND_EXIT)));
+        if exit_ns <= now_ns && self.exits.head(queue.exit_port) > now_ns {
+            return Some(packet);
         }
+        self.exits.pushed(queue.exit_port, exit_ns);
         queue.line.push_back((exit_ns, packet));
         self.held += 1;
         None
     }
 
-    /// The earliest event that is due at or before `now_ns`.
+    /// Whether a packet is due on the port of this queue at `now_ns` that was not taken yet.
     #[inline]
+    pub fn has_exit(&self, now_ns: u64, queue: QueueNumber) -> bool {
+        let queue = self.queues.get(usize::from(queue.0));
+        queue.is_some_and(|queue| self.exits.head(queue.exit_port) <= now_ns)
+    }
+
+    /// The earliest event that is due at or before `now_ns`; at one instant in order of the queues' numbers.
     pub fn poll(&mut self, now_ns: u64) -> Option<Event<P>> {
-        let entry = self.due.peek_mut()?;
-        let Reverse((time, id)) = *entry;
-        if time > now_ns {
-            return None;
+        let due = self.next_due().filter(|due| *due <= now_ns)?;
+        let start = self.starts.first().filter(|(time, _)| *time == due);
+        let exit = self.exits.first(&self.queues).filter(|(time, _)| *time == due);
+        match (start, exit) {
+            (Some((_, start)), exit) if exit.is_none_or(|(_, exit)| start < exit) => {
+                self.poll_start(now_ns).map(Event::Start)
+            }
+            (_, Some((_, number))) => {
+                let (exit_ns, packet) = self.exits.pop(&mut self.queues, number)?;
+                self.held -= 1;
+                Some(Event::Exit { port: self.queues[number].port, exit_ns, packet })
+            }
+            _ => None,
         }
-        let queue = self.queues.get_mut((id >> 1) as usize)?;
+    }
+
+    /// The earliest packet to start on its link at or before `now_ns`.
+    #[inline]
+    pub fn poll_start(&mut self, now_ns: u64) -> Option<Dequeued<P>> {
+        let (_, number) = self.starts.first().filter(|(time, _)| *time <= now_ns)?;
+        let queue = self.queues.get_mut(number)?;
+        let (packet, arrival) = queue.pop_waiting()?;
         self.held -= 1;
-        if id & 1 == KIND_EXIT {
-            let (exit_ns, packet) = queue.line.pop_front()?;
-            again(entry, queue.line.front().map(|(next, _)| *next));
-            return Some(Event::Exit { port: queue.port, exit_ns, packet });
-        }
-        let waiting = queue.pop_waiting()?;
-        let dequeued = Self::start(queue, self.delays_ns[usize::from(queue.port)], waiting);
-        again(entry, (!queue.waiting.is_empty()).then_some(queue.clock.finish_ns()));
-        Some(Event::Start(dequeued))
+        let delay_ns = self.exits.delay_ns(queue.exit_port);
+        let dequeued = Self::start(queue, number, delay_ns, packet, arrival);
+        self.starts.set(number, (!queue.waiting.is_empty()).then_some(queue.clock.finish_ns()));
+        Some(dequeued)
+    }
+
+    /// Takes all packets that leave their delay lines until `now_ns`: port, exit time and packet, of each port in order of
+    /// time.
+    #[inline]
+    pub fn take_exits(&mut self, now_ns: u64, mut take: impl FnMut(u16, u64, P)) {
+        let held = &mut self.held;
+        self.exits.take_due(&mut self.queues, now_ns, |port, exit_ns, packet| {
+            *held -= 1;
+            take(port, exit_ns, packet);
+        });
     }
 
     /// A packet that waits in a queue, counted from the one to start next. It asks for those behind it meanwhile.
     #[inline]
-    pub fn waiting(&self, port: u16, priority: u8, position: usize) -> Option<&P> {
-        let queue = self.queues.get(usize::from(*self.index.get(Self::slot(port, priority)?)?))?;
+    pub fn waiting(&self, queue: QueueNumber, position: usize) -> Option<&P> {
+        let queue = self.queues.get(usize::from(queue.0))?;
         if let Some(later) = queue.waiting.get(position + 8) {
             narrows_pipeline::prefetch(later);
         }
-        queue.waiting.get(position).map(|waiting| &waiting.packet)
+        queue.waiting.get(position).map(|(packet, _)| packet)
     }
 
     /// Changes settings of a queue at `now_ns` (every event up to then must have been polled). Returns its new epoch.
@@ -310,9 +353,9 @@ impl<P> TrafficManager<P> {
         }
         let number = self.queue_number(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
         if let Some(delay_ns) = changes.delay_ns {
-            self.delays_ns[usize::from(port)] = delay_ns;
-            for (other, queue) in self.queues.iter_mut().enumerate() {
-                queue.epoch += u64::from(queue.port == port && other != number);
+            for other in self.exits.set_delay(self.queues[number].exit_port, delay_ns) {
+                let other = usize::from(*other);
+                self.queues[other].epoch += u64::from(other != number);
             }
         }
         let queue = &mut self.queues[number];
@@ -336,7 +379,7 @@ impl<P> TrafficManager<P> {
                 rate_bps: queue.clock.rate_bps(),
                 limit_bytes: queue.limit_bytes,
                 limit_packets: queue.limit_packets,
-                delay_ns: self.delays_ns[usize::from(queue.port)],
+                delay_ns: self.exits.delay_ns(queue.exit_port),
                 epoch: queue.epoch,
                 depth_bytes: queue.depth_bytes,
                 depth_packets: queue.depth_packets(),
@@ -361,25 +404,16 @@ impl<P> TrafficManager<P> {
     /// Discards what waits (counted as flushed) and returns it; what egress has seen stays on its way.
     pub fn flush(&mut self) -> Vec<P> {
         let mut flushed = Vec::new();
-        for queue in &mut self.queues {
-            while let Some(waiting) = queue.pop_waiting() {
+        for (number, queue) in self.queues.iter_mut().enumerate() {
+            self.starts.set(number, None);
+            while let Some((packet, arrival)) = queue.pop_waiting() {
                 queue.counters.flushed_packets += 1;
-                queue.counters.flushed_bytes += u64::from(waiting.length);
+                queue.counters.flushed_bytes += u64::from(arrival.length);
                 self.held -= 1;
-                flushed.push(waiting.packet);
+                flushed.push(packet);
             }
         }
-        self.due.retain(|Reverse((_, id))| id & 1 == KIND_EXIT);
         flushed
-    }
-}
-
-/// Moves a due entry to its queue's next event, or takes it out: cheaper than taking it out and putting it in again.
-#[inline]
-fn again(mut entry: PeekMut<Reverse<(u64, u32)>>, next: Option<u64>) {
-    match next {
-        Some(time) => entry.0 .0 = time,
-        None => drop(PeekMut::pop(entry)),
     }
 }
 

@@ -40,13 +40,12 @@ pub struct Counters {
     pub peak_depth_packets: u64,
 }
 
-/// A packet that waits, with what it found on arrival.
-pub(super) struct Waiting<P> {
-    pub packet: P,
+/// What is known of a packet that waits, and what it found on arrival.
+pub(super) struct Arrival {
     pub length: u32,
     pub enqueue_ns: u64,
-    pub enqueue_depth_bytes: u64,
-    pub enqueue_depth_packets: u64,
+    pub depth_bytes: u64,
+    pub depth_packets: u64,
     pub epoch: u64,
 }
 
@@ -60,13 +59,15 @@ pub(super) enum Refusal {
 pub(super) struct Queue<P> {
     pub port: u16,
     pub priority: u8,
+    /// Position of the port among those of [`super::exits::Exits`].
+    pub exit_port: usize,
     /// 0: no limit.
     pub limit_bytes: u64,
     /// 0: no limit.
     pub limit_packets: u64,
     pub epoch: u64,
     pub clock: ByteClock,
-    pub waiting: VecDeque<Waiting<P>>,
+    pub waiting: VecDeque<(P, Arrival)>,
     pub depth_bytes: u64,
     /// In service or delayed: exit time (ascending) and packet.
     pub line: VecDeque<(u64, P)>,
@@ -77,10 +78,11 @@ pub(super) struct Queue<P> {
 }
 
 impl<P> Queue<P> {
-    pub fn new(port: u16, priority: u8, limit_packets: u64) -> Self {
+    pub fn new(port: u16, priority: u8, exit_port: usize, limit_packets: u64) -> Self {
         Queue {
             port,
             priority,
+            exit_port,
             limit_bytes: 0,
             limit_packets,
             epoch: 1,
@@ -94,11 +96,13 @@ impl<P> Queue<P> {
         }
     }
 
+    #[inline]
     pub fn depth_packets(&self) -> u64 {
         self.waiting.len() as u64
     }
 
     /// Tail drop decision for an arriving packet of `length` bytes.
+    #[inline]
     pub fn admits(&self, length: u32) -> bool {
         let bytes_fit = self.limit_bytes == 0 || self.depth_bytes + u64::from(length) <= self.limit_bytes;
         let packets_fit = self.limit_packets == 0 || self.depth_packets() < self.limit_packets;
@@ -106,6 +110,7 @@ impl<P> Queue<P> {
     }
 
     /// Whether a packet that arrives at `now_ns` starts at once.
+    #[inline]
     pub fn is_idle(&self, now_ns: u64) -> bool {
         self.waiting.is_empty() && self.clock.finish_ns() <= now_ns
     }
@@ -123,26 +128,31 @@ impl<P> Queue<P> {
         }
     }
 
+    #[inline]
     pub fn count_enqueue(&mut self, length: u32) {
         self.counters.enqueued_packets += 1;
         self.counters.enqueued_bytes += u64::from(length);
     }
 
+    #[inline]
     pub fn count_dequeue(&mut self, length: u32) {
         self.counters.dequeued_packets += 1;
         self.counters.dequeued_bytes += u64::from(length);
     }
 
-    pub fn push_waiting(&mut self, waiting: Waiting<P>) {
-        self.depth_bytes += u64::from(waiting.length);
-        self.waiting.push_back(waiting);
+    #[inline]
+    pub fn push_waiting(&mut self, packet: P, length: u32, enqueue_ns: u64) {
+        let (depth_bytes, depth_packets) = (self.depth_bytes, self.depth_packets());
+        self.waiting.push_back((packet, Arrival { length, enqueue_ns, depth_bytes, depth_packets, epoch: self.epoch }));
+        self.depth_bytes += u64::from(length);
         self.counters.peak_depth_bytes = self.counters.peak_depth_bytes.max(self.depth_bytes);
         self.counters.peak_depth_packets = self.counters.peak_depth_packets.max(self.depth_packets());
     }
 
-    pub fn pop_waiting(&mut self) -> Option<Waiting<P>> {
-        let waiting = self.waiting.pop_front()?;
-        self.depth_bytes -= u64::from(waiting.length);
-        Some(waiting)
+    #[inline]
+    pub fn pop_waiting(&mut self) -> Option<(P, Arrival)> {
+        let (packet, arrival) = self.waiting.pop_front()?;
+        self.depth_bytes -= u64::from(arrival.length);
+        Some((packet, arrival))
     }
 }

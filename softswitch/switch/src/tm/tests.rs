@@ -39,7 +39,7 @@ fn record(run: &mut Run, now_ns: u64, dequeued: Dequeued<usize>) {
         dequeue_depth: (dequeued.dequeue_depth_bytes, dequeued.dequeue_depth_packets),
         epoch: dequeued.epoch,
     });
-    if let Some(id) = run.tm.transmit(now_ns, dequeued.port, dequeued.priority, dequeued.exit_ns, dequeued.packet) {
+    if let Some(id) = run.tm.transmit(now_ns, dequeued.queue, dequeued.exit_ns, dequeued.packet) {
         run.sent.push((now_ns, id));
     }
 }
@@ -399,7 +399,7 @@ fn pool_bounds_what_is_held() {
     let mut tm = TrafficManager::new(2);
     tm.configure(PORT, Changes { rate_bps: Some(1_000), ..Changes::default() }).expect("in range");
     let Admission::Started(first) = tm.enqueue(0, PORT, 100, None, 0) else { panic!("idle link") };
-    assert!(tm.transmit(0, first.port, first.priority, first.exit_ns, 0).is_none());
+    assert!(tm.transmit(0, first.queue, first.exit_ns, 0).is_none());
     assert!(matches!(tm.enqueue(0, PORT, 100, Some(9), 1), Admission::Queued));
     assert!(matches!(tm.enqueue(0, PORT, 100, Some(9), 2), Admission::Dropped(2)));
     let counters = tm.status()[0].counters;
@@ -413,7 +413,7 @@ fn flush_counts_what_it_discards() {
     tm.configure(PORT, Changes { rate_bps: Some(1_000), ..Changes::default() }).expect("in range");
     for id in 0..4 {
         if let Admission::Started(d) = tm.enqueue(0, PORT, 50, None, id) {
-            assert!(tm.transmit(0, d.port, d.priority, d.exit_ns, d.packet).is_none());
+            assert!(tm.transmit(0, d.queue, d.exit_ns, d.packet).is_none());
         }
     }
     assert_eq!(tm.flush(), vec![1, 2, 3]);
