@@ -71,12 +71,14 @@ pub enum Instance {
 
 impl Packet {
     /// The frame: what was received, until [`crate::Pipeline::deparse`] has run, then what is to be sent.
+    #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start as usize..self.end as usize]
     }
 
     /// The frame's bytes, to be filled by a receiver after [`PacketPool::take`].
+    #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start as usize..self.end as usize]
     }
@@ -84,12 +86,14 @@ impl Packet {
     /// Length of the frame in bytes. Before [`crate::Pipeline::ingress`] this is what was received; between ingress
     /// and egress it is the length as it came out of ingress, which queues account: v1model's `packet_length` without
     /// headers that only carry the fields of the traffic manager (those with an alias `narrows.*`).
+    #[inline]
     #[must_use]
     pub fn length(&self) -> u32 {
         self.length
     }
 
     /// The value of the field with alias `narrows.flow` at the end of ingress; 0 if the program has none.
+    #[inline]
     #[must_use]
     pub fn flow(&self) -> u32 {
         self.flow
@@ -114,6 +118,7 @@ impl Packet {
     }
 
     /// How this packet came to be.
+    #[inline]
     #[must_use]
     pub fn instance(&self) -> Instance {
         self.instance

@@ -20,14 +20,49 @@ pub trait Output {
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool);
 }
 
-/// A packet in a queue.
+/// A packet in a queue: two words, so that it moves in registers. (What is put together in memory from smaller pieces and read as a
+/// whole at once makes the processor wait.)
 #[derive(Debug)]
 pub struct Held {
     packet: Box<Packet>,
-    replica: u16,
-    generation: u8,
-    /// Bytes that its clone session left of it; `u32::MAX` for a packet that is no clone.
-    length_limit: u32,
+    origin: Origin,
+}
+
+/// How a packet came to be, in one word: replica (16 bits), generation (8 bits), and in the upper half the bytes that its clone
+/// session left of it, `u32::MAX` for a packet that is no clone.
+#[derive(Debug, Clone, Copy)]
+struct Origin(u64);
+
+impl Origin {
+    const RECEIVED: Origin = Origin::new(0, 0, u32::MAX);
+
+    #[inline]
+    const fn new(replica: u16, generation: u8, length_limit: u32) -> Self {
+        Origin((length_limit as u64) << 32 | (generation as u64) << 16 | replica as u64)
+    }
+
+    #[inline]
+    fn replica(self) -> u16 {
+        self.0 as u16
+    }
+
+    /// Clones between the received packet and this one.
+    #[inline]
+    fn generation(self) -> u8 {
+        (self.0 >> 16) as u8
+    }
+
+    #[inline]
+    fn length_limit(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+/// A copy that is still to be queued.
+struct Copied {
+    held: Held,
+    port: u16,
+    priority: u8,
 }
 
 /// Role of a port number.
@@ -71,7 +106,7 @@ pub struct Switch {
     discards: Discards,
     now_ns: u64,
     /// Copies to be queued next, from the last to the first.
-    clones: Vec<(u16, u8, Held)>,
+    clones: Vec<Copied>,
     /// Frames received since exits were taken.
     received: u32,
 }
@@ -225,9 +260,9 @@ impl Switch {
         let start_ns = dequeued.start_ns;
         self.now_ns = self.now_ns.max(start_ns);
         self.prefetch(dequeued.queue);
-        self.depart(dequeued, output);
-        if let Some((port, priority, copy)) = self.next_copy() {
-            self.pass(start_ns, port, priority, copy, output);
+        let last = self.depart(dequeued, output);
+        if let Some(copy) = self.next_copy(last) {
+            self.pass(start_ns, copy, output);
         }
     }
 
@@ -256,17 +291,17 @@ impl Switch {
         }
         let next = match verdict.forward {
             Forward::Unicast { port, priority } => {
-                Some((port, priority, Held { packet, replica: 0, generation: 0, length_limit: u32::MAX }))
+                Some(Copied { held: Held { packet, origin: Origin::RECEIVED }, port, priority })
             }
             // A program with multicast groups is refused when it is loaded.
             Forward::Drop | Forward::Multicast { .. } => {
                 self.discards.ingress += 1;
                 self.pool.give(packet);
-                self.next_copy()
+                self.next_copy(None)
             }
         };
-        if let Some((port, priority, held)) = next {
-            self.pass(now_ns, port, priority, held, output);
+        if let Some(next) = next {
+            self.pass(now_ns, next, output);
         }
     }
 
@@ -282,70 +317,74 @@ impl Switch {
         for &(port, replica) in session.replicas.iter().rev() {
             let mut copy = self.pool.blank(packet.length() as usize);
             forwarding.pipeline.clone_ingress(packet, &mut copy);
-            let copy = Held { packet: copy, replica, generation: 1, length_limit: u32::MAX };
-            self.clones.push((port, session.priority, copy));
+            let held = Held { packet: copy, origin: Origin::new(replica, 1, u32::MAX) };
+            self.clones.push(Copied { held, port, priority: session.priority });
         }
     }
 
-    /// The copy to be queued next.
-    #[inline]
-    fn next_copy(&mut self) -> Option<(u16, u8, Held)> {
-        loop {
-            let next = self.clones.pop()?;
-            if next.2.generation <= MAX_GENERATION {
-                return Some(next);
-            }
+    /// The copy to be queued next. `last` was made last.
+    #[inline(always)]
+    fn next_copy(&mut self, last: Option<Copied>) -> Option<Copied> {
+        let mut next = last.or_else(|| self.clones.pop())?;
+        while next.held.origin.generation() > MAX_GENERATION {
             self.discards.clones += 1;
-            self.pool.give(next.2.packet);
+            self.pool.give(next.held.packet);
+            next = self.clones.pop()?;
         }
+        Some(next)
     }
 
     /// Queues a packet, the copies that were made of it, and the copies that are made of them when they start at once.
-    fn pass(&mut self, now_ns: u64, port: u16, priority: u8, held: Held, output: &mut impl Output) {
-        let mut next = (port, priority, held);
+    fn pass(&mut self, now_ns: u64, mut next: Copied, output: &mut impl Output) {
         loop {
-            self.enqueue(now_ns, next.0, next.1, next.2, output);
-            match self.next_copy() {
+            let last = self.enqueue(now_ns, next, output);
+            match self.next_copy(last) {
                 Some(copy) => next = copy,
                 None => return,
             }
         }
     }
 
+    /// Returns the copy that was made last; the others are left in `clones`.
     #[inline(always)]
-    fn enqueue(&mut self, now_ns: u64, port: u16, priority: u8, held: Held, output: &mut impl Output) {
+    fn enqueue(&mut self, now_ns: u64, arriving: Copied, output: &mut impl Output) -> Option<Copied> {
+        let Copied { held, port, priority } = arriving;
         if self.kind(port) == PortKind::Absent {
             self.discards.absent_port += 1;
             self.pool.give(held.packet);
-            return;
+            return None;
         }
-        let (length, flow) = (held.packet.length().min(held.length_limit), held.packet.flow());
+        let (length, flow) = (held.packet.length().min(held.origin.length_limit()), held.packet.flow());
         if self.tm.held() >= self.tm.pool_limit() {
             // What has left already takes up no room.
             self.send_due(now_ns, output);
         }
         // Copies never reach the flow's queue, and their flow field was reset.
-        let flow = (held.generation == 0).then_some(flow);
+        let flow = (held.origin.generation() == 0).then_some(flow);
         match self.tm.enqueue(now_ns, (port, priority), length, flow, held) {
-            Admission::Queued => {}
-            Admission::Dropped(held) => self.pool.give(held.packet),
+            Admission::Queued => None,
+            Admission::Dropped(held) => {
+                self.pool.give(held.packet);
+                None
+            }
             Admission::Started(dequeued) => self.depart(dequeued, output),
         }
     }
 
-    /// Egress, and on to the delay line. Copies are left in `clones`.
+    /// Egress, and on to the delay line. Returns the copy that was made last; the others are left in `clones`.
     #[inline(always)]
-    fn depart(&mut self, dequeued: Dequeued<Held>, output: &mut impl Output) {
+    fn depart(&mut self, dequeued: Dequeued<Held>, output: &mut impl Output) -> Option<Copied> {
+        let mut last = None;
         let Dequeued { packet: mut held, port, priority, start_ns, enqueue_ns, .. } = dequeued;
         let Some(forwarding) = &mut self.forwarding else {
             self.discards.no_pipeline += 1;
             self.pool.give(held.packet);
-            return;
+            return None;
         };
         let meta = EgressMeta {
             port,
             priority,
-            rid: held.replica,
+            rid: held.origin.replica(),
             timestamp: start_ns,
             enq_timestamp: enqueue_ns as u32,
             deq_timedelta: u32::try_from(start_ns - enqueue_ns).unwrap_or(u32::MAX),
@@ -364,8 +403,11 @@ impl Switch {
                         let mut copy = self.pool.blank(limit.min(held.packet.length() as usize));
                         forwarding.pipeline.clone_egress(&held.packet, &mut copy, limit);
                         let length_limit = u32::try_from(limit).unwrap_or(u32::MAX);
-                        let copy = Held { packet: copy, replica, generation: held.generation + 1, length_limit };
-                        self.clones.push((port, session.priority, copy));
+                        let origin = Origin::new(replica, held.origin.generation() + 1, length_limit);
+                        let copy = Copied { held: Held { packet: copy, origin }, port, priority: session.priority };
+                        if let Some(before) = last.replace(copy) {
+                            self.clones.push(before);
+                        }
                     }
                 }
                 None => self.discards.clones += 1,
@@ -383,6 +425,7 @@ impl Switch {
             self.discards.egress += 1;
             self.pool.give(held.packet);
         }
+        last
     }
 
     #[inline]

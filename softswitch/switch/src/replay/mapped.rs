@@ -108,8 +108,8 @@ impl MappedPcap {
         let Some(header) = rest.get(..RECORD_HEADER) else {
             return format_error("the capture ends in the middle of a record");
         };
-        let [seconds, fraction, captured, wire_length] = [0, 4, 8, 12].map(|at| self.number(header, at));
-        let (captured, wire_length) = (captured as usize, wire_length as usize);
+        let (seconds, fraction) = (self.number(header, 0), self.number(header, 4));
+        let (captured, wire_length) = (self.number(header, 8) as usize, self.number(header, 12) as usize);
         if captured > MAX_RECORD || captured > wire_length {
             return format_error(format!("a record of {captured} captured of {wire_length} bytes"));
         }
