@@ -18,7 +18,7 @@ Int64Array = npt.NDArray[np.int64]
 Columns = dict[str, Int64Array]
 
 BATCH_ROWS = 1 << 19
-# Timestamps that wait for their echo, a flow and direction; the oldest are given up.
+# Timestamps that wait for their echo, and acknowledgements for their effect, a flow; the oldest are given up.
 MAX_WAITING = 1 << 16
 COLUMNS = (
     "bottleneck", "flow", "timestamp", "queue_delay", "payload_length", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr",
@@ -94,14 +94,31 @@ def _rises(values: Int64Array, before: int | None) -> npt.NDArray[np.bool_]:
 
 @dataclass
 class Outstanding:
-    """Bytes past the switch and not yet acknowledged, after each packet of either direction (rtt.inflight)."""
+    """Bytes sent and not yet acknowledged, after each packet of either direction (rtt.inflight)."""
 
     size: Mean = field(default_factory=Mean)
     _sent: int | None = None
     _acknowledged: int | None = None
+    # Acknowledgements that have not taken effect yet: when they passed the switch, and their numbers.
+    _times: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    _acks: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
 
-    def add(self, time: Int64Array, end: Int64Array, ack_time: Int64Array, ack: Int64Array) -> None:
+    def add(self, time: Int64Array, end: Int64Array, ack_time: Int64Array, ack: Int64Array, sender_rtt: int) -> None:
         """Take segments (sequence number behind their last byte) and acknowledgements, each in order of time."""
+        ack_time, ack = np.concatenate((self._times, ack_time)), np.concatenate((self._acks, ack))
+        # Data that arrived before a later acknowledgement may still wait in the queue, and be reported after it.
+        effective = np.searchsorted(ack_time + sender_rtt, time[-1], side="right") if len(time) else 0
+        effective = max(int(effective), len(ack) - MAX_WAITING)
+        self._times, self._acks = ack_time[effective:], ack[effective:]
+        self._count(time, end, ack_time[:effective] + sender_rtt, ack[:effective])
+
+    def finish(self, sender_rtt: int) -> None:
+        """Let all acknowledgements take effect."""
+        none = np.zeros(0, np.int64)
+        self._count(none, none, self._times + sender_rtt, self._acks)
+        self._times, self._acks = none, none
+
+    def _count(self, time: Int64Array, end: Int64Array, ack_time: Int64Array, ack: Int64Array) -> None:
         if self._sent is None:
             if not len(end):
                 return
@@ -138,7 +155,15 @@ class PathMeasures:
         self.receiver.add(arrival[carries], data["tcp_tsval"][carries], back_arrival, back["tcp_tsecr"])
         self.sender.add(back_arrival, back["tcp_tsval"], arrival[carries], data["tcp_tsecr"][carries])
         end = (data["tcp_seq"] + data["payload_length"]) & 0xFFFFFFFF
-        self.outstanding.add(data["timestamp"][carries], end[carries], back_arrival, back["tcp_ack"])
+        self.outstanding.add(arrival[carries], end[carries], back_arrival, back["tcp_ack"], self._sender_rtt())
+
+    def finish(self) -> None:
+        """No more batches will come."""
+        self.outstanding.finish(self._sender_rtt())
+
+    def _sender_rtt(self) -> int:
+        """Least RTT between switch and sender so far; 0 where there is none."""
+        return int(self.sender.rtt.least) if self.sender.rtt.count else 0
 
     def rtt_s(self, unit_s: float) -> dict[str, float | None]:
         """Least and mean RTT of the path in seconds; None where one side has no sample."""
@@ -169,6 +194,8 @@ def measure_paths(run: Run, table: FlowTable, files: Iterable[Path]) -> dict[int
                     theirs = np.isin(key, [bottleneck << 16 | index for bottleneck, index in back[number]])
                     if mine.any() or theirs.any():
                         measures.add(_of(rows, mine), _of(rows, theirs))
+    for measures in found.values():
+        measures.finish()
     return found
 
 

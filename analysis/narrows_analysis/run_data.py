@@ -214,14 +214,22 @@ class RunData:
         return _with_units(frame, {"time_s": "s", "rtt_s": "s"}, "telemetry/reports-*.parquet, both directions")
 
     def switch_inflight(self, flow: int) -> pd.DataFrame:
-        """Bytes of a flow past the switch and not yet acknowledged: time_s, inflight_bytes; empty as switch_rtt."""
+        """Bytes of a flow in flight, as seen at the switch (rtt.inflight): time_s, inflight_bytes; empty as switch_rtt.
+
+        Without TCP timestamps these are the bytes from the queue to the receiver and back to the switch only.
+        """
         forward, backward = self._both_directions(flow)
         data = forward[forward["payload_bytes"] > 0]
         if not len(backward):
             data = data.iloc[:0]
-        time, size = inflight(
-            data["time_s"], data["tcp_seq"], data["payload_bytes"], backward["arrival_s"], backward["tcp_ack"]
+        _, near = rtt_from_timestamps(
+            backward["arrival_s"], backward["tcp_tsval"], data["arrival_s"], data["tcp_tsecr"]
         )
+        data = data.sort_values("arrival_s", kind="stable")
+        time, size = inflight(
+            data["arrival_s"], data["tcp_seq"], data["payload_bytes"], backward["arrival_s"], backward["tcp_ack"],
+            near.min() if len(near) else 0.0,
+        )  # fmt: skip
         frame = pd.DataFrame({"time_s": time, "inflight_bytes": size})
         return _with_units(frame, {"time_s": "s", "inflight_bytes": "bytes"}, "telemetry/reports-*.parquet")
 

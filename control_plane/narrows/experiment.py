@@ -74,11 +74,13 @@ class FlowGroup(Model):
 class Telemetry(Model):
     """``sample``: one report in so many packets that leave the bottleneck, a power of two.
 
-    ``sockets``: how often the state of the senders' sockets is read; 0 for never.
+    ``sockets``: how often the state of the senders' sockets is read; 0 for never. ``acks``: the way back is reported
+    as well, packet by packet, so that the switch measures RTT and bytes in flight.
     """
 
     sample: Count = 1
     sockets: Time = 100_000_000
+    acks: bool = False
 
     @field_validator("sample")
     @classmethod
@@ -86,6 +88,13 @@ class Telemetry(Model):
         if sample & (sample - 1) or sample > 1 << 16:
             raise refuse("is not a power of two up to 65536", "1, 2, 4, ... 65536")
         return sample
+
+    @model_validator(mode="after")
+    def _acks_of_what_is_reported(self) -> Self:
+        if self.acks and self.sample > 1:
+            # An echo can only be matched with a packet that was seen.
+            raise refuse("has acks together with a sample above 1", "acks with sample: 1")
+        return self
 
 
 class Experiment(Model):

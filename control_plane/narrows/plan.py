@@ -24,6 +24,8 @@ REPORT_ENCAPSULATION_BYTES = 90
 REPORT_LENGTH_BYTES = 176
 REPORT_UDP_PORT = 5500
 REPORT_SOURCE_PORT = 5499
+# Of the 64 bottlenecks of the program, the upper half is for the ways back of the lower one.
+ACK_BOTTLENECKS = 32
 
 RECEIVER_PORT = 1
 COLLECTOR_PORT = 2
@@ -134,7 +136,10 @@ class Flow:
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything a run builds and sets."""
+    """Everything a run builds and sets.
+
+    ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not.
+    """
 
     senders: tuple[Host, ...]
     receiver: Host
@@ -148,6 +153,7 @@ class Plan:
     bdp_bytes: Fraction
     end_ns: int | None
     tcp_buffer_bytes: int
+    ack_bottleneck: int | None = None
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -168,6 +174,7 @@ def make_plan(experiment: Experiment) -> Plan:
     collector = Host("collector", COLLECTOR_PORT, _mac(COLLECTOR_PORT), "", 0, version)
     senders = tuple(_host(f"sender{i}", FIRST_SENDER_PORT + i, version) for i in range(len(experiment.flows)))
     bottleneck = _bottleneck(experiment)
+    ack_bottleneck = ACK_BOTTLENECKS + bottleneck.index if experiment.telemetry.acks else None
     rtts = [_rtt_ns(experiment, group) for group in experiment.flows]
     flows = _flows(experiment, senders, receiver, rtts)
     return Plan(
@@ -185,7 +192,7 @@ def make_plan(experiment: Experiment) -> Plan:
             for sender in senders
             for path in (
                 Path(sender.port, receiver.mac, RECEIVER_PORT, bottleneck.index),
-                Path(RECEIVER_PORT, sender.mac, sender.port, None),
+                Path(RECEIVER_PORT, sender.mac, sender.port, ack_bottleneck),
             )
         ),
         bottleneck=bottleneck,
@@ -204,6 +211,7 @@ def make_plan(experiment: Experiment) -> Plan:
         bdp_bytes=bdp_bytes(bottleneck.rate_bps, experiment.bottleneck.rtt),
         end_ns=_end_ns(flows),
         tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(bottleneck, max(rtts)),
+        ack_bottleneck=ack_bottleneck,
     )
 
 

@@ -29,6 +29,8 @@ from narrows.plan import Plan
 from narrows.targets.base import FlowTotals, TargetProfile
 
 COLLECTOR_SESSION = 1
+# Nobody limits the queue of the way back.
+ACK_QUEUE = 0
 ECN_OFF = 0xFFFFFFFF
 FIRST_PRIORITY = 1000
 DELAY_BITS = 32
@@ -77,13 +79,15 @@ def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writa
         prefix = f"{bin_.lowest:#x}/{bin_.prefix_length}"
         found.append(names.entry("delay_bins", {"queue_delay": prefix}, "set_bin", {"bin": bin_.number}))
     found += _bottleneck(plan, profile, names)
+    if plan.ack_bottleneck is not None:
+        found += _observed(plan, plan.ack_bottleneck, ECN_OFF, 0, names)
     for number, path in enumerate(plan.paths):
         # A ternary key that is given as a plain value must match in all its bits.
         match = {"ingress_port": path.ingress_port, "dst_mac": path.dst_mac}
         if path.bottleneck is None:
             action, parameters = "wire", {"port": path.egress_port}
         else:
-            queue = plan.bottleneck.queue
+            queue = plan.bottleneck.queue if path.bottleneck == plan.bottleneck.index else ACK_QUEUE
             action, parameters = "bottleneck", {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
         found.append(names.entry("cross_connect", match, action, parameters, priority=FIRST_PRIORITY + number))
     return found
@@ -116,19 +120,24 @@ def program_digests() -> dict[str, str]:
 
 def _bottleneck(plan: Plan, profile: TargetProfile, names: _Names) -> list[Writable]:
     bottleneck = plan.bottleneck
-    collector = plan.collector
-    key = {"bottleneck": bottleneck.index}
     found: list[Writable] = []
     if bottleneck.loss:
-        found.append(names.entry("loss", key, "set_loss", {"threshold": loss_threshold(bottleneck.loss)}))
+        threshold = {"threshold": loss_threshold(bottleneck.loss)}
+        found.append(names.entry("loss", {"bottleneck": bottleneck.index}, "set_loss", threshold))
+    return found + _observed(plan, bottleneck.index, ecn_threshold(plan, profile), bottleneck.sample_shift, names)
+
+
+def _observed(plan: Plan, index: int, threshold: int, sample_shift: int, names: _Names) -> list[Writable]:
+    """What makes the switch report the packets of a bottleneck."""
+    collector = plan.collector
+    key = {"bottleneck": index}
     observe = {
-        "threshold": ecn_threshold(plan, profile),
-        "mask": (1 << bottleneck.sample_shift) - 1,
-        "shift": bottleneck.sample_shift,
+        "threshold": threshold,
+        "mask": (1 << sample_shift) - 1,
+        "shift": sample_shift,
         "epoch": 0,
         "mirror": COLLECTOR_SESSION,
     }
-    found.append(names.entry("bottleneck", key, "observe", observe))
     encapsulate = {
         "src_mac": collector.src_mac,
         "dst_mac": collector.dst_mac,
@@ -138,8 +147,10 @@ def _bottleneck(plan: Plan, profile: TargetProfile, names: _Names) -> list[Writa
         "dst_port": collector.dst_port,
         "length": collector.report_length,
     }
-    found.append(names.entry("collector", key, "encapsulate", encapsulate))
-    return found
+    return [
+        names.entry("bottleneck", key, "observe", observe),
+        names.entry("collector", key, "encapsulate", encapsulate),
+    ]
 
 
 def ecn_threshold(plan: Plan, profile: TargetProfile) -> int:

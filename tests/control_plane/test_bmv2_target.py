@@ -9,8 +9,9 @@ from narrows.cli.doctor import findings
 from narrows.loader import validate
 from narrows.plan import Plan, make_plan
 from narrows.program import ecn_threshold
+from narrows.targets.base import PortStats
 from narrows.targets.bmv2 import packets, simple_switch
-from narrows.targets.bmv2.target import PROFILE, Bmv2Target
+from narrows.targets.bmv2.target import PROFILE, Bmv2Target, two_way_balances
 
 
 def plan(groups: int = 1, mtu: int = 1500, **settings: Any) -> Plan:
@@ -106,3 +107,19 @@ def test_doctor_wants_only_the_target_that_was_asked_for(monkeypatch: pytest.Mon
     assert not any("simple_switch_grpc" in problem for problem in targets.values())
     problems = {finding.found: finding.problem for finding in findings("bmv2") if finding.subject == "target"}
     assert "no executable simple_switch_grpc there" in problems["bmv2"]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_both_directions_are_balanced_together(version: int) -> None:
+    """Two packets were lost on the way in, three on the way out. What an IPv6 receiver says of its own is no packet."""
+    data = {
+        "name": "test", "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}, "ip_version": version,
+        "flows": [{"cca": "bbr", "duration": "1s"}], "telemetry": {"acks": True},
+    }  # fmt: skip
+    found = make_plan(validate(data, "test"))
+
+    def port(number: int, taken: int, sent: int) -> PortStats:
+        return PortStats(number, taken, 0, sent, 0, None, 0, 0, True)
+
+    balances = two_way_balances(found, [port(3, 60, 35), port(4, 42, 15)], port(1, 50, 97), 150, 150)
+    assert [balance.lost for balance in balances] == ([2, 3] if version == 4 else [3])

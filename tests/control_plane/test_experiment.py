@@ -106,3 +106,9 @@ def test_sweep_errors(tmp_path: Path, sweep: dict[str, list[Any]], message: str)
         series(tmp_path, sweep=sweep)
     assert message in str(caught.value)
     assert str(tmp_path / "experiment.yaml") in str(caught.value)
+
+
+def test_acks_need_every_report(tmp_path: Path) -> None:
+    assert load(write(tmp_path, telemetry={"acks": True}))[0].telemetry.acks
+    with pytest.raises(InputError, match="has acks together with a sample above 1"):
+        load(write(tmp_path, telemetry={"acks": True, "sample": 2}))

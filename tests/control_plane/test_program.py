@@ -6,12 +6,12 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from finsy import P4Schema
+from finsy import P4Schema, P4TableAction, P4TableEntry
 from finsy.proto import p4i
 from narrows.errors import RunError
 from narrows.loader import validate
 from narrows.paths import compiled_program
-from narrows.plan import Plan, make_plan
+from narrows.plan import ACK_BOTTLENECKS, Plan, make_plan
 from narrows.program import delay_bins, ecn_threshold, entities, loss_threshold
 from narrows.targets.soft import PROFILE
 
@@ -91,3 +91,31 @@ def test_paths_come_last() -> None:
 def test_another_program_is_refused_by_name() -> None:
     with pytest.raises(RunError, match="the P4 program has no table 'delay_bins'"):
         entities(plan(), PROFILE, P4Schema(p4i.P4Info()))
+
+
+def test_the_way_back_is_reported_if_asked_for() -> None:
+    """Under an index of its own, unmarked, unsampled, in the queue that nobody limits; the bottleneck is as ever."""
+    device_config, p4info = compiled_program("v1model")
+    schema = P4Schema(p4info, device_config)
+    data = {
+        "name": "test",
+        "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp", "ecn_threshold": "20packets", "loss": "1%"},
+        "flows": [{"cca": "bbr", "duration": "1s"}],
+    }
+    without = entities(make_plan(validate(data, "test")), PROFILE, schema)
+    found = entities(make_plan(validate({**data, "telemetry": {"acks": True}}, "test")), PROFILE, schema)
+    kept = [entity for entity in without if entity in found]
+    (back,) = [entity for entity in without if entity not in found]
+    assert isinstance(back, P4TableEntry) and "wire" in str(back.action)
+    added = [entity for entity in found if entity not in kept]
+    assert [entity.table_id.rpartition(".")[2] for entity in added if isinstance(entity, P4TableEntry)] == [
+        "bottleneck", "collector", "cross_connect",
+    ]  # fmt: skip
+    observe, encapsulate, path = (entity for entity in added if isinstance(entity, P4TableEntry))
+    assert observe.match == encapsulate.match == {"bottleneck": ACK_BOTTLENECKS}
+    assert isinstance(observe.action, P4TableAction) and isinstance(path.action, P4TableAction)
+    assert (observe.action.args["threshold"], observe.action.args["mask"], observe.action.args["shift"]) == (
+        0xFFFFFFFF, 0, 0,
+    )  # fmt: skip
+    assert path.match == back.match
+    assert (path.action.args["index"], path.action.args["queue"]) == (ACK_BOTTLENECKS, 0)

@@ -18,10 +18,10 @@ from typing import Any, cast
 import pytest
 from fakeswitch.fixtures import RECEIVER_PORT, SECOND_SENDER_PORT, SENDER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
-from narrows.experiment import Experiment
+from narrows.experiment import Experiment, Telemetry
 from narrows.hosts import base as hosts
 from narrows.paths import SOFTSWITCH, find_binary
-from narrows.plan import make_plan
+from narrows.plan import ACK_BOTTLENECKS, make_plan
 from narrows.process import Process, spawn
 from narrows.program import wires
 from narrows.targets.softswitch import Softswitch
@@ -68,6 +68,9 @@ def test_the_way_back_leads_through_the_line() -> None:
         (SECOND_SENDER_PORT, RECEIVER_PORT, 0), (RECEIVER_PORT, LINE_PORT, None), (LINE_PORT, SECOND_SENDER_PORT, None),
     ]  # fmt: skip
     assert LINE_PORT in [port.number for port in plan.ports]
+    reported = experiment().model_copy(update={"telemetry": Telemetry(acks=True)})
+    paths = bind(make_plan(reported), inventory).paths
+    assert [path.bottleneck for path in paths] == [0, ACK_BOTTLENECKS, None] * 2, "before the line, and once"
     assert machines_of(plan, inventory)["switch"].interface == "nic0"
 
 

@@ -25,8 +25,10 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
-from narrows.plan import Plan
+from narrows.experiment import Telemetry
+from narrows.plan import ACK_BOTTLENECKS, Plan, make_plan
 from narrows.targets.tofino.bfrt.client import Client
+from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.checks import watermark, watermark_writes
 from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
@@ -328,3 +330,28 @@ def test_a_port_at_another_speed_is_refused_not_changed(
     switch.tm.ports[RECEIVER_PORT].update({"$SPEED": "BF_SPEED_100G", "$RX_PAUSE_FRAME_EN": True})
     with pytest.raises(InputError, match=r"\$RX_PAUSE_FRAME_EN on: hosts must be dropped from, not paused"):
         port_writes(inventory, [RECEIVER_PORT], LiveReader(client))
+
+
+def test_the_way_back_is_reported_if_asked_for(
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory
+) -> None:
+    acks = make_experiment(ecn_threshold="100kB", loss=0.01).model_copy(update={"telemetry": Telemetry(acks=True)})
+    program(programmer, inventory, bind(make_plan(acks), inventory))
+    entries = switch.programs.entries
+    observed = {key[0]: data for key, (_, data) in entries[switch.schema.table("bottleneck").name].items()}
+    assert set(observed) == {0, ACK_BOTTLENECKS}
+    assert observed[ACK_BOTTLENECKS] == {**observed[0], "threshold": 0xFFFFFFFF}
+    reports = {key[0]: data for key, (_, data) in entries[switch.schema.table("collector").name].items()}
+    assert reports[ACK_BOTTLENECKS] == reports[0]
+    assert [key[0] for key in entries[switch.schema.table("loss").name]] == [0]
+    paths = [data for _, data in entries[switch.schema.table("cross_connect").name].values()]
+    assert sorted(data["index"] for data in paths) == [0, 0, ACK_BOTTLENECKS, ACK_BOTTLENECKS]
+    assert {data["queue"] for data in paths if data["index"] == ACK_BOTTLENECKS} == {0}
+
+
+def test_reports_of_both_directions_must_fit_the_collectors_port() -> None:
+    data = make_inventory("tofino2").model_dump()
+    data["ports"][2]["speed"] = "10G"
+    fast = make_experiment(rate="60Gbit").model_copy(update={"telemetry": Telemetry(acks=True)})
+    with pytest.raises(InputError, match=r"telemetry.acks: the reports of both directions need 1\d\.\d+Gbit .*: false"):
+        plan(fast, Inventory.model_validate(data))

@@ -79,11 +79,14 @@ def inflight(
     length: npt.ArrayLike,
     ack_time_s: npt.ArrayLike,
     ack: npt.ArrayLike,
+    sender_rtt_s: float = 0.0,
 ) -> tuple[FloatArray, Int64Array]:
-    """Bytes sent past the switch and not yet acknowledged, after each packet of either direction: times (s), bytes.
+    """Bytes sent and not yet acknowledged, after each packet of either direction: times (s), bytes.
 
     Highest sequence number minus highest acknowledgement; an upper estimate, since selectively acknowledged and lost
-    bytes count until the cumulative acknowledgement passes them.
+    bytes count until the cumulative acknowledgement passes them. An acknowledgement counts `sender_rtt_s` (the RTT
+    between switch and sender) after it passed the switch, when the data that it released can arrive there: so what is
+    between switch and sender is in flight as well, as it is for the sender. With 0 it is what has passed the switch.
     Source: RFC 5681, section 2 (FlightSize), seen at the switch.
     """
     start = np.asarray(sequence, dtype=np.int64)
@@ -92,7 +95,8 @@ def inflight(
     base = int(start[0])
     end = _relative(start + np.asarray(length, dtype=np.int64), base)
     number = np.maximum(_relative(np.asarray(ack, dtype=np.int64), base), 0)
-    time = np.concatenate((np.asarray(data_time_s, dtype=np.float64), np.asarray(ack_time_s, dtype=np.float64)))
+    effect_s = np.asarray(ack_time_s, dtype=np.float64) + sender_rtt_s
+    time = np.concatenate((np.asarray(data_time_s, dtype=np.float64), effect_s))
     sent = np.concatenate((end, np.zeros(len(number), np.int64)))
     confirmed = np.concatenate((np.zeros(len(end), np.int64), number))
     order = np.argsort(time, kind="stable")

@@ -7,7 +7,7 @@ import asyncio
 import functools
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -229,6 +229,9 @@ class Bmv2Target:
         arrivals = await read_packet_sum(session, "arrival_counter")
         emulated = await read_packet_sum(session, "loss_counter")
         departures = await read_packet_sum(session, "departure_counter")
+        back = sum(port.tx_packets for port in senders)
+        if plan.ack_bottleneck is not None:
+            return two_way_balances(plan, senders, receiver, arrivals + emulated, departures)
         found = [
             Balance(
                 "between the senders' interfaces and the program",
@@ -239,7 +242,6 @@ class Bmv2Target:
         ]
         if plan.receiver.ip_version == 4:
             # An IPv6 receiver also says things of its own (multicast listener reports), which go nowhere.
-            back = sum(port.tx_packets for port in senders)
             found.append(Balance("on the way back from the receiver", receiver.rx_packets, back))
         return found
 
@@ -300,3 +302,14 @@ class Bmv2Target:
             except (OSError, EOFError, TTransportException) as error:
                 self._connected()
                 raise RunError(f"BMv2's Thrift service: {error}") from error
+
+
+def two_way_balances(
+    plan: Plan, senders: Sequence[PortStats], receiver: PortStats, arrivals: int, departures: int
+) -> list[Balance]:
+    """Both directions together, where the program counts both."""
+    sent, taken = sum(port.tx_packets for port in senders), sum(port.rx_packets for port in senders)
+    found = [Balance("between the program and the hosts' interfaces", departures, sent + receiver.tx_packets)]
+    if plan.receiver.ip_version == 4:
+        found.insert(0, Balance("between the hosts' interfaces and the program", taken + receiver.rx_packets, arrivals))
+    return found

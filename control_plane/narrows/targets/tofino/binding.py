@@ -55,6 +55,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             for path in plan.paths
             for bound in _by_way_of(
                 line,
+                plan.bottleneck.index,
                 replace(
                     path,
                     ingress_port=old_ports[path.ingress_port],
@@ -75,11 +76,14 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
     )
 
 
-def _by_way_of(line: int | None, path: Path) -> tuple[Path, ...]:
-    """The way back from the receiver leads through the delay line, if there is one: out to it, and in from it."""
-    if line is None or path.bottleneck is not None:
+def _by_way_of(line: int | None, bottleneck: int, path: Path) -> tuple[Path, ...]:
+    """The way back from the receiver leads through the delay line, if there is one: out to it, and in from it.
+
+    Where it is reported, it is so once, on its way out.
+    """
+    if line is None or path.bottleneck == bottleneck:
         return (path,)
-    return (replace(path, egress_port=line), replace(path, ingress_port=line))
+    return (replace(path, egress_port=line), replace(path, ingress_port=line, bottleneck=None))
 
 
 def _host(host: Host, machine: Machine, inventory: Inventory) -> Host:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address
 
 from narrows.plan import Plan
-from narrows.program import COLLECTOR_SESSION, ECN_OFF, FIRST_PRIORITY, delay_bins, loss_threshold
+from narrows.program import ACK_QUEUE, COLLECTOR_SESSION, ECN_OFF, FIRST_PRIORITY, delay_bins, loss_threshold
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Operation
 from narrows.targets.tofino.bfrt.values import Key, Lpm, Ternary, Value
 from narrows.targets.tofino.depth import depth_units
@@ -29,9 +29,12 @@ def program_writes(plans: Sequence[Plan], cell_bytes: int, reader: Reader, epoch
     ]
     writes += _delay_bins()
     for plan in plans:
-        writes += _collector(plan)
+        writes += _collector(plan, plan.bottleneck.index)
         writes += _loss(plan)
         writes.append(observe_write(plan, cell_bytes, epoch, Operation.INSERT))
+        if plan.ack_bottleneck is not None:
+            writes += _collector(plan, plan.ack_bottleneck)
+            writes.append(_observe_acks(plan.ack_bottleneck))
     # Last: packets take the bottleneck only once all of it is there.
     for plan in plans:
         writes += _paths(plan)
@@ -60,6 +63,19 @@ def observe_write(plan: Plan, cell_bytes: int, epoch: int, operation: Operation)
         f"mark CE from a depth on, report one departure in {1 << bottleneck.sample_shift}",
         action="observe",
         units={"threshold": words},
+    )
+
+
+def _observe_acks(index: int) -> PlannedWrite:
+    """Reports of the way back: every packet, nothing marked."""
+    return PlannedWrite(
+        Operation.INSERT,
+        "bottleneck",
+        {"bottleneck": index},
+        {"threshold": ECN_OFF, "mask": 0, "shift": 0, "epoch": 0, "mirror": COLLECTOR_SESSION},
+        "report every packet of the way back",
+        action="observe",
+        units={"threshold": "off"},
     )
 
 
@@ -94,7 +110,7 @@ def _delay_bins() -> Iterator[PlannedWrite]:
         )
 
 
-def _collector(plan: Plan) -> Iterator[PlannedWrite]:
+def _collector(plan: Plan, index: int) -> Iterator[PlannedWrite]:
     collector = plan.collector
     data: dict[str, Value] = {
         "src_mac": mac_number(collector.src_mac),
@@ -108,7 +124,7 @@ def _collector(plan: Plan) -> Iterator[PlannedWrite]:
     yield PlannedWrite(
         Operation.INSERT,
         "collector",
-        {"bottleneck": plan.bottleneck.index},
+        {"bottleneck": index},
         data,
         "address of the reports",
         action="encapsulate",
@@ -133,8 +149,11 @@ def _paths(plan: Plan) -> Iterator[PlannedWrite]:
             data: dict[str, Value] = {"port": path.egress_port}
             yield _path(key, "wire", data, f"{path.dst_mac} from port {path.ingress_port}: a plain cable")
         else:
-            data = {"index": path.bottleneck, "port": path.egress_port, "queue": plan.bottleneck.queue}
-            yield _path(key, "bottleneck", data, f"{path.dst_mac} from port {path.ingress_port}: the bottleneck")
+            limited = path.bottleneck == plan.bottleneck.index
+            queue = plan.bottleneck.queue if limited else ACK_QUEUE
+            data = {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
+            words = "the bottleneck" if limited else "the way back, reported"
+            yield _path(key, "bottleneck", data, f"{path.dst_mac} from port {path.ingress_port}: {words}")
 
 
 def _path(key: Key, action: str, data: dict[str, Value], why: str) -> PlannedWrite:

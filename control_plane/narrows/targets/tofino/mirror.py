@@ -40,10 +40,14 @@ def session_length(chip: Chip, report_length: int) -> int:
 
 
 def report_rate_bps(plan: Plan, rate_bps: float) -> float:
-    """L1 rate of the reports of one bottleneck while full-size frames fill it."""
+    """L1 rate of the reports of one bottleneck, and of its way back, while full-size frames fill it."""
     frames_per_second = rate_bps / 8 / plan.frame_bytes
     report = min(plan.collector.report_length, plan.frame_bytes + REPORT_ENCAPSULATION_BYTES) + L1_OVERHEAD_BYTES
-    return frames_per_second / (1 << plan.bottleneck.sample_shift) * report * 8
+    reports_per_second = frames_per_second / (1 << plan.bottleneck.sample_shift)
+    if plan.ack_bottleneck is not None:
+        # A receiver sends at most one acknowledgement a packet.
+        reports_per_second += frames_per_second
+    return reports_per_second * report * 8
 
 
 def mirror_writes(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -> list[PlannedWrite]:
@@ -56,6 +60,11 @@ def mirror_writes(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -
     collector = plans[0].collector
     port = inventory.port(collector.port)
     load = sum(report_rate_bps(plan, plan.bottleneck.rate_bps) for plan in plans)
+    if load > port.speed_bps and any(plan.ack_bottleneck is not None for plan in plans):
+        raise InputError(
+            f"telemetry.acks: the reports of both directions need {format_rate(int(load) // 10**6 * 10**6)} and the "
+            f"collector's port {port.name} has {port.speed}; allowed: false"
+        )
     if load > port.speed_bps:
         sample = 1
         while load / sample > port.speed_bps:
@@ -89,11 +98,15 @@ def mirror_writes(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -
     return writes
 
 
+def _reported_ports(plan: Plan) -> set[int]:
+    return {path.egress_port for path in plan.paths if path.bottleneck is not None}
+
+
 def _memory(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -> list[PlannedWrite]:
     chip = inventory.switch.generation
     table = f"{chip.prefix}.tm.mirror.dpg"
     writes: list[PlannedWrite] = []
-    for pipe in sorted({pipe_of(plan.bottleneck.port) for plan in plans}):
+    for pipe in sorted({pipe_of(port) for plan in plans for port in _reported_ports(plan)}):
         found = reader.entry(table, None, pipe)
         if found is None:
             raise InputError(f"the switch has no {table} for pipe {pipe}")
