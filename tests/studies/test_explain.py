@@ -57,10 +57,16 @@ def test_a_model_and_its_premises() -> None:
     measures = {
         "bbr_window_sum_bdp": 2.0, "bbr_min_rtt_s": 0.06, "model_min_rtt_s": 0.18, "queue_fill": 0.9, "queue_bdp": 4.0,
         "model_share": 0.55, "goodput_fraction.bbr": 0.35, "goodput_first_half.bbr": 0.3,
-        "goodput_second_half.bbr": 0.4,
+        "goodput_second_half.bbr": 0.4, "bbr_inflight_sum_bdp": 1.95, "socket_rtt_s.bbr": 0.12,
     }  # fmt: skip
     statement = Statement("s", "says", "e", Within(Pick("goodput_fraction.bbr"), 0, 1), explained_by="model")
     (sentence,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, measures)])
     assert "least RTT of 180 ms; the queue was 90% full and BBR's estimate 60 ms." in sentence
     assert "2.00 BDP of the 5.00 BDP in path and queue, 40%." in sentence
     assert sentence.endswith("(30% in the first half of the window, 40% in the second), the model's 55%.")
+    assert "40%. Goodput" in sentence
+    # What is not as the model has it is named.
+    (paced,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "bbr_inflight_sum_bdp": 1.5})])
+    assert "40%. Of its window it had 1.50 BDP in flight: its pacing rate was what limited it" in paced
+    (late,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "socket_rtt_s.bbr": 0.15})])
+    assert "is twice the estimate or less, 120 ms here; it was 150 ms. Goodput" in late

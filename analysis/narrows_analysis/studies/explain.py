@@ -39,13 +39,15 @@ def explain(statement: Statement, points: Sequence[Point], aggregation: bool | N
     return list(dict.fromkeys(sentences))
 
 
+NOTICEABLE = 0.1
 WINDOW = ("bbr_window_sum_bdp", "bbr_model_window_bdp", "bbr_budget_bdp", "bbr_aggregation_bdp")
 NEEDED = {
     "window": (*WINDOW, "queue_bdp"),
     "loss": (*WINDOW, "bbr_pacing_sum", "loss_ratio", "buffer_bdp"),
     "model": (
         "bbr_window_sum_bdp", "bbr_min_rtt_s", "model_min_rtt_s", "queue_fill", "queue_bdp", "model_share",
-        "goodput_fraction.bbr", "goodput_first_half.bbr", "goodput_second_half.bbr",
+        "goodput_fraction.bbr", "goodput_first_half.bbr", "goodput_second_half.bbr", "bbr_inflight_sum_bdp",
+        "socket_rtt_s.bbr",
     ),
 }  # fmt: skip
 
@@ -96,10 +98,22 @@ def _loss(means: Means, aggregation: bool | None) -> str:
 def _model(means: Means, _: bool | None) -> str:
     """The model's premises beside what was there: a full queue, and a least RTT of what others keep in it."""
     window, total = means["bbr_window_sum_bdp"], 1 + means["queue_bdp"]
+    inflight, rtt, least = means["bbr_inflight_sum_bdp"], means["socket_rtt_s.bbr"], means["bbr_min_rtt_s"]
+    why = ""
+    if inflight < (1 - NOTICEABLE) * window:
+        why += (
+            f"Of its window it had {inflight:.2f} BDP in flight: its pacing rate was what limited it, where the model "
+            "has the window. "
+        )
+    if rtt > (1 + NOTICEABLE) * 2 * least:
+        why += (
+            "A window of twice bandwidth x least RTT keeps a share while the RTT is twice the estimate or less, "
+            f"{2 * least * 1e3:.0f} ms here; it was {rtt * 1e3:.0f} ms. "
+        )
     return (
         f"the model takes the queue for full and expects a least RTT of {means['model_min_rtt_s'] * 1e3:.0f} ms; the "
         f"queue was {means['queue_fill']:.0%} full and BBR's estimate {means['bbr_min_rtt_s'] * 1e3:.0f} ms. BBR's "
-        f"window was {window:.2f} BDP of the {total:.2f} BDP in path and queue, {window / total:.0%}. Goodput "
+        f"window was {window:.2f} BDP of the {total:.2f} BDP in path and queue, {window / total:.0%}. {why}Goodput "
         f"{means['goodput_fraction.bbr']:.0%} of the link ({means['goodput_first_half.bbr']:.0%} in the first half of "
         f"the window, {means['goodput_second_half.bbr']:.0%} in the second), the model's {means['model_share']:.0%}."
     )
