@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from narrows_analysis.accumulate import MAX_CELLS, Extremes, Grid, nice_interval
-from narrows_analysis.engine import aggregate_tables, duration_argument
+from narrows_analysis.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.flow_table import FlowTable
 from narrows_analysis.histogram import LogLinearHistogram
 from narrows_analysis.reports import ReportClock, SkippedReports
@@ -91,7 +91,7 @@ def engine_options(run: Run, intervals: Intervals) -> list[str]:
     options += ["--time-unit-s", repr(profile.time_unit_s)]
     options += ["--depth-unit-bytes", str(max(1, round(profile.depth_unit_bytes)))]
     if not profile.depth_left_reported:
-        options.append("--depth-found")
+        options.append(DEPTH_FOUND)
     return options
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from narrows_analysis.aggregation import Aggregation
 from narrows_analysis.analyze import finish
 from narrows_analysis.both_directions import measure_paths
-from narrows_analysis.engine import aggregate_tables, duration_argument
+from narrows_analysis.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.flow_table import read_flow_table
 from narrows_analysis.reports import SkippedReports
@@ -71,8 +71,11 @@ def analyze_source(source: Path, out: Path, settings: SourceSettings | None = No
 
 def _analyze(source: Path, out: Path, settings: SourceSettings) -> Summary:
     skipped = SkippedReports()
-    account = aggregate_tables(source, out, *_options(settings), *_unreadable(source, skipped))
+    options = [*_options(settings), *_unreadable(source, skipped)]
+    account = aggregate_tables(source, out, *options)
     index = _bottleneck(account, settings)
+    if not _depth_left_reported(account["bottlenecks"][str(index)]):
+        account = aggregate_tables(source, out, *options, DEPTH_FOUND)
     telemetry = out / "telemetry"
     telemetry.mkdir(exist_ok=True)
     keys = out / FLOW_KEYS if (out / FLOW_KEYS).exists() else source / FLOW_KEYS
@@ -101,6 +104,15 @@ def _options(settings: SourceSettings) -> list[str]:
         options += [] if value is None else [f"--{name}", str(value)]
     options += [] if settings.depth_unit_bytes is None else ["--depth-unit-bytes", str(settings.depth_unit_bytes)]
     return [*options, "--from-reset"] if settings.from_reset else options
+
+
+def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:
+    """False for a target that leaves that field 0, such as Tofino: packets waited, yet none left one behind.
+
+    What a packet finds waiting, the one before it leaves behind. On a link where each waited for its own turn only, it
+    does not matter which of the two is shown.
+    """
+    return bool(bottleneck["depth"]["max"] or not bottleneck["depth_peak"])
 
 
 def _unreadable(source: Path, skipped: SkippedReports) -> list[str]:

@@ -15,6 +15,8 @@ from narrows_analysis.errors import AnalysisError
 ACCOUNT = "aggregate.json"
 NS_A_SECOND = 1_000_000_000
 PREFIX = "error: "
+# Shows the depth that packets found: for targets that do not report what they leave behind.
+DEPTH_FOUND = "--depth-found"
 
 
 def duration_argument(seconds: float) -> str:

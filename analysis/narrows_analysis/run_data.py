@@ -46,6 +46,8 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: Flow
     ticks = clock.ticks(raw["timestamp"].to_numpy().astype(np.int64))
     delay = raw["queue_delay"].to_numpy().astype(np.int64)
     depth_bytes = run.profile.depth_unit_bytes
+    # Where the target does not report the depth that was left, its place is taken by the one found, as in the summary.
+    left = "dequeue_depth" if run.profile.depth_left_reported else "enqueue_depth"
     flow, signature = (raw[name].to_numpy().astype(np.int64) for name in ("flow", "signature"))
     number = table.numbers(flow, signature)
     values: dict[str, Any] = {
@@ -58,7 +60,7 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: Flow
         "payload_bytes": raw["payload_length"].to_numpy().astype(np.int32),
         "queue_delay_s": delay * clock.unit_s,
         "enqueue_depth_bytes": raw["enqueue_depth"].to_numpy() * float(depth_bytes),
-        "dequeue_depth_bytes": raw["dequeue_depth"].to_numpy() * float(depth_bytes),
+        "dequeue_depth_bytes": raw[left].to_numpy() * float(depth_bytes),
         "ce_marked": (raw["flags"].to_numpy() & FLAG_CE_MARKED) != 0,
     }
     for name in REPORT_UNITS:
