@@ -174,6 +174,21 @@ def test_runs_side_by_side(study: _Study) -> None:
     assert [name[:4] for name in study.ran] == ["0002"]
 
 
+def test_results_that_lack_a_newer_field_are_kept(study: _Study) -> None:
+    study.go()
+    for path in study.out.rglob("experiment.yaml"):
+        data = yaml.safe_load(path.read_text())
+        assert data["telemetry"].pop("sample") == 1
+        path.write_text(yaml.safe_dump(data))
+    study.go()
+    assert study.ran == []
+    # With another value than the default they are those of another experiment, as are those that cannot be read.
+    for written in ({**data, "telemetry": {"sample": 2}}, {"name": "x"}):
+        path.write_text(yaml.safe_dump(written))
+        with pytest.raises(InputError, match="holds a run of another experiment"):
+            study.go()
+
+
 def test_results_of_another_experiment_are_refused(study: _Study) -> None:
     study.go()
     study.write({"flows.*.duration": "2s"})

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing import active_children, get_context
 from pathlib import Path
+from typing import Any
 
 import yaml
 from narrows_analysis import analyze_run
@@ -25,6 +26,7 @@ from rich.console import Console
 from narrows import machine
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment import Experiment
+from narrows.loader import validate
 from narrows.results import EXPERIMENT_FILE, give_to_user, make_directory
 from narrows.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
 from narrows.state import dead_runs
@@ -214,11 +216,10 @@ class StudyRun:
             return False
         if not complete:
             return False
-        written = yaml.safe_load((directory / EXPERIMENT_FILE).read_text(encoding="utf-8"))
         wanted = self._runnable(study_point)
         if isinstance(wanted, str):
             return False
-        if written != wanted.as_yaml_data():
+        if _written(directory / EXPERIMENT_FILE) != wanted.as_yaml_data():
             raise InputError(
                 f"--out {self._directory}: {study_point.directory} holds a run of another experiment; "
                 "allowed: a directory of this study and variant, or one that does not exist"
@@ -248,6 +249,14 @@ class StudyRun:
         path = self._directory / RESULTS
         write_results(self._results(), path)
         give_to_user(path)
+
+
+def _written(path: Path) -> dict[str, Any] | None:
+    """The experiment of a run, with defaults for fields that are newer than it; None if it is none any more."""
+    try:
+        return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()
+    except InputError:
+        return None
 
 
 def _was_interrupted(outcome: Outcome) -> bool:
