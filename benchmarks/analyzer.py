@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from functools import partial
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 import host
@@ -21,105 +22,113 @@ from readers import READERS
 from results import Outcome, Table
 
 PORT = 5500
-REPORTS = 2_000_000
-# For the whole command, whose start would drown less.
-MANY_REPORTS = 10_000_000
-# Slower readers get fewer reports, so that a run takes seconds; their rates do not depend on it.
+REPORTS = 10_000_000
 # To measure what a reader takes to start.
 FEW = 1_000
 PCAP_HEADER_BYTES, PCAP_RECORD_BYTES, REPORT_BYTES = 24, 16, 176
-SLICES = {"tshark": 50_000, "scapy": 5_000, "dpkt": 50_000}
-LINK = ("--rate", "100Gbit")
-SCRIPT = Path(__file__).parent / "readers.py"
+# Slower readers stop after so many reports of the file, so that a run takes seconds; their rates do not depend on it.
+FIRST = {"tshark": 50_000, "scapy": 5_000, "dpkt": 50_000}
+RATE_BPS = 100_000_000_000
+SCRIPTS = Path(__file__).parent
 DECODE, AGGREGATE = "narrows-collector, decode", "narrows-collector, aggregate"
-ANALYZE = "narrows analyze, to summary.json and report"
+SUMMARY = "Narrows, to all series and summary.json"
+ANALYZE = "narrows analyze, whole command with report.html"
 PANDAS, PANDAS_AGGREGATE = "pandas, decode", "pandas, aggregate"
 
 
 def run(runs: int) -> Outcome:
-    """All readers in turn on captures of the same scenario."""
+    """All readers in turn on one capture."""
     skipped = []
     with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name:
         directory = Path(name)
-        capture, few = _generate(directory, REPORTS), _generate(directory, FEW)
-        many = directory / f"{MANY_REPORTS}.pcap"
-        _collector("generate", "--reports", str(MANY_REPORTS), str(many))
+        capture, reports = _generate(directory)
         contestants: dict[str, Contestant] = {
             DECODE: partial(_narrows, capture, directory, "decode_to_columns"),
             AGGREGATE: partial(_narrows, capture, directory, "aggregate"),
-            ANALYZE: partial(_analyze, many, few, directory),
-            PANDAS: partial(_reader, "pandas", capture, few),
-            PANDAS_AGGREGATE: partial(_reader, "pandas-aggregate", capture, few),
+            SUMMARY: partial(_summary, capture, directory, reports),
+            ANALYZE: partial(_analyze, capture, directory, reports),
+            PANDAS: partial(_reader, "pandas", capture, reports),
+            PANDAS_AGGREGATE: partial(_reader, "pandas-aggregate", capture, reports),
         }
-        for peer, reports in SLICES.items():
+        for peer, first in FIRST.items():
             if peer == "tshark" and shutil.which(peer) is None:
                 skipped.append("tshark: not on PATH; apt-get install tshark")
             elif peer != "tshark" and importlib.util.find_spec(peer) is None:
                 skipped.append(f"{peer}: not installed; pip install {peer}")
             else:
-                part = _generate(directory, reports)
-                contestants[peer] = partial(_tshark if peer == "tshark" else partial(_reader, peer), part, few)
+                contestants[peer] = partial(_tshark if peer == "tshark" else partial(_reader, peer), capture, first)
         series = alternate(contestants, runs)
     table = Table(("Reader", "Million reports/s, wall clock", "Narrows is faster by"))
     for name in contestants:
-        ours = AGGREGATE if name in (AGGREGATE, ANALYZE, PANDAS_AGGREGATE) else DECODE
+        ours = AGGREGATE if name in (AGGREGATE, SUMMARY, ANALYZE, PANDAS_AGGREGATE) else DECODE
         rate = series.spread(name, "reports_per_s").text(1e-6)
         table.rows.append((name, rate, series.ratio(ours, name, "reports_per_s").text()))
     conditions = (
-        f"A generated capture of {REPORTS:,} reports of {REPORT_BYTES} bytes (100 Gbit/s, 16 flows) in memory: "
-        f"tshark, scapy and dpkt get captures of {SLICES['tshark']:,}, {SLICES['scapy']:,} and {SLICES['dpkt']:,} "
-        "reports. The time that a reader takes for a thousand reports (starting Python or tshark, imports) is taken "
+        f"One generated capture of {reports:,} reports of {REPORT_BYTES} bytes (100 Gbit/s, 16 flows), in the page "
+        f"cache. tshark, scapy and dpkt stop after its first {FIRST['tshark']:,}, {FIRST['scapy']:,} and "
+        f"{FIRST['dpkt']:,} reports. The time that tshark, scapy, dpkt and pandas take for a thousand reports (start, "
+        "imports) is taken "
         "off. 'decode' ends with all fields of the report in columns: one thread of narrows-collector, a DataFrame "
         "of pandas, lists of numbers for scapy and dpkt. tshark has no dissector of the report; it prints time, "
         "addresses, ports and payload in hex, which is less work. 'aggregate' of narrows-collector (two threads) "
-        "writes all time series, totals, histograms and envelopes; 'narrows analyze' is the whole command on "
-        f"{MANY_REPORTS:,} reports, to summary.json and report.html; 'aggregate' of pandas computes packets, bytes, "
-        "mean and greatest depth and mean delay by flow in 10 ms. narrows-collector reads it once, uncounted, before "
-        "each measurement."
+        "writes all time series, totals, histograms and envelopes. 'To all series and summary.json' is that, as a "
+        "process of its own, and all that Python makes of it (flows.parquet, queue.parquet, distributions.parquet, "
+        "summary.json), in a Python that has imported everything. 'Whole command' is what a user waits for: the start "
+        "of Python, its imports and report.html as well. 'aggregate' of pandas computes packets, bytes, "
+        "mean and greatest depth and mean delay by flow in 10 ms. narrows-collector reads the file once, uncounted, "
+        "before each of its first two measurements."
     )
     commands = [
         f"narrows-collector generate --reports {REPORTS} CAPTURE",
         "narrows-collector bench --repeat 1 --out DIR CAPTURE",
-        "narrows analyze CAPTURE --out DIR --rate 100Gbit",
-        *(f"python benchmarks/readers.py {reader} CAPTURE {PORT}" for reader in READERS),
-        " ".join(_tshark_command(Path("CAPTURE"))),
+        f"python benchmarks/to_summary.py CAPTURE DIR {RATE_BPS}",
+        f"narrows analyze CAPTURE --out DIR --rate {RATE_BPS}bit",
+        *(f"python benchmarks/readers.py {reader} CAPTURE {PORT} FIRST" for reader in READERS),
+        " ".join(_tshark_command(Path("CAPTURE"), FIRST["tshark"])),
     ]
-    data = {"reports": REPORTS, "slices": SLICES, **series.as_json()}
+    data = {"reports": reports, "first": FIRST, **series.as_json()}
     return Outcome("Analyzer", conditions, [table], data, commands, skipped)
 
 
-def _generate(directory: Path, reports: int) -> Path:
-    """A capture of about as many reports, all equally long, as pandas needs it; its name is their number."""
-    found, path = directory / "generated", directory / "equal"
-    _collector("generate", "--reports", str(reports), str(found))
-    content = found.read_bytes()
-    kept, start = [content[:PCAP_HEADER_BYTES]], PCAP_HEADER_BYTES
-    while start < len(content):
-        length = int.from_bytes(content[start + 8 : start + 12], "little")
-        if length == REPORT_BYTES:
-            kept.append(content[start : start + PCAP_RECORD_BYTES + length])
-        start += PCAP_RECORD_BYTES + length
-    path.write_bytes(b"".join(kept))
+def _generate(directory: Path) -> tuple[Path, int]:
+    """A capture of about as many reports, all equally long, as pandas needs it; also how many they are."""
+    found, path = directory / "generated", directory / "capture.pcap"
+    _collector("generate", "--reports", str(REPORTS), str(found))
+    count, start, kept_from = 0, PCAP_HEADER_BYTES, 0
+    with found.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content, path.open("wb") as kept:
+        while start < len(content):
+            length = int.from_bytes(content[start + 8 : start + 12], "little")
+            if length == REPORT_BYTES:
+                count += 1
+            else:
+                kept.write(content[kept_from:start])
+                kept_from = start + PCAP_RECORD_BYTES + length
+            start += PCAP_RECORD_BYTES + length
+        kept.write(content[kept_from:])
     found.unlink()
-    return path.rename(directory / f"{len(kept) - 1}.pcap")
+    return path, count
 
 
 def _collector(*arguments: str) -> None:
     subprocess.run([str(binary(COLLECTOR)), *arguments], check=True)
 
 
-def _analyze(capture: Path, few: Path, directory: Path) -> dict[str, float]:
-    """The whole command; what it takes to start and to draw the report is taken off."""
+def _summary(capture: Path, directory: Path, reports: int) -> dict[str, float]:
+    """What Python takes, its start and imports not counted."""
+    out = directory / "summarised"
+    shutil.rmtree(out, ignore_errors=True)
+    command = [sys.executable, str(SCRIPTS / "to_summary.py"), str(capture), str(out), str(RATE_BPS)]
+    taken_s = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {"reports_per_s": reports / taken_s}
 
-    def taken(source: Path) -> float:
-        out = directory / "analysed"
-        shutil.rmtree(out, ignore_errors=True)
-        return _timed(
-            [str(Path(sys.executable).with_name("narrows")), "analyze", str(source), "--out", str(out), *LINK]
-        )
 
-    start_s = taken(few)
-    return {"reports_per_s": (_count(capture) - _count(few)) / (taken(capture) - start_s)}
+def _analyze(capture: Path, directory: Path, reports: int) -> dict[str, float]:
+    """The whole command."""
+    out = directory / "analysed"
+    shutil.rmtree(out, ignore_errors=True)
+    program = Path(sys.executable).with_name("narrows")
+    taken_s = _timed([str(program), "analyze", str(capture), "--out", str(out), "--rate", f"{RATE_BPS}bit"])
+    return {"reports_per_s": reports / taken_s, "seconds": taken_s}
 
 
 def _narrows(capture: Path, directory: Path, stage: str) -> dict[str, float]:
@@ -128,30 +137,26 @@ def _narrows(capture: Path, directory: Path, stage: str) -> dict[str, float]:
     return {"reports_per_s": found["wall_median"] * 1e6, "cpu_reports_per_s": found["cpu_median"] * 1e6}
 
 
-def _reader(reader: str, capture: Path, few: Path) -> dict[str, float]:
-    command = [sys.executable, str(SCRIPT), reader]
-    reports = _count(capture)
-    start_s = _timed([*command, str(few), str(PORT)])
+def _reader(reader: str, capture: Path, first: int) -> dict[str, float]:
+    command = [sys.executable, str(SCRIPTS / "readers.py"), reader, str(capture), str(PORT)]
+    start_s = _timed([*command, str(FEW)])
     started = time.monotonic()
-    output = subprocess.run([*command, str(capture), str(PORT)], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([*command, str(first)], check=True, capture_output=True, text=True).stdout
     taken = time.monotonic() - started
-    if int(output.split()[0]) != reports:
-        raise RunError(f"{reader} found {output.split()[0]} reports of {reports}")
-    return {"reports_per_s": (reports - _count(few)) / (taken - start_s)}
+    if int(output.split()[0]) != first:
+        raise RunError(f"{reader} found {output.split()[0]} reports of {first}")
+    return {"reports_per_s": (first - FEW) / (taken - start_s)}
 
 
-def _tshark_command(capture: Path) -> list[str]:
+def _tshark_command(capture: Path, first: int) -> list[str]:
     fields = ["frame.time_epoch", "ip.src", "ip.dst", "udp.srcport", "udp.dstport", "udp.payload"]
-    return ["tshark", "-n", "-r", str(capture), "-T", "fields", *(word for field in fields for word in ("-e", field))]
+    chosen = [word for field in fields for word in ("-e", field)]
+    return ["tshark", "-n", "-r", str(capture), "-c", str(first), "-T", "fields", *chosen]
 
 
-def _tshark(capture: Path, few: Path) -> dict[str, float]:
-    start_s = _timed(_tshark_command(few))
-    return {"reports_per_s": (_count(capture) - _count(few)) / (_timed(_tshark_command(capture)) - start_s)}
-
-
-def _count(capture: Path) -> int:
-    return int(capture.stem)
+def _tshark(capture: Path, first: int) -> dict[str, float]:
+    start_s = _timed(_tshark_command(capture, FEW))
+    return {"reports_per_s": (first - FEW) / (_timed(_tshark_command(capture, first)) - start_s)}
 
 
 def _timed(command: list[str]) -> float:

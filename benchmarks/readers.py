@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports read with scapy, dpkt and pandas alone, each in its own idiom: ``readers.py NAME CAPTURE PORT``.
+"""Reports read with scapy, dpkt and pandas alone, each in its own idiom: ``readers.py NAME CAPTURE PORT FIRST``.
+
+Each stops after the FIRST reports.
 
 Prints the number of reports and, for a check of the work done, the sum of their queue delays.
 """
@@ -23,7 +25,7 @@ HEADER_BYTES = 42
 INTERVAL_NS = 10_000_000
 
 
-def read_dpkt(path: str, port: int) -> tuple[int, int]:
+def read_dpkt(path: str, port: int, first: int) -> tuple[int, int]:
     """Each frame as dpkt's Ethernet, each report through struct into columns."""
     import dpkt  # type: ignore[import-untyped]
 
@@ -33,11 +35,13 @@ def read_dpkt(path: str, port: int) -> tuple[int, int]:
             udp = dpkt.ethernet.Ethernet(frame).data.data
             if udp.dport == port:
                 rows.append(REPORT.unpack_from(udp.data))
+                if len(rows) == first:
+                    break
     columns = list(zip(*rows, strict=True))
     return len(rows), sum(columns[DELAY])
 
 
-def read_scapy(path: str, port: int) -> tuple[int, int]:
+def read_scapy(path: str, port: int, first: int) -> tuple[int, int]:
     """A scapy layer for the report, bound to the port; the fields of each into columns."""
     from scapy import fields
     from scapy.layers.inet import UDP
@@ -61,11 +65,13 @@ def read_scapy(path: str, port: int) -> tuple[int, int]:
             if Report in frame:
                 report = frame[Report]
                 rows.append([getattr(report, field.name) for field in Report.fields_desc])
+                if len(rows) == first:
+                    break
     columns = list(zip(*rows, strict=True))
     return len(rows), sum(columns[DELAY])
 
 
-def _frame(path: str, port: int) -> Any:
+def _frame(path: str, port: int, first: int) -> Any:
     """A DataFrame of the reports of a capture whose records are all equally long."""
     import numpy as np
     import pandas as pd
@@ -77,22 +83,22 @@ def _frame(path: str, port: int) -> Any:
     report = [*shorts, *((name, ">u4") for name in NAMES[6:]), ("high", ">u2"), ("low", ">u4"), ("epoch", ">u2")]
     before = [("pcap", "V16"), ("headers", "V36"), ("port", ">u2"), ("udp", "V4")]
     record = np.dtype([*before, *report, ("original", f"V{kept - HEADER_BYTES - REPORT.size}")])
-    rows = np.memmap(path, record, "r", offset=24)
+    rows = np.memmap(path, record, "r", offset=24)[:first]
     ours = rows["port"] == port
     columns = {name: rows[name][ours].astype(rows.dtype[name].newbyteorder("=")) for name in (*NAMES, "epoch")}
     columns["timestamp"] = rows["high"][ours].astype(np.uint64) << np.uint64(32) | rows["low"][ours]
     return pd.DataFrame(columns)
 
 
-def read_pandas(path: str, port: int) -> tuple[int, int]:
+def read_pandas(path: str, port: int, first: int) -> tuple[int, int]:
     """The file as a structured array; columns in native byte order."""
-    frame = _frame(path, port)
+    frame = _frame(path, port, first)
     return len(frame), int(frame["queue_delay"].astype("uint64").sum())
 
 
-def aggregate_pandas(path: str, port: int) -> tuple[int, int]:
+def aggregate_pandas(path: str, port: int, first: int) -> tuple[int, int]:
     """The same, and bytes, packets, queue depth and delay by flow in intervals of 10 ms."""
-    frame = _frame(path, port)
+    frame = _frame(path, port, first)
     delays = int(frame["queue_delay"].astype("uint64").sum())
     interval = ((frame["timestamp"] - frame["timestamp"].iloc[0]) // INTERVAL_NS).rename("interval")
     groups = frame.groupby(["bottleneck", "flow", interval], sort=False)
@@ -106,7 +112,7 @@ def aggregate_pandas(path: str, port: int) -> tuple[int, int]:
     return int(table["packets"].sum()), delays
 
 
-READERS: dict[str, Callable[[str, int], tuple[int, int]]] = {
+READERS: dict[str, Callable[[str, int, int], tuple[int, int]]] = {
     "dpkt": read_dpkt,
     "scapy": read_scapy,
     "pandas": read_pandas,
@@ -114,4 +120,4 @@ READERS: dict[str, Callable[[str, int], tuple[int, int]]] = {
 }
 
 if __name__ == "__main__":
-    print(*READERS[sys.argv[1]](sys.argv[2], int(sys.argv[3])))
+    print(*READERS[sys.argv[1]](sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))

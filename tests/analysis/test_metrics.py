@@ -191,6 +191,12 @@ class TestRtt:
         np.testing.assert_allclose(times, [0.0, 0.005, 0.01, 0.05])
         assert open_bytes.tolist() == [100, 50, 150, 0]
 
+    def test_inflight_until_the_acknowledgement_reaches_the_sender(self) -> None:
+        """20 ms later: the second segment was sent before the sender knew of the first acknowledgement."""
+        times, open_bytes = rtt.inflight([0.0, 0.01], [0, 100], [100, 100], [0.005, 0.05], [50, 200], 0.02)
+        np.testing.assert_allclose(times, [0.0, 0.01, 0.025, 0.07])
+        assert open_bytes.tolist() == [100, 200, 150, 0]
+
     def test_nothing_to_match(self) -> None:
         assert len(rtt.rtt_from_sequence([], [], [], [1.0], [5])[0]) == 0
         assert len(rtt.inflight([], [], [], [], [])[0]) == 0
