@@ -70,5 +70,8 @@ STUDY = Study(
             (0.1, 1.0),
         ),
     ),
-    controls=(Control("longer", "deep-buffer", "for 400 s", ("full", "cycles", "never-full", "converge")),),
+    controls=(
+        Control("longer", "deep-buffer", "for 400 s", ("full", "cycles", "never-full", "converge")),
+        Control("much-longer", "deep-buffer", "for 1000 s", ("cycles",)),
+    ),
 )
