@@ -47,7 +47,7 @@ pub struct Packet {
 
 /// Bytes before and behind the start of a frame that egress is expected to use.
 const ADDED_NEARBY: usize = 112;
-const PARSED_NEARBY: usize = 96;
+const PARSED_NEARBY: usize = 128;
 
 /// No program has seen the packet yet.
 pub(crate) const FRESH: u64 = 0;
@@ -107,8 +107,10 @@ impl Packet {
 
     /// The same for metadata and headers; the description should be there.
     #[inline]
-    pub fn prefetch_contents(&self) {
+    pub(crate) fn prefetch_contents(&self) {
         crate::jit::prefetch(self.live.as_ptr(), 8 * self.live.len());
+        // The zeros that stand for headers that are not there.
+        crate::jit::prefetch(self.buffer.as_ptr(), 1);
         let from = (self.start as usize).saturating_sub(ADDED_NEARBY);
         let headers = self.buffer.get(from..).unwrap_or_default();
         crate::jit::prefetch(
@@ -194,6 +196,16 @@ impl PacketPool {
             self.large.push(packet);
         }
     }
+}
+
+/// Bases that are cleared and copied at a time: as many as lie in the first two cache lines with the rest of the description. Few
+/// programs have more headers, and what lies behind is never fetched for them.
+const BASES: usize = 4;
+
+/// How many times [`BASES`] hold all headers of a program.
+#[inline]
+fn bases(program: &crate::Program) -> usize {
+    program.headers.len().div_ceil(BASES)
 }
 
 impl Packet {
@@ -342,7 +354,8 @@ impl Packet {
         Some(value)
     }
 
-    /// A frame of `length` bytes that nobody has looked at yet.
+    /// A frame of `length` bytes that nobody has looked at yet. Its bases are left as they were: see
+    /// [`Packet::clear_bases`].
     #[inline]
     pub(crate) fn set_frame(&mut self, headroom: usize, length: usize) {
         let length = length.min(MAX_FRAME);
@@ -354,8 +367,6 @@ impl Packet {
         self.register_length = length as u32;
         self.ingress_length = length as u32;
         self.truncated = u32::MAX;
-        // All of it: to go through the valid ones takes longer.
-        self.base = [0; MAX_HEADERS];
         self.valid = 0;
         self.flow = 0;
         self.instance = Instance::Normal;
@@ -365,19 +376,41 @@ impl Packet {
     /// The same packet once more, of whose buffer the bytes from `from` to `end` are copied. Not copied: metadata, flow, and
     /// how the packet came to be.
     #[inline]
-    pub(crate) fn set_copy(&mut self, packet: &Packet, headroom: usize, from: usize, end: usize) {
+    pub(crate) fn set_copy(
+        &mut self,
+        packet: &Packet,
+        program: &crate::Program,
+        from: usize,
+        end: usize,
+    ) {
         self.reserve(end + TAIL);
         self.buffer[from..end].copy_from_slice(&packet.buffer[from..end]);
-        self.start = headroom as u32;
+        self.start = program.headroom as u32;
         self.payload = packet.payload;
         self.end = end as u32;
         self.register_length = packet.register_length;
         self.ingress_length = packet.ingress_length;
         self.truncated = u32::MAX;
-        self.base = packet.base;
+        let known = packet.base.chunks_exact(BASES);
+        for (base, known) in self
+            .base
+            .chunks_exact_mut(BASES)
+            .zip(known)
+            .take(bases(program))
+        {
+            base.copy_from_slice(known);
+        }
         self.valid = packet.valid;
         self.flow = 0;
         self.owner = packet.owner;
+    }
+
+    /// No header of `program` has a place yet.
+    #[inline]
+    pub(crate) fn clear_bases(&mut self, program: &crate::Program) {
+        for base in self.base.chunks_exact_mut(BASES).take(bases(program)) {
+            base.fill(0);
+        }
     }
 
     #[inline]

@@ -302,6 +302,14 @@ impl Program {
             .map_or(self.headroom, |&h| usize::from(h))
     }
 
+    /// Bank, and bytes of a row, of the longest registers and counters.
+    pub(crate) fn longest_rows(&self) -> Option<(usize, usize)> {
+        let registers = (0..self.registers.len()).map(|r| self.places.register_place(r as u16));
+        let counters = (0..self.counters.len()).map(|c| self.places.counter_place(c as u16));
+        let longest = registers.chain(counters).flatten().max_by_key(|p| p.rows)?;
+        Some((longest.bank, 8 * longest.stride))
+    }
+
     /// Position in `live` and slot of what a field list keeps.
     pub(crate) fn kept(&self, list: u16) -> &[(usize, Slot)] {
         let found = self.kept.iter().find(|(id, _)| *id == list);

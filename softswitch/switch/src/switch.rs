@@ -10,7 +10,7 @@ use crate::tm::{Admission, Dequeued, Event, QueueNumber, TrafficManager, PORTS};
 /// Copies of copies a packet can have; a program that clones its clones for ever ends here.
 const MAX_GENERATION: u8 = 8;
 /// Frames received before what has left the delay lines is sent on: in a batch it costs less.
-const EXIT_BATCH: u32 = 32;
+const EXIT_BATCH: u32 = 16;
 /// v1model's queue depth fields are 19 bits wide.
 const MAX_QDEPTH: u64 = (1 << 19) - 1;
 
@@ -267,13 +267,16 @@ impl Switch {
     }
 
     /// A long queue has left the processor's caches: what follows is asked for while this packet is worked on, first the
-    /// description, which says where the rest is, one packet later the rest.
+    /// description, which says where the rest is, two packets later the rest.
     #[inline]
     fn prefetch(&self, queue: QueueNumber) {
-        if let Some(held) = self.tm.waiting(queue, 3) {
-            held.packet.prefetch();
-            if let Some(held) = self.tm.waiting(queue, 1) {
-                held.packet.prefetch_contents();
+        let Some(forwarding) = &self.forwarding else {
+            return;
+        };
+        if let [Some(near), far] = self.tm.waiting(queue, [1, 3]) {
+            forwarding.pipeline.prefetch(&near.packet);
+            if let Some(far) = far {
+                far.packet.prefetch();
             }
         }
     }

@@ -59,9 +59,9 @@ impl Drop for Native {
 
 /// What ingress decided.
 pub(crate) struct Decisions {
-    pub egress_spec: u64,
-    pub group: u64,
-    pub priority: u64,
+    pub egress_spec: u16,
+    pub group: u16,
+    pub priority: u8,
 }
 
 impl Native {
@@ -96,9 +96,9 @@ impl Native {
         (self.ingress)(&mut context);
         outcome(machine, &context);
         Decisions {
-            egress_spec: context.egress_spec,
-            group: context.group,
-            priority: context.priority,
+            egress_spec: context.egress_spec as u16,
+            group: context.group as u16,
+            priority: context.priority as u8,
         }
     }
 

@@ -33,9 +33,9 @@ impl Pipeline {
             .live
             .extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
         Decisions {
-            egress_spec: fields.egress_spec.get(frame, packet),
-            group: fields.mcast_grp.get(frame, packet),
-            priority: fields.priority.get(frame, packet),
+            egress_spec: fields.egress_spec.get(frame, packet) as u16,
+            group: fields.mcast_grp.get(frame, packet) as u16,
+            priority: fields.priority.get(frame, packet) as u8,
         }
     }
 

@@ -91,6 +91,8 @@ pub struct Pipeline {
     seed: u64,
     /// [`Program::zeros`].
     zeros: usize,
+    /// The longest array of rows: its bank, and bytes of a row.
+    rows: Option<(usize, usize)>,
     machine: Machine,
     /// The parsed bytes of the last packet as they came in, for programs that clone at ingress.
     original: Vec<u8>,
@@ -107,6 +109,7 @@ impl Pipeline {
         let machine = machine(&program, seed);
         Self {
             zeros: program.zeros(),
+            rows: program.longest_rows(),
             program,
             interpreted: false,
             seed,
@@ -143,6 +146,7 @@ impl Pipeline {
         // Of a pool for another program the packet has no room where this one puts its headers.
         let ours = packet.owner == FRESH && packet.start as usize == program.headroom;
         packet.owner = if ours { program.id } else { FOREIGN };
+        packet.clear_bases(program);
         let native = program.native.as_ref().ok();
         let decided = match native.filter(|_| ours && !self.interpreted) {
             Some(native) => {
@@ -162,18 +166,18 @@ impl Pipeline {
         if let Some(index) = self.machine.outcome.digest {
             self.learn(packet, index);
         }
-        let priority = decided.priority as u8;
+        let priority = decided.priority;
         let forward = if decided.group != 0 {
             packet.instance = Instance::Replication;
             Forward::Multicast {
-                group: decided.group as u16,
+                group: decided.group,
                 priority,
             }
-        } else if decided.egress_spec == DROP_PORT {
+        } else if u64::from(decided.egress_spec) == DROP_PORT {
             Forward::Drop
         } else {
             Forward::Unicast {
-                port: decided.egress_spec as u16,
+                port: decided.egress_spec,
                 priority,
             }
         };
@@ -196,6 +200,22 @@ impl Pipeline {
             list: self.program.digests[usize::from(index)].list,
             values: values.collect(),
         });
+    }
+
+    /// Says that [`Pipeline::egress`] will soon be called for a packet that has waited: what it needs is fetched from memory
+    /// meanwhile, its description should be there. Cells are those of its flow, if the longest arrays are by flow.
+    #[inline]
+    pub fn prefetch(&self, packet: &Packet) {
+        packet.prefetch_contents();
+        if let Some((bank, bytes)) = self.rows {
+            if let Some(start) = self.machine.banks.get(bank) {
+                let row = start
+                    .0
+                    .cast::<u8>()
+                    .wrapping_add(packet.flow as usize * bytes);
+                crate::jit::prefetch(row, bytes.min(128));
+            }
+        }
     }
 
     /// Egress control. If the packet is cloned, what it carried from ingress becomes what its clone keeps.
@@ -229,6 +249,7 @@ impl Pipeline {
         let kept = kept(program, machine, outcome.clone);
         let port = program.intrinsics.ingress_port.get(&machine.frame, packet);
         copy.set_frame(program.headroom, self.original.len());
+        copy.clear_bases(program);
         copy.bytes_mut().copy_from_slice(&self.original);
         copy.ingress_length = packet.ingress_length;
         copy.owner = program.id;
@@ -264,7 +285,7 @@ impl Pipeline {
             0 => start,
             _ => self.zeros,
         };
-        copy.set_copy(packet, start, from, end);
+        copy.set_copy(packet, program, from, end);
         copy.length = wire_length(program, copy);
         copy.live.clone_from(&packet.live);
         copy.instance = Instance::EgressClone;

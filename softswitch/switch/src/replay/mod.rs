@@ -4,6 +4,7 @@ mod config;
 mod entries;
 mod generate;
 mod mapped;
+mod memory;
 mod pcap;
 mod source;
 
@@ -310,6 +311,7 @@ impl Run {
 
 /// Runs the replay.
 pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    memory::prefer_large_pages();
     let config = Config::read(&args.config)?;
     let in_file = |failure: Failure| failure.within(&args.config.display().to_string());
     let seed = args.seed.unwrap_or(config.seed);

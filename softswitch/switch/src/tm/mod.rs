@@ -29,6 +29,8 @@ pub const DEFAULT_LIMIT_PACKETS: u64 = 100_000;
 pub const MAX_DELAY_NS: u64 = 100_000_000_000;
 
 const NO_QUEUE: u16 = u16::MAX;
+/// How far ahead waiting packets are asked for.
+const WAITING_AHEAD: usize = 16;
 
 /// Settings to change; `None` leaves one as it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -330,14 +332,14 @@ impl<P> TrafficManager<P> {
         });
     }
 
-    /// A packet that waits in a queue, counted from the one to start next. It asks for those behind it meanwhile.
+    /// Packets that wait in a queue, at positions counted from the one to start next. It asks for those behind them meanwhile.
     #[inline]
-    pub fn waiting(&self, queue: QueueNumber, position: usize) -> Option<&P> {
-        let queue = self.queues.get(usize::from(queue.0))?;
-        if let Some(later) = queue.waiting.get(position + 8) {
+    pub fn waiting<const N: usize>(&self, queue: QueueNumber, positions: [usize; N]) -> [Option<&P>; N] {
+        let waiting = self.queues.get(usize::from(queue.0)).map(|queue| &queue.waiting);
+        if let Some(later) = waiting.and_then(|waiting| waiting.get(WAITING_AHEAD)) {
             narrows_pipeline::prefetch(later);
         }
-        queue.waiting.get(position).map(|(packet, _)| packet)
+        positions.map(|position| Some(&waiting?.get(position)?.0))
     }
 
     /// Changes settings of a queue at `now_ns` (every event up to then must have been polled). Returns its new epoch.

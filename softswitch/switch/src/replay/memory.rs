@@ -1,0 +1,29 @@
+//! Memory for a batch job: large pages, and kept.
+// SPDX-License-Identifier: Apache-2.0
+
+/// Memory at the end of the heap that large pages are asked for. What is not used is not taken.
+const BYTES: usize = 256 << 20;
+
+/// Asks for large pages for what is allocated from now on: packets and flows are many small pieces, used in turn, and the processor finds
+/// the addresses of some thousand pages only without looking them up in memory.
+#[cfg(target_env = "gnu")]
+pub fn prefer_large_pages() {
+    // SAFETY: all allocations come from the heap, which is not given back: only parameters of the allocator. Called before
+    // there are other threads. A refusal changes nothing.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+    }
+    // What is allocated and given back stays the end of the heap, from which all that follows is taken.
+    let end = Vec::<u8>::with_capacity(BYTES - (1 << 16));
+    const PAGE: usize = 1 << 21;
+    let first = (end.as_ptr() as usize).next_multiple_of(PAGE);
+    let last = (end.as_ptr() as usize + end.capacity()) / PAGE * PAGE;
+    // SAFETY: whole pages within memory that was just allocated and holds nothing. Only advice: what comes back makes no
+    // difference.
+    unsafe { libc::madvise(first as *mut libc::c_void, last - first, libc::MADV_HUGEPAGE) };
+}
+
+/// Other allocators are left alone.
+#[cfg(not(target_env = "gnu"))]
+pub fn prefer_large_pages() {}
