@@ -417,18 +417,34 @@ impl Switch {
             }
         }
         if verdict.transmit {
-            forwarding.pipeline.deparse(&mut held.packet);
-            if dequeued.exit_ns <= start_ns && self.tm.has_exit(start_ns, dequeued.queue) {
-                self.send_due(start_ns, output);
-            }
-            if let Some(held) = self.tm.transmit(start_ns, dequeued.queue, dequeued.exit_ns, held) {
-                self.emit(port, dequeued.exit_ns, held.packet, output);
-            }
+            self.transmit(dequeued.queue, port, start_ns, dequeued.exit_ns, held, output);
         } else {
             self.discards.egress += 1;
             self.pool.give(held.packet);
         }
         last
+    }
+
+    /// Puts a packet together and on its way. Not part of `depart`, which there are two of.
+    #[inline(never)]
+    fn transmit(
+        &mut self,
+        queue: QueueNumber,
+        port: u16,
+        start_ns: u64,
+        exit_ns: u64,
+        mut held: Held,
+        output: &mut impl Output,
+    ) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.pipeline.deparse(&mut held.packet);
+        }
+        if exit_ns <= start_ns && self.tm.has_exit(start_ns, queue) {
+            self.send_due(start_ns, output);
+        }
+        if let Some(held) = self.tm.transmit(start_ns, queue, exit_ns, held) {
+            self.emit(port, exit_ns, held.packet, output);
+        }
     }
 
     #[inline]

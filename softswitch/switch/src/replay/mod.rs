@@ -47,6 +47,9 @@ pub struct ReplayArgs {
 struct Sink {
     port: u16,
     writer: Option<pcap::Writer<File>>,
+    /// The last frame with its time, not yet written: a frame that was just put together from small pieces can be copied
+    /// much faster a little later, when they have reached the cache.
+    last: Option<(u64, Box<Packet>)>,
     packets: u64,
     bytes: u64,
     last_ns: u64,
@@ -64,14 +67,17 @@ impl Output for Sinks {
     #[inline]
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
         if let Some(sink) = self.list.get_mut(usize::from(self.by_port[usize::from(port) % PORTS])) {
-            let frame = packet.bytes();
             sink.packets += 1;
-            sink.bytes += frame.len() as u64;
+            sink.bytes += packet.bytes().len() as u64;
             sink.last_ns = exit_ns;
             if let Some(writer) = &mut sink.writer {
-                if let Err(error) = writer.write(exit_ns, frame) {
+                let Some((exit_ns, packet)) = sink.last.replace((exit_ns, packet)) else {
+                    return;
+                };
+                if let Err(error) = writer.write(exit_ns, packet.bytes()) {
                     self.error.get_or_insert(error);
                 }
+                return pool.give(packet);
             }
         }
         pool.give(packet);
@@ -158,7 +164,7 @@ fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
     let mut sinks = Sinks { list: vec![], by_port: Box::new([u16::MAX; PORTS]), error: None };
     for port in &config.ports {
         sinks.by_port[usize::from(*port)] = sinks.list.len() as u16;
-        sinks.list.push(Sink { port: *port, writer: None, packets: 0, bytes: 0, last_ns: 0 });
+        sinks.list.push(Sink { port: *port, writer: None, last: None, packets: 0, bytes: 0, last_ns: 0 });
     }
     for (number, given) in config.outputs.iter().enumerate() {
         let place = format!("outputs[{number}]");
@@ -337,9 +343,10 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let started = Instant::now();
     run.execute()?;
     for sink in &mut run.sinks.list {
-        if let Some(writer) = sink.writer.take() {
-            let finished = writer.finish();
-            finished.map_err(|error| Failure::internal(format!("writing a capture: {error}")))?;
+        if let Some(mut writer) = sink.writer.take() {
+            let last = sink.last.take().map_or(Ok(()), |(exit_ns, packet)| writer.write(exit_ns, packet.bytes()));
+            last.and_then(|()| writer.finish())
+                .map_err(|error| Failure::internal(format!("writing a capture: {error}")))?;
         }
     }
     let seconds = started.elapsed().as_secs_f64();

@@ -290,65 +290,71 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Bytes gathered before they are written: few enough to stay in the cache.
-const WRITE_BUFFER: usize = 1 << 18;
+/// Bytes gathered before they are written: few enough to stay in the cache. Whole blocks are written, so that the file grows by
+/// whole pages.
+const BLOCK: usize = 1 << 18;
+const RECORD_HEADER: usize = 16;
 
 /// Writes a pcap file with nanosecond timestamps.
 pub struct Writer<W> {
     output: W,
     snap_length: usize,
-    /// What is not written yet.
-    buffer: Vec<u8>,
+    block: Box<[u8]>,
+    /// Bytes of the block that wait to be written.
+    filled: usize,
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins with the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
+    /// Starts with the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
     pub fn new(output: W, snap_length: usize) -> Self {
         let snap_length = if snap_length == 0 { 262_144 } else { snap_length };
-        let mut buffer = Vec::with_capacity(WRITE_BUFFER);
-        buffer.extend_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
-        buffer.extend_from_slice(&[2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        buffer.extend_from_slice(&(snap_length as u32).to_le_bytes());
-        buffer.extend_from_slice(&ETHERNET.to_le_bytes());
-        Writer { output, snap_length, buffer }
+        let mut block = vec![0; BLOCK].into_boxed_slice();
+        block[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
+        block[4..8].copy_from_slice(&[2, 0, 4, 0]);
+        block[16..20].copy_from_slice(&(snap_length as u32).to_le_bytes());
+        block[20..24].copy_from_slice(&ETHERNET.to_le_bytes());
+        Writer { output, snap_length, block, filled: 24 }
     }
 
     /// Appends a frame.
     #[inline]
     pub fn write(&mut self, time_ns: u64, frame: &[u8]) -> io::Result<()> {
         let kept = &frame[..frame.len().min(self.snap_length)];
-        let mut header = [0; 16];
-        header[..4].copy_from_slice(&((time_ns / 1_000_000_000) as u32).to_le_bytes());
-        header[4..8].copy_from_slice(&((time_ns % 1_000_000_000) as u32).to_le_bytes());
-        header[8..12].copy_from_slice(&(kept.len() as u32).to_le_bytes());
-        header[12..].copy_from_slice(&(frame.len() as u32).to_le_bytes());
-        if self.buffer.len() + header.len() + kept.len() > WRITE_BUFFER {
-            return self.write_out(&header, kept);
+        let time = time_ns / 1_000_000_000 | (time_ns % 1_000_000_000) << 32;
+        let length = kept.len() as u64 | (frame.len() as u64) << 32;
+        let end = self.filled + RECORD_HEADER + kept.len();
+        if end >= BLOCK {
+            return self.write_out(time, length, kept);
         }
-        self.buffer.extend_from_slice(&header);
-        self.buffer.extend_from_slice(kept);
+        let (header, bytes) = self.block[self.filled..end].split_at_mut(RECORD_HEADER);
+        header[..8].copy_from_slice(&time.to_le_bytes());
+        header[8..].copy_from_slice(&length.to_le_bytes());
+        bytes.copy_from_slice(kept);
+        self.filled = end;
         Ok(())
     }
 
-    /// Appends a frame that the buffer has no room for. Whole buffers are written, so that the file grows by whole pages.
+    /// Appends a frame that the block has no room for.
     #[cold]
-    fn write_out(&mut self, header: &[u8], kept: &[u8]) -> io::Result<()> {
-        for mut rest in [header, kept] {
-            while self.buffer.len() + rest.len() >= WRITE_BUFFER {
-                let (fits, next) = rest.split_at(WRITE_BUFFER - self.buffer.len());
-                self.buffer.extend_from_slice(fits);
-                self.output.write_all(&self.buffer)?;
-                self.buffer.clear();
-                rest = next;
+    fn write_out(&mut self, time: u64, length: u64, kept: &[u8]) -> io::Result<()> {
+        for mut rest in [&time.to_le_bytes()[..], &length.to_le_bytes()[..], kept] {
+            while !rest.is_empty() {
+                let (fits, later) = rest.split_at(rest.len().min(BLOCK - self.filled));
+                self.block[self.filled..self.filled + fits.len()].copy_from_slice(fits);
+                self.filled += fits.len();
+                rest = later;
+                if self.filled == BLOCK {
+                    self.filled = 0;
+                    self.output.write_all(&self.block)?;
+                }
             }
-            self.buffer.extend_from_slice(rest);
         }
         Ok(())
     }
 
     /// Writes what is left.
     pub fn finish(mut self) -> io::Result<()> {
-        self.output.write_all(&self.buffer)?;
+        self.output.write_all(&self.block[..self.filled])?;
         self.output.flush()
     }
 }
@@ -398,6 +404,22 @@ mod tests {
     fn block(kind: u32, body: &[u8]) -> Vec<u8> {
         let length = (body.len() as u32 + 12).to_be_bytes();
         [&kind.to_be_bytes(), &length[..], body, &length[..]].concat()
+    }
+
+    #[test]
+    fn frames_across_blocks_are_read_back() {
+        // The first frame fills the first block to the byte.
+        let lengths = [BLOCK - 24 - RECORD_HEADER, 14, 60_000, BLOCK - 9, 1, BLOCK, 3 * BLOCK + 5, 200];
+        let frame = |number: usize| vec![number as u8; lengths[number % lengths.len()]];
+        let mut file = vec![];
+        let mut writer = Writer::new(&mut file, 4 * BLOCK);
+        (0..40).for_each(|number| writer.write(number as u64, &frame(number)).expect("memory"));
+        writer.finish().expect("memory");
+        let records = read_all(&file).expect("valid");
+        assert_eq!(records.len(), 40);
+        for (number, record) in records.iter().enumerate() {
+            assert_eq!((record.time_ns, &record.bytes), (number as u64, &frame(number)));
+        }
     }
 
     #[test]
