@@ -252,6 +252,19 @@ proptest! {
         prop_assert_eq!(arrived, counters.dequeued_packets + counters.dropped_packets);
     }
 
+    /// When exits are taken makes no difference to what starts when, nor to what leaves each port when and in which order.
+    #[test]
+    fn exits_can_be_taken_late(
+        arrivals in prop::collection::vec((0u64..400, 0u16..3, 0u8..3, 60u32..1_514), 1..300),
+        batch in 1usize..40,
+    ) {
+        let (eager, late) = (Driver::new(0).run(&arrivals), Driver::new(batch).run(&arrivals));
+        prop_assert_eq!(eager.starts, late.starts);
+        let sorted = |sent: &[(u64, usize)]| sent.windows(2).all(|pair| pair[0].0 <= pair[1].0);
+        prop_assert!(late.sent.values().all(|sent| sorted(sent)));
+        prop_assert_eq!(eager.sent, late.sent);
+    }
+
     /// Many queues at once behave as each would alone: what one queue is offered never changes another's schedule.
     #[test]
     fn queues_are_independent(arrivals in prop::collection::vec((0u64..2_000, 0u16..64, 0u8..8, 60u32..1_514), 1..300)) {
@@ -286,6 +299,78 @@ proptest! {
         let queue = (arrivals[0].1, arrivals[0].2);
         let mine: Vec<_> = together.iter().filter(|start| (start.0, start.1) == queue).copied().collect();
         prop_assert_eq!(mine, schedule(Some(queue)));
+    }
+}
+
+/// Drives a traffic manager; exits are taken with every so many arrivals only, or event by event (`batch` 0).
+struct Driver {
+    tm: TrafficManager<usize>,
+    batch: usize,
+    /// Time and packet.
+    starts: Vec<(u64, usize)>,
+    /// The same for what leaves each port.
+    sent: std::collections::BTreeMap<u16, Vec<(u64, usize)>>,
+}
+
+impl Driver {
+    fn new(batch: usize) -> Self {
+        let mut tm = TrafficManager::new(usize::MAX);
+        for (port, delay_ns) in [(0, 0), (1, 700), (2, 5_000)] {
+            for (priority, rate_bps) in [(0, 0), (1, 8_000_000_000), (2, 16_000_000_000)] {
+                let changes = Changes { rate_bps: Some(rate_bps), delay_ns: Some(delay_ns), ..Changes::default() };
+                tm.configure((port, priority), changes).expect("in range");
+            }
+        }
+        Driver { tm, batch, starts: vec![], sent: Default::default() }
+    }
+
+    fn take(&mut self, now: u64) {
+        self.tm.take_exits(now, |port, exit_ns, id| self.sent.entry(port).or_default().push((exit_ns, id)));
+    }
+
+    fn start(&mut self, dequeued: Dequeued<usize>) {
+        let Dequeued { packet, queue, port, start_ns, exit_ns, .. } = dequeued;
+        self.starts.push((start_ns, packet));
+        if self.batch > 0 && exit_ns <= start_ns && self.tm.has_exit(start_ns, queue) {
+            self.take(start_ns);
+        }
+        if let Some(id) = self.tm.transmit(start_ns, queue, exit_ns, packet) {
+            self.sent.entry(port).or_default().push((exit_ns, id));
+        }
+    }
+
+    fn until(&mut self, now: u64) {
+        if self.batch > 0 {
+            while let Some(dequeued) = self.tm.poll_start(now) {
+                self.start(dequeued);
+            }
+            return;
+        }
+        while let Some(event) = self.tm.poll(now) {
+            match event {
+                Event::Start(dequeued) => self.start(dequeued),
+                Event::Exit { port, exit_ns, packet } => self.sent.entry(port).or_default().push((exit_ns, packet)),
+            }
+        }
+    }
+
+    fn run(mut self, arrivals: &[(u64, u16, u8, u32)]) -> Self {
+        let mut now = 0;
+        for (id, (gap, port, priority, length)) in arrivals.iter().enumerate() {
+            now += gap;
+            self.until(now);
+            if let Admission::Started(dequeued) = self.tm.enqueue(now, (*port, *priority), *length, None, id) {
+                self.start(dequeued);
+            }
+            if self.batch > 0 && id % self.batch == 0 {
+                self.take(now);
+                assert!(self.tm.next_exit().is_none_or(|next| next > now));
+            }
+        }
+        self.until(1 << 60);
+        self.take(1 << 60);
+        assert_eq!((self.tm.held(), self.tm.next_due()), (0, None));
+        self
     }
 }
 
