@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from narrows_analysis.histogram import PRECISION_BITS, LogLinearHistogram
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=200), st.sampled_from([1, 50, 90, 99, 100]))
 def test_percentiles_within_a_bin(values: list[int], percent: int) -> None:
     histogram = LogLinearHistogram()
