@@ -9,7 +9,7 @@ from pathlib import Path
 
 from narrows_analysis.studies.evaluate import Finding, evaluate
 from narrows_analysis.studies.explain import explain
-from narrows_analysis.studies.model import Control, Point, Results, Statement, Study, StudyFigure, Variant
+from narrows_analysis.studies.model import Control, Point, Results, Study, StudyFigure, Variant
 from narrows_analysis.studies.plots import draw_all, image_name
 from narrows_analysis.studies.results import points_of, read_results, write_results
 
@@ -131,8 +131,8 @@ def _figure(
             row += f" {_cell(found.ours)} | {found.verdict} |"
             if found.verdict == "differs":
                 notes += _notes(found, one, points_of(one, figure.experiment))
-                if one.variant == "quick":
-                    notes += _controlled(study, figure, statement, controls)
+            if one.variant == "quick":
+                notes += _controlled(study, figure, found, controls)
         lines.append(row)
     lines += ["", *notes]
     for number, plot in enumerate(figure.plots):
@@ -159,19 +159,24 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
     return lines
 
 
-def _controlled(study: Study, figure: StudyFigure, statement: Statement, results: Sequence[Results]) -> list[str]:
-    """Whether a difference goes away with one thing changed."""
+def _controlled(study: Study, figure: StudyFigure, quick: Finding, results: Sequence[Results]) -> list[str]:
+    """Whether a quick difference goes away with one thing changed, or whether one comes."""
     found = [
         (control, judged)
         for one in results
         for control, judged in control_findings(study, one)
-        if control.experiment == figure.experiment and judged.statement == statement
+        if control.experiment == figure.experiment and judged.statement == quick.statement
     ]
+    ends = {
+        ("differs", "agrees"): "The difference goes away.",
+        ("differs", "differs"): "The difference stays.",
+        ("agrees", "differs"): "Here it differs.",
+    }
+    of = f" of *{quick.statement.says}*" if quick.verdict == "agrees" else ""
     lines = [
-        f"- **Control**, {control.change}: {judged.ours}. "
-        f"The difference {'goes away' if judged.verdict == 'agrees' else 'stays'}."
+        f"- **Control**{of}, {control.change}: {judged.ours}. {ends[quick.verdict, judged.verdict]}"
         for control, judged in found
-        if judged.verdict != "not run here"
+        if (quick.verdict, judged.verdict) in ends
     ]
     return [*lines, ""] if lines else []
 
