@@ -129,6 +129,14 @@ impl Intrinsic {
         }
     }
 
+    /// Its header if it lies in one.
+    pub(crate) fn header(self) -> Option<u8> {
+        match self {
+            Intrinsic::Header { header, .. } => Some(header),
+            _ => None,
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn get(self, frame: &Frame, packet: &Packet) -> u64 {
         match self {

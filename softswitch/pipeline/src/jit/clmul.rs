@@ -19,8 +19,10 @@ const POLYNOMIAL: u32 = 0xedb8_8320;
 static FACTORS: [u64; LONGEST + 1] = factors();
 /// x^63: moves a word 64 bits on.
 const NEXT_WORD: u64 = (power(63) as u64) << 32;
-/// By byte and its value: the remainder of that byte times x^32, x^40, ...
-static BYTES: [[u32; 256]; 4] = bytes();
+/// The polynomial with its highest term, and the quotient of x^64 by it, both reflected: what is left of 64 bits is found
+/// by two multiplications (Barrett's reduction).
+const WHOLE_POLYNOMIAL: u64 = (POLYNOMIAL as u64) << 1 | 1;
+const QUOTIENT: u64 = quotient();
 
 /// x^n modulo the polynomial, reflected; n may be negative.
 const fn power(n: i32) -> u32 {
@@ -59,24 +61,23 @@ const fn factors() -> [u64; LONGEST + 1] {
     factors
 }
 
-const fn bytes() -> [[u32; 256]; 4] {
-    let mut tables = [[0; 256]; 4];
-    let mut k = 0;
-    while k < 4 {
-        let mut byte = 0;
-        while byte < 256 {
-            let mut value = byte as u32;
-            let mut bit = 0;
-            while bit < 8 * (k + 1) {
-                value = times_x(value);
-                bit += 1;
-            }
-            tables[k][byte] = value;
-            byte += 1;
+/// Long division of x^64 by the polynomial, 33 bits, the highest power in bit 0.
+const fn quotient() -> u64 {
+    let (mut rest, mut quotient, mut power) = (0u64, 0u64, 0);
+    // One coefficient after the other, from x^64 to x^0; rest holds the last 33, in the usual order of bits.
+    let divisor = (POLYNOMIAL.reverse_bits() as u64) | 1 << 32;
+    while power <= 64 {
+        rest = rest << 1 | (power == 0) as u64;
+        let takes = rest >> 32 & 1;
+        if takes == 1 {
+            rest ^= divisor;
         }
-        k += 1;
+        if power >= 32 {
+            quotient |= takes << (power - 32);
+        }
+        power += 1;
     }
-    tables
+    quotient
 }
 
 /// Whether this machine can and the input is short enough.
@@ -88,42 +89,69 @@ pub(super) fn usable(algorithm: Algorithm, bytes: u32) -> bool {
     can && algorithm == Algorithm::Crc32 && (1..=LONGEST as u32).contains(&bytes)
 }
 
-/// CRC-32 of `count` bytes at `words`, where zeros fill up the last word. Only where [`usable`] says so.
-pub(super) extern "C" fn crc32(words: *const u64, count: u64) -> u64 {
-    // SAFETY: the code passes a place on its stack with as many words; `usable` has found the instruction.
-    unsafe {
-        let words = std::slice::from_raw_parts(words, (count as usize).div_ceil(8));
-        u64::from(sum(words, count as usize))
-    }
+/// The function for `bytes` bytes, and its second argument. The function takes the address of the words, zeros filling up
+/// the last one, and returns their CRC. Only where [`usable`] says so.
+pub(super) fn function(bytes: u32) -> (*const u8, *const u64) {
+    let count = (bytes as usize).clamp(1, LONGEST);
+    (machine::crc32(count.div_ceil(8)), &raw const FACTORS[count])
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "pclmulqdq", enable = "sse4.1")]
-unsafe fn sum(words: &[u64], count: usize) -> u32 {
+mod machine {
     use std::arch::x86_64::{
-        __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_extract_epi64, _mm_xor_si128,
+        __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_extract_epi32, _mm_loadl_epi64,
+        _mm_set_epi64x, _mm_srli_si128, _mm_xor_si128,
     };
-    let product = |a: u64, b: u64| -> __m128i {
-        _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(a as i64), _mm_cvtsi64_si128(b as i64))
-    };
-    // The CRC starts with all ones: that is the first 32 bits inverted.
-    let mut initial = 0xffff_ffff;
-    let mut total = _mm_cvtsi64_si128(0);
-    for (i, &word) in words.iter().enumerate() {
-        let factor = FACTORS[(count - 8 * i).min(LONGEST)];
-        total = _mm_xor_si128(total, product(word ^ initial, factor));
-        initial = 0;
+
+    use super::{NEXT_WORD, QUOTIENT, WHOLE_POLYNOMIAL};
+
+    type Crc = unsafe extern "C" fn(*const u64, *const u64) -> u64;
+
+    /// A function for each number of words: loops and lengths are settled when it is made.
+    pub(super) fn crc32(words: usize) -> *const u8 {
+        const ALL: [Crc; 16] = [
+            of::<1>, of::<2>, of::<3>, of::<4>, of::<5>, of::<6>, of::<7>, of::<8>, of::<9>,
+            of::<10>, of::<11>, of::<12>, of::<13>, of::<14>, of::<15>, of::<16>,
+        ];
+        ALL[(words - 1) % ALL.len()] as *const u8
     }
-    // 96 bits are left, then 64, then 32.
-    let high = product(_mm_extract_epi64::<0>(total) as u64, NEXT_WORD);
-    let word = (_mm_extract_epi64::<1>(total) ^ _mm_extract_epi64::<1>(high)) as u64;
-    let byte = |k: usize| BYTES[3 - k][(word >> (8 * k) & 0xff) as usize];
-    !(byte(0) ^ byte(1) ^ byte(2) ^ byte(3) ^ (word >> 32) as u32)
+
+    /// `factor` is that of the first word; those of the next ones lie eight before.
+    #[target_feature(enable = "pclmulqdq", enable = "sse4.1")]
+    unsafe extern "C" fn of<const WORDS: usize>(words: *const u64, factor: *const u64) -> u64 {
+        let word = |i: usize| -> __m128i {
+            // SAFETY: the code passes a place on its stack with as many words.
+            unsafe { _mm_loadl_epi64(words.add(i).cast()) }
+        };
+        let factor = |i: usize| -> __m128i {
+            // SAFETY: behind the factor of `count` bytes, more than 8 * i, come at least that many others.
+            unsafe { _mm_loadl_epi64(factor.sub(8 * i).cast()) }
+        };
+        // The CRC starts with all ones: that is the first 32 bits inverted.
+        let first = _mm_xor_si128(word(0), _mm_cvtsi64_si128(0xffff_ffff));
+        let mut total = _mm_clmulepi64_si128::<0>(first, factor(0));
+        for i in 1..WORDS {
+            total = _mm_xor_si128(total, _mm_clmulepi64_si128::<0>(word(i), factor(i)));
+        }
+        // 96 bits are left, then 64, then 32.
+        let next = _mm_cvtsi64_si128(NEXT_WORD as i64);
+        let high = _mm_clmulepi64_si128::<0>(total, next);
+        let rest = _mm_srli_si128::<8>(_mm_xor_si128(total, high));
+        let constants = _mm_set_epi64x(WHOLE_POLYNOMIAL as i64, QUOTIENT as i64);
+        let low = _mm_set_epi64x(0, 0xffff_ffff);
+        let and = std::arch::x86_64::_mm_and_si128;
+        let times = _mm_clmulepi64_si128::<0x00>(and(rest, low), constants);
+        let times = _mm_clmulepi64_si128::<0x10>(and(times, low), constants);
+        let remainder = _mm_extract_epi32::<1>(_mm_xor_si128(rest, times));
+        u64::from(!(remainder as u32))
+    }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-unsafe fn sum(_: &[u64], _: usize) -> u32 {
-    0
+mod machine {
+    pub(super) fn crc32(_: usize) -> *const u8 {
+        std::ptr::null()
+    }
 }
 
 #[cfg(test)]
@@ -143,7 +171,13 @@ mod tests {
             for (i, &byte) in data[..count].iter().enumerate() {
                 words[i / 8] |= u64::from(byte) << (8 * (i % 8));
             }
-            let found = crc32(words.as_ptr(), count as u64);
+            let (function, factor) = function(count as u32);
+            // SAFETY: `usable`, and the words of `count` bytes.
+            let found = unsafe {
+                let function: unsafe extern "C" fn(*const u64, *const u64) -> u64 =
+                    std::mem::transmute(function);
+                function(words.as_ptr(), factor)
+            };
             assert_eq!(
                 found,
                 Algorithm::Crc32.compute(&data[..count]),

@@ -51,4 +51,7 @@ pub(super) struct Context {
     pub priority: u64,
     /// Not 0: the output's headers lie in a row.
     pub contiguous: u64,
+    /// Of a preview: the row of cells that the packet will use first (0: none, or not known), and its length.
+    pub row: u64,
+    pub row_bytes: u64,
 }

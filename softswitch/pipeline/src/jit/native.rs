@@ -12,7 +12,7 @@
 //!   against the program when the code is made.
 //! - Handles come from the table that they are used in, and [`Descriptor`]s are renewed before generated code runs
 //!   again after a table has changed.
-//! - Generated code runs only during [`Native::ingress`], [`Native::egress`] and [`Native::deparse`], which hold
+//! - Generated code runs only during [`Native::preview`], [`Native::ingress`], [`Native::egress`] and [`Native::deparse`], which hold
 //!   exclusive references to all that it writes to. The functions it calls (`callbacks.rs`, `clmul.rs`) do not unwind.
 //! - The code's memory is never written again and lives as long as [`Native`].
 #![allow(unsafe_code)]
@@ -23,7 +23,7 @@ use cranelift_jit::JITModule;
 
 use super::context::{Address, Context, Descriptor};
 use super::lower;
-use crate::exec::{Machine, Outcome};
+use crate::exec::Machine;
 use crate::packet::Packet;
 use crate::pipeline::EgressMeta;
 use crate::program::Program;
@@ -33,6 +33,7 @@ type Entry = extern "C" fn(*mut Context);
 /// A program's native code.
 pub(crate) struct Native {
     module: ManuallyDrop<JITModule>,
+    preview: Entry,
     ingress: Entry,
     egress: Entry,
     deparse: Entry,
@@ -57,11 +58,15 @@ impl Drop for Native {
     }
 }
 
-/// What ingress decided.
+/// What ingress or egress decided.
 pub(crate) struct Decisions {
     pub egress_spec: u16,
     pub group: u16,
     pub priority: u8,
+    /// Session and field list.
+    pub clone: Option<(u16, u16)>,
+    /// Index of the digest.
+    pub digest: Option<u16>,
 }
 
 impl Native {
@@ -74,6 +79,7 @@ impl Native {
             unsafe { std::mem::transmute::<*const u8, Entry>(code) }
         };
         Ok(Self {
+            preview: entry(compiled.preview),
             ingress: entry(compiled.ingress),
             egress: entry(compiled.egress),
             deparse: entry(compiled.deparse),
@@ -94,15 +100,27 @@ impl Native {
         let mut context = context(program, machine, packet, std::ptr::null());
         (context.port, context.timestamp) = (u64::from(port), timestamp);
         (self.ingress)(&mut context);
-        outcome(machine, &context);
-        Decisions {
-            egress_spec: context.egress_spec as u16,
-            group: context.group as u16,
-            priority: context.priority as u8,
+        decisions(&context)
+    }
+
+    /// Asks for the memory that ingress will use first for a packet like those that it takes.
+    #[inline]
+    pub(crate) fn preview(
+        &self,
+        program: &Program,
+        machine: &mut Machine,
+        packet: &mut Packet,
+        port: u16,
+    ) {
+        let mut context = context(program, machine, packet, std::ptr::null());
+        context.port = u64::from(port);
+        (self.preview)(&mut context);
+        if context.row != 0 {
+            prefetch(context.row as *const u8, context.row_bytes as usize);
         }
     }
 
-    /// Egress of a packet of this program. Returns the egress port that the program leaves.
+    /// Egress of a packet of this program.
     #[inline]
     pub(crate) fn egress(
         &self,
@@ -110,11 +128,10 @@ impl Native {
         machine: &mut Machine,
         packet: &mut Packet,
         meta: &EgressMeta,
-    ) -> u64 {
+    ) -> Decisions {
         let mut context = context(program, machine, packet, meta);
         (self.egress)(&mut context);
-        outcome(machine, &context);
-        context.egress_spec
+        decisions(&context)
     }
 
     /// Checksums of a packet of this program, and where its output starts and ends. False: its headers do not lie in a row;
@@ -157,16 +174,20 @@ fn context(
         group: 0,
         priority: 0,
         contiguous: 0,
+        row: 0,
+        row_bytes: 0,
     }
 }
 
 #[inline]
-fn outcome(machine: &mut Machine, context: &Context) {
-    machine.outcome = Outcome {
+fn decisions(context: &Context) -> Decisions {
+    Decisions {
+        egress_spec: context.egress_spec as u16,
+        group: context.group as u16,
+        priority: context.priority as u8,
         clone: (context.clone != 0).then_some((context.clone as u16, (context.clone >> 16) as u16)),
         digest: (context.digest != 0).then_some(context.digest as u16),
-        ..Outcome::default()
-    };
+    }
 }
 
 /// Looks up all addresses again, after anything but native code has changed tables or cells.

@@ -36,11 +36,12 @@ impl Pipeline {
             egress_spec: fields.egress_spec.get(frame, packet) as u16,
             group: fields.mcast_grp.get(frame, packet) as u16,
             priority: fields.priority.get(frame, packet) as u8,
+            clone: machine.outcome.clone,
+            digest: machine.outcome.digest,
         }
     }
 
-    /// Returns the egress port that the program leaves.
-    pub(super) fn interpret_egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> u64 {
+    pub(super) fn interpret_egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> Decisions {
         let program = &*self.program;
         let (machine, fields) = (&mut self.machine, &program.intrinsics);
         let frame = &mut machine.frame;
@@ -85,7 +86,13 @@ impl Pipeline {
                 }
             }
         }
-        fields.egress_spec.get(&machine.frame, packet)
+        Decisions {
+            egress_spec: fields.egress_spec.get(&machine.frame, packet) as u16,
+            group: 0,
+            priority: 0,
+            clone: machine.outcome.clone,
+            digest: None,
+        }
     }
 }
 

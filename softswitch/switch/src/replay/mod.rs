@@ -251,8 +251,13 @@ impl Run {
                 (Some((time_ns, position)), _) => {
                     let source = &mut self.sources[position];
                     let packet = source.take(self.switch.pool(), self.visible)?;
+                    let port = source.port;
                     self.heads.set(position, source.next_time());
-                    self.switch.receive(source.port, time_ns, packet, &mut self.sinks);
+                    let following = source.prepare(self.switch.pool(), self.visible);
+                    if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
+                        forwarding.pipeline.anticipate(following, port);
+                    }
+                    self.switch.receive(port, time_ns, packet, &mut self.sinks);
                     frames += 1;
                     if frames % DIGEST_INTERVAL == 0 {
                         self.drain_digests();

@@ -28,12 +28,15 @@ impl Frames {
         Ok(Frames::Streamed(Box::new(reader), Record::default()))
     }
 
-    /// Time and wire length of the next frame.
+    /// Time and wire length of the next frame. `visible`: bytes of it that will be read.
     #[inline]
-    fn next(&mut self) -> Result<Option<(u64, usize)>, PcapError> {
+    fn next(&mut self, visible: usize) -> Result<Option<(u64, usize)>, PcapError> {
         match self {
             Frames::Mapped(mapped, place) => {
                 *place = mapped.next()?;
+                if let Some(place) = place {
+                    mapped.prefetch_behind(place, visible);
+                }
                 Ok(place.map(|place| (place.time_ns, place.wire_length)))
             }
             Frames::Streamed(reader, record) => {
@@ -73,6 +76,8 @@ pub struct Source {
     kind: Kind,
     time_ns: u64,
     ended: bool,
+    /// The next frame, if it was made ready.
+    ready: Option<Box<Packet>>,
     /// Frames so far.
     pub packets: u64,
     /// Bytes so far.
@@ -99,8 +104,9 @@ impl Source {
             }
             _ => return Err(Failure::usage(format!("{place}: one of pcap and generator is needed"))),
         };
-        let mut source = Source { port: config.port, kind, time_ns: 0, ended: false, packets: 0, bytes: 0, padded: 0 };
-        source.advance()?;
+        let mut source =
+            Source { port: config.port, kind, time_ns: 0, ended: false, ready: None, packets: 0, bytes: 0, padded: 0 };
+        source.advance(0)?;
         Ok(source)
     }
 
@@ -111,7 +117,7 @@ impl Source {
     }
 
     #[inline(always)]
-    fn advance(&mut self) -> Result<(), Failure> {
+    fn advance(&mut self, visible: usize) -> Result<(), Failure> {
         match &mut self.kind {
             Kind::Generator { generator, flow } => match generator.next() {
                 Some((time_ns, next_flow)) => (self.time_ns, *flow) = (time_ns, next_flow),
@@ -119,7 +125,7 @@ impl Source {
             },
             Kind::Capture(capture) => {
                 let place = || capture.path.display().to_string();
-                let next = capture.frames.next();
+                let next = capture.frames.next(visible);
                 let next = next.map_err(|error| Failure::usage(format!("{}: {error}", place())))?;
                 let Some((captured_ns, length)) = next else {
                     self.ended = true;
@@ -142,7 +148,34 @@ impl Source {
     /// Takes the next frame. `visible`: bytes of a frame that somebody looks at.
     #[inline]
     pub fn take(&mut self, pool: &mut PacketPool, visible: usize) -> Result<Box<Packet>, Failure> {
-        let packet = match &self.kind {
+        let packet = match self.ready.take() {
+            Some(packet) => packet,
+            None => self.read(pool, visible),
+        };
+        if let Kind::Capture(capture) = &self.kind {
+            self.padded += u64::from(capture.frames.bytes().len() < capture.wire_length);
+        }
+        self.packets += 1;
+        self.bytes += packet.bytes().len() as u64;
+        self.advance(visible)?;
+        Ok(packet)
+    }
+
+    /// Makes the next frame ready, for the switch to have a look at what it will need. `None` behind the last one.
+    #[inline]
+    pub fn prepare(&mut self, pool: &mut PacketPool, visible: usize) -> Option<&mut Packet> {
+        if self.ended {
+            return None;
+        }
+        if self.ready.is_none() {
+            self.ready = Some(self.read(pool, visible));
+        }
+        self.ready.as_deref_mut()
+    }
+
+    #[inline]
+    fn read(&self, pool: &mut PacketPool, visible: usize) -> Box<Packet> {
+        match &self.kind {
             Kind::Generator { generator, flow } => {
                 let mut packet = pool.take(generator.frame_bytes());
                 generator.write(*flow, visible, packet.bytes_mut());
@@ -151,7 +184,6 @@ impl Source {
             Kind::Capture(capture) => {
                 let mut packet = pool.take(capture.wire_length);
                 let bytes = capture.frames.bytes();
-                self.padded += u64::from(bytes.len() < capture.wire_length);
                 // What nobody looks at is left as the buffer held it.
                 let frame = packet.bytes_mut();
                 let seen = visible.min(frame.len());
@@ -160,10 +192,6 @@ impl Source {
                 missing.fill(0);
                 packet
             }
-        };
-        self.packets += 1;
-        self.bytes += packet.bytes().len() as u64;
-        self.advance()?;
-        Ok(packet)
+        }
     }
 }

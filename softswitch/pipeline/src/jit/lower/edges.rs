@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64, I8};
-use cranelift_codegen::ir::{InstBuilder, Type, Value};
+use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::context::Context;
 use super::{Extra, Lowering};
@@ -19,19 +19,7 @@ impl Lowering<'_, '_> {
     pub(super) fn ingress(&mut self) {
         let (program, fields) = (self.program, &self.program.intrinsics);
         let code = &program.code;
-        let length = self.field(self.packet, I32, offset_of!(Packet, register_length));
-        self.set_extra(Extra::RegisterLength, length);
-        let payload = self.field(self.packet, I32, offset_of!(Packet, payload));
-        self.set_extra(Extra::Payload, payload);
-        let none = self.constant(program.errors.none);
-        self.set_extra(Extra::ParserError, none);
-        // Headers are invalid still: only metadata takes a value.
-        let port = self.context_word(offset_of!(Context, port));
-        self.set_intrinsic(fields.ingress_port, port);
-        self.set_intrinsic(fields.packet_length, length);
-        let timestamp = self.context_word(offset_of!(Context, timestamp));
-        self.set_intrinsic(fields.ingress_timestamp, timestamp);
-
+        self.take_frame();
         self.part(code.parser, code.verify);
         if program.verifies {
             self.part(code.verify, code.ingress);
@@ -69,7 +57,8 @@ impl Lowering<'_, '_> {
 
     /// Egress.
     pub(super) fn egress(&mut self) {
-        let (program, fields) = (self.program, &self.program.intrinsics);
+        let program = self.program;
+        let fields = &program.intrinsics;
         let code = &program.code;
         self.at = code.egress;
         self.take_headers();
@@ -77,55 +66,10 @@ impl Lowering<'_, '_> {
         self.set_extra(Extra::Payload, payload);
         let live = self.context_word(offset_of!(Context, live));
         for (position, &slot) in program.live.iter().enumerate() {
-            let value = self.field(live, I64, 8 * position);
+            let value = self.input(live, I64, 8 * position);
             self.set(slot, value);
         }
-        let instance = self.field(self.packet, I8, offset_of!(Packet, instance));
-        self.set_intrinsic_anywhere(fields.instance_type, instance);
-        let forward = self.constant(DROP_PORT + 1);
-        self.set_intrinsic_anywhere(fields.egress_spec, forward);
-        let meta = self.context_word(offset_of!(Context, meta));
-        let mut from_meta = |field, kind: Type, offset| {
-            let value = self.field(meta, kind, offset);
-            self.set_intrinsic_anywhere(field, value);
-        };
-        from_meta(fields.egress_port, I16, offset_of!(EgressMeta, port));
-        let length = self.get_extra(Extra::RegisterLength);
-        self.set_intrinsic_anywhere(fields.packet_length, length);
-        let mut from_meta = |field, kind: Type, offset| {
-            let value = self.field(meta, kind, offset);
-            self.set_intrinsic_anywhere(field, value);
-        };
-        from_meta(fields.egress_rid, I16, offset_of!(EgressMeta, rid));
-        from_meta(fields.qid, I8, offset_of!(EgressMeta, priority));
-        from_meta(
-            fields.egress_timestamp,
-            I64,
-            offset_of!(EgressMeta, timestamp),
-        );
-        from_meta(
-            fields.enq_timestamp,
-            I32,
-            offset_of!(EgressMeta, enq_timestamp),
-        );
-        from_meta(fields.enq_qdepth, I32, offset_of!(EgressMeta, enq_qdepth));
-        from_meta(
-            fields.deq_timedelta,
-            I32,
-            offset_of!(EgressMeta, deq_timedelta),
-        );
-        from_meta(fields.deq_qdepth, I32, offset_of!(EgressMeta, deq_qdepth));
-        from_meta(
-            fields.enq_depth_bytes,
-            I32,
-            offset_of!(EgressMeta, enq_depth_bytes),
-        );
-        from_meta(
-            fields.deq_depth_bytes,
-            I32,
-            offset_of!(EgressMeta, deq_depth_bytes),
-        );
-        from_meta(fields.epoch, I16, offset_of!(EgressMeta, epoch));
+        self.take_inputs();
 
         self.part(code.egress, code.update);
 
@@ -160,7 +104,7 @@ impl Lowering<'_, '_> {
         let payload = self.get_extra(Extra::Payload);
         self.b.def_var(found, payload);
         for &header in program.deparser.iter().rev() {
-            let valid = self.is_valid(header);
+            let valid = self.validity(header);
             self.when(valid, |l| {
                 let bytes = i64::from(l.program.headers[usize::from(header)]);
                 let (base, next) = (l.get_extra(Extra::Base(header)), l.b.use_var(found));
@@ -185,12 +129,95 @@ impl Lowering<'_, '_> {
         self.b.ins().return_(&[]);
     }
 
+    /// What the architecture gives egress.
+    fn take_inputs(&mut self) {
+        let fields = &self.program.intrinsics;
+        let meta = self.context_word(offset_of!(Context, meta));
+        let of_meta = |offset| (meta, offset);
+        let given = [
+            (
+                fields.instance_type,
+                I8,
+                (self.packet, offset_of!(Packet, instance)),
+            ),
+            (
+                fields.egress_port,
+                I16,
+                of_meta(offset_of!(EgressMeta, port)),
+            ),
+            (fields.egress_rid, I16, of_meta(offset_of!(EgressMeta, rid))),
+            (fields.qid, I8, of_meta(offset_of!(EgressMeta, priority))),
+            (
+                fields.egress_timestamp,
+                I64,
+                of_meta(offset_of!(EgressMeta, timestamp)),
+            ),
+            (
+                fields.enq_timestamp,
+                I32,
+                of_meta(offset_of!(EgressMeta, enq_timestamp)),
+            ),
+            (
+                fields.enq_qdepth,
+                I32,
+                of_meta(offset_of!(EgressMeta, enq_qdepth)),
+            ),
+            (
+                fields.deq_timedelta,
+                I32,
+                of_meta(offset_of!(EgressMeta, deq_timedelta)),
+            ),
+            (
+                fields.deq_qdepth,
+                I32,
+                of_meta(offset_of!(EgressMeta, deq_qdepth)),
+            ),
+            (
+                fields.enq_depth_bytes,
+                I32,
+                of_meta(offset_of!(EgressMeta, enq_depth_bytes)),
+            ),
+            (
+                fields.deq_depth_bytes,
+                I32,
+                of_meta(offset_of!(EgressMeta, deq_depth_bytes)),
+            ),
+            (fields.epoch, I16, of_meta(offset_of!(EgressMeta, epoch))),
+        ];
+        let forward = self.constant(DROP_PORT + 1);
+        self.set_intrinsic_anywhere(fields.egress_spec, forward);
+        // The packet's own length changes while the code runs: this is no input.
+        let length = self.get_extra(Extra::RegisterLength);
+        self.set_intrinsic_anywhere(fields.packet_length, length);
+        for (field, kind, (of, offset)) in given {
+            if field.header().is_none() {
+                let value = self.input(of, kind, offset);
+                self.set_intrinsic(field, value);
+            }
+        }
+        // Fields of one header together: its validity is looked at once.
+        let mut headers: Vec<u8> = given.iter().filter_map(|(f, ..)| f.header()).collect();
+        headers.sort_unstable();
+        headers.dedup();
+        for header in headers {
+            let valid = self.validity(header);
+            self.when(valid, |l| {
+                for (field, kind, (of, offset)) in given {
+                    if field.header() == Some(header) {
+                        let value = l.input(of, kind, offset);
+                        l.store_intrinsic(field, value);
+                    }
+                }
+            });
+        }
+    }
+
     /// Behind the last instruction nothing is known about headers.
     fn at_end(&mut self) {
         self.at = u32::MAX;
     }
 
-    fn set_intrinsic(&mut self, field: Intrinsic, value: Value) {
+    pub(super) fn set_intrinsic(&mut self, field: Intrinsic, value: Value) {
         if let Intrinsic::Slot { slot, mask } = field {
             let mask = self.constant(mask);
             let value = self.b.ins().band(value, mask);
@@ -201,20 +228,24 @@ impl Lowering<'_, '_> {
     /// The same where the field may lie in a header, which takes it if it is valid.
     fn set_intrinsic_anywhere(&mut self, field: Intrinsic, value: Value) {
         match field {
-            Intrinsic::Header {
-                header,
-                byte,
-                count,
-            } => {
-                let valid = self.get_extra(Extra::Valid);
-                let valid = self.b.ins().ushr_imm(valid, i64::from(header & 63));
-                let valid = self.b.ins().band_imm(valid, 1);
-                self.when(valid, |l| {
-                    let address = l.header_address(header);
-                    l.store_bytes(address, i32::from(byte), u32::from(count), value);
-                });
+            Intrinsic::Header { header, .. } => {
+                let valid = self.validity(header);
+                self.when(valid, |l| l.store_intrinsic(field, value));
             }
             _ => self.set_intrinsic(field, value),
+        }
+    }
+
+    /// Writes a field of a header that is valid.
+    fn store_intrinsic(&mut self, field: Intrinsic, value: Value) {
+        if let Intrinsic::Header {
+            header,
+            byte,
+            count,
+        } = field
+        {
+            let address = self.header_address(header);
+            self.store_bytes(address, i32::from(byte), u32::from(count), value);
         }
     }
 

@@ -27,6 +27,19 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// The same, for a branch only: any bit may be set.
+    pub(super) fn validity(&mut self, header: u8) -> Value {
+        match self.known().of(header) {
+            Some(known) => self.constant(u64::from(known)),
+            None => {
+                let valid = self.get_extra(Extra::Valid);
+                let bit = self.constant(1 << (header & 63));
+                let bit = self.b.ins().band(valid, bit);
+                self.b.ins().icmp_imm(IntCC::NotEqual, bit, 0)
+            }
+        }
+    }
+
     /// Where the header lies: zeros if it is invalid.
     pub(super) fn header_address(&mut self, header: u8) -> Value {
         let base = self.get_extra(Extra::Base(header));
@@ -39,7 +52,7 @@ impl Lowering<'_, '_> {
             Some(true) => body(self),
             Some(false) => {}
             None => {
-                let valid = self.is_valid(header);
+                let valid = self.validity(header);
                 self.when(valid, body);
             }
         }
@@ -103,9 +116,13 @@ impl Lowering<'_, '_> {
                 Some(true) => {}
                 Some(false) => self.add_header(header),
                 None => {
-                    let valid = self.is_valid(header);
-                    let invalid = self.b.ins().icmp_imm(IntCC::Equal, valid, 0);
-                    self.when(invalid, |l| l.add_header(header));
+                    let valid = self.validity(header);
+                    let (add, next) = (self.b.create_block(), self.b.create_block());
+                    self.branch(valid, next, add);
+                    self.b.switch_to_block(add);
+                    self.add_header(header);
+                    self.jump(next);
+                    self.b.switch_to_block(next);
                 }
             },
             Op::RemoveHeader { header } => self.if_valid(header, |l| {
@@ -289,7 +306,7 @@ impl Lowering<'_, '_> {
     fn extract(&mut self, header: u8) {
         let bytes = self.program.headers[usize::from(header)];
         let payload = self.get_extra(Extra::Payload);
-        let end = self.field(self.packet, I32, offset_of!(Packet, end));
+        let end = self.input(self.packet, I32, offset_of!(Packet, end));
         let behind = self.b.ins().iadd_imm(payload, i64::from(bytes));
         let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, behind, end);
         self.fail(short, self.program.errors.packet_too_short);
@@ -303,7 +320,7 @@ impl Lowering<'_, '_> {
         self.fail(rest, self.program.errors.invalid_argument);
         let bytes = self.b.ins().ushr_imm(bits, 3);
         let payload = self.get_extra(Extra::Payload);
-        let end = self.field(self.packet, I32, offset_of!(Packet, end));
+        let end = self.input(self.packet, I32, offset_of!(Packet, end));
         let left = self.b.ins().isub(end, payload);
         let short = self.b.ins().icmp(IntCC::UnsignedLessThan, left, bytes);
         self.fail(short, self.program.errors.packet_too_short);
@@ -335,22 +352,13 @@ impl Lowering<'_, '_> {
         let length = self.field(self.packet, I32, offset_of!(Packet, register_length));
         self.set_extra(Extra::RegisterLength, length);
         for header in 0..self.program.headers.len() {
-            let base = self.field(self.packet, I16, offset_of!(Packet, base) + 2 * header);
+            let base = self.input(self.packet, I16, offset_of!(Packet, base) + 2 * header);
             self.set_extra(Extra::Base(header as u8), base);
         }
     }
 
     /// Writes back where those headers lie that instructions from `start` to `limit` can change.
     pub(super) fn give_headers(&mut self, start: u32, limit: u32) {
-        let valid = self.get_extra(Extra::Valid);
-        self.set_field(self.packet, I64, offset_of!(Packet, valid), valid);
-        let length = self.get_extra(Extra::RegisterLength);
-        self.set_field(
-            self.packet,
-            I32,
-            offset_of!(Packet, register_length),
-            length,
-        );
         let mut changed = 0u64;
         for op in &self.program.code.ops[start as usize..limit as usize] {
             if let Op::Extract { header: h }
@@ -361,6 +369,18 @@ impl Lowering<'_, '_> {
                 changed |= 1 << h;
             }
         }
+        if changed == 0 {
+            return;
+        }
+        let valid = self.get_extra(Extra::Valid);
+        self.set_field(self.packet, I64, offset_of!(Packet, valid), valid);
+        let length = self.get_extra(Extra::RegisterLength);
+        self.set_field(
+            self.packet,
+            I32,
+            offset_of!(Packet, register_length),
+            length,
+        );
         for header in (0..64).filter(|h| changed >> h & 1 == 1) {
             let base = self.get_extra(Extra::Base(header));
             let place = offset_of!(Packet, base) + 2 * usize::from(header);

@@ -45,12 +45,19 @@ pub(super) fn entries() -> MemFlags {
     MemFlags::trusted().with_readonly()
 }
 
+/// What the code is given, at addresses that are good from its first instruction on, and does not write to before the
+/// last use of what was there: these loads move to where their value is used, so that a path does not pay for what only
+/// another one needs.
+pub(super) fn inputs() -> MemFlags {
+    MemFlags::trusted().with_readonly().with_can_move()
+}
+
 impl Lowering<'_, '_> {
     /// A word of the context.
     pub(super) fn context_word(&mut self, offset: usize) -> Value {
         self.b
             .ins()
-            .load(I64, description(), self.context, offset as i32)
+            .load(I64, inputs(), self.context, offset as i32)
     }
 
     pub(super) fn set_context_word(&mut self, offset: usize, value: Value) {
@@ -62,6 +69,16 @@ impl Lowering<'_, '_> {
     /// A field of the packet or of another description, as a word.
     pub(super) fn field(&mut self, of: Value, kind: Type, offset: usize) -> Value {
         let value = self.b.ins().load(kind, description(), of, offset as i32);
+        if kind == I64 {
+            value
+        } else {
+            self.b.ins().uextend(I64, value)
+        }
+    }
+
+    /// The same of one that keeps its value as long as the code uses it.
+    pub(super) fn input(&mut self, of: Value, kind: Type, offset: usize) -> Value {
+        let value = self.b.ins().load(kind, inputs(), of, offset as i32);
         if kind == I64 {
             value
         } else {

@@ -5,6 +5,7 @@ mod arithmetic;
 mod edges;
 mod header;
 mod memory;
+mod preview;
 mod state;
 mod sums;
 mod table;
@@ -30,6 +31,7 @@ const MAX_HEADER_BYTES: u32 = 256;
 /// Made and linked functions.
 pub(super) struct Compiled {
     pub module: JITModule,
+    pub preview: FuncId,
     pub ingress: FuncId,
     pub egress: FuncId,
     pub deparse: FuncId,
@@ -59,8 +61,9 @@ pub(super) fn compile(program: &Program) -> Result<Compiled, String> {
     let made = functions(program, &mut module, &known);
     let linked = made.and_then(|made| Ok(module.finalize_definitions().map(|()| made)?));
     match linked {
-        Ok([ingress, egress, deparse]) => Ok(Compiled {
+        Ok([preview, ingress, egress, deparse]) => Ok(Compiled {
             module,
+            preview,
             ingress,
             egress,
             deparse,
@@ -85,7 +88,7 @@ fn functions(
     program: &Program,
     module: &mut JITModule,
     known: &[Option<Known>],
-) -> Result<[FuncId; 3], Box<ModuleError>> {
+) -> Result<[FuncId; 4], Box<ModuleError>> {
     let mut buffers = FunctionBuilderContext::new();
     let mut make = |name: &str, body: fn(&mut Lowering)| {
         let mut context = module.make_context();
@@ -97,10 +100,11 @@ fn functions(
         module.define_function(id, &mut context)?;
         Ok::<FuncId, Box<ModuleError>>(id)
     };
+    let preview = make("preview", |l| l.preview())?;
     let ingress = make("ingress", |l| l.ingress())?;
     let egress = make("egress", |l| l.egress())?;
     let deparse = make("deparse", |l| l.deparse())?;
-    Ok([ingress, egress, deparse])
+    Ok([preview, ingress, egress, deparse])
 }
 
 /// Variables behind those of the slots.
@@ -129,6 +133,8 @@ struct Lowering<'p, 'f> {
     blocks: Vec<Option<Block>>,
     /// Where the part of the program that is being translated ends.
     end: Block,
+    /// In a preview, where it ends.
+    stop: Option<Block>,
     /// The instruction that is being translated.
     at: u32,
     constants: std::collections::HashMap<Slot, u64>,
@@ -157,6 +163,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
             buffer: context,
             blocks: vec![None; program.code.ops.len()],
             end: entry,
+            stop: None,
             at: 0,
             constants: program.code.constants.iter().copied().collect(),
         };
@@ -269,6 +276,9 @@ impl<'p, 'f> Lowering<'p, 'f> {
                     self.jump(block);
                 }
                 self.b.switch_to_block(block);
+            } else if !open {
+                // Behind the end of a preview.
+                continue;
             }
             self.at = at;
             let op = self.program.code.ops[at as usize];
@@ -288,6 +298,9 @@ impl<'p, 'f> Lowering<'p, 'f> {
 
     /// Translates an instruction. True if control goes on behind it.
     fn op(&mut self, op: Op) -> bool {
+        if self.ends_preview(op) {
+            return false;
+        }
         match op {
             Op::End => {
                 self.jump(self.end);
@@ -346,7 +359,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
             }
             Some(_) => true,
             None => {
-                let is_valid = self.is_valid(header);
+                let is_valid = self.validity(header);
                 let (to, next) = (self.block(to), self.b.create_block());
                 if valid {
                     self.branch(is_valid, to, next);

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{InstBuilder, Type, Value};
 
 use super::super::callbacks;
 use super::super::context::Context;
-use super::memory::{cells, entries};
+use super::memory::{cells, inputs};
 use super::{Extra, Lowering};
 use crate::exec::{cut, PARSER_STATES};
 use crate::layout::Slot;
@@ -131,12 +131,12 @@ impl Lowering<'_, '_> {
     }
 
     /// The address of word `word` in row `index` of a bank, and whether the row exists.
-    fn row(&mut self, place: Place, index: Value) -> (Value, Value) {
+    pub(super) fn row(&mut self, place: Place, index: Value) -> (Value, Value) {
         let banks = self.context_word(offset_of!(Context, banks));
         let bank = self
             .b
             .ins()
-            .load(I64, entries(), banks, 8 * place.bank as i32);
+            .load(I64, inputs(), banks, 8 * place.bank as i32);
         let rows = self.constant(place.rows);
         let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, index, rows);
         let offset = self.b.ins().imul_imm(index, 8 * place.stride as i64);
@@ -218,7 +218,7 @@ impl Lowering<'_, '_> {
             let packets = l.b.ins().load(I64, cells(), cell, 0);
             let packets = l.b.ins().iadd_imm(packets, 1);
             l.b.ins().store(cells(), packets, cell, 0);
-            let length = l.field(l.packet, I32, offset_of!(Packet, ingress_length));
+            let length = l.input(l.packet, I32, offset_of!(Packet, ingress_length));
             let bytes = l.b.ins().load(I64, cells(), cell, 8);
             let bytes = l.b.ins().iadd(bytes, length);
             l.b.ins().store(cells(), bytes, cell, 8);

@@ -16,8 +16,7 @@ impl Lowering<'_, '_> {
     /// The value of a calculation.
     pub(super) fn calculation(&mut self, index: u16) -> Value {
         let calculation = &self.program.calculations[usize::from(index)];
-        let words = |p: &Piece| matches!(p, Piece::Slot { .. } | Piece::Constant { .. });
-        if !calculation.pieces.is_empty() && calculation.pieces.iter().all(words) {
+        if self.is_of_words(index) {
             return self.hash_of_words(calculation.algorithm, &calculation.pieces);
         }
         if calculation.algorithm == Algorithm::Csum16 {
@@ -86,11 +85,14 @@ impl Lowering<'_, '_> {
             let last = self.b.ins().bswap(word);
             self.b.ins().stack_store(last, room, at);
         }
-        let count = self.constant(u64::from(total.div_ceil(8)));
         let address = self.address_of(room);
-        if clmul::usable(algorithm, total.div_ceil(8)) {
-            return self.call(clmul::crc32 as *const u8, &[address, count], Some(I64));
+        let bytes = total.div_ceil(8);
+        if clmul::usable(algorithm, bytes) {
+            let (function, factor) = clmul::function(bytes);
+            let factor = self.constant(factor as usize as u64);
+            return self.call(function, &[address, factor], Some(I64));
         }
+        let count = self.constant(u64::from(bytes));
         let number = self.constant(algorithm as u64);
         self.call(
             callbacks::hash as *const u8,

@@ -9,7 +9,7 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value};
 
 use super::super::callbacks;
 use super::super::context::{Context, Descriptor};
-use super::memory::{entries, stack};
+use super::memory::{entries, inputs, stack};
 use super::Lowering;
 use crate::control::{KeyMatch, MatchKind};
 use crate::exec::cut;
@@ -212,7 +212,7 @@ impl Lowering<'_, '_> {
             let value = self
                 .b
                 .ins()
-                .load(I64, entries(), record, 8 + 8 * word as i32);
+                .load(I64, inputs(), record, 8 + 8 * word as i32);
             self.set(code.params + word as u16, value);
         }
     }
