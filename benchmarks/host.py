@@ -9,6 +9,9 @@ import platform
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,23 @@ def scratch() -> str | None:
     """A directory in memory where there is one: the disk is not what is measured."""
     memory = Path("/dev/shm")
     return str(memory) if memory.is_dir() else None
+
+
+@contextmanager
+def large_pages() -> Iterator[tuple[Path, str]]:
+    """A temporary directory in memory, in large pages if such a file system can be mounted, and the words for it.
+
+    With pages of 4 KiB much of a process that writes a capture is the kernel's work on them.
+    """
+    with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=scratch()) as name:
+        mount = ["mount", "-t", "tmpfs", "-o", "huge=always", "narrows-bench", name]
+        if subprocess.run(mount, capture_output=True).returncode != 0:
+            yield Path(name), "in memory"
+            return
+        try:
+            yield Path(name), "in memory (tmpfs with huge=always)"
+        finally:
+            subprocess.run(["umount", name], check=True)
 
 
 def _first_line(command: list[str]) -> str | None:

@@ -7,7 +7,6 @@ import ipaddress
 import json
 import resource
 import subprocess
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -37,8 +36,7 @@ def run(runs: int) -> Outcome:
     shapes += [(bottlenecks, BASE[1], BASE[2]) for bottlenecks in BOTTLENECKS if bottlenecks != BASE[0]]
     shapes += [(BASE[0], flows, BASE[2]) for flows in FLOWS if flows != BASE[1]]
     shapes += [(BASE[0], BASE[1], frame) for frame in FRAMES if frame != BASE[2]]
-    with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name:
-        directory = Path(name)
+    with host.large_pages() as (directory, memory):
         startup_s = _startup(directory)
         contestants: dict[str, Contestant] = {
             _name(shape): partial(_replay, directory, _prepare(directory, shape), startup_s) for shape in shapes
@@ -47,11 +45,11 @@ def run(runs: int) -> Outcome:
     header = ("Bottlenecks, flows of all, frame without FCS", "Million packets/s of one core", "Cost against the base")
     table = Table(header, [_row(series, shape) for shape in shapes])
     conditions = (
-        f"`narrows-softswitch replay` pinned to one processor: {PACKETS:,} packets from a capture in memory through "
-        f"the program to bottlenecks of {RATE_BPS // 10**9} Gbit/s in all, a report for every packet into a capture "
-        "in memory. The rate is that of the packets read over processor time (user and system) of the process, less "
-        f"{startup_s:.3f} s for starting up and loading the program, measured with an empty capture; the JSON has the "
-        "wall clock as well. Cost is time per packet over that of the first row, run by run."
+        f"`narrows-softswitch replay` pinned to one processor: {PACKETS:,} packets from a capture {memory} through "
+        f"the program to bottlenecks of {RATE_BPS // 10**9} Gbit/s in all, a report for every packet into another "
+        "capture there. The rate is that of the packets read over processor time (user and system) of the process, "
+        f"less {startup_s:.3f} s for starting up and loading the program, measured with an empty capture; the JSON has "
+        "the wall clock as well. Cost is time per packet over that of the first row, run by run."
     )
     data = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
     data["cost_over_base"] = {
