@@ -5,6 +5,7 @@
 mod common;
 
 use common::{capture, column, read_table, Table};
+use narrows_collector::aggregate::summary::BottleneckSummary;
 use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use narrows_collector::generate::truth::Truth;
 use narrows_collector::generate::Scenario;
@@ -100,6 +101,22 @@ impl Aggregated {
     }
 }
 
+/// While it was never idle the link carried its rate; it was idle at times, so that less left over the whole trace.
+fn assert_link_rate(run: &Aggregated, summary: &BottleneckSummary, rate_bps: u64) {
+    let flows = run.truth.bottlenecks[0].flows.iter();
+    let first = flows
+        .clone()
+        .map(|flow| flow.first_timestamp)
+        .min()
+        .unwrap();
+    let last = flows.map(|flow| flow.last_timestamp).max().unwrap();
+    let rate = |bytes: u64, units: u64| bytes as f64 * 8e9 / units as f64 / rate_bps as f64;
+    let busy = rate(summary.saturated_bytes, summary.saturated_units);
+    assert!((busy - 1.0).abs() < 1e-3, "{busy}");
+    assert!(rate(summary.bytes, last - first) < 0.998);
+    assert!(summary.saturated_bytes > summary.bytes / 2);
+}
+
 #[test]
 fn every_total_and_series_of_a_line_rate_trace_is_exact() {
     for rate_bps in [25_000_000_000, 100_000_000_000] {
@@ -134,6 +151,7 @@ fn every_total_and_series_of_a_line_rate_trace_is_exact() {
             (summary.departures, summary.bytes),
             (truth.departures, truth.bytes)
         );
+        assert_link_rate(&run, summary, rate_bps);
         assert_eq!(
             (summary.delay.min, summary.delay.max),
             (truth.delay_min, truth.delay_max)

@@ -24,12 +24,6 @@ macro_rules! columns {
                 Columns { $($name: Vec::with_capacity(rows),)* }
             }
 
-            /// Appends a row.
-            #[inline]
-            pub fn push(&mut self, record: &Record) {
-                $(self.$name.push(record.$part.$name);)*
-            }
-
             /// Moves the collected rows behind those that are there.
             pub fn append(&mut self, rows: &mut RowBlock) {
                 let length = std::mem::take(&mut rows.length).min(BLOCK_ROWS);
@@ -183,4 +177,36 @@ pub fn row_bytes() -> usize {
         .iter()
         .map(|field| field.data_type().primitive_width().unwrap_or(8))
         .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_blocks_are_in_order_and_complete() {
+        let (mut block, mut columns) = (RowBlock::default(), Columns::with_capacity(8));
+        for rows in [0, 1, BLOCK_ROWS, 2 * BLOCK_ROWS + 5] {
+            columns.clear();
+            for row in 0..rows {
+                let mut record = Record::default();
+                record.report.sequence = row as u32;
+                record.original.tcp_tsecr = !(row as u32);
+                record.original.ecn = row as u8 & 3;
+                if !block.push(&record) {
+                    columns.append(&mut block);
+                }
+            }
+            columns.append(&mut block);
+            let numbers = 0..rows as u32;
+            assert_eq!(columns.len(), rows);
+            assert!(columns.sequence.iter().copied().eq(numbers.clone()));
+            assert!(columns
+                .tcp_tsecr
+                .iter()
+                .copied()
+                .eq(numbers.clone().map(|n| !n)));
+            assert!(columns.ecn.iter().copied().eq(numbers.map(|n| n as u8 & 3)));
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{sync_channel, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::columns::Columns;
+use super::columns::{Columns, RowBlock};
 use super::writer::{Rotation, TelemetryWriter};
 use crate::error::{Error, Result};
 use crate::wire::Record;
@@ -29,6 +29,8 @@ pub struct Stored {
 
 /// The receiving side's end of the writer thread.
 pub struct TelemetrySink {
+    /// The latest rows, which are not in `columns` yet.
+    block: RowBlock,
     columns: Columns,
     sender: Option<SyncSender<Columns>>,
     writer: JoinHandle<(u64, u32, Option<Error>)>,
@@ -47,6 +49,7 @@ impl TelemetrySink {
         let writer = thread.spawn(move || write_all(writer, &receiver));
         let writer = writer.map_err(|e| Error::io(directory, "start the writer thread for", e))?;
         Ok(TelemetrySink {
+            block: RowBlock::default(),
             columns: Columns::with_capacity(BATCH_ROWS),
             sender: Some(sender),
             writer,
@@ -57,13 +60,17 @@ impl TelemetrySink {
     /// Takes a row; false when the writer has stopped with an error.
     #[inline]
     pub fn push(&mut self, record: &Record) -> bool {
-        self.columns.push(record);
         self.rows += 1;
+        if self.block.push(record) {
+            return true;
+        }
+        self.columns.append(&mut self.block);
         self.columns.len() < BATCH_ROWS || self.flush()
     }
 
     /// Hands over the rows collected so far; false when the writer has stopped with an error.
     pub fn flush(&mut self) -> bool {
+        self.columns.append(&mut self.block);
         if self.columns.is_empty() {
             return self.sender.is_some();
         }
