@@ -75,8 +75,8 @@ def run(runs: int) -> Outcome:
         "process of its own, and all that Python makes of it (flows.parquet, queue.parquet, distributions.parquet, "
         "summary.json), in a Python that has imported everything. 'Whole command' is what a user waits for: the start "
         "of Python, its imports and report.html as well. 'aggregate' of pandas computes packets, bytes, "
-        "mean and greatest depth and mean delay by flow in 10 ms. narrows-collector reads the file once, uncounted, "
-        "before each of its first two measurements."
+        "mean and greatest depth and mean delay by flow in 10 ms. Narrows reads the file once, uncounted, "
+        "before each of these measurements but the whole command."
     )
     commands = [
         f"narrows-collector generate --reports {REPORTS} CAPTURE",
