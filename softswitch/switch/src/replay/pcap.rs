@@ -320,8 +320,8 @@ impl<W: Write> Writer<W> {
     #[inline]
     pub fn write(&mut self, time_ns: u64, frame: &[u8]) -> io::Result<()> {
         let kept = &frame[..frame.len().min(self.snap_length)];
-        let time = time_ns / 1_000_000_000 | (time_ns % 1_000_000_000) << 32;
-        let length = kept.len() as u64 | (frame.len() as u64) << 32;
+        let time = (time_ns / 1_000_000_000) | ((time_ns % 1_000_000_000) << 32);
+        let length = kept.len() as u64 | ((frame.len() as u64) << 32);
         let end = self.filled + RECORD_HEADER + kept.len();
         if end >= BLOCK {
             return self.write_out(time, length, kept);
