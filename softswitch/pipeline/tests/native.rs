@@ -108,6 +108,8 @@ fn narrows() -> Arc<Program> {
 fn pass(pipeline: &mut Pipeline, frame: &[u8], port: u16, meta: &EgressMeta) -> Trace {
     let mut pool = PacketPool::new(pipeline.program());
     let mut packet = pool.packet(frame);
+    // A look ahead must change nothing.
+    pipeline.anticipate(&mut packet, port);
     let verdict = pipeline.ingress(&mut packet, port, meta.timestamp / 2);
     let mut trace = Trace {
         verdict: verdict.forward,
