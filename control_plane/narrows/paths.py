@@ -40,7 +40,7 @@ def binary(name: str) -> Path:
 
 def missing_binary(name: str) -> str:
     """What to tell a user who lacks one of our binaries."""
-    return f"{name} is not built; fix: 'make build', or name the directory it is in by ${BINARIES_VARIABLE}"
+    return f"{name} is not built; fix: 'make setup', or name the directory it is in by ${BINARIES_VARIABLE}"
 
 
 def compiled_program(architecture: str) -> tuple[Path, Path]:

@@ -15,7 +15,7 @@ from narrows.paths import COLLECTOR, find_binary
 from narrows_analysis import AnalysisError, Summary, analyze_run, analyze_source, load, write_report
 
 BINARY = find_binary(COLLECTOR)
-pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built (make build)")
+pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built (make setup)")
 FORMATS = ("pcap", "pcapng", "telemetry")
 REPORT = 42
 REPORTS = 3000

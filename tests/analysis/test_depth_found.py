@@ -16,7 +16,7 @@ from narrows.paths import COLLECTOR, find_binary
 from narrows_analysis import analyze_run, analyze_source, load
 from narrows_analysis.intervals import queue_intervals
 
-pytestmark = pytest.mark.skipif(find_binary(COLLECTOR) is None, reason="narrows-collector is not built (make build)")
+pytestmark = pytest.mark.skipif(find_binary(COLLECTOR) is None, reason="narrows-collector is not built (make setup)")
 CELL_BYTES = 80
 
 

@@ -19,7 +19,7 @@ from narrows_analysis.histogram import PRECISION_BITS
 
 SWITCH = find_binary(SOFTSWITCH)
 pytestmark = pytest.mark.skipif(
-    SWITCH is None or find_binary(COLLECTOR) is None, reason="narrows is not built (make build)"
+    SWITCH is None or find_binary(COLLECTOR) is None, reason="narrows is not built (make setup)"
 )
 LIMIT_BYTES = 500_000
 DURATION_NS = 12_000_000

@@ -85,13 +85,13 @@ def test_a_machine_out_of_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.
 
 
 def test_programs_that_are_not_built_are_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "make build" in examined(switch, monkeypatch, {}, {}, refuses="narrows-collector")["collector program"]
-    monkeypatch.setattr(doctor, "missing_parts", lambda: ["no softswitch; fix: 'make build'"])
+    assert "make setup" in examined(switch, monkeypatch, {}, {}, refuses="narrows-collector")["collector program"]
+    monkeypatch.setattr(doctor, "missing_parts", lambda: ["no softswitch; fix: 'make setup'"])
     data = inventory_data("tofino", switch.address)
     ports = [*data["ports"], {"name": "5/0", "dev_port": 160, "speed": "100G"}]
     delay = {"at": "line", "port": "5/0", "interface": "ens2f0", "mac": "02:00:00:00:00:05"}
     problems = examined(switch, monkeypatch, {}, {"ports": ports, "delay": delay})
-    assert "fix: 'make build'" in problems["delay line program"]
+    assert "fix: 'make setup'" in problems["delay line program"]
     # The line's NIC is looked at as well, and netem not.
     assert problems["delay-line: link"] == "" and "carol: base RTT" not in problems
 
