@@ -65,6 +65,8 @@ const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 /// Bytes of a frame that are asked for ahead, at most: what follows them is fetched in order.
 const FAR: usize = 256;
+/// How far ahead short frames are asked for.
+const AHEAD: usize = 1_024;
 /// Bytes of a cache line.
 const LINE: usize = 64;
 
@@ -124,14 +126,18 @@ impl MappedPcap {
         Ok(Some(Place { time_ns, wire_length, first, captured }))
     }
 
-    /// Asks for the beginning of the record behind a frame: header and up to `visible` bytes. With many captures at once the
-    /// processor does not see by itself that each is read in order.
+    /// Asks for what will be read some frames later: as many bytes as the frame takes itself, if all of it is read, so that no line is
+    /// left out. Of longer frames the beginning of the next one: where those behind it lie is not known yet. With many captures
+    /// at once the processor does not see by itself that each is read in order.
     #[inline]
     pub fn prefetch_behind(&self, place: &Place, visible: usize) {
         let behind = place.first + place.captured;
-        let rest = self.mapping.bytes().get(behind..).unwrap_or_default();
-        let near = &rest[..rest.len().min(RECORD_HEADER + visible.min(FAR))];
-        near.chunks(LINE).for_each(|line| narrows_pipeline::prefetch(&line[0]));
+        let (from, count) = match RECORD_HEADER + place.captured {
+            record if record <= FAR => (behind + AHEAD, record),
+            _ => (behind, RECORD_HEADER + visible.min(FAR)),
+        };
+        let rest = self.mapping.bytes().get(from..).unwrap_or_default();
+        rest[..rest.len().min(count)].chunks(LINE).for_each(|line| narrows_pipeline::prefetch(&line[0]));
     }
 
     /// The captured bytes of a frame.

@@ -235,6 +235,20 @@ impl Run {
         self.digests += records.len() as u64;
     }
 
+    /// Makes the frame ready that comes next of all inputs, and has the switch ask for what it will need.
+    #[inline]
+    fn anticipate(&mut self) {
+        let Some((_, position)) = self.heads.first() else {
+            return;
+        };
+        let source = &mut self.sources[position];
+        let port = source.port;
+        let following = source.prepare(self.switch.pool(), self.visible);
+        if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
+            forwarding.pipeline.anticipate(following, port);
+        }
+    }
+
     fn execute(&mut self) -> Result<(), Failure> {
         let mut frames = 0u64;
         loop {
@@ -252,10 +266,7 @@ impl Run {
                     let packet = source.take(self.switch.pool(), self.visible)?;
                     let port = source.port;
                     self.heads.set(position, source.next_time());
-                    let following = source.prepare(self.switch.pool(), self.visible);
-                    if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
-                        forwarding.pipeline.anticipate(following, port);
-                    }
+                    self.anticipate();
                     self.switch.receive(port, time_ns, packet, &mut self.sinks);
                     frames += 1;
                     if frames % DIGEST_INTERVAL == 0 {
