@@ -65,3 +65,34 @@ pub fn check(report: &Report) -> Result<(), Reject> {
         _ => Reject::Counters,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_no_switch_can_send_is_rejected_by_name() {
+        let good = Report {
+            version: report::VERSION,
+            bottleneck: BOTTLENECKS as u8 - 1,
+            sample_shift: MAX_SAMPLE_SHIFT,
+            // Both wrap; the arrivals have done so already.
+            arrivals: 3,
+            departures: u32::MAX,
+            ..Report::default()
+        };
+        assert_eq!(check(&good), Ok(()));
+        let mut bad = [good; 4];
+        bad[0].version += 1;
+        bad[1].bottleneck += 1;
+        bad[2].sample_shift += 1;
+        bad[3].departures = 4;
+        let reasons = [
+            Reject::Version,
+            Reject::Bottleneck,
+            Reject::SampleShift,
+            Reject::Counters,
+        ];
+        assert_eq!(bad.map(|report| check(&report)), reasons.map(Err));
+    }
+}
