@@ -5,20 +5,24 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow.parquet as pq
+from narrows.paths import REPORT_FILES
 
 from narrows_analysis.aggregation import Aggregation
 from narrows_analysis.analyze import finish
 from narrows_analysis.both_directions import measure_paths
-from narrows_analysis.engine import DEPTH_FOUND, aggregate_tables, duration_argument
+from narrows_analysis.engine import DEPTH_FOUND, aggregate_tables, duration_argument, store_reports
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.flow_table import read_flow_table
+from narrows_analysis.flow_table import FlowTable, read_flow_table, reverse_keys
 from narrows_analysis.reports import SkippedReports
-from narrows_analysis.run_directory import NANOSECONDS, read_run
+from narrows_analysis.run_directory import NANOSECONDS, Run, read_run
 from narrows_analysis.summary import Summary
 
 FLOWS_INTERVAL_S = 0.1
@@ -87,10 +91,23 @@ def _analyze(source: Path, out: Path, settings: SourceSettings) -> Summary:
     (out / "run.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     run = read_run(out)
     table = read_flow_table(run)
-    files = sorted(source.glob("reports-*.parquet")) if source.is_dir() else []
-    readable = [path for path in files if path.name not in skipped.unreadable_files]
-    paths = measure_paths(run, table, readable)
+    with _report_files(source, run, table, settings) as files:
+        paths = measure_paths(run, table, (path for path in files if path.name not in skipped.unreadable_files))
     return finish(run, table, Aggregation(run, table, out, account), skipped, paths)
+
+
+@contextmanager
+def _report_files(source: Path, run: Run, table: FlowTable, settings: SourceSettings) -> Iterator[list[Path]]:
+    """Files of reports for what is measured of both directions. Those of a capture are made if it has both, and
+    removed afterwards."""
+    if source.is_dir():
+        yield sorted(source.glob(REPORT_FILES))
+    elif not reverse_keys(run, table):
+        yield []
+    else:
+        port = [] if settings.port is None else ["--port", str(settings.port)]
+        with TemporaryDirectory(prefix=".reports-", dir=run.path) as directory:
+            yield store_reports(source, Path(directory) / "telemetry", *port)
 
 
 def _options(settings: SourceSettings) -> list[str]:
@@ -118,7 +135,7 @@ def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:
 def _unreadable(source: Path, skipped: SkippedReports) -> list[str]:
     """Report files that were not finished, as arguments to leave them out."""
     options = []
-    for path in sorted(source.glob("reports-*.parquet")) if source.is_dir() else []:
+    for path in sorted(source.glob(REPORT_FILES)) if source.is_dir() else []:
         try:
             pq.read_schema(path)
         except (OSError, ValueError):

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from narrows.paths import COLLECTOR, find_binary, missing_binary
+from narrows.paths import COLLECTOR, REPORT_FILES, find_binary, missing_binary
 
 from narrows_analysis.errors import AnalysisError
 
@@ -35,13 +35,31 @@ def aggregate_tables(source: Path, out: Path, *options: str) -> dict[str, Any]:
     Raises:
         AnalysisError: narrows-collector is not built, or it refuses the source; the message is its own.
     """
+    _run("aggregate", str(source), "--out", str(out), *options)
+    account: dict[str, Any] = json.loads((out / ACCOUNT).read_text(encoding="utf-8"))
+    return account
+
+
+def store_reports(capture: Path, out: Path, *options: str) -> list[Path]:
+    """Write the reports of a capture as a collector would have; answer their files, in order.
+
+    Args:
+        capture: pcap or pcapng.
+        out: directory for the files; it must not exist.
+        options: further arguments of ``narrows-collector convert``.
+
+    Raises:
+        AnalysisError: as `aggregate_tables`.
+    """
+    _run("convert", str(capture), "--out", str(out), *options)
+    return sorted(out.glob(REPORT_FILES))
+
+
+def _run(*arguments: str) -> None:
     program = find_binary(COLLECTOR)
     if program is None:
         raise AnalysisError(missing_binary(COLLECTOR))
-    command = [str(program), "aggregate", str(source), "--out", str(out), *options]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    result = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
     if result.returncode:
         last = result.stderr.strip().splitlines()[-1:] or [f"narrows-collector ended with code {result.returncode}"]
         raise AnalysisError(last[0].removeprefix(PREFIX))
-    account: dict[str, Any] = json.loads((out / ACCOUNT).read_text(encoding="utf-8"))
-    return account

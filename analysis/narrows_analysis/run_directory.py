@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from narrows.paths import REPORT_FILES
+
 from narrows_analysis.errors import AnalysisError
 
 NANOSECONDS = 1e-9
@@ -82,7 +84,7 @@ class Run:
     @property
     def telemetry_files(self) -> list[Path]:
         """Report files in the order in which they were written."""
-        return sorted((self.path / "telemetry").glob("reports-*.parquet"))
+        return sorted((self.path / "telemetry").glob(REPORT_FILES))
 
     @property
     def planned_end_s(self) -> float | None:

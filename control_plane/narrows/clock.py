@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from narrows.paths import REPORT_FILES
 from narrows.traffic.connection import NANOSECONDS, Connection
 
 FLOW_KEYS = "flow_keys.parquet"
@@ -62,7 +63,7 @@ def from_reports(telemetry: Path, bottleneck: int, connections: Sequence[Connect
 
 def _first_data(telemetry: Path, bottleneck: int, flow: int, signature: int) -> int | None:
     """Timestamp of a flow's first report of a packet with data; reports are written in the order of departures."""
-    for path in sorted(telemetry.glob("reports-*.parquet")):
+    for path in sorted(telemetry.glob(REPORT_FILES)):
         try:
             file = pq.ParquetFile(path)
         except (OSError, pa.ArrowInvalid):

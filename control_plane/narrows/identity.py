@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from narrows.paths import REPORT_FILES
 from narrows.targets.base import FlowDrops, FlowTotals
 
 MODULUS = 1 << 32
@@ -73,7 +74,7 @@ class Identity:
 def last_reports(telemetry: Path, bottleneck: int) -> dict[int, LastReport]:
     """The last report of every flow index of a bottleneck, from the Parquet files of a run."""
     found: dict[int, LastReport] = {}
-    for path in sorted(telemetry.glob("reports-*.parquet")):
+    for path in sorted(telemetry.glob(REPORT_FILES)):
         file = pq.ParquetFile(path)
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["bottleneck", "flow", "arrivals", "departures"])

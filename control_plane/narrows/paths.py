@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the parts that are not Python are: our binaries and the compiled P4 program."""
+"""Where the parts that are not Python are: our binaries, the reports that they store, and the compiled P4 program."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 BINARIES_VARIABLE = "NARROWS_BIN"
 SOFTSWITCH = "narrows-softswitch"
 COLLECTOR = "narrows-collector"
+# In a telemetry directory; sorted by name they are in order of time.
+REPORT_FILES = "reports-*.parquet"
 
 
 def find_binary(name: str) -> Path | None:

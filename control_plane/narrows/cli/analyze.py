@@ -15,11 +15,11 @@ from rich.console import Console
 from narrows import sweep_results
 from narrows.collector_command import options
 from narrows.errors import InputError
+from narrows.paths import REPORT_FILES
 from narrows.results import RUN_FILE, check_free, give_to_user
 from narrows.table import bottleneck_lines, summary_table
 from narrows.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
-REPORT_FILES = "reports-*.parquet"
 # Depths in packets count full-size Ethernet frames.
 FULL_FRAME_BYTES = 1514
 
