@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,27 +96,38 @@ def execute(
         RunError: it failed before any traffic flowed, or something could not be removed.
         Interrupted: it was stopped before any traffic flowed.
     """
+    with _record() as state:
+        results = RunDirectory(directory, state.run_id)
+        measurement = Measurement(experiment, plan, target, state, results)
+        with RunProgress(console, title, _setting(experiment), page) as progress:
+            try:
+                asyncio.run(measurement.run(progress))
+            except asyncio.CancelledError:
+                state.destroy()
+                raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
+            except NarrowsError:
+                state.destroy()
+                raise
+            progress.phase("analysing")
+            try:
+                summary, problem = _analyse(results.path)
+            finally:
+                final = results.publish()
+                state.remove_directory(results.path)
+                state.destroy()
+        notes = (*measurement.notes, *([problem] if problem else []))
+        return Outcome(measurement.status, measurement.reason, final, summary, notes)
+
+
+@contextmanager
+def _record() -> Iterator[RunState]:
+    """The record of a run. Nothing stays of one that is interrupted before the measurement takes signals, or after."""
     state = RunState.create()
-    results = RunDirectory(directory, state.run_id)
-    measurement = Measurement(experiment, plan, target, state, results)
-    with RunProgress(console, title, _setting(experiment), page) as progress:
-        try:
-            asyncio.run(measurement.run(progress))
-        except asyncio.CancelledError:
-            state.destroy()
-            raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
-        except NarrowsError:
-            state.destroy()
-            raise
-        progress.phase("analysing")
-        try:
-            summary, problem = _analyse(results.path)
-        finally:
-            final = results.publish()
-            state.remove_directory(results.path)
-            state.destroy()
-    notes = (*measurement.notes, *([problem] if problem else []))
-    return Outcome(measurement.status, measurement.reason, final, summary, notes)
+    try:
+        yield state
+    except KeyboardInterrupt:
+        state.destroy()
+        raise
 
 
 def _setting(experiment: Experiment) -> str:

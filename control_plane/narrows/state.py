@@ -54,6 +54,9 @@ class RunState:
             state.directory.mkdir()
         except OSError as error:
             raise RunError(f"{root}: cannot be written: {error.strerror}") from error
+        except KeyboardInterrupt:
+            state.destroy()
+            raise
         return state
 
     @classmethod
