@@ -32,6 +32,7 @@ mod op;
 mod optimise;
 mod packet;
 mod pipeline;
+mod pool;
 mod program;
 mod random;
 mod state;
@@ -43,6 +44,7 @@ pub use control::{
 };
 pub use error::{ControlError, LoadError};
 pub use jit::prefetch_value as prefetch;
-pub use packet::{Instance, Packet, PacketPool, MAX_HEADERS};
+pub use packet::{Instance, Packet, MAX_HEADERS};
 pub use pipeline::{EgressMeta, EgressVerdict, Forward, IngressVerdict, Pipeline};
+pub use pool::PacketPool;
 pub use program::Program;

@@ -77,7 +77,7 @@ impl Packet {
         &self.buffer[self.start as usize..self.end as usize]
     }
 
-    /// The frame's bytes, to be filled by a receiver after [`PacketPool::take`].
+    /// The frame's bytes, to be filled by a receiver after [`crate::PacketPool::take`].
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.buffer[self.start as usize..self.end as usize]
@@ -127,77 +127,6 @@ impl Packet {
     }
 }
 
-/// Recycles packets so that nothing is allocated in steady state.
-///
-/// Buffers come in two sizes, so that a long queue of small packets does not occupy the memory of large ones.
-// A packet is large and moves between queues: its box is what is pooled.
-#[allow(clippy::vec_box)]
-#[derive(Debug, Default)]
-pub struct PacketPool {
-    headroom: usize,
-    small: Vec<Box<Packet>>,
-    large: Vec<Box<Packet>>,
-}
-
-/// Frames up to this many bytes use small buffers.
-const SMALL_FRAME: usize = 256;
-/// A large buffer holds a frame of this many bytes at least; longer frames grow it.
-const LARGE_FRAME: usize = 1600;
-
-impl PacketPool {
-    /// A pool for packets of `program`.
-    #[must_use]
-    pub fn new(program: &crate::Program) -> Self {
-        Self {
-            headroom: program.headroom(),
-            small: Vec::new(),
-            large: Vec::new(),
-        }
-    }
-
-    /// A packet with room for a frame of `length` bytes (at most [`MAX_FRAME`]), whose content is whatever the buffer held: fill all of
-    /// [`Packet::bytes_mut`].
-    #[inline]
-    #[must_use]
-    pub fn take(&mut self, length: usize) -> Box<Packet> {
-        let mut packet = self.blank(length);
-        packet.set_frame(self.headroom, length);
-        packet
-    }
-
-    /// A packet with a buffer for about `length` bytes, but without a frame: for [`crate::Pipeline::clone_ingress`] and
-    /// [`crate::Pipeline::clone_egress`], which overwrite all of it.
-    #[inline]
-    #[must_use]
-    pub fn blank(&mut self, length: usize) -> Box<Packet> {
-        let (pool, least) = if length <= SMALL_FRAME {
-            (&mut self.small, SMALL_FRAME)
-        } else {
-            (&mut self.large, LARGE_FRAME)
-        };
-        let recycled = pool.pop();
-        recycled.unwrap_or_else(|| Packet::new(self.headroom + least + TAIL))
-    }
-
-    /// A packet that holds a copy of `frame`.
-    #[must_use]
-    pub fn packet(&mut self, frame: &[u8]) -> Box<Packet> {
-        let mut packet = self.take(frame.len());
-        packet.bytes_mut().copy_from_slice(frame);
-        packet
-    }
-
-    /// Gives a packet back.
-    #[inline]
-    pub fn give(&mut self, packet: Box<Packet>) {
-        if packet.buffer.len() < self.headroom + LARGE_FRAME + TAIL {
-            self.small.push(packet);
-        } else {
-            self.large.push(packet);
-        }
-    }
-}
-
 /// Bases that are cleared and copied at a time: as many as lie in the first two cache lines with the rest of the description. Few
 /// programs have more headers, and what lies behind is never fetched for them.
 const BASES: usize = 4;
@@ -210,7 +139,7 @@ fn bases(program: &crate::Program) -> usize {
 
 impl Packet {
     #[cold]
-    fn new(bytes: usize) -> Box<Self> {
+    pub(crate) fn new(bytes: usize) -> Box<Self> {
         Box::new(Self {
             buffer: vec![0; bytes],
             live: Vec::new(),
