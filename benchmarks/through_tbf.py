@@ -1,180 +1,204 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's control `through-tbf`: the same flows, with the kernel's tc tbf for a bottleneck instead of the switch's.
+"""A study's controls `through-tbf`: the same flows, with the kernel's tc tbf for a bottleneck instead of the switch's.
 
-The switch only makes the delay, on the way back. What still differs from a publication then is not due to its queue.
+What still differs from a publication then is not due to the switch's queue.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import subprocess
+import asyncio
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import host
+import numpy as np
+import pandas as pd
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError, NarrowsError
-from narrows.hosts.links import add_cable, run
-from narrows.plan import Flow, Plan, make_plan
+from narrows.experiment import Experiment
+from narrows.plan import Plan, make_plan
 from narrows.studies.library import StudyPoint, find_study, study_points
-from narrows.v1 import traffic_manager_pb2 as pb
 from narrows_analysis.metrics.throughput import goodput_limit
-from narrows_analysis.studies.model import THROUGH_TBF, Control, Point, Results, Study
+from narrows_analysis.studies.evaluate import picks
+from narrows_analysis.studies.measures import WINDOW_S, Measures, jain, turns
+from narrows_analysis.studies.model import Control, Point, Results, Study
 from narrows_analysis.studies.page import render, results_path
-from narrows_analysis.studies.results import write_results
+from narrows_analysis.studies.probes import probe_synchrony, probe_times, probes_not_draining
+from narrows_analysis.studies.results import read_results, write_results
 from narrows_analysis.studies.ware import expect
-from network import RECEIVER, SENDER, Network, address
-from switches import PORTS, softswitch
+from tbf import Passage, send_through
 
 SECOND = 1_000_000_000
-BURST_S = 0.004  # with a burst of one frame tbf loses some of its rate: see the benchmark `accuracy`
-FIRST_PORT = 5201
-SETTLE_S = 1.0
+ETHERNET_BYTES = 14
 
 
 def main(arguments: list[str]) -> int:
-    """Run the quick points of a study through tbf; returns the exit code."""
+    """Run the quick points of a study's controls through tbf; returns the exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks/through_tbf.py", description=__doc__)
-    parser.add_argument("study", help="a study that has this control")
+    parser.add_argument("study", help="a study that has such controls")
+    parser.add_argument("--experiment", help="only this experiment's; results of others are kept (default: all)")
     parser.add_argument("--publish", type=Path, required=True, help="directory of the page and its results")
     options = parser.parse_args(arguments)
     if not host.is_fit():
         return EXIT_BAD_INPUT
     try:
         study = find_study(options.study)
-        control = next((one for one in study.controls if one.id == THROUGH_TBF), None)
-        if control is None:
-            raise InputError(f"{study.name}: has no control {THROUGH_TBF}")
-        wanted = [point for point in study_points(study, quick=True) if point.experiment == control.experiment]
-        points = [_point(study, control, point) for point in wanted]
+        controls = _controls(study, options.experiment)
+        wanted = [(control, point) for control in controls for point in _wanted(study, control)]
+        points = [_point(study, control, point) for control, point in wanted]
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except NarrowsError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_FAILED
-    found = host.description()
-    machine = {"target": "tc tbf", **{name: found[name] for name in ("kernel", "cpu", "cpus")}}
-    write_results(Results(study.name, "tbf", tuple(points), {}, machine), results_path(study, "tbf", options.publish))
-    page = options.publish / f"{study.name}.md"
-    page.write_text(render(study, options.publish), encoding="utf-8")
-    print(f"page: {page}")
+    print(f"page: {_publish(study, points, options.publish)}")
     return EXIT_OK
+
+
+def _controls(study: Study, experiment: str | None) -> list[Control]:
+    controls = [control for control in study.controls if control.through_tbf]
+    found = [control for control in controls if experiment in (None, control.experiment)]
+    if not found:
+        have = ", ".join(control.experiment for control in controls) or "none"
+        raise InputError(f"{study.name}: has no control through tbf of {experiment or 'anything'}; it has: {have}")
+    return found
+
+
+def _wanted(study: Study, control: Control) -> list[StudyPoint]:
+    """The quick points of the experiment that the control's statements look at."""
+    statements = [
+        statement
+        for figure in study.figures
+        if figure.experiment == control.experiment
+        for statement in figure.statements
+        if statement.id in control.statements
+    ]
+    conditions = [pick.where for statement in statements for pick in picks(statement.check)]
+    return [
+        point
+        for point in study_points(study, quick=True)
+        if point.experiment == control.experiment
+        and any(Point(control.id, point.parameters, 1, {}).meets(where) for where in conditions)
+    ]
 
 
 def _point(study: Study, control: Control, point: StudyPoint) -> Point:
     experiment = point.point.experiment
     plan = make_plan(experiment)
-    window = study.figure_of(control.experiment).window
-    measures = through_tbf(plan, experiment.bottleneck.rtt, experiment.mtu + 14, window)
-    shown = ", ".join(f"{name} {value:.3g}" for name, value in measures.items())
+    passage = asyncio.run(send_through(experiment, plan))
+    figure = study.figure_of(control.experiment)
+    measures = measure(passage, experiment, plan, _window(passage, plan, figure.window, figure.life_of))
+    shown = ", ".join(f"{name} {value:.3g}" for name, value in measures.items() if value is not None)
     print(f"{point.directory}: {shown}", file=sys.stderr, flush=True)
     return Point(control.id, point.parameters, point.point.repetition, measures)
 
 
-def through_tbf(plan: Plan, rtt_ns: int, frame_bytes: int, window: tuple[float, float]) -> dict[str, float]:
-    """Measures of bulk flows, all of the same RTT, that share a tbf.
+def _window(passage: Passage, plan: Plan, part: tuple[float, float], life_of: str) -> tuple[float, float]:
+    """Begin and end, in seconds, of a part of the time in which all flows run, or one group does."""
+    if life_of:
+        mine = [one for one in passage.connections if one.flow.group == life_of and one.ended_s is not None]
+        low, high = min(one.started_s for one in mine), max(one.ended_s or 0.0 for one in mine)
+    else:
+        low = max(flow.start_ns for flow in plan.flows) / SECOND
+        high = min(flow.start_ns + (flow.duration_ns or 0) for flow in plan.flows) / SECOND
+    return low + (high - low) * part[0], low + (high - low) * part[1]
 
-    Args:
-        plan: rate, buffer and flows.
-        rtt_ns: base RTT.
-        frame_bytes: a full-size frame.
-        window: part of the time in which all flows run that is measured.
-    """
-    starts, ends = zip(*((flow.start_ns, flow.start_ns + (flow.duration_ns or 0)) for flow in plan.flows), strict=True)
-    low, high = max(starts) / SECOND, min(ends) / SECOND
-    begin, end = (low + (high - low) * part for part in window)
-    bottleneck = plan.bottleneck
-    with Network() as network, _path(network, bottleneck.rate_bps, bottleneck.limit_bytes, rtt_ns):
-        bits, counts = _traffic(network, plan.flows, begin, end)
-    limit = goodput_limit(bottleneck.rate_bps, frame_bytes) * (end - begin)
-    packets, drops = (after - before for before, after in zip(*counts, strict=True))
-    measures = {"loss_ratio": drops / (packets + drops)}
-    for group in dict.fromkeys(flow.group for flow in plan.flows):
-        own = sum(amount for flow, amount in zip(plan.flows, bits, strict=True) if flow.group == group)
-        measures |= {f"goodput_fraction.{group}": own / limit, f"share.{group}": own / sum(bits)}
-    ccas = [flow.cca for flow in plan.flows]
+
+def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
+    """The measures of a study (docs/studies/README.md) that sockets and qdisc can tell, in a time (s)."""
+    measures = _of_queue(passage.queue, experiment, plan, window)
+    measures |= _of_flows(passage, experiment, plan, window)
+    measures |= _of_completions(passage)
+    rtt_s, link = experiment.bottleneck.rtt / SECOND, plan.bottleneck
+    sockets = passage.sockets
+    depth = passage.queue.rename(columns={"depth_bytes": "depth_min_bytes"})
+    probes = probe_times(sockets)
+    bdp = link.rate_bps * rtt_s / 8
+    measures["probes_not_draining"] = probes_not_draining(probes, depth, bdp, window)
+    measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= window[0]] for own in probes])
+    ccas = [connection.flow.cca for connection in passage.connections]
     if 0 < (bbr := ccas.count("bbr")) < len(ccas):
-        model = expect(bbr, bottleneck.rate_bps, rtt_ns / SECOND, bottleneck.limit_bytes, frame_bytes)
+        model = expect(bbr, link.rate_bps, rtt_s, link.limit_bytes, experiment.mtu + ETHERNET_BYTES)
         measures["model_share"] = model.share
+    return {name: None if value is None or not np.isfinite(value) else value for name, value in measures.items()}
+
+
+def _of_queue(queue: pd.DataFrame, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
+    """Loss and depth, from readings of the qdisc."""
+    begin, end = window
+    inside = queue[(queue["time_s"] >= begin) & (queue["time_s"] < end)]
+    rtt_s, link = experiment.bottleneck.rtt / SECOND, plan.bottleneck
+    bdp = link.rate_bps * rtt_s / 8
+    depth = inside["depth_bytes"]
+    # What was counted in each half second, from the readings before and after its ends.
+    edges = np.arange(begin, end, WINDOW_S)
+    drops, packets = (np.diff(np.interp(edges, queue["time_s"], queue[name])) for name in ("drops", "packets"))
+    losses = drops[drops + packets > 0] / (drops + packets)[drops + packets > 0]
+    dropped, sent = (float(inside[name].iloc[-1] - inside[name].iloc[0]) for name in ("drops", "packets"))
+    return {
+        "loss_ratio": dropped / (dropped + sent),
+        "loss_max": float(losses.max()) if len(losses) else None,
+        "queue_bdp": float(depth.mean()) / bdp,
+        "queue_p95_bdp": float(depth.quantile(0.95)) / bdp,
+        "queue_max_fill": float(depth.max()) / link.limit_bytes,
+        "rtt_ratio": 1 + float(depth.mean()) * 8 / link.rate_bps / rtt_s,
+    }
+
+
+def _of_flows(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
+    """Shares, fairness, how groups take turns, and retransmissions, from what the sockets say was acknowledged."""
+    sockets = passage.sockets.assign(
+        group=[passage.connections[flow].flow.group for flow in passage.sockets["flow"]],
+        # Of several connections of a flow each begins at 0.
+        interval_s=passage.sockets.groupby("flow")["time_s"].diff(),
+        acked=passage.sockets.groupby("flow")["acked_bytes"].diff(),
+    ).dropna(subset=["interval_s"])
+    flows = sockets[(sockets["time_s"] >= window[0]) & (sockets["time_s"] < window[1])]
+    flows = flows.assign(goodput_bps=flows["acked"] * 8 / flows["interval_s"])
+    limit = goodput_limit(plan.bottleneck.rate_bps, experiment.mtu + ETHERNET_BYTES) * (window[1] - window[0])
+    measures: Measures = {"jain": jain(flows), **turns(flows)}
+    total = float(flows["acked"].sum()) * 8
+    for group, mine in flows.groupby("group"):
+        own = float(mine["acked"].sum()) * 8
+        counters = mine.groupby("flow")[["retransmits", "data_packets"]]
+        counts = counters.max() - counters.min()
+        sent, again = float(counts["data_packets"].sum()), float(counts["retransmits"].sum())
+        measures |= {f"goodput_fraction.{group}": own / limit, f"share.{group}": own / total}
+        measures[f"retransmit_ratio.{group}"] = again / sent if sent else None
     return measures
 
 
-@contextmanager
-def _path(network: Network, rate_bps: int, limit_bytes: int, rtt_ns: int) -> Iterator[None]:
-    """The sender, the switch with its delay, a bridge, tbf on the bridge's port to the receiver."""
-    switch = network.namespace("switch")
-    add_cable(switch, "inner", "outer", 1500)
-    run(["ip", "-n", switch, "link", "add", "name", "br0", "type", "bridge"])
-    for port in ("outer", PORTS[2]):
-        run(["ip", "-n", switch, "link", "set", port, "master", "br0"])
-    run(["ip", "-n", switch, "link", "set", "br0", "up"])
-    burst = max(1514, round(rate_bps / 8 * BURST_S))
-    words = f"tc qdisc add dev {PORTS[2]} root tbf rate {rate_bps}bit burst {burst} limit {limit_bytes}"
-    network.call("switch", *words.split())
-    for name in (SENDER, RECEIVER):
-        network.call(name, "sysctl", "-qw", "net.ipv4.tcp_no_metrics_save=1")
-    delay = pb.ConfigureRequest(port=1, queue=0, delay_ns=rtt_ns)
-    with softswitch(network, delay, ports={**PORTS, 2: "inner"}):
-        yield
+def _of_completions(passage: Passage) -> Measures:
+    """Completion times of sized flows by group."""
+    measures: Measures = {}
+    for group in dict.fromkeys(one.flow.group for one in passage.connections if one.flow.duration_ns is None):
+        mine = [one for one in passage.connections if one.flow.group == group and one.ended_s is not None]
+        times = np.array([(one.ended_s or 0.0) - one.started_s for one in mine])
+        measures |= {
+            f"fct_s.{group}": float(times.mean()),
+            f"fct_sd_s.{group}": float(times.std()),
+            f"fct_cv.{group}": float(times.std() / times.mean()),
+            f"completions.{group}": float(len(times)),
+        }
+    return measures
 
 
-def _traffic(
-    network: Network, flows: tuple[Flow, ...], begin: float, end: float
-) -> tuple[list[float], tuple[tuple[int, int], tuple[int, int]]]:
-    """Run the flows; bits that each one's receiver has read from begin to end, and tbf's packets and drops by then."""
-    outputs = [network.directory / f"{number}.json" for number in range(len(flows))]
-    servers = []
-    for number, output in enumerate(outputs):
-        with output.open("w") as file:
-            words = f"iperf3 --server --one-off --json --port {FIRST_PORT + number}"
-            servers.append(network.start(RECEIVER, *words.split(), stdout=file.fileno()))
-    time.sleep(SETTLE_S)
-    origin = time.monotonic()
-    events = sorted([*((flow.start_ns / SECOND, number) for number, flow in enumerate(flows)), (begin, -1), (end, -1)])
-    counts = []
-    for due, number in events:
-        time.sleep(max(0.0, origin + due - time.monotonic()))
-        if number < 0:
-            counts.append(_counts(network))
-            continue
-        seconds = (flows[number].duration_ns or 0) // SECOND
-        words = f"iperf3 --client {address(2)} --port {FIRST_PORT + number} --congestion {flows[number].cca}"
-        network.start(SENDER, *words.split(), "--time", str(seconds))
-    last = max(flow.start_ns + (flow.duration_ns or 0) for flow in flows) / SECOND
-    for server in servers:
-        server.wait(timeout=max(0.0, origin + last - time.monotonic()) + 30)
-    bits = [
-        received(json.loads(output.read_text()), begin - flow.start_ns / SECOND, end - flow.start_ns / SECOND)
-        for flow, output in zip(flows, outputs, strict=True)
-    ]
-    return bits, (counts[0], counts[1])
-
-
-def received(result: dict[str, Any], begin: float, end: float) -> float:
-    """Bits of an iperf3 server's intervals from begin to end, s since the flow's start; of a part its part."""
-    total = 0.0
-    for interval in result["intervals"]:
-        found = interval["sum"]
-        if (length := found["end"] - found["start"]) > 0:
-            inside = min(end, found["end"]) - max(begin, found["start"])
-            total += found["bytes"] * 8 * max(0.0, inside) / length
-    return total
-
-
-def _counts(network: Network) -> tuple[int, int]:
-    """Packets that have left tbf, and those that it has dropped."""
-    found = json.loads(network.call("switch", "tc", "-s", "-j", "qdisc", "show", "dev", PORTS[2]))
-    root = next(qdisc for qdisc in found if qdisc["kind"] == "tbf")
-    return int(root["packets"]), int(root["drops"])
+def _publish(study: Study, points: Sequence[Point], place: Path) -> Path:
+    """Write the results, with those of other controls that are there, and the page; returns the page."""
+    path = results_path(study, "tbf", place)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = {point.experiment for point in points}
+    known = {control.id for control in study.controls} - new
+    kept = [point for point in read_results(path).points if point.experiment in known] if path.exists() else []
+    found = host.description()
+    machine = {"target": "tc tbf", **{name: found[name] for name in ("kernel", "cpu", "cpus")}}
+    write_results(Results(study.name, "tbf", (*kept, *points), {}, machine), path)
+    page = place / f"{study.name}.md"
+    page.write_text(render(study, place), encoding="utf-8")
+    return page
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main(sys.argv[1:]))
-    except subprocess.TimeoutExpired as error:
-        sys.exit(f"error: {error}")
+    sys.exit(main(sys.argv[1:]))

@@ -5,6 +5,7 @@ import dataclasses
 import socket
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,25 @@ from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import tabulate, write
 
+ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
 FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)
 
 
 def message(**info: int) -> bytes:
     """An inet_diag_msg with TCP_INFO and, for a bandwidth, BBR's state."""
     tcp_info = bytearray(200)
-    for at, name in ((16, "mss"), (24, "unacked"), (68, "rtt"), (80, "cwnd"), (100, "retransmits"), (148, "min_rtt")):
+    for at, name in (
+        (16, "mss"),
+        (24, "unacked"),
+        (68, "rtt"),
+        (80, "cwnd"),
+        (100, "retransmits"),
+        (148, "min_rtt"),
+        (156, "sent"),
+    ):
         struct.pack_into("=I", tcp_info, at, info.get(name, 0))
-    struct.pack_into("=Q", tcp_info, 104, info.get("pacing_rate", 0))
-    struct.pack_into("=Q", tcp_info, 160, info.get("delivery_rate", 0))
+    for at, name in ((104, "pacing_rate"), (120, "acked"), (160, "delivery_rate")):
+        struct.pack_into("=Q", tcp_info, at, info.get(name, 0))
     head = bytearray(72)
     struct.pack_into("!HH", head, 4, 10000, 5201)
     attributes = struct.pack("=HH", 5, 8) + b"\1\0\0\0" + struct.pack("=HH", 4 + len(tcp_info), 2) + tcp_info
@@ -37,8 +47,9 @@ def message(**info: int) -> bytes:
 
 def test_parse() -> None:
     values = {"cwnd": 10, "mss": 1448, "rtt": 25_000, "min_rtt": 24_000, "pacing_rate": 5 << 32, "unacked": 7}
-    reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5, retransmits=2, delivery_rate=9))
-    expected = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 3 << 32 | 5, 20_000, 320, 512)
+    values |= {"retransmits": 2, "delivery_rate": 9, "acked": 7 << 32, "sent": 11}
+    reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5))
+    expected = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 7 << 32, 11, 3 << 32 | 5, 20_000, 320, 512)
     assert reading == expected
     assert len(expected) == len(socket_sampler.FIELDS) - 1
     plain = socket_sampler.parse(message(**values))
@@ -51,18 +62,35 @@ def test_parse() -> None:
 def test_the_kernel_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port)) as client:
+        with socket.create_connection(("127.0.0.1", port)) as client, server.accept()[0] as peer:
             own = client.getsockname()[1]
-            with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket_sampler.NETLINK_SOCK_DIAG) as diag:
-                found = {reading[:2]: reading for reading in socket_sampler.readings(diag, socket.AF_INET)}
-            assert found[(own, port)][2] == 10  # the initial window of every algorithm
+            assert _asked(own, port) == (10, 1, 0)  # the initial window of every algorithm; the SYN counts as a byte
+            for _ in range(3):
+                client.sendall(bytes(1000))
+                assert peer.recv(1000, socket.MSG_WAITALL) == bytes(1000)
+            deadline = time.monotonic() + 5  # acknowledgements may be delayed
+            while (found := _asked(own, port)[1:]) != (3001, 3) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert found == (3001, 3)
+
+
+def _asked(src_port: int, dst_port: int) -> tuple[int, ...]:
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket_sampler.NETLINK_SOCK_DIAG) as diag:
+        found = {reading[:2]: reading for reading in socket_sampler.readings(diag, socket.AF_INET)}
+    return tuple(found[(src_port, dst_port)][socket_sampler.FIELDS.index(name) - 1] for name in ASKED)
 
 
 def test_table(tmp_path: Path) -> None:
     names = list(socket_sampler.FIELDS)
     row: dict[str, Any] = dict.fromkeys(names, "0")
     row |= {"monotonic_s": "101.5", "src_port": "10000", "dst_port": "5201", "cwnd_packets": "10", "mss": "1448"}
-    row |= {"rtt_us": "25000", "pacing_rate": str(2**64 - 1), "src": "198.18.0.3"}
+    row |= {
+        "acked_bytes": "2897",
+        "data_packets": "3",
+        "rtt_us": "25000",
+        "pacing_rate": str(2**64 - 1),
+        "src": "198.18.0.3",
+    }
     bbr = {**row, "monotonic_s": "100.5", "src_port": "10001", "bbr_bandwidth": "1000", "bbr_pacing_gain": "320"}
     bbr |= {"pacing_rate": "1000000"}
     control = {**row, "src_port": "40001"}
@@ -74,6 +102,7 @@ def test_table(tmp_path: Path) -> None:
     assert list(table["time_s"]) == [1.5, 0.5]
     assert table["cwnd_bytes"][0] == 14_480
     assert table["rtt_s"][0] == 0.025
+    assert (table["acked_bytes"][0], table["data_packets"][0]) == (2897, 3)
     assert pd.isna(table["pacing_rate_bps"][0])
     assert pd.isna(table["bbr_bandwidth_bps"][0])
     assert table["pacing_rate_bps"][1] == 8_000_000

@@ -14,7 +14,7 @@ from narrows.studies.library import CONTROLS, EXPERIMENTS, QUICK, change, contro
 from narrows.studies.schedule import TimeLeft, in_words, most_at_once, traffic_time_s
 from narrows_analysis.studies.evaluate import evaluate
 from narrows_analysis.studies.library import STUDIES
-from narrows_analysis.studies.model import THROUGH_TBF, Point, Study
+from narrows_analysis.studies.model import Point, Study
 
 STUDY_LIST = list(STUDIES.values())
 
@@ -42,7 +42,7 @@ def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
 @pytest.mark.parametrize("study", [one for one in STUDY_LIST if one.controls], ids=lambda one: one.name)
 def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
     overlay = EXPERIMENTS / study.name / CONTROLS
-    ours = [control for control in study.controls if control.id != THROUGH_TBF]
+    ours = [control for control in study.controls if not control.through_tbf]
     if not ours:
         assert not overlay.exists()
         with pytest.raises(InputError, match="has none"):

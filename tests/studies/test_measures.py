@@ -12,7 +12,7 @@ import synthetic
 from narrows_analysis import RunData, analyze_run
 from narrows_analysis.run_directory import Bottleneck
 from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate, send_budget_bytes
-from narrows_analysis.studies.measures import Measures, _turns, measure_run
+from narrows_analysis.studies.measures import Measures, measure_run, turns
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
 from narrows_analysis.studies.ware import expect
 
@@ -101,7 +101,7 @@ def test_turns_are_looked_for_until_the_flows_end(monkeypatch: pytest.MonkeyPatc
         looked_at.append((float(flows["time_s"].min()), float(flows["time_s"].max())))
         return {}
 
-    monkeypatch.setattr("narrows_analysis.studies.measures._turns", turns)
+    monkeypatch.setattr("narrows_analysis.studies.measures.turns", turns)
     measures = measure_run(run, (0.25, 0.5))
     low, high = run.summary["fairness"]["window_s"]
     assert value(measures, "window_end_s") == pytest.approx((low + high) / 2)
@@ -118,11 +118,11 @@ def test_two_groups_take_turns() -> None:
         for time, share in zip(times, shares, strict=True)
         for group, part in (("bbr", share), ("cubic", 1 - share))
     ]
-    found = _turns(pd.DataFrame(rows))
+    found = turns(pd.DataFrame(rows))
     assert value(found, "turn_period_s") == pytest.approx(20, abs=0.5)
     assert value(found, "turn_correlation") > 0.9
     steady = pd.DataFrame([{**row, "goodput_bps": 5e5} for row in rows])
-    assert _turns(steady) == {"turn_period_s": None, "turn_correlation": 0.0}
+    assert turns(steady) == {"turn_period_s": None, "turn_correlation": 0.0}
 
 
 def test_completion(tmp_path: Path) -> None:

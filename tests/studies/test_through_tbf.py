@@ -1,14 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control that replaces the emulator: what is counted of iperf3's intervals, and which studies it takes."""
+"""The controls that replace the switch's queue by tc tbf: what they run, and what is made of sockets and qdisc."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
+from narrows.loader import validate
+from narrows.paths import SOFTSWITCH, find_binary
+from narrows.plan import make_plan
+from narrows.state import existing_namespaces
+from narrows.traffic.connection import Connection
+
+RATE_BPS = 10_000_000
+EXPERIMENT = validate(
+    {
+        "name": "through-tbf",
+        "bottleneck": {"rate": "10Mbit", "rtt": "20ms", "buffer": "2bdp"},
+        "flows": [{"name": "bbr", "cca": "bbr", "duration": "4s"}, {"name": "cubic", "cca": "cubic", "duration": "4s"}],
+    },
+    "test",
+)
+PLAN = make_plan(EXPERIMENT)
+BDP = RATE_BPS * 0.02 / 8
 
 
 @pytest.fixture(scope="module")
@@ -17,28 +38,98 @@ def script() -> Any:
     return importlib.import_module("through_tbf")
 
 
-def interval(start: float, end: float, size: int) -> dict[str, Any]:
-    return {"sum": {"start": start, "end": end, "bytes": size}}
+def passage(script: Any, probe_depth: float = 0.0) -> Any:
+    """Ten seconds: BBR has three quarters of the link and probes for the RTT at 5 s; the queue is 1 BDP else."""
+    time = np.arange(0, 10, 0.1)
+    sockets = pd.concat(
+        pd.DataFrame(
+            {
+                "time_s": time,
+                "flow": flow,
+                "cwnd_bytes": np.where((time >= 5) & (time < 5.2), 4 * 1448, 50_000),
+                "acked_bytes": (RATE_BPS / 8 * share * time).astype(int),
+                "data_packets": (1000 * time).astype(int),
+                "retransmits": (lost * 1000 * time).astype(int),
+                "bbr_bandwidth_bps": bandwidth,
+            }
+        )
+        for flow, share, lost, bandwidth in ((0, 0.75, 0.02, 1e7), (1, 0.25, 0.0, np.nan))
+    )
+    reading = np.arange(0, 10, 0.05)
+    probing = (reading >= 5) & (reading < 5.2)
+    queue = pd.DataFrame(
+        {
+            "time_s": reading,
+            "depth_bytes": np.where(probing, probe_depth * BDP, BDP),
+            "packets": 900 * reading,
+            # Nothing is lost but in one half second.
+            "drops": np.where(reading >= 6.5, 50.0, np.clip((reading - 6) * 100, 0, 50)),
+        }
+    )
+    connections = [Connection(flow, 0, None, 0.0, 10.0) for flow in PLAN.flows]
+    return script.Passage(connections, sockets.reset_index(drop=True), queue)
 
 
-@pytest.mark.parametrize(
-    ("begin", "end", "bits"),
-    [
-        (0.0, 3.0, 8 * 600),
-        (1.0, 3.0, 8 * 500),
-        # Half of the second interval, a quarter of the third.
-        (1.5, 2.25, 8 * (100 + 75)),
-        (5.0, 6.0, 0.0),
-    ],
-)
-def test_what_was_received_in_a_time(script: Any, begin: float, end: float, bits: float) -> None:
-    result = {"intervals": [interval(0, 1, 100), interval(1, 2, 200), interval(2, 3, 300), interval(3, 3, 50)]}
-    assert script.received(result, begin, end) == pytest.approx(bits)
+def test_measures(script: Any) -> None:
+    found = script.measure(passage(script), EXPERIMENT, PLAN, (0.0, 10.0))
+    assert found["share.bbr"] == pytest.approx(0.75, abs=1e-3)
+    assert found["jain"] == pytest.approx(1 / (2 * (0.75**2 + 0.25**2)), abs=1e-3)
+    assert found["retransmit_ratio.bbr"] == pytest.approx(0.02, abs=1e-3)
+    assert found["retransmit_ratio.cubic"] == 0
+    assert found["loss_max"] == pytest.approx(50 / (50 + 450), abs=1e-3)
+    assert found["loss_ratio"] == pytest.approx(50 / (50 + 9000), rel=0.01)
+    assert found["queue_bdp"] == pytest.approx(0.98, abs=0.005)
+    assert found["rtt_ratio"] == pytest.approx(1.98, abs=0.005)
+    assert found["queue_max_fill"] == pytest.approx(0.5, abs=0.01)
+    assert found["probes_not_draining"] == 0
+    assert found["model_share"] is not None
 
 
-def test_a_study_without_the_control_is_refused(
+def test_a_probe_that_leaves_a_queue(script: Any) -> None:
+    found = script.measure(passage(script, probe_depth=0.2), EXPERIMENT, PLAN, (0.0, 10.0))
+    assert found["probes_not_draining"] == 1
+
+
+def test_completions_are_of_sized_flows(script: Any) -> None:
+    sized = make_plan(
+        EXPERIMENT.model_copy(
+            update={"flows": [EXPERIMENT.flows[0].model_copy(update={"duration": None, "size": 1_000_000})]}
+        )
+    ).flows[0]
+    made = passage(script)
+    times = [(0.0, 1.0), (2.0, 5.0), (6.0, None)]
+    made.connections[:] = [Connection(sized, number, None, *time) for number, time in enumerate(times)]
+    found = script._of_completions(made)
+    assert found == {"fct_s.bbr": 2.0, "fct_sd_s.bbr": 1.0, "fct_cv.bbr": 0.5, "completions.bbr": 2.0}
+
+
+def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
+    study = script.find_study("hock2017")
+    (control,) = script._controls(study, None)
+    points = script._wanted(study, control)
+    assert {point.parameters["flows.all.cca"] for point in points} == {"bbr"}
+    assert sorted(point.parameters["bottleneck.buffer"] for point in points) == ["0.8bdp", "8bdp"]
+
+
+def test_an_experiment_without_the_control_is_refused(
     script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(script.host, "is_fit", lambda: True)
-    assert script.main(["miyazawa2018", "--publish", str(tmp_path)]) == 2
-    assert "miyazawa2018: has no control through-tbf" in capsys.readouterr().err
+    assert script.main(["hock2017", "--experiment", "rtt-fairness", "--publish", str(tmp_path)]) == 2
+    assert "no control through tbf of rtt-fairness; it has: alone" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.skipif(not find_binary(SOFTSWITCH), reason="the binaries are not built")
+def test_real_flows(script: Any) -> None:
+    before = existing_namespaces()
+    found = asyncio.run(script.send_through(EXPERIMENT, PLAN))
+    assert existing_namespaces() == before
+    measures = script.measure(found, EXPERIMENT, PLAN, (1.0, 4.0))
+    # tbf counts the frames that the plan's rate counts, and all of them are accounted to a flow.
+    assert measures["goodput_fraction.bbr"] + measures["goodput_fraction.cubic"] == pytest.approx(1.0, abs=0.05)
+    assert found.queue["depth_bytes"].max() <= PLAN.bottleneck.limit_bytes
+    assert measures["queue_max_fill"] > 0.8
+    assert found.sockets["rtt_s"].min() > 0.02

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.model import (
-    THROUGH_TBF,
     Compare,
     Control,
     Crossing,
@@ -16,6 +15,7 @@ from narrows_analysis.studies.model import (
     Trend,
     Where,
     Within,
+    through_tbf,
 )
 
 BUFFER, RATE, CCA = "bottleneck.buffer", "bottleneck.rate", "flows.all.cca"
@@ -319,11 +319,8 @@ STUDY = Study(
             "for 300 s, as published",
             ("cycle", "not-drained", "loss-peaks", "loss-after-wrong-probes"),
         ),
-        Control(
-            THROUGH_TBF,
-            "loss",
-            "the same flows through the kernel's tc tbf",
-            ("average", "half-bdp", "one-bdp", "none"),
-        ),
+        through_tbf("loss", "average", "half-bdp", "one-bdp", "none"),
+        through_tbf("deep-buffer", "bbr-queue", "rtt-quarter"),
+        through_tbf("coexistence", "cycle", "not-drained", "loss-peaks"),
     ),
 )

@@ -3,7 +3,18 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import Compare, Control, Pick, Plot, Statement, Study, StudyFigure, Where, Within
+from narrows_analysis.studies.model import (
+    Compare,
+    Control,
+    Pick,
+    Plot,
+    Statement,
+    Study,
+    StudyFigure,
+    Where,
+    Within,
+    through_tbf,
+)
 
 BUFFER, CCA, COUNT = "bottleneck.buffer", "flows.all.cca", "flows.all.count"
 SMALL, LARGE = "0.8bdp", "8bdp"
@@ -166,5 +177,8 @@ STUDY = Study(
             (Plot("time", "Three RTTs in one bottleneck", ("goodput", "queue")),),
         ),
     ),
-    controls=(Control("alone-longer", "alone", "for 120 s", ("intra",)),),
+    controls=(
+        Control("alone-longer", "alone", "for 120 s", ("intra",)),
+        through_tbf("alone", "intra"),
+    ),
 )

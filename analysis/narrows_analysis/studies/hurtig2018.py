@@ -15,6 +15,7 @@ from narrows_analysis.studies.model import (
     Study,
     StudyFigure,
     Trend,
+    through_tbf,
 )
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
@@ -352,5 +353,6 @@ STUDY = Study(
         Control("sizes-larger", "train-sizes", "a large flow of 30 MB, as published", ("dip",)),
         Control("gaps-larger", "gaps", "a large flow of 90 MB, as published", ("bbr-at-long-gaps",)),
         Control("equals-more", "equals", "40 completions each instead of 8", ("long", "variable", "flat")),
+        through_tbf("equals", "long", "variable", "flat"),
     ),
 )

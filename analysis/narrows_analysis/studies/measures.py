@@ -18,15 +18,19 @@ from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate
-from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times, read_sockets
+from narrows_analysis.studies.probes import (
+    probe_gap_s,
+    probe_synchrony,
+    probe_times,
+    probes_not_draining,
+    read_sockets,
+)
 from narrows_analysis.studies.ware import expect
 
 FloatArray = npt.NDArray[np.float64]
 Measures = dict[str, float | None]
 
 TURN_S = 2.0  # long against BBR's own cycle of eight RTTs, short against its RTT probes
-DRAIN_S = 0.6  # a probe holds for 0.2 s and a round trip; by then the queue has been as low as it gets
-DRAINED_BDP = 0.1
 WINDOW_S = 0.5  # the window in which loss and throughput are looked at
 MOST_ARRIVING = 8  # flows of a run whose fairness is looked at by their number
 SHORTEST_S = 1.0  # between two arrivals or departures; in less a share says little
@@ -53,7 +57,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures |= _fairness_by_number(run)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
-    measures |= _turns(longest)
+    measures |= turns(longest)
     measures |= _sockets(run, flows, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
@@ -127,9 +131,9 @@ def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
     difference = throughput_difference(float(known[0]), float(known[1])) if len(known) == 2 else None
     trusted = run.summary["fairness"]["jain_index"] is not None
     return {
-        "jain": _jain(flows) if trusted else None,
-        "jain_first_half": _jain(flows[flows["time_s"] < middle]) if trusted else None,
-        "jain_second_half": _jain(flows[flows["time_s"] >= middle]) if trusted else None,
+        "jain": jain(flows) if trusted else None,
+        "jain_first_half": jain(flows[flows["time_s"] < middle]) if trusted else None,
+        "jain_second_half": jain(flows[flows["time_s"] >= middle]) if trusted else None,
         "throughput_difference": difference if trusted else None,
         "convergence_s": run.summary["fairness"]["convergence_s"],
     }
@@ -149,7 +153,7 @@ def _fairness_by_number(run: RunData) -> Measures:
     for begin, end in pairwise(events):
         running = [number for number, (start, stop) in lives.items() if start <= begin and stop >= end]
         part = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < end)]
-        index = _jain(part[part["flow"].isin(running)]) if end - begin >= SHORTEST_S else None
+        index = jain(part[part["flow"].isin(running)]) if end - begin >= SHORTEST_S else None
         if index is not None:
             found.setdefault(len(running), []).append(index)
     return {f"jain_of_{number}": float(np.mean(indices)) for number, indices in found.items()}
@@ -160,7 +164,8 @@ def _mean_rates(flows: pd.DataFrame) -> FloatArray:
     return flows.groupby("flow")["goodput_bps"].mean().dropna().sort_index().to_numpy(dtype=np.float64)
 
 
-def _jain(flows: pd.DataFrame) -> float | None:
+def jain(flows: pd.DataFrame) -> float | None:
+    """Jain's index of the flows' mean goodputs (columns ``flow``, ``goodput_bps``); None for one flow."""
     rates = _mean_rates(flows)
     return jain_index(rates) if len(rates) > 1 else None
 
@@ -191,8 +196,12 @@ def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Me
     }
 
 
-def _turns(flows: pd.DataFrame) -> Measures:
-    """How two groups take turns: period and autocorrelation of the first one's share over windows of 2 s."""
+def turns(flows: pd.DataFrame) -> Measures:
+    """How two groups take turns: period and autocorrelation of the first one's share over windows of 2 s.
+
+    Args:
+        flows: a row for each flow and interval, with ``time_s``, ``group`` and ``goodput_bps``.
+    """
     groups = list(dict.fromkeys(flows["group"]))
     if len(groups) != 2 or not len(flows):
         return {}
@@ -227,13 +236,7 @@ def _sockets(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, begin: floa
     measures |= loss_by_estimate(inside, flows, run.run.bottleneck.rtt_s)
     probes = probe_times(sockets)
     measures["probe_gap_s"] = probe_gap_s(probes)
-    least = [
-        float(queue.loc[(queue["time_s"] >= time) & (queue["time_s"] < time + DRAIN_S), "depth_min_bytes"].min()) / bdp
-        for own in probes
-        for time in own
-        if begin <= time < end - DRAIN_S
-    ]
-    measures["probes_not_draining"] = float(np.mean(np.array(least) > DRAINED_BDP)) if least else None
+    measures["probes_not_draining"] = probes_not_draining(probes, queue, bdp, (begin, end))
     measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= begin] for own in probes])
     return measures
 

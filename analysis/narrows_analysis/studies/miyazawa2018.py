@@ -3,7 +3,17 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import Control, Pick, Plot, Statement, Study, StudyFigure, Where, Within
+from narrows_analysis.studies.model import (
+    Control,
+    Pick,
+    Plot,
+    Statement,
+    Study,
+    StudyFigure,
+    Where,
+    Within,
+    through_tbf,
+)
 
 BUFFER = "bottleneck.buffer"
 # What 16,384 and 65,536 full-size packets are at 1 Gbit/s.
@@ -73,5 +83,6 @@ STUDY = Study(
     controls=(
         Control("longer", "deep-buffer", "for 400 s", ("full", "cycles", "never-full", "converge")),
         Control("much-longer", "deep-buffer", "for 1000 s", ("cycles",)),
+        through_tbf("deep-buffer", "full", "cycles", "never-full", "converge"),
     ),
 )

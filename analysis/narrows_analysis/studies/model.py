@@ -222,9 +222,18 @@ class Control:
     change: str
     statements: tuple[str, ...]
 
+    @property
+    def through_tbf(self) -> bool:
+        """Whether `benchmarks/through_tbf.py` runs it, and not the study's own runner."""
+        return self.id.startswith(THROUGH_TBF)
 
-# The control that every study with bulk flows can have; `benchmarks/through_tbf.py` runs it.
+
 THROUGH_TBF = "through-tbf"
+
+
+def through_tbf(experiment: str, *statements: str) -> Control:
+    """The control that replaces the switch's queue by the kernel's."""
+    return Control(f"{THROUGH_TBF}-{experiment}", experiment, "the same flows through the kernel's tc tbf", statements)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from narrows_analysis.run_data import RunData
 PROBE_WINDOW_BYTES = 4 * 1448
 APART_S = 1.0  # readings of one probe are less apart than this, two probes of a flow more
 TOGETHER_S = 1.0  # probes of two flows that begin within this coincide
+DRAIN_S = 0.6  # a probe holds for 0.2 s and a round trip; by then the queue has been as low as it gets
+DRAINED_BDP = 0.1
 
 
 def read_sockets(run: RunData) -> pd.DataFrame | None:
@@ -54,3 +56,24 @@ def probe_synchrony(probes: Sequence[Sequence[float]]) -> float | None:
         for time in own
     ]
     return float(np.mean(together))
+
+
+def probes_not_draining(
+    probes: Sequence[Sequence[float]], queue: pd.DataFrame, bdp: float, window_s: tuple[float, float]
+) -> float | None:
+    """Fraction of the probes in a time that leave 0.1 BDP or more in the queue; None without any.
+
+    Args:
+        probes: starts (s) of each flow's probes.
+        queue: least depth over time: columns ``time_s`` and ``depth_min_bytes``.
+        bdp: in bytes.
+        window_s: begin and end of the time.
+    """
+    begin, end = window_s
+    least = [
+        float(queue.loc[(queue["time_s"] >= time) & (queue["time_s"] < time + DRAIN_S), "depth_min_bytes"].min()) / bdp
+        for own in probes
+        for time in own
+        if begin <= time < end - DRAIN_S
+    ]
+    return float(np.mean(np.array(least) > DRAINED_BDP)) if least else None

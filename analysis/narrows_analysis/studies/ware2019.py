@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.model import (
-    THROUGH_TBF,
     Control,
     Model,
     Pick,
@@ -13,6 +12,7 @@ from narrows_analysis.studies.model import (
     Statement,
     Study,
     StudyFigure,
+    through_tbf,
 )
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
@@ -61,6 +61,6 @@ STUDY = Study(
     ),
     controls=(
         Control("longer", "sweep", "for 240 s", ("share", "independent")),
-        Control(THROUGH_TBF, "sweep", "the same flows through the kernel's tc tbf", ("share", "independent")),
+        through_tbf("sweep", "share", "independent"),
     ),
 )

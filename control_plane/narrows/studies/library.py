@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_analysis.studies.library import STUDIES
-from narrows_analysis.studies.model import THROUGH_TBF, Study
+from narrows_analysis.studies.model import Study
 
 from narrows.errors import InputError
 from narrows.loader import load, read_mapping, suggestion, validate
@@ -112,7 +112,7 @@ def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
         InputError: the study has no controls, or an experiment is not valid.
     """
     overlay = root / study.name / CONTROLS
-    controls = [control for control in study.controls if control.id != THROUGH_TBF]
+    controls = [control for control in study.controls if not control.through_tbf]
     if not controls:
         raise InputError(f"--controls: {study.name} has none; allowed: a study with experiments in {CONTROLS}")
     points = []

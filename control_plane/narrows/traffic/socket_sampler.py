@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 FIELDS = (
     "monotonic_s", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
-    "delivery_rate", "unacked", "retransmits", "bbr_bandwidth", "bbr_min_rtt_us", "bbr_pacing_gain", "bbr_cwnd_gain",
+    "delivery_rate", "unacked", "retransmits", "acked_bytes", "data_packets", "bbr_bandwidth", "bbr_min_rtt_us",
+    "bbr_pacing_gain", "bbr_cwnd_gain",
 )  # fmt: skip
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -66,13 +67,13 @@ def parse(message: bytes) -> tuple[int, ...] | None:
         return None
     # struct tcp_info (linux/tcp.h), by byte offset.
     mss, unacked, rtt, cwnd, retransmits = (struct.unpack_from("=I", info, at)[0] for at in (16, 24, 68, 80, 100))
-    pacing_rate, delivery_rate = (struct.unpack_from("=Q", info, at)[0] for at in (104, 160))
-    min_rtt = struct.unpack_from("=I", info, 148)[0]
+    pacing_rate, acked, delivery_rate = (struct.unpack_from("=Q", info, at)[0] for at in (104, 120, 160))
+    min_rtt, data_packets = (struct.unpack_from("=I", info, at)[0] for at in (148, 156))
     low, high, bbr_min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
     bandwidth = high << 32 | low
     return (
-        src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, bandwidth,
-        bbr_min_rtt, pacing_gain, cwnd_gain,
+        src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, acked,
+        data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain,
     )  # fmt: skip
 
 

@@ -26,8 +26,8 @@ GAIN_UNIT = 256
 UNITS = {
     "time_s": "s since the experiment's start", "flow": "number in run.json's flows", "cwnd_bytes": "bytes",
     "pacing_rate_bps": "bit/s", "rtt_s": "s", "min_rtt_s": "s", "delivery_rate_bps": "bit/s", "inflight_bytes": "bytes",
-    "retransmits": "packets so far", "bbr_bandwidth_bps": "bit/s", "bbr_min_rtt_s": "s", "bbr_pacing_gain": "1",
-    "bbr_cwnd_gain": "1",
+    "retransmits": "packets so far", "acked_bytes": "bytes so far", "data_packets": "packets so far",
+    "bbr_bandwidth_bps": "bit/s", "bbr_min_rtt_s": "s", "bbr_pacing_gain": "1", "bbr_cwnd_gain": "1",
 }  # fmt: skip
 
 
@@ -125,6 +125,8 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
             "delivery_rate_bps": raw["delivery_rate"] * 8,
             "inflight_bytes": raw["unacked"] * raw["mss"],
             "retransmits": raw["retransmits"].astype(np.int64),
+            "acked_bytes": raw["acked_bytes"].astype(np.int64),
+            "data_packets": raw["data_packets"].astype(np.int64),
             "bbr_bandwidth_bps": (raw["bbr_bandwidth"] * 8).where(bbr),
             "bbr_min_rtt_s": (raw["bbr_min_rtt_us"] / 1e6).where(bbr),
             "bbr_pacing_gain": (raw["bbr_pacing_gain"] / GAIN_UNIT).where(bbr),
