@@ -14,7 +14,7 @@ import narrows_analysis
 from rich.console import Console
 
 from narrows import machine
-from narrows.errors import InputError, Interrupted, NarrowsError
+from narrows.errors import InputError, Interrupted, NarrowsError, RunError
 from narrows.experiment import Experiment
 from narrows.live.server import LivePage
 from narrows.measurement import Measurement, Status
@@ -103,31 +103,43 @@ def execute(
             try:
                 asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
-                state.destroy()
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
-            except NarrowsError:
-                state.destroy()
-                raise
             progress.phase("analysing")
             try:
                 summary, problem = _analyse(results.path)
             finally:
-                final = results.publish()
-                state.remove_directory(results.path)
-                state.destroy()
+                final = _publish(results, state)
         notes = (*measurement.notes, *([problem] if problem else []))
         return Outcome(measurement.status, measurement.reason, final, summary, notes)
 
 
 @contextmanager
 def _record() -> Iterator[RunState]:
-    """The record of a run. Nothing stays of one that is interrupted before the measurement takes signals, or after."""
+    """The record of a run. What is still on it when the run ends, or fails in a way that was foreseen, goes with it.
+
+    An error of ours leaves it all for `narrows clean`: unfinished results may show what went wrong.
+    """
     state = RunState.create()
     try:
         yield state
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, NarrowsError):
         state.destroy()
         raise
+    state.destroy()
+
+
+def _publish(results: RunDirectory, state: RunState) -> Path:
+    """Give the results their name. What was measured is kept, even where that cannot be done.
+
+    Raises:
+        RunError: the directory cannot be renamed; the message says where the results are.
+    """
+    try:
+        return results.publish()
+    except OSError as error:
+        raise RunError(f"{results.final}: {error.strerror}; the results are in {results.path}") from error
+    finally:
+        state.remove_directory(results.path)
 
 
 def _setting(experiment: Experiment) -> str:

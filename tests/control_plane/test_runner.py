@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 from narrows import runner
+from narrows.errors import RunError
 from narrows.loader import load
+from narrows.results import RunDirectory
 from narrows.state import RunState
 from rich.console import Console
 
@@ -29,4 +31,35 @@ def test_an_early_interrupt_leaves_no_record(where: str, tmp_path: Path, monkeyp
     nothing: Any = None
     with pytest.raises(KeyboardInterrupt):
         runner.execute(experiment, nothing, nothing, tmp_path / "out", Console(file=io.StringIO()), "demo")
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+class Measured:
+    """A measurement that has something to keep."""
+
+    status, reason, notes = "complete", "", ()
+
+    def __init__(self, _experiment: Any, _plan: Any, _target: Any, state: RunState, results: RunDirectory) -> None:
+        self._state, self._results = state, results
+
+    async def run(self, _progress: Any) -> None:
+        self._state.add_directory(self._results.path)
+        self._results.path.mkdir()
+        (self._results.path / "kept").touch()
+
+
+def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = RunState.create(tmp_path / "state")
+    monkeypatch.setattr(RunState, "create", lambda: state)
+    monkeypatch.setattr(runner, "Measurement", Measured)
+    monkeypatch.setattr(runner, "_analyse", lambda path: (None, ""))
+    # Something took the name meanwhile.
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "other").touch()
+    experiment = load(DEMO)[0]
+    nothing: Any = None
+    with pytest.raises(RunError, match="Directory not empty; the results are in ") as raised:
+        runner.execute(experiment, nothing, nothing, tmp_path / "out", Console(file=io.StringIO()), "demo")
+    kept = Path(str(raised.value).rpartition(" ")[2])
+    assert (kept / "kept").exists()
     assert list((tmp_path / "state").iterdir()) == []
