@@ -21,7 +21,7 @@ from narrows.plan import Plan, make_plan
 from narrows.studies.library import StudyPoint, find_study, study_points
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.evaluate import picks
-from narrows_analysis.studies.measures import WINDOW_S, Measures, jain, turns
+from narrows_analysis.studies.measures import WINDOW_S, Measures, fairness_by_number, jain, turns
 from narrows_analysis.studies.model import Control, Point, Results, Study
 from narrows_analysis.studies.page import render, results_path
 from narrows_analysis.studies.probes import probe_synchrony, probe_times, probes_not_draining
@@ -155,10 +155,11 @@ def _of_flows(passage: Passage, experiment: Experiment, plan: Plan, window: tupl
         interval_s=passage.sockets.groupby("flow")["time_s"].diff(),
         acked=passage.sockets.groupby("flow")["acked_bytes"].diff(),
     ).dropna(subset=["interval_s"])
+    sockets["goodput_bps"] = sockets["acked"] * 8 / sockets["interval_s"]
     flows = sockets[(sockets["time_s"] >= window[0]) & (sockets["time_s"] < window[1])]
-    flows = flows.assign(goodput_bps=flows["acked"] * 8 / flows["interval_s"])
     limit = goodput_limit(plan.bottleneck.rate_bps, experiment.mtu + ETHERNET_BYTES) * (window[1] - window[0])
-    measures: Measures = {"jain": jain(flows), **turns(flows)}
+    lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
+    measures: Measures = {"jain": jain(flows), **turns(flows), **fairness_by_number(sockets, lives)}
     total = float(flows["acked"].sum()) * 8
     for group, mine in flows.groupby("group"):
         own = float(mine["acked"].sum()) * 8

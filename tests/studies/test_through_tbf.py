@@ -74,6 +74,7 @@ def test_measures(script: Any) -> None:
     found = script.measure(passage(script), EXPERIMENT, PLAN, (0.0, 10.0))
     assert found["share.bbr"] == pytest.approx(0.75, abs=1e-3)
     assert found["jain"] == pytest.approx(1 / (2 * (0.75**2 + 0.25**2)), abs=1e-3)
+    assert found["jain_of_2"] == pytest.approx(found["jain"], abs=1e-3)
     assert found["retransmit_ratio.bbr"] == pytest.approx(0.02, abs=1e-3)
     assert found["retransmit_ratio.cubic"] == 0
     assert found["loss_max"] == pytest.approx(50 / (50 + 450), abs=1e-3)

@@ -6,6 +6,7 @@ Names of measures of a flow group end in ``.GROUP``. docs/studies/README.md list
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
@@ -54,7 +55,12 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures: Measures = {"window_begin_s": begin, "window_end_s": end}
     measures |= _bottleneck(run, flows, queue, end - begin)
     measures |= _fairness(run, flows)
-    measures |= _fairness_by_number(run)
+    lives = {
+        number: (flow["start_s"], flow["end_s"])
+        for number, flow in enumerate(run.summary["flows"])
+        if flow["start_s"] is not None
+    }
+    measures |= fairness_by_number(run.flows, lives)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
     measures |= turns(longest)
@@ -139,20 +145,20 @@ def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
     }
 
 
-def _fairness_by_number(run: RunData) -> Measures:
-    """Jain's index while n flows run, as they arrive and leave: mean over all times between two such events."""
-    lives = {
-        number: (flow["start_s"], flow["end_s"])
-        for number, flow in enumerate(run.summary["flows"])
-        if flow["start_s"] is not None
-    }
+def fairness_by_number(flows: pd.DataFrame, lives: Mapping[int, tuple[float, float]]) -> Measures:
+    """Jain's index while n flows run, as they arrive and leave: mean over all times between two such events.
+
+    Args:
+        flows: a row for each flow and interval, with ``time_s``, ``flow`` and ``goodput_bps``.
+        lives: begin and end (s) of each flow.
+    """
     events = sorted({time for life in lives.values() for time in life})
     if not 1 < len(lives) <= MOST_ARRIVING:
         return {}
     found: dict[int, list[float]] = {}
     for begin, end in pairwise(events):
         running = [number for number, (start, stop) in lives.items() if start <= begin and stop >= end]
-        part = run.flows[(run.flows["time_s"] >= begin) & (run.flows["time_s"] < end)]
+        part = flows[(flows["time_s"] >= begin) & (flows["time_s"] < end)]
         index = jain(part[part["flow"].isin(running)]) if end - begin >= SHORTEST_S else None
         if index is not None:
             found.setdefault(len(running), []).append(index)

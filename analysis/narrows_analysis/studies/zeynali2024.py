@@ -327,6 +327,7 @@ STUDY = Study(
         Control("rtt-bbr-longer", "rtt-long-first", "for 300 s, as published", ("favours-long-bbr", "gap")),
         Control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", ("cubic-many",)),
         Control("pairs-longer", "pairs", "for 300 s, as published", ("v1-starves", "retransmits")),
+        through_tbf("five-flows", "cubic-many"),
         through_tbf("pairs", "v1-starves", "retransmits"),
     ),
 )
