@@ -319,6 +319,7 @@ STUDY = Study(
             "for 300 s, as published",
             ("cycle", "not-drained", "loss-peaks", "loss-after-wrong-probes"),
         ),
+        Control("coexistence-again", "coexistence", "three repetitions", ("cycle", "not-drained", "loss-peaks")),
         through_tbf("loss", "average", "half-bdp", "one-bdp", "none"),
         through_tbf("deep-buffer", "bbr-queue", "rtt-quarter"),
         through_tbf("coexistence", "cycle", "not-drained", "loss-peaks"),

@@ -179,6 +179,7 @@ STUDY = Study(
     ),
     controls=(
         Control("alone-longer", "alone", "for 120 s", ("intra",)),
+        Control("alone-staggered", "alone", "started one after the other, 3 s apart", ("intra",)),
         through_tbf("alone", "intra"),
     ),
 )

@@ -353,6 +353,7 @@ STUDY = Study(
         Control("sizes-larger", "train-sizes", "a large flow of 30 MB, as published", ("dip",)),
         Control("gaps-larger", "gaps", "a large flow of 90 MB, as published", ("bbr-at-long-gaps",)),
         Control("equals-more", "equals", "40 completions each instead of 8", ("long", "variable", "flat")),
+        Control("equals-many", "equals", "100 completions each, 20 a run", ("long", "variable")),
         through_tbf("equals", "long", "variable", "flat"),
     ),
 )
