@@ -6,7 +6,9 @@ from __future__ import annotations
 import ipaddress
 import json
 import resource
+import shutil
 import subprocess
+import tempfile
 import time
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 
 import host
 from measuring import Contestant, Series, alternate
-from narrows.paths import SOFTSWITCH, binary, compiled_program
+from narrows.paths import REPOSITORY, SOFTSWITCH, binary, compiled_program
 from narrows.program import delay_bins
 from results import Outcome, Table
 
@@ -28,6 +30,8 @@ FLOWS = (1, 1_000, 60_000)
 FRAMES = (60, 1514)
 BASE = (1, 1_000, 1514)
 Shape = tuple[int, int, int]
+EXAMPLE = REPOSITORY / "softswitch" / "switch" / "examples" / "constant-100g.json"
+ORDINARY = "in memory (pages of 4 KiB)"
 
 
 def run(runs: int) -> Outcome:
@@ -42,6 +46,7 @@ def run(runs: int) -> Outcome:
             _name(shape): partial(_replay, directory, _prepare(directory, shape), startup_s) for shape in shapes
         }
         series = alternate(contestants, runs)
+        second = alternate({memory: partial(_second, directory), ORDINARY: _second_in_ordinary_memory}, runs)
     header = ("Bottlenecks, flows of all, frame without FCS", "Million packets/s of one core", "Cost against the base")
     table = Table(header, [_row(series, shape) for shape in shapes])
     conditions = (
@@ -49,14 +54,25 @@ def run(runs: int) -> Outcome:
         f"the program to bottlenecks of {RATE_BPS // 10**9} Gbit/s in all, a report for every packet into another "
         "capture there. The rate is that of the packets read over processor time (user and system) of the process, "
         f"less {startup_s:.3f} s for starting up and loading the program, measured with an empty capture; the JSON has "
-        "the wall clock as well. Cost is time per packet over that of the first row, run by run."
+        "the wall clock as well. Cost is time per packet over that of the first row, run by run. 'One second at 100 "
+        f"Gbit/s' is {EXAMPLE.name}: a generator at 101 Gbit/s, a queue that stays full, a report for every packet; "
+        "all of the process's time, with its start."
     )
-    data = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
+    seconds = Table(
+        ("One second at 100 Gbit/s, reports written to a file", "Processor time, s"),
+        [(place, second.spread(place, "processor_s").text()) for place in second.runs],
+    )
+    data: dict[str, Any] = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
     data["cost_over_base"] = {
         _name(shape): series.ratio(_name(BASE), _name(shape), "packets_per_s").__dict__ for shape in shapes
     }
+    data["one_second_at_100_gbps"] = second.as_json()
     return Outcome(
-        "Pipeline alone", conditions, [table], data, [" ".join(_command(Path("CONFIG"), Path("OUT"), SOFTSWITCH))]
+        "Pipeline alone",
+        conditions,
+        [table, seconds],
+        data,
+        [" ".join(_command(Path("CONFIG"), Path("OUT"), SOFTSWITCH))],
     )
 
 
@@ -210,3 +226,15 @@ def _replay(directory: Path, config: Path, startup_s: float) -> dict[str, float]
         "wall_packets_per_s": packets / wall,
         "reports_per_packet": reports / packets,
     }
+
+
+def _second(directory: Path) -> dict[str, float]:
+    out = directory / "second"
+    processor, wall = _timed(_command(EXAMPLE, out))
+    shutil.rmtree(out)
+    return {"processor_s": processor, "wall_s": wall}
+
+
+def _second_in_ordinary_memory() -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as directory:
+        return _second(Path(directory))
