@@ -83,6 +83,12 @@ STUDY = Study(
     controls=(
         Control("longer", "deep-buffer", "for 400 s", ("full", "cycles", "never-full", "converge")),
         Control("much-longer", "deep-buffer", "for 1000 s", ("cycles",)),
+        Control(
+            "full-size",
+            "deep-buffer",
+            "at 1 Gbit/s, with all 16,384 or 65,536 packets, for 200 s",
+            ("full", "cycles", "never-full", "converge"),
+        ),
         through_tbf("deep-buffer", "full", "cycles", "never-full", "converge"),
     ),
 )
