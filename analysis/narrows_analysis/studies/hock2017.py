@@ -180,6 +180,7 @@ STUDY = Study(
     controls=(
         Control("alone-longer", "alone", "for 120 s", ("intra",)),
         Control("alone-staggered", "alone", "started one after the other, 3 s apart", ("intra",)),
+        Control("alone-full-rate", "alone", "at 1 Gbit/s, as published", ("intra",)),
         through_tbf("alone", "intra"),
     ),
 )

@@ -28,12 +28,12 @@ def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]
 
 
 def control_findings(study: Study, results: Results) -> list[tuple[Control, Finding]]:
-    """The statements that each control was made for, judged by its points."""
+    """The statements that each control of these results was made for, judged by its points."""
     return [
         (control, evaluate(statement, points_of(results, control.id)))
         for control in study.controls
         for figure in study.figures
-        if figure.experiment == control.experiment
+        if figure.experiment == control.experiment and control.through_tbf == (results.variant == "tbf")
         for statement in figure.statements
         if statement.id in control.statements
     ]
