@@ -2,7 +2,7 @@
 //! The interpreter.
 
 use crate::hash::Bits;
-use crate::jit::{Address, Descriptor};
+use crate::jit::{Address, Ahead, Context, Descriptor};
 use crate::op::{At, Cast, Op, Wide};
 use crate::packet::Packet;
 use crate::program::Program;
@@ -25,6 +25,11 @@ pub(crate) struct Machine {
     pub descriptors: Vec<Descriptor>,
     pub banks: Vec<Address>,
     pub changed: bool,
+    /// The argument of native code.
+    pub context: Box<Context>,
+    pub ahead: Ahead,
+    /// What the clone keeps, that the last egress asked for, of the metadata that the packet carried.
+    pub kept: Vec<u64>,
     pub state: State,
     pub random: Random,
     pub bits: Bits,

@@ -114,6 +114,12 @@ fn successors(op: &Op, at: usize, program: &Program) -> Vec<usize> {
 /// For each instruction from `start` to `limit`, the slots that are live behind it, and those before the first one.
 /// `at_end` are those live where this part of the program ends.
 pub(crate) fn analyse(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec<Set>, Set) {
+    let (after, mut before) = analyse_both(program, start, limit, at_end);
+    (after, before.swap_remove(0))
+}
+
+/// The same, and those before each instruction.
+fn analyse_both(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec<Set>, Vec<Set>) {
     let (start, limit) = (start as usize, limit as usize);
     let empty = Set::of(program);
     let mut before: Vec<Set> = vec![empty.clone(); limit - start + 1];
@@ -159,7 +165,7 @@ pub(crate) fn analyse(program: &Program, start: u32, limit: u32, at_end: &Set) -
             }
         }
         if !changed {
-            return (after, before.swap_remove(0));
+            return (after, before);
         }
     }
 }
@@ -209,16 +215,7 @@ impl Ends {
             .iter()
             .flatten()
             .for_each(|f| ingress.add_field(*f));
-        let read = [
-            fields.egress_spec,
-            fields.mcast_grp,
-            fields.priority,
-            fields.flow,
-            fields.ingress_port,
-        ];
-        read.iter()
-            .filter_map(|f| f.slot())
-            .for_each(|s| ingress.add(s));
+        fields.left_by_ingress().for_each(|s| ingress.add(s));
         let (_, verify) = analyse(program, code.ingress, code.egress, &ingress);
         let (_, parser) = analyse(program, code.verify, code.ingress, &verify);
         Self {
@@ -231,6 +228,35 @@ impl Ends {
             left_for_update,
         }
     }
+}
+
+/// For each instruction of parser, verification and ingress the slots that are live before it, and last those behind
+/// ingress.
+pub(crate) fn needed_at_ingress(program: &Program) -> Vec<Set> {
+    let (code, fields) = (&program.code, &program.intrinsics);
+    let mut end = Set::of(program);
+    let kept = program.kept.iter().flat_map(|(_, kept)| kept).map(|k| k.1);
+    kept.chain(program.live.iter().copied())
+        .for_each(|s| end.add(s));
+    let digests = program.digest_fields.iter().flatten();
+    digests.for_each(|f| end.add_field(*f));
+    fields.left_by_ingress().for_each(|s| end.add(s));
+    let parts = [
+        (code.ingress, code.egress),
+        (code.verify, code.ingress),
+        (code.parser, code.verify),
+    ];
+    let mut all = vec![end.clone()];
+    for (start, limit) in parts {
+        let (_, mut before) = analyse_both(program, start, limit, &end);
+        before.truncate((limit - start) as usize);
+        if let Some(first) = before.first() {
+            end = first.clone();
+        }
+        before.append(&mut all);
+        all = before;
+    }
+    all
 }
 
 /// Sets of slots that the finished program needs to know.

@@ -24,7 +24,8 @@ pub struct Packet {
     pub(crate) live: Vec<u64>,
     /// Bit h: header h is valid.
     pub(crate) valid: u64,
-    /// The program that parsed it, [`FRESH`] or [`FOREIGN`]: native code runs on packets of its own program only.
+    /// The program that parsed it: native code runs on packets of its own program only. Or [`FRESH`], [`FOREIGN`],
+    /// [`DEPARSED`] or, of a packet whose ingress has begun, a number with the bit [`PREPARED`].
     pub(crate) owner: u64,
     /// Where the frame starts (end of the headroom), then, after [`crate::Pipeline::deparse`], where the output starts.
     pub(crate) start: u32,
@@ -53,6 +54,9 @@ const PARSED_NEARBY: usize = 128;
 pub(crate) const FRESH: u64 = 0;
 /// The packet was not made for the program that parsed it.
 pub(crate) const FOREIGN: u64 = u64::MAX;
+/// Egress has put the packet together.
+pub(crate) const DEPARSED: u64 = u64::MAX - 1;
+pub(crate) const PREPARED: u64 = 1 << 62;
 
 /// v1model's `standard_metadata.instance_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -80,6 +84,7 @@ impl Packet {
     /// The frame's bytes, to be filled by a receiver after [`crate::PacketPool::take`].
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.forget();
         &mut self.buffer[self.start as usize..self.end as usize]
     }
 
@@ -129,7 +134,7 @@ impl Packet {
 
 /// Bases that are cleared and copied at a time: as many as lie in the first two cache lines with the rest of the description. Few
 /// programs have more headers, and what lies behind is never fetched for them.
-const BASES: usize = 4;
+pub(crate) const BASES: usize = 4;
 
 /// How many times [`BASES`] hold all headers of a program.
 #[inline]
@@ -156,6 +161,23 @@ impl Packet {
             instance: Instance::Normal,
             base: [0; MAX_HEADERS],
         })
+    }
+
+    /// No program has passed it through its ingress.
+    #[inline]
+    pub(crate) fn is_new(&self) -> bool {
+        self.owner == FRESH || self.owner >> 62 == 1
+    }
+
+    /// Takes back what was done of its ingress.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        if self.owner >> 62 == 1 {
+            self.owner = FRESH;
+            self.valid = 0;
+            self.payload = self.start;
+            self.base = [0; MAX_HEADERS];
+        }
     }
 
     pub(crate) fn is_valid(&self, header: u8) -> bool {

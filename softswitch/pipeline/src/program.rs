@@ -235,6 +235,18 @@ impl Intrinsics {
         })
     }
 
+    /// What [`crate::Pipeline::ingress`] reads after the program has run.
+    pub(crate) fn left_by_ingress(&self) -> impl Iterator<Item = Slot> {
+        let read = [
+            self.egress_spec,
+            self.mcast_grp,
+            self.priority,
+            self.flow,
+            self.ingress_port,
+        ];
+        read.into_iter().filter_map(Intrinsic::slot)
+    }
+
     /// What [`crate::Pipeline::egress`] writes before the program runs.
     pub(crate) fn set_at_egress(&self) -> Vec<Slot> {
         [
@@ -308,6 +320,27 @@ impl Program {
             .filter(|&&h| h > 0)
             .min()
             .map_or(self.headroom, |&h| usize::from(h))
+    }
+
+    /// Headers, as bits, whose place or validity instructions from `start` to `limit` can change.
+    pub(crate) fn moved(&self, start: u32, limit: u32) -> u64 {
+        let ops = &self.code.ops[start as usize..limit as usize];
+        ops.iter().fold(0, |set, op| match *op {
+            Op::Extract { header }
+            | Op::AddHeader { header }
+            | Op::RemoveHeader { header }
+            | Op::CopyHeader { to: header, .. } => set | 1 << (header & 63),
+            _ => set,
+        })
+    }
+
+    /// Headers that are never parsed: when they are valid they lie in their place in the headroom.
+    pub(crate) fn added_only(&self) -> u64 {
+        let parsed = self.code.ops.iter().fold(0, |set, op| match *op {
+            Op::Extract { header } => set | 1 << (header & 63),
+            _ => set,
+        });
+        self.added_headers & !parsed
     }
 
     /// Bank, and bytes of a row, of the longest registers and counters.

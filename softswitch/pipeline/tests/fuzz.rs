@@ -167,7 +167,7 @@ fn pass(
     meta: &EgressMeta,
 ) -> (Forward, Option<Vec<u8>>, Option<Vec<u8>>) {
     let mut packet = pool.packet(frame);
-    pipeline.anticipate(&mut packet, 1);
+    pipeline.anticipate(&mut packet, 1, 0);
     let verdict = pipeline.ingress(&mut packet, 1, 1_000);
     if verdict.clone.is_some() {
         let mut copy = pool.take(0);

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use common::{binary, call, field, hex, program, with_table, NARROWS};
 use narrows_pipeline::{
     ActionCall, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
+    TableId,
 };
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -19,9 +20,9 @@ struct Twins {
 }
 
 /// What one packet led to, clones of clones included.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 struct Trace {
-    verdict: Forward,
+    verdict: Option<Forward>,
     length: u32,
     flow: u32,
     sent: Vec<Vec<u8>>,
@@ -55,9 +56,12 @@ impl Twins {
     }
 
     /// Passes a frame through both and compares what comes of it.
-    fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta) -> Trace {
+    fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta, ahead: Ahead) -> Trace {
         let [a, b] = &mut self.both;
-        let (native, reference) = (pass(a, frame, port, meta), pass(b, frame, port, meta));
+        let (native, reference) = (
+            pass(a, frame, port, meta, ahead),
+            pass(b, frame, port, meta, ahead),
+        );
         assert_eq!(native, reference);
         native
     }
@@ -105,14 +109,103 @@ fn narrows() -> Arc<Program> {
         .clone()
 }
 
-fn pass(pipeline: &mut Pipeline, frame: &[u8], port: u16, meta: &EgressMeta) -> Trace {
+/// What is said of a packet before it comes in, and what happens meanwhile. None of it must change anything.
+#[derive(Debug, Clone, Copy)]
+enum Ahead {
+    Nothing,
+    AsItComes,
+    OtherPort,
+    OtherTime,
+    /// The packet had other bytes then.
+    OtherBytes,
+    /// Other packets, too; some of them come in before, or never.
+    Others(u8),
+    /// An entry is taken out of each table meanwhile, and put back behind ingress.
+    TableChange,
+    /// A packet leaves meanwhile.
+    Departure,
+}
+
+fn ahead() -> impl Strategy<Value = Ahead> {
+    use Ahead::{
+        AsItComes, Departure, Nothing, OtherBytes, OtherPort, OtherTime, Others, TableChange,
+    };
+    prop_oneof![
+        4 => Just(AsItComes),
+        4 => prop::sample::select(vec![Nothing, OtherPort, OtherTime, OtherBytes, TableChange, Departure]),
+        2 => (1u8..7).prop_map(Others),
+    ]
+}
+
+/// Takes an entry out of each table.
+fn take_entries(pipeline: &mut Pipeline) -> Vec<(TableId, Entry)> {
+    let tables: Vec<TableId> = pipeline.program().tables().iter().map(|t| t.id).collect();
+    let mut taken = Vec::new();
+    for table in tables {
+        let Ok(entries) = pipeline.table_entries(table) else {
+            continue;
+        };
+        let Some((entry, _)) = entries.into_iter().next() else {
+            continue;
+        };
+        if pipeline
+            .table_delete(table, &entry.key, entry.priority)
+            .is_ok()
+        {
+            taken.push((table, entry));
+        }
+    }
+    taken
+}
+
+fn pass(
+    pipeline: &mut Pipeline,
+    frame: &[u8],
+    port: u16,
+    meta: &EgressMeta,
+    ahead: Ahead,
+) -> Trace {
     let mut pool = PacketPool::new(pipeline.program());
     let mut packet = pool.packet(frame);
-    // A look ahead must change nothing.
-    pipeline.anticipate(&mut packet, port);
-    let verdict = pipeline.ingress(&mut packet, port, meta.timestamp / 2);
+    let time = meta.timestamp / 2;
+    let mut taken = Vec::new();
+    match ahead {
+        Ahead::Nothing => {}
+        Ahead::OtherPort => pipeline.anticipate(&mut packet, port ^ 1, time),
+        Ahead::OtherTime => pipeline.anticipate(&mut packet, port, time ^ 1),
+        Ahead::OtherBytes => {
+            packet.bytes_mut().reverse();
+            pipeline.anticipate(&mut packet, port, time);
+            packet.bytes_mut().copy_from_slice(frame);
+        }
+        _ => pipeline.anticipate(&mut packet, port, time),
+    }
+    match ahead {
+        Ahead::TableChange => taken = take_entries(pipeline),
+        Ahead::Departure => {
+            let mut other = pool.packet(frame);
+            let _ = pipeline.ingress(&mut other, port, time);
+            let mut trace = Trace::default();
+            leave(pipeline, &mut pool, &mut other, meta, &mut trace);
+        }
+        Ahead::Others(count) => {
+            let other = |i: u8| &frame[..frame.len() - frame.len() * usize::from(i) / 9];
+            let mut others: Vec<_> = (0..count).map(|i| pool.packet(other(i))).collect();
+            for (i, other) in others.iter_mut().enumerate() {
+                pipeline.anticipate(other, port, time);
+                if i % 2 == 1 {
+                    let _ = pipeline.ingress(other, port, time);
+                }
+            }
+        }
+        _ => {}
+    }
+    let verdict = pipeline.ingress(&mut packet, port, time);
+    for (table, entry) in taken {
+        assert_eq!(pipeline.table_insert(table, &entry), Ok(()));
+    }
     let mut trace = Trace {
-        verdict: verdict.forward,
+        verdict: Some(verdict.forward),
         length: packet.length(),
         flow: packet.flow(),
         sent: Vec::new(),
@@ -335,14 +428,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn narrows_is_the_same(packets in prop::collection::vec((traffic(), 0u16..4, metadata()), 1..60)) {
+    fn narrows_is_the_same(packets in prop::collection::vec((traffic(), 0u16..4, metadata(), ahead()), 1..60)) {
         let mut twins = Twins::new(narrows());
-        for (number, (frame, port, meta)) in packets.iter().enumerate() {
+        for (number, (frame, port, meta, ahead)) in packets.iter().enumerate() {
             if number == 2 {
                 // Tables change between packets.
                 configure(&mut twins);
             }
-            twins.pass(frame, *port, meta);
+            twins.pass(frame, *port, meta, *ahead);
         }
         twins.compare();
     }
@@ -372,6 +465,7 @@ fn any_field() -> impl Strategy<Value = Value> {
         ("standard_metadata", "ingress_port"),
         ("standard_metadata", "parser_error"),
         ("standard_metadata", "instance_type"),
+        ("standard_metadata", "ingress_global_timestamp"),
     ])
     .prop_map(|(header, name)| field(header, name))
 }
@@ -443,7 +537,7 @@ proptest! {
         ingress in prop::collection::vec(primitive(false), 0..8),
         egress in prop::collection::vec(primitive(true), 0..8),
         kinds in prop::sample::select(vec!["exact", "ternary", "lpm", "range"]),
-        frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata()), 1..6),
+        frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata(), ahead()), 1..6),
     ) {
         let name = if kinds == "lpm" { "c" } else { "b" };
         let second = json!({"match_type": "ternary", "name": "e", "target": ["h", "e"], "mask": null});
@@ -471,10 +565,35 @@ proptest! {
             let action = ActionCall { action: "set".to_owned(), params: vec![5, value << 90 | 77] };
             twins.insert("t", &Entry { key, priority, action });
         }
-        for (frame, meta) in &frames {
-            twins.pass(frame, 3, meta);
+        for (frame, meta, ahead) in &frames {
+            twins.pass(frame, 3, meta, *ahead);
         }
         twins.compare();
+    }
+}
+
+/// What ingress reads is what it is given, not what was announced.
+#[test]
+fn announcements_that_were_wrong() {
+    for name in ["ingress_global_timestamp", "ingress_port"] {
+        let read = call(
+            "assign",
+            json!([field("h", "d"), field("standard_metadata", name)]),
+        );
+        let mut twins = Twins::of(&program(json!([read]), json!([])));
+        let frame = common::frame(1, 2, 3, 4, 5);
+        let meta = EgressMeta {
+            timestamp: 1 << 40,
+            ..EgressMeta::default()
+        };
+        for ahead in [
+            Ahead::Nothing,
+            Ahead::AsItComes,
+            Ahead::OtherTime,
+            Ahead::OtherPort,
+        ] {
+            twins.pass(&frame, 3, &meta, ahead);
+        }
     }
 }
 
@@ -489,9 +608,16 @@ fn packets_of_another_pool() {
         let _ = pipeline.ingress(&mut packet, 1, 0);
         let _ = pipeline.egress(&mut packet, &EgressMeta::default());
         pipeline.deparse(&mut packet);
-        // Never seen by ingress.
-        let mut packet = PacketPool::new(&twins.program).packet(&frame);
-        let _ = pipeline.egress(&mut packet, &EgressMeta::default());
-        assert_eq!(pipeline.deparse(&mut packet), frame);
+        // Native code takes announcements once it has run.
+        let _ = pipeline.ingress(&mut PacketPool::new(&twins.program).packet(&frame), 1, 0);
+        // Never seen by ingress, and only announced to it.
+        for announced in [false, true] {
+            let mut packet = PacketPool::new(&twins.program).packet(&frame);
+            if announced {
+                pipeline.anticipate(&mut packet, 1, 0);
+            }
+            let _ = pipeline.egress(&mut packet, &EgressMeta::default());
+            assert_eq!(pipeline.deparse(&mut packet), frame);
+        }
     }
 }

@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 fn exercise(pipeline: &mut Pipeline, frame: &[u8]) {
     let mut pool = PacketPool::new(pipeline.program());
     let mut packet = pool.packet(frame);
-    pipeline.anticipate(&mut packet, 511);
+    pipeline.anticipate(&mut packet, 511, 0);
     let verdict = pipeline.ingress(&mut packet, 511, u64::MAX);
     if verdict.clone.is_some() {
         let mut copy = pool.take(0);

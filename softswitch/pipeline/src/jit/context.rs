@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What generated code is given: it reads inputs and addresses here, and leaves its decisions.
 
+use std::ptr::{null, null_mut};
+
 use crate::exec::Machine;
 use crate::packet::Packet;
 use crate::pipeline::EgressMeta;
@@ -26,32 +28,70 @@ pub(crate) struct Descriptor {
     pub state: *const TableState,
 }
 
-/// The argument of generated functions.
+/// The argument of generated functions. What is the same for all packets is renewed with the descriptors only.
+#[derive(Debug)]
 #[repr(C)]
-pub(super) struct Context {
-    pub packet: *mut Packet,
+pub(crate) struct Context {
+    pub(super) packet: *mut Packet,
     /// The packet's buffer.
-    pub buffer: *mut u8,
+    pub(super) buffer: *mut u8,
     /// The packet's carried metadata.
-    pub live: *mut u64,
-    pub machine: *mut Machine,
+    pub(super) live: *mut u64,
+    pub(super) machine: *mut Machine,
     /// The machine's frame.
-    pub frame: *mut u64,
-    pub program: *const Program,
-    pub descriptors: *const Descriptor,
-    pub banks: *const Address,
-    pub meta: *const EgressMeta,
-    pub port: u64,
-    pub timestamp: u64,
+    pub(super) frame: *mut u64,
+    pub(super) program: *const Program,
+    pub(super) descriptors: *const Descriptor,
+    pub(super) banks: *const Address,
+    /// What a clone keeps of the metadata that its packet carried.
+    pub(super) kept: *mut u64,
+    /// What is kept of a prepared packet, and the number of the place where preparation stopped.
+    pub(super) prepared: *mut u64,
+    pub(super) stop: u64,
+    /// The row of cells that a prepared packet will use first (0: none, or not known), and its length.
+    pub(super) row: u64,
+    pub(super) row_bytes: u64,
+    pub(super) meta: *const EgressMeta,
+    pub(super) port: u64,
+    pub(super) timestamp: u64,
     /// Decisions: a clone is 1 << 32 | field list << 16 | session, a digest is 1 << 16 | index; 0 is none.
-    pub clone: u64,
-    pub digest: u64,
-    pub egress_spec: u64,
-    pub group: u64,
-    pub priority: u64,
+    pub(super) clone: u64,
+    pub(super) digest: u64,
+    pub(super) egress_spec: u64,
+    pub(super) group: u64,
+    pub(super) priority: u64,
+    /// Not 0: egress has gone on to put the packet together.
+    pub(super) deparsed: u64,
     /// Not 0: the output's headers lie in a row.
-    pub contiguous: u64,
-    /// Of a preview: the row of cells that the packet will use first (0: none, or not known), and its length.
-    pub row: u64,
-    pub row_bytes: u64,
+    pub(super) contiguous: u64,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            packet: null_mut(),
+            buffer: null_mut(),
+            live: null_mut(),
+            machine: null_mut(),
+            frame: null_mut(),
+            program: null(),
+            descriptors: null(),
+            banks: null(),
+            kept: null_mut(),
+            prepared: null_mut(),
+            stop: 0,
+            row: 0,
+            row_bytes: 0,
+            meta: null(),
+            port: 0,
+            timestamp: 0,
+            clone: 0,
+            digest: 0,
+            egress_spec: 0,
+            group: 0,
+            priority: 0,
+            deparsed: 0,
+            contiguous: 0,
+        }
+    }
 }

@@ -9,23 +9,28 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `validity.rs` | which headers are valid or invalid for sure at each instruction |
+//! | `shape.rs` | what is known of a packet: code is made for each case |
 //! | `lower/` | instructions to Cranelift's intermediate code |
 //! | `context.rs` | what generated code is given: addresses and inputs, and room for its decisions |
+//! | `ahead.rs` | packets whose ingress has begun |
 //! | `native.rs` | calls into generated code, and why they are sound |
 //! | `callbacks.rs` | the functions that generated code calls |
 //! | `clmul.rs` | CRC-32 of a few words |
 //!
 //! The last three hold the crate's only unsafe code.
 
+mod ahead;
 mod callbacks;
 mod clmul;
 mod context;
 mod lower;
 mod native;
+mod shape;
 mod validity;
 
-pub(crate) use context::{Address, Descriptor};
-pub(crate) use native::{describe, prefetch, Decisions, Native};
+pub(crate) use ahead::Ahead;
+pub(crate) use context::{Address, Context, Descriptor};
+pub(crate) use native::{describe, prefetch, Decisions, Deparsed, Native};
 
 /// Says that a value will be used soon: it is fetched from memory meanwhile.
 #[inline(always)]

@@ -8,11 +8,13 @@
 //!   buffer goes on for the header's length and [`crate::packet::TAIL`] bytes more, the longest window. Bases are
 //!   the program's own: a packet that this program's ingress has not seen, or of another shape, is left to the
 //!   interpreter (`Packet::owner`, checked in [`crate::Pipeline`]).
+//! - Ingress is two functions: what the first one found out holds for the second one, because in between no table changes
+//!   ([`describe`] forgets what was prepared), and a packet whose bytes may have been written to has lost its ticket.
 //! - Registers and counters are compared with the array's size; slots, tables and live words are constants checked
 //!   against the program when the code is made.
 //! - Handles come from the table that they are used in, and [`Descriptor`]s are renewed before generated code runs
 //!   again after a table has changed.
-//! - Generated code runs only during [`Native::preview`], [`Native::ingress`], [`Native::egress`] and [`Native::deparse`], which hold
+//! - Generated code runs only during [`Native::prepare`], [`Native::ingress`], [`Native::egress`] and [`Native::deparse`], which hold
 //!   exclusive references to all that it writes to. The functions it calls (`callbacks.rs`, `clmul.rs`) do not unwind.
 //! - The code's memory is never written again and lives as long as [`Native`].
 #![allow(unsafe_code)]
@@ -33,8 +35,10 @@ type Entry = extern "C" fn(*mut Context);
 /// A program's native code.
 pub(crate) struct Native {
     module: ManuallyDrop<JITModule>,
-    preview: Entry,
-    ingress: Entry,
+    /// Words that are kept of a prepared packet.
+    kept_words: usize,
+    prepare: Entry,
+    resume: Entry,
     egress: Entry,
     deparse: Entry,
 }
@@ -69,6 +73,15 @@ pub(crate) struct Decisions {
     pub digest: Option<u16>,
 }
 
+/// How far egress has brought a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deparsed {
+    No,
+    /// Checksums are done, but the headers do not lie in a row.
+    Scattered,
+    Placed,
+}
+
 impl Native {
     /// Makes the code. Errors: why this program or this machine cannot have any.
     pub(crate) fn compile(program: &Program) -> Result<Self, String> {
@@ -79,15 +92,16 @@ impl Native {
             unsafe { std::mem::transmute::<*const u8, Entry>(code) }
         };
         Ok(Self {
-            preview: entry(compiled.preview),
-            ingress: entry(compiled.ingress),
+            kept_words: lower::kept_words(program),
+            prepare: entry(compiled.prepare),
+            resume: entry(compiled.resume),
             egress: entry(compiled.egress),
             deparse: entry(compiled.deparse),
             module: ManuallyDrop::new(compiled.module),
         })
     }
 
-    /// Parser, checksum verification and ingress. The packet must be fresh, with the program's headroom.
+    /// Parser, checksum verification and ingress. The packet must be fresh or prepared, with the program's headroom.
     #[inline]
     pub(crate) fn ingress(
         &self,
@@ -97,86 +111,86 @@ impl Native {
         port: u16,
         timestamp: u64,
     ) -> Decisions {
-        let mut context = context(program, machine, packet, std::ptr::null());
-        (context.port, context.timestamp) = (u64::from(port), timestamp);
-        (self.ingress)(&mut context);
-        decisions(&context)
+        let ticket = packet.owner;
+        if machine.ahead.find(ticket, port, timestamp).is_none() {
+            packet.forget();
+            self.prepare(machine, packet, port, timestamp);
+        }
+        let ticket = packet.owner;
+        packet.owner = program.id;
+        if let Some(prepared) = machine.ahead.find(ticket, port, timestamp) {
+            prepared.forget();
+            (machine.context.prepared, machine.context.stop) =
+                (prepared.words.as_mut_ptr(), prepared.stop);
+            run(self.resume, machine, packet);
+        }
+        decisions(&machine.context)
     }
 
-    /// Asks for the memory that ingress will use first for a packet like those that it takes.
+    /// Begins with ingress of a packet like those that it takes, and asks for the memory that it will use first.
     #[inline]
-    pub(crate) fn preview(
+    pub(crate) fn prepare(
         &self,
-        program: &Program,
         machine: &mut Machine,
         packet: &mut Packet,
         port: u16,
+        timestamp: u64,
     ) {
-        let mut context = context(program, machine, packet, std::ptr::null());
-        context.port = u64::from(port);
-        (self.preview)(&mut context);
-        if context.row != 0 {
-            prefetch(context.row as *const u8, context.row_bytes as usize);
+        let prepared = machine.ahead.place(self.kept_words);
+        (prepared.port, prepared.timestamp) = (port, timestamp);
+        let ticket = prepared.ticket;
+        packet.owner = ticket;
+        machine.context.prepared = prepared.words.as_mut_ptr();
+        (machine.context.port, machine.context.timestamp) = (u64::from(port), timestamp);
+        run(self.prepare, machine, packet);
+        if let Some(prepared) = machine.ahead.find(ticket, port, timestamp) {
+            prepared.stop = machine.context.stop;
+        }
+        let (row, bytes) = (machine.context.row, machine.context.row_bytes);
+        if row != 0 {
+            prefetch(row as *const u8, bytes as usize);
         }
     }
 
-    /// Egress of a packet of this program.
+    /// Egress of a packet of this program, and what [`Native::deparse`] does if it is not cloned.
     #[inline]
     pub(crate) fn egress(
         &self,
-        program: &Program,
         machine: &mut Machine,
         packet: &mut Packet,
         meta: &EgressMeta,
-    ) -> Decisions {
-        let mut context = context(program, machine, packet, meta);
-        (self.egress)(&mut context);
-        decisions(&context)
+    ) -> (Decisions, Deparsed) {
+        machine.context.meta = meta;
+        run(self.egress, machine, packet);
+        let deparsed = match (machine.context.deparsed, machine.context.contiguous) {
+            (0, _) => Deparsed::No,
+            (_, 0) => Deparsed::Scattered,
+            _ => Deparsed::Placed,
+        };
+        (decisions(&machine.context), deparsed)
     }
 
     /// Checksums of a packet of this program, and where its output starts and ends. False: its headers do not lie in a row;
     /// only the checksums are done.
     #[inline]
-    pub(crate) fn deparse(
-        &self,
-        program: &Program,
-        machine: &mut Machine,
-        packet: &mut Packet,
-    ) -> bool {
-        let mut context = context(program, machine, packet, std::ptr::null());
-        (self.deparse)(&mut context);
-        context.contiguous != 0
+    pub(crate) fn deparse(&self, machine: &mut Machine, packet: &mut Packet) -> bool {
+        run(self.deparse, machine, packet);
+        machine.context.contiguous != 0
     }
 }
 
+/// Calls generated code for a packet.
 #[inline]
-fn context(
-    program: &Program,
-    machine: &mut Machine,
-    packet: &mut Packet,
-    meta: *const EgressMeta,
-) -> Context {
-    Context {
-        buffer: packet.buffer.as_mut_ptr(),
-        live: packet.live.as_mut_ptr(),
-        packet,
-        frame: machine.frame.as_mut_ptr(),
-        descriptors: machine.descriptors.as_ptr(),
-        banks: machine.banks.as_ptr(),
-        machine,
-        program,
-        meta,
-        port: 0,
-        timestamp: 0,
-        clone: 0,
-        digest: 0,
-        egress_spec: 0,
-        group: 0,
-        priority: 0,
-        contiguous: 0,
-        row: 0,
-        row_bytes: 0,
-    }
+fn run(entry: Entry, machine: &mut Machine, packet: &mut Packet) {
+    let context = &mut *machine.context;
+    context.buffer = packet.buffer.as_mut_ptr();
+    context.live = packet.live.as_mut_ptr();
+    context.packet = packet;
+    let context: *mut Context = context;
+    let machine: *mut Machine = machine;
+    // SAFETY: the context is the machine's own, and both are borrowed exclusively until the code returns.
+    unsafe { (*context).machine = machine };
+    entry(context);
 }
 
 #[inline]
@@ -194,6 +208,7 @@ fn decisions(context: &Context) -> Decisions {
 #[cold]
 pub(crate) fn describe(program: &Program, machine: &mut Machine) {
     machine.changed = false;
+    machine.ahead.forget();
     machine.banks.clear();
     machine.banks.extend(machine.state.addresses().map(Address));
     machine.descriptors.clear();
@@ -209,12 +224,21 @@ pub(crate) fn describe(program: &Program, machine: &mut Machine) {
             state: table,
         });
     }
+    let context = &mut *machine.context;
+    context.frame = machine.frame.as_mut_ptr();
+    context.program = program;
+    context.descriptors = machine.descriptors.as_ptr();
+    context.banks = machine.banks.as_ptr();
+    machine.kept.resize(program.live.len(), 0);
+    context.kept = machine.kept.as_mut_ptr();
 }
 
 // SAFETY: descriptors and addresses are only followed while their machine is borrowed exclusively, see `Native`.
 unsafe impl Send for Descriptor {}
 // SAFETY: as above.
 unsafe impl Send for Address {}
+// SAFETY: as above; what it says of a packet is renewed for each call.
+unsafe impl Send for Context {}
 
 /// Asks for the cache lines of `count` bytes that will be used soon.
 #[inline(always)]

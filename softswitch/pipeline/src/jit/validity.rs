@@ -5,7 +5,7 @@ use crate::op::Op;
 use crate::program::Program;
 
 /// Sets of headers, as bits. A header in neither may be valid or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Known {
     pub valid: u64,
     pub invalid: u64,
@@ -22,7 +22,7 @@ impl Known {
         }
     }
 
-    fn set(&mut self, header: u8, valid: Option<bool>) {
+    pub(super) fn set(&mut self, header: u8, valid: Option<bool>) {
         let bit = 1 << (header & 63);
         self.valid &= !bit;
         self.invalid &= !bit;
@@ -58,6 +58,51 @@ pub(super) fn analyse(program: &Program) -> Vec<Option<Known>> {
     analysis.part(code.egress, code.update, Known::default());
     analysis.part(code.update, code.ops.len() as u32, Known::default());
     analysis.before
+}
+
+/// True if valid parsed headers always lie in a row from the start of the frame to the payload, as the deparser puts them, and
+/// all headers that the program adds come before them. `before` is what [`analyse`] found.
+pub(super) fn in_a_row(program: &Program, before: &[Option<Known>]) -> bool {
+    let position = |header: u8| program.deparser.iter().position(|&h| h == header);
+    let added = program.added_only();
+    let mut parsed = 0u64;
+    for (at, (op, known)) in program.code.ops.iter().zip(before).enumerate() {
+        match *op {
+            Op::Advance { .. } => return false,
+            Op::AddHeader { .. } | Op::RemoveHeader { .. } | Op::CopyHeader { .. }
+                if at < program.code.verify as usize =>
+            {
+                return false
+            }
+            Op::Extract { header } => {
+                parsed |= 1 << (header & 63);
+                let Some(known) = known else { continue };
+                let maybe_before = (0..64u8).filter(|h| known.invalid >> h & 1 == 0);
+                let follows = |h: u8| position(h).is_some() && position(h) < position(header);
+                if known.of(header) != Some(false) || !maybe_before.into_iter().all(follows) {
+                    return false;
+                }
+            }
+            _ => {}
+        }
+    }
+    let changed = program.moved(program.code.verify, program.code.ops.len() as u32);
+    let last_added = program
+        .deparser
+        .iter()
+        .rposition(|&h| added >> (h & 63) & 1 == 1);
+    let first_parsed = program
+        .deparser
+        .iter()
+        .position(|&h| parsed >> (h & 63) & 1 == 1);
+    let each_once =
+        (0..64u8).all(|header| program.deparser.iter().filter(|&&h| h == header).count() <= 1);
+    let all_sent = (0..64u8).all(|h| parsed >> h & 1 == 0 || position(h).is_some());
+    let added_first = match (last_added, first_parsed) {
+        (Some(added), Some(parsed)) => added < parsed,
+        _ => true,
+    };
+    parsed & changed == 0 && each_once && all_sent && added_first
 }
 
 struct Analysis<'p> {

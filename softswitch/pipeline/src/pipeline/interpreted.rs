@@ -79,9 +79,10 @@ impl Pipeline {
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);
         if let Some((_, list)) = machine.outcome.clone {
-            packet.live.fill(0);
+            machine.kept.clear();
+            machine.kept.resize(program.live.len(), 0);
             for &(position, slot) in program.kept(list) {
-                if let Some(kept) = packet.live.get_mut(position) {
+                if let Some(kept) = machine.kept.get_mut(position) {
                     *kept = machine.frame[usize::from(slot)];
                 }
             }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::control::DigestRecord;
 use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
-use crate::jit::{describe, Native};
+use crate::jit::{describe, Ahead, Deparsed, Native};
 use crate::layout::{Field, Place};
-use crate::packet::{Instance, Packet, FOREIGN, FRESH};
+use crate::packet::{Instance, Packet, DEPARSED, FOREIGN, FRESH};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
@@ -138,15 +138,16 @@ impl Pipeline {
         &self.program
     }
 
-    /// Says that a packet will come in soon on `port`: the cells that its flow uses are fetched from memory meanwhile.
-    /// This changes nothing but the time that [`Pipeline::ingress`] takes.
+    /// Says that a packet will come in soon, on `port` at `timestamp`: what changes nothing of [`Pipeline::ingress`] is done
+    /// already, and the cells that it uses are fetched from memory meanwhile. This changes nothing but the time that
+    /// ingress takes, whatever happens before; if it is not as was said, ingress starts over.
     #[inline]
-    pub fn anticipate(&mut self, packet: &mut Packet, port: u16) {
+    pub fn anticipate(&mut self, packet: &mut Packet, port: u16, timestamp: u64) {
         let program = &*self.program;
         let ours = packet.owner == FRESH && packet.start as usize == program.headroom;
         if let (true, false, Ok(native)) = (ours, self.interpreted, &program.native) {
             if !self.machine.changed {
-                native.preview(program, &mut self.machine, packet, port);
+                native.prepare(&mut self.machine, packet, port, timestamp);
             }
         }
     }
@@ -160,9 +161,7 @@ impl Pipeline {
             self.original.extend_from_slice(packet.bytes());
         }
         // Of a pool for another program the packet has no room where this one puts its headers.
-        let ours = packet.owner == FRESH && packet.start as usize == program.headroom;
-        packet.owner = if ours { program.id } else { FOREIGN };
-        packet.clear_bases(program);
+        let ours = packet.is_new() && packet.start as usize == program.headroom;
         let native = program.native.as_ref().ok();
         let decided = match native.filter(|_| ours && !self.interpreted) {
             Some(native) => {
@@ -176,6 +175,9 @@ impl Pipeline {
             }
             None => {
                 self.machine.changed = true;
+                packet.forget();
+                packet.owner = if ours { program.id } else { FOREIGN };
+                packet.clear_bases(program);
                 self.interpret_ingress(packet, port, timestamp)
             }
         };
@@ -235,7 +237,8 @@ impl Pipeline {
         }
     }
 
-    /// Egress control. If the packet is cloned, what it carried from ingress becomes what its clone keeps.
+    /// Egress control. A packet that is to be cloned can be until [`Pipeline::deparse`]; of others, [`Packet::bytes`] are not
+    /// to be read before.
     #[inline]
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
         let program = &*self.program;
@@ -244,10 +247,19 @@ impl Pipeline {
                 if self.machine.changed {
                     describe(program, &mut self.machine);
                 }
-                native.egress(program, &mut self.machine, packet, meta)
+                let (decided, deparsed) = native.egress(&mut self.machine, packet, meta);
+                if deparsed != Deparsed::No {
+                    packet.owner = DEPARSED;
+                    if deparsed == Deparsed::Scattered {
+                        gather(program, packet, &mut self.gathered);
+                        cut(packet);
+                    }
+                }
+                decided
             }
             None => {
                 self.machine.changed = true;
+                packet.forget();
                 self.interpret_egress(packet, meta)
             }
         };
@@ -302,23 +314,27 @@ impl Pipeline {
         };
         copy.set_copy(packet, program, from, end);
         copy.length = wire_length(program, copy);
-        copy.live.clone_from(&packet.live);
+        copy.live.clone_from(&self.machine.kept);
         copy.instance = Instance::EgressClone;
     }
 
     /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.
     #[inline]
     pub fn deparse<'p>(&mut self, packet: &'p mut Packet) -> &'p [u8] {
+        if packet.owner == DEPARSED {
+            return packet.bytes();
+        }
         let program = &*self.program;
         let placed = match native_for(program, self.interpreted, packet) {
             Some(native) => {
                 if self.machine.changed {
                     describe(program, &mut self.machine);
                 }
-                native.deparse(program, &mut self.machine, packet)
+                native.deparse(&mut self.machine, packet)
             }
             None => {
                 self.machine.changed = true;
+                packet.forget();
                 self.machine.run(program, packet, program.code.update);
                 place(program, packet)
             }
@@ -372,6 +388,9 @@ fn machine(program: &Program, seed: u64) -> Machine {
         descriptors: Vec::new(),
         banks: Vec::new(),
         changed: true,
+        context: Box::default(),
+        ahead: Ahead::new(),
+        kept: Vec::new(),
         state: State::new(&program.registers, &program.counters),
         random: Random::new(seed),
         bits: Bits::default(),

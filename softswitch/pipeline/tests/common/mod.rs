@@ -76,6 +76,7 @@ pub fn program(ingress: Value, egress: Value) -> Value {
         ["parser_error", 32, false],
         ["checksum_error", 1, false],
         ["priority", 3, false],
+        ["ingress_global_timestamp", 48, false],
         ["_padding", 4, false]
     ]);
     let send =
@@ -129,7 +130,10 @@ pub fn program(ingress: Value, egress: Value) -> Value {
             {"name": "egress", "id": 1, "init_table": "t2", "tables": [table("t2", 1, "second")], "conditionals": []}
         ],
         "checksums": [],
-        "field_aliases": [["intrinsic_metadata.mcast_grp", ["standard_metadata", "mcast_grp"]]]
+        "field_aliases": [
+            ["intrinsic_metadata.mcast_grp", ["standard_metadata", "mcast_grp"]],
+            ["intrinsic_metadata.ingress_global_timestamp", ["standard_metadata", "ingress_global_timestamp"]]
+        ]
     })
 }
 

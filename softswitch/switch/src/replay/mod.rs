@@ -238,14 +238,14 @@ impl Run {
     /// Makes the frame ready that comes next of all inputs, and has the switch ask for what it will need.
     #[inline]
     fn anticipate(&mut self) {
-        let Some((_, position)) = self.heads.first() else {
+        let Some((time_ns, position)) = self.heads.first() else {
             return;
         };
         let source = &mut self.sources[position];
         let port = source.port;
         let following = source.prepare(self.switch.pool(), self.visible);
         if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
-            forwarding.pipeline.anticipate(following, port);
+            forwarding.pipeline.anticipate(following, port, time_ns);
         }
     }
 

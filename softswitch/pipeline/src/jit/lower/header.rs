@@ -8,6 +8,7 @@ use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::callbacks;
+use super::super::shape::UNKNOWN;
 use super::{Extra, Lowering};
 use crate::layout::Slot;
 use crate::op::{At, Op};
@@ -17,7 +18,7 @@ use crate::table::wide_ones;
 impl Lowering<'_, '_> {
     /// Not 0 if the header is valid.
     pub(super) fn is_valid(&mut self, header: u8) -> Value {
-        match self.known().of(header) {
+        match self.shape.headers.of(header) {
             Some(known) => self.constant(u64::from(known)),
             None => {
                 let valid = self.get_extra(Extra::Valid);
@@ -29,7 +30,7 @@ impl Lowering<'_, '_> {
 
     /// The same, for a branch only: any bit may be set.
     pub(super) fn validity(&mut self, header: u8) -> Value {
-        match self.known().of(header) {
+        match self.shape.headers.of(header) {
             Some(known) => self.constant(u64::from(known)),
             None => {
                 let valid = self.get_extra(Extra::Valid);
@@ -42,13 +43,29 @@ impl Lowering<'_, '_> {
 
     /// Where the header lies: zeros if it is invalid.
     pub(super) fn header_address(&mut self, header: u8) -> Value {
-        let base = self.get_extra(Extra::Base(header));
+        let base = self.base(header);
         self.b.ins().iadd(self.buffer, base)
     }
 
+    /// The same in the buffer.
+    pub(super) fn base(&mut self, header: u8) -> Value {
+        let place = offset_of!(Packet, base) + 2 * usize::from(header);
+        match self.shape.base(header) {
+            Some(base) => self.constant(u64::from(base)),
+            None if self.moving >> (header & 63) & 1 == 1 => self.field(self.packet, I16, place),
+            None => self.input(self.packet, I16, place),
+        }
+    }
+
+    /// Where the header always lies when it is valid, if there is such a place.
+    pub(super) fn home(&self, header: u8) -> Option<u16> {
+        let home = self.program.homes[usize::from(header)];
+        (self.program.added_only() >> (header & 63) & 1 == 1).then_some(home)
+    }
+
     /// Runs `body` if the header is valid.
-    fn if_valid(&mut self, header: u8, body: impl FnOnce(&mut Self)) {
-        match self.known().of(header) {
+    pub(super) fn if_valid(&mut self, header: u8, body: impl FnOnce(&mut Self)) {
+        match self.shape.headers.of(header) {
             Some(true) => body(self),
             Some(false) => {}
             None => {
@@ -58,12 +75,14 @@ impl Lowering<'_, '_> {
         }
     }
 
-    fn place(&mut self, header: u8, base: Value) {
+    /// The header is valid and lies at `base`, which may be a known `place`.
+    fn place(&mut self, header: u8, base: Value, place: Option<u16>) {
         let valid = self.get_extra(Extra::Valid);
         let bit = self.constant(1 << (header & 63));
         let valid = self.b.ins().bor(valid, bit);
         self.set_extra(Extra::Valid, valid);
-        self.set_extra(Extra::Base(header), base);
+        self.set_base(header, base);
+        self.shape.set(header, Some(true), place);
     }
 
     fn invalidate(&mut self, header: u8) {
@@ -72,7 +91,13 @@ impl Lowering<'_, '_> {
         let valid = self.b.ins().band(valid, others);
         self.set_extra(Extra::Valid, valid);
         let zero = self.constant(0);
-        self.set_extra(Extra::Base(header), zero);
+        self.set_base(header, zero);
+        self.shape.set(header, Some(false), None);
+    }
+
+    fn set_base(&mut self, header: u8, base: Value) {
+        let place = offset_of!(Packet, base) + 2 * usize::from(header);
+        self.set_field(self.packet, I16, place, base);
     }
 
     fn grow(&mut self, bytes: i64) {
@@ -112,7 +137,7 @@ impl Lowering<'_, '_> {
                 self.if_valid(at.header, |l| l.store_bits(s, at, u32::from(count)))
             }
             Op::StoreWide { s, at } => self.if_valid(at.header, |l| l.store_wide(s, at)),
-            Op::AddHeader { header } => match self.known().of(header) {
+            Op::AddHeader { header } => match self.shape.headers.of(header) {
                 Some(true) => {}
                 Some(false) => self.add_header(header),
                 None => {
@@ -123,6 +148,7 @@ impl Lowering<'_, '_> {
                     self.add_header(header);
                     self.jump(next);
                     self.b.switch_to_block(next);
+                    self.shape.set(header, Some(true), self.home(header));
                 }
             },
             Op::RemoveHeader { header } => self.if_valid(header, |l| {
@@ -239,7 +265,7 @@ impl Lowering<'_, '_> {
             self.program.homes[usize::from(header)],
         );
         let base = self.constant(u64::from(home));
-        self.place(header, base);
+        self.place(header, base, Some(home));
         let (address, zero) = (self.header_address(header), self.constant(0));
         let mut at = 0;
         while at < bytes {
@@ -255,6 +281,7 @@ impl Lowering<'_, '_> {
             self.program.headers[usize::from(from)],
             self.program.homes[usize::from(to)],
         );
+        let before = self.shape;
         let valid = self.is_valid(from);
         let (then, otherwise, next) = (
             self.b.create_block(),
@@ -266,18 +293,20 @@ impl Lowering<'_, '_> {
         self.invalidate(to);
         self.jump(next);
         self.b.switch_to_block(then);
+        self.shape = before;
         let there = self.is_valid(to);
-        let (old, home) = (
-            self.get_extra(Extra::Base(to)),
-            self.constant(u64::from(home)),
-        );
+        let (old, home) = (self.base(to), self.constant(u64::from(home)));
         let base = self.b.ins().select(there, old, home);
-        self.place(to, base);
-        let (to, from) = (self.header_address(to), self.header_address(from));
+        self.place(to, base, None);
+        let from_address = self.header_address(from);
+        let to_address = self.b.ins().iadd(self.buffer, base);
         let count = self.constant(u64::from(bytes));
-        self.call(callbacks::copy as *const u8, &[to, from, count], None);
+        let arguments = [to_address, from_address, count];
+        self.call(callbacks::copy as *const u8, &arguments, None);
         self.jump(next);
         self.b.switch_to_block(next);
+        let valid = before.headers.of(from);
+        self.shape.set(to, valid, self.home(to));
     }
 
     /// Ends the parser with an error code if the condition holds.
@@ -288,7 +317,8 @@ impl Lowering<'_, '_> {
         self.cold();
         let code = self.constant(code);
         self.set_extra(Extra::ParserError, code);
-        self.jump(self.end);
+        let end = self.end();
+        self.jump(end);
         self.b.switch_to_block(next);
     }
 
@@ -305,13 +335,25 @@ impl Lowering<'_, '_> {
 
     fn extract(&mut self, header: u8) {
         let bytes = self.program.headers[usize::from(header)];
-        let payload = self.get_extra(Extra::Payload);
+        let payload = self.payload();
         let end = self.input(self.packet, I32, offset_of!(Packet, end));
         let behind = self.b.ins().iadd_imm(payload, i64::from(bytes));
         let short = self.b.ins().icmp(IntCC::UnsignedGreaterThan, behind, end);
         self.fail(short, self.program.errors.packet_too_short);
-        self.place(header, payload);
+        let place = Some(self.shape.payload).filter(|&place| place != UNKNOWN);
+        self.place(header, payload, place);
         self.set_extra(Extra::Payload, behind);
+        let behind = place.map(|place| u32::from(place) + bytes);
+        let behind = behind.and_then(|behind| u16::try_from(behind).ok());
+        self.shape.payload = behind.unwrap_or(UNKNOWN);
+    }
+
+    /// Where the bytes start that no header covers.
+    pub(super) fn payload(&mut self) -> Value {
+        match self.shape.payload {
+            UNKNOWN => self.get_extra(Extra::Payload),
+            place => self.constant(u64::from(place)),
+        }
     }
 
     fn advance(&mut self, s: Slot) {
@@ -319,18 +361,19 @@ impl Lowering<'_, '_> {
         let rest = self.b.ins().band_imm(bits, 7);
         self.fail(rest, self.program.errors.invalid_argument);
         let bytes = self.b.ins().ushr_imm(bits, 3);
-        let payload = self.get_extra(Extra::Payload);
+        let payload = self.payload();
         let end = self.input(self.packet, I32, offset_of!(Packet, end));
         let left = self.b.ins().isub(end, payload);
         let short = self.b.ins().icmp(IntCC::UnsignedLessThan, left, bytes);
         self.fail(short, self.program.errors.packet_too_short);
         let payload = self.b.ins().iadd(payload, bytes);
         self.set_extra(Extra::Payload, payload);
+        self.shape.payload = UNKNOWN;
     }
 
     /// Reads ahead to two words on the stack.
     fn look_ahead(&mut self, bit: u32, bits: u8) -> cranelift_codegen::ir::StackSlot {
-        let payload = self.get_extra(Extra::Payload);
+        let payload = self.payload();
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
         let room = self.room(16);
         let address = self.address_of(room);
@@ -345,46 +388,25 @@ impl Lowering<'_, '_> {
         room
     }
 
-    /// Reads where the packet's headers lie.
+    /// Reads which headers are valid, and the length that goes with them.
     pub(super) fn take_headers(&mut self) {
         let valid = self.field(self.packet, I64, offset_of!(Packet, valid));
         self.set_extra(Extra::Valid, valid);
         let length = self.field(self.packet, I32, offset_of!(Packet, register_length));
         self.set_extra(Extra::RegisterLength, length);
-        for header in 0..self.program.headers.len() {
-            let base = self.input(self.packet, I16, offset_of!(Packet, base) + 2 * header);
-            self.set_extra(Extra::Base(header as u8), base);
-        }
+        let payload = self.field(self.packet, I32, offset_of!(Packet, payload));
+        self.set_extra(Extra::Payload, payload);
     }
 
-    /// Writes back where those headers lie that instructions from `start` to `limit` can change.
-    pub(super) fn give_headers(&mut self, start: u32, limit: u32) {
-        let mut changed = 0u64;
-        for op in &self.program.code.ops[start as usize..limit as usize] {
-            if let Op::Extract { header: h }
-            | Op::AddHeader { header: h }
-            | Op::RemoveHeader { header: h }
-            | Op::CopyHeader { to: h, .. } = op
-            {
-                changed |= 1 << h;
-            }
-        }
-        if changed == 0 {
+    /// Writes both back, if this function can change them. Places are always up to date.
+    pub(super) fn give_headers(&mut self) {
+        if self.moving == 0 {
             return;
         }
         let valid = self.get_extra(Extra::Valid);
         self.set_field(self.packet, I64, offset_of!(Packet, valid), valid);
         let length = self.get_extra(Extra::RegisterLength);
-        self.set_field(
-            self.packet,
-            I32,
-            offset_of!(Packet, register_length),
-            length,
-        );
-        for header in (0..64).filter(|h| changed >> h & 1 == 1) {
-            let base = self.get_extra(Extra::Base(header));
-            let place = offset_of!(Packet, base) + 2 * usize::from(header);
-            self.set_field(self.packet, I16, place, base);
-        }
+        let place = offset_of!(Packet, register_length);
+        self.set_field(self.packet, I32, place, length);
     }
 }

@@ -3,9 +3,11 @@
 
 mod arithmetic;
 mod edges;
+mod flow;
 mod header;
 mod memory;
-mod preview;
+mod outcome;
+mod prepare;
 mod state;
 mod sums;
 mod table;
@@ -17,11 +19,14 @@ use cranelift_jit::{JITBuilder, JITModule};
 use cranelift_module::{default_libcall_names, FuncId, Linkage, Module, ModuleError};
 
 use super::context::Context;
-use super::validity::{analyse, Known};
+use super::shape::Shape;
+use super::validity::{analyse, in_a_row, Known};
 use crate::layout::Slot;
-use crate::op::Op;
-use crate::packet::{MAX_HEADERS, TAIL};
+use crate::packet::TAIL;
 use crate::program::Program;
+use flow::Starts;
+pub(super) use prepare::kept_words;
+use prepare::Stop;
 
 /// Programs longer than this are interpreted: code is made in a time that grows faster than the program.
 const MAX_OPS: usize = 20_000;
@@ -31,8 +36,8 @@ const MAX_HEADER_BYTES: u32 = 256;
 /// Made and linked functions.
 pub(super) struct Compiled {
     pub module: JITModule,
-    pub preview: FuncId,
-    pub ingress: FuncId,
+    pub prepare: FuncId,
+    pub resume: FuncId,
     pub egress: FuncId,
     pub deparse: FuncId,
 }
@@ -61,10 +66,10 @@ pub(super) fn compile(program: &Program) -> Result<Compiled, String> {
     let made = functions(program, &mut module, &known);
     let linked = made.and_then(|made| Ok(module.finalize_definitions().map(|()| made)?));
     match linked {
-        Ok([preview, ingress, egress, deparse]) => Ok(Compiled {
+        Ok([prepare, resume, egress, deparse]) => Ok(Compiled {
             module,
-            preview,
-            ingress,
+            prepare,
+            resume,
             egress,
             deparse,
         }),
@@ -90,7 +95,7 @@ fn functions(
     known: &[Option<Known>],
 ) -> Result<[FuncId; 4], Box<ModuleError>> {
     let mut buffers = FunctionBuilderContext::new();
-    let mut make = |name: &str, body: fn(&mut Lowering)| {
+    let mut make = |name: &str, body: &mut dyn FnMut(&mut Lowering)| {
         let mut context = module.make_context();
         context.func.signature.params.push(AbiParam::new(I64));
         let id = module.declare_function(name, Linkage::Local, &context.func.signature)?;
@@ -100,26 +105,30 @@ fn functions(
         module.define_function(id, &mut context)?;
         Ok::<FuncId, Box<ModuleError>>(id)
     };
-    let preview = make("preview", |l| l.preview())?;
-    let ingress = make("ingress", |l| l.ingress())?;
-    let egress = make("egress", |l| l.egress())?;
-    let deparse = make("deparse", |l| l.deparse())?;
-    Ok([preview, ingress, egress, deparse])
+    let mut stops = Vec::new();
+    let prepare = make("prepare", &mut |l| stops = l.prepare())?;
+    let resume = make("resume", &mut |l| l.resume(&stops))?;
+    let egress = make("egress", &mut |l| l.egress())?;
+    let deparse = make("deparse", &mut |l| l.deparse())?;
+    Ok([prepare, resume, egress, deparse])
 }
 
 /// Variables behind those of the slots.
 enum Extra {
-    /// Where a header lies in the buffer.
-    Base(u8),
     Valid,
     Payload,
     RegisterLength,
+    /// The session of the clone that was asked for.
+    Session,
     States,
-    Clone,
-    Digest,
     ParserError,
     ChecksumError,
+    /// Where the headers behind start, from the last one to the first.
+    Row,
 }
+
+/// How many of them there are.
+const EXTRAS: u32 = Extra::Row as u32 + 1;
 
 /// A function in the making.
 struct Lowering<'p, 'f> {
@@ -129,14 +138,23 @@ struct Lowering<'p, 'f> {
     context: Value,
     packet: Value,
     buffer: Value,
-    /// The block of each instruction that something jumps to.
-    blocks: Vec<Option<Block>>,
-    /// Where the part of the program that is being translated ends.
-    end: Block,
-    /// In a preview, where it ends.
-    stop: Option<Block>,
-    /// The instruction that is being translated.
+    starts: Starts,
+    /// Instructions that something jumps to.
+    leads: Vec<bool>,
+    /// The instruction that is being translated, and what is known before it.
     at: u32,
+    shape: Shape,
+    /// Bit h: header h is added or removed by this function.
+    moving: u64,
+    /// Parsed headers always lie in a row, as the deparser puts them.
+    in_a_row: bool,
+    /// Only what changes nothing is done, up to these places.
+    prepares: bool,
+    stops: Vec<Stop>,
+    /// Blocks in which they keep what ingress needs, and their numbers.
+    keeping: Vec<(Block, usize)>,
+    /// Slots that were written to.
+    written: Vec<bool>,
     constants: std::collections::HashMap<Slot, u64>,
 }
 
@@ -145,13 +163,13 @@ impl<'p, 'f> Lowering<'p, 'f> {
         program: &'p Program,
         known: &'p [Option<Known>],
         mut b: FunctionBuilder<'f>,
-        body: fn(&mut Lowering),
+        body: &mut dyn FnMut(&mut Lowering),
     ) {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
         b.switch_to_block(entry);
         let context = b.block_params(entry)[0];
-        for variable in 0..u32::from(program.slots) + MAX_HEADERS as u32 + 8 + 2 {
+        for variable in 0..u32::from(program.slots) + 1 + EXTRAS {
             b.declare_var(Variable::from_u32(variable), I64);
         }
         let mut lowering = Lowering {
@@ -161,10 +179,16 @@ impl<'p, 'f> Lowering<'p, 'f> {
             context,
             packet: context,
             buffer: context,
-            blocks: vec![None; program.code.ops.len()],
-            end: entry,
-            stop: None,
+            starts: Starts::default(),
+            leads: flow::leads(program),
             at: 0,
+            shape: Shape::new(Known::default()),
+            moving: 0,
+            in_a_row: in_a_row(program, known),
+            prepares: false,
+            stops: Vec::new(),
+            keeping: Vec::new(),
+            written: vec![false; usize::from(program.slots) + 2],
             constants: program.code.constants.iter().copied().collect(),
         };
         lowering.packet = lowering.context_word(std::mem::offset_of!(Context, packet));
@@ -175,18 +199,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
     }
 
     fn extra(&self, extra: Extra) -> Variable {
-        let number = match extra {
-            Extra::Base(header) => 9 + u32::from(header),
-            Extra::Valid => 0,
-            Extra::Payload => 1,
-            Extra::RegisterLength => 2,
-            Extra::States => 3,
-            Extra::Clone => 4,
-            Extra::Digest => 5,
-            Extra::ParserError => 6,
-            Extra::ChecksumError => 7,
-        };
-        Variable::from_u32(u32::from(self.program.slots) + 1 + number)
+        Variable::from_u32(u32::from(self.program.slots) + 1 + extra as u32)
     }
 
     fn get_extra(&mut self, extra: Extra) -> Value {
@@ -211,164 +224,9 @@ impl<'p, 'f> Lowering<'p, 'f> {
     }
 
     fn set(&mut self, slot: Slot, value: Value) {
+        if let Some(written) = self.written.get_mut(usize::from(slot)) {
+            *written = true;
+        }
         self.b.def_var(Variable::from_u32(u32::from(slot)), value);
-    }
-
-    /// The block that starts with an instruction.
-    fn block(&mut self, at: u32) -> Block {
-        let b = &mut self.b;
-        *self.blocks[at as usize].get_or_insert_with(|| b.create_block())
-    }
-
-    fn jump(&mut self, to: Block) {
-        self.b.ins().jump(to, &[]);
-    }
-
-    fn branch(&mut self, condition: Value, then: Block, otherwise: Block) {
-        self.b.ins().brif(condition, then, &[], otherwise, &[]);
-    }
-
-    /// Goes to `to` if the condition holds, and on in a new block if not.
-    fn branch_out(&mut self, condition: Value, to: Block) {
-        let next = self.b.create_block();
-        self.branch(condition, to, next);
-        self.b.switch_to_block(next);
-    }
-
-    /// Runs `body` only if the condition holds.
-    fn when(&mut self, condition: Value, body: impl FnOnce(&mut Self)) {
-        let (then, next) = (self.b.create_block(), self.b.create_block());
-        self.branch(condition, then, next);
-        self.b.switch_to_block(then);
-        body(self);
-        self.jump(next);
-        self.b.switch_to_block(next);
-    }
-
-    /// Marks the current block as one that is hardly ever reached.
-    fn cold(&mut self) {
-        if let Some(block) = self.b.current_block() {
-            self.b.set_cold_block(block);
-        }
-    }
-
-    /// The instructions from `start` to `limit`; afterwards the builder is where they end.
-    fn part(&mut self, start: u32, limit: u32) {
-        self.end = self.b.create_block();
-        let mut leads = vec![false; limit as usize + 1];
-        for op in &self.program.code.ops[start as usize..limit as usize] {
-            let targets: Vec<u32> = match op {
-                Op::Table { table } => self.program.tables[usize::from(*table)].targets().collect(),
-                _ => op.clone().target().map(|to| *to).into_iter().collect(),
-            };
-            for to in targets {
-                leads[to as usize] = true;
-            }
-        }
-        let mut open = true;
-        for at in start..limit {
-            if self.known[at as usize].is_none() {
-                continue;
-            }
-            if leads[at as usize] {
-                let block = self.block(at);
-                if open {
-                    self.jump(block);
-                }
-                self.b.switch_to_block(block);
-            } else if !open {
-                // Behind the end of a preview.
-                continue;
-            }
-            self.at = at;
-            let op = self.program.code.ops[at as usize];
-            open = self.op(op);
-        }
-        self.b.switch_to_block(self.end);
-    }
-
-    /// What is known about headers before the current instruction.
-    fn known(&self) -> Known {
-        self.known
-            .get(self.at as usize)
-            .copied()
-            .flatten()
-            .unwrap_or_default()
-    }
-
-    /// Translates an instruction. True if control goes on behind it.
-    fn op(&mut self, op: Op) -> bool {
-        if self.ends_preview(op) {
-            return false;
-        }
-        match op {
-            Op::End => {
-                self.jump(self.end);
-                return false;
-            }
-            Op::ParserError { code } => {
-                let code = self.slot(code);
-                self.set_extra(Extra::ParserError, code);
-                self.jump(self.end);
-                return false;
-            }
-            Op::Jump(to) => {
-                let to = self.block(to);
-                self.jump(to);
-                return false;
-            }
-            Op::Table { table } => {
-                self.table(usize::from(table));
-                return false;
-            }
-            Op::JumpZero { s, to } => {
-                let value = self.slot(s);
-                let zero =
-                    self.b
-                        .ins()
-                        .icmp_imm(cranelift_codegen::ir::condcodes::IntCC::Equal, value, 0);
-                let to = self.block(to);
-                self.branch_out(zero, to);
-            }
-            Op::JumpNonZero { s, to } => {
-                let (value, to) = (self.slot(s), self.block(to));
-                self.branch_out(value, to);
-            }
-            Op::JumpCompare { compare, a, b, to } => {
-                let [a, b] = [a, b].map(|s| self.slot(s));
-                let holds = self.b.ins().icmp(arithmetic::unsigned(compare), a, b);
-                let to = self.block(to);
-                self.branch_out(holds, to);
-            }
-            Op::JumpValid { header, to } => return self.jump_valid(header, true, to),
-            Op::JumpInvalid { header, to } => return self.jump_valid(header, false, to),
-            _ => {
-                let done = self.arithmetic(op) || self.header(op) || self.state(op);
-                debug_assert!(done, "{op:?}");
-            }
-        }
-        true
-    }
-
-    fn jump_valid(&mut self, header: u8, valid: bool, to: u32) -> bool {
-        match self.known().of(header) {
-            Some(known) if known == valid => {
-                let to = self.block(to);
-                self.jump(to);
-                false
-            }
-            Some(_) => true,
-            None => {
-                let is_valid = self.validity(header);
-                let (to, next) = (self.block(to), self.b.create_block());
-                if valid {
-                    self.branch(is_valid, to, next);
-                } else {
-                    self.branch(is_valid, next, to);
-                }
-                self.b.switch_to_block(next);
-                true
-            }
-        }
     }
 }

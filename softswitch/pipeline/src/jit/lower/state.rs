@@ -74,16 +74,12 @@ impl Lowering<'_, '_> {
                 let one = self.constant(1);
                 self.set_extra(Extra::ChecksumError, one);
             }
-            Op::Digest { list } => {
-                let digest = self.constant(1 << 16 | u64::from(list));
-                self.set_extra(Extra::Digest, digest);
-            }
+            Op::Digest { list } => self.shape.digest = Some(list),
             Op::Clone { session, list } => {
                 let session = self.slot(session);
                 let session = self.mask(session, 16);
-                let rest = self.constant(1 << 32 | u64::from(list) << 16);
-                let clone = self.b.ins().bor(session, rest);
-                self.set_extra(Extra::Clone, clone);
+                self.set_extra(Extra::Session, session);
+                self.shape.clone = Some(list);
             }
             Op::Truncate { length } => {
                 let length = self.slot(length);

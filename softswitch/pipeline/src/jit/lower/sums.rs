@@ -8,7 +8,7 @@ use cranelift_codegen::ir::types::{I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::{callbacks, clmul};
-use super::{Extra, Lowering};
+use super::Lowering;
 use crate::hash::{Algorithm, Piece};
 use crate::packet::Packet;
 
@@ -35,8 +35,8 @@ impl Lowering<'_, '_> {
                 self.spill(*slot);
             }
         }
-        self.give_headers(0, program.code.ops.len() as u32);
-        let payload = self.get_extra(Extra::Payload);
+        self.give_headers();
+        let payload = self.payload();
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
         let index = self.constant(u64::from(index));
         self.call(
@@ -108,7 +108,7 @@ impl Lowering<'_, '_> {
             let Piece::Header { header, bit, width } = *piece else {
                 return None;
             };
-            if self.known().of(header) != Some(true) || bit % 8 != 0 || width % 16 != 0 {
+            if self.shape.headers.of(header) != Some(true) || bit % 8 != 0 || width % 16 != 0 {
                 return None;
             }
             let (mut byte, mut left) = (bit / 8, width / 8);

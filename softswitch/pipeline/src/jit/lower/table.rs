@@ -181,7 +181,8 @@ impl Lowering<'_, '_> {
         };
         let Some((last, others)) = ways.split_last() else {
             // Every table has at least what happens when no action runs.
-            return self.jump(self.end);
+            let end = self.end();
+            return self.jump(end);
         };
         for &(value, target, action) in others {
             let mut is_this = self.b.ins().icmp_imm(IntCC::Equal, tag, value as i64);
