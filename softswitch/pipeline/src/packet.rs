@@ -41,6 +41,8 @@ pub struct Packet {
     /// At most this many bytes leave (truncate), `u32::MAX` if it is not truncated.
     pub(crate) truncated: u32,
     pub(crate) flow: u32,
+    /// Bytes of the frame behind `end`, which are not there: nobody looks at them.
+    pub(crate) missing: u32,
     pub(crate) instance: Instance,
     /// Where each header lies in the buffer: an invalid one, at 0, in the zeros at the buffer's start.
     pub(crate) base: [u16; MAX_HEADERS],
@@ -74,7 +76,8 @@ pub enum Instance {
 }
 
 impl Packet {
-    /// The frame: what was received, until [`crate::Pipeline::deparse`] has run, then what is to be sent.
+    /// The frame: what was received, until [`crate::Pipeline::deparse`] has run, then what is to be sent. Of a packet from
+    /// [`crate::PacketPool::take_beginning`] these are the bytes that there are.
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
@@ -88,7 +91,15 @@ impl Packet {
         &mut self.buffer[self.start as usize..self.end as usize]
     }
 
-    /// Length of the frame in bytes. Before [`crate::Pipeline::ingress`] this is what was received; between ingress
+    /// Length of [`Packet::bytes`] with those bytes of the frame that are not there.
+    #[inline]
+    #[must_use]
+    pub fn frame_length(&self) -> u32 {
+        let whole = (self.end - self.start).saturating_add(self.missing);
+        whole.min(self.truncated)
+    }
+
+    /// What queues account of the frame, in bytes. Before [`crate::Pipeline::ingress`] this is what was received; between ingress
     /// and egress it is the length as it came out of ingress, which queues account: v1model's `packet_length` without
     /// headers that only carry the fields of the traffic manager (those with an alias `narrows.*`).
     #[inline]
@@ -158,6 +169,7 @@ impl Packet {
             ingress_length: 0,
             truncated: u32::MAX,
             flow: 0,
+            missing: 0,
             instance: Instance::Normal,
             base: [0; MAX_HEADERS],
         })
@@ -305,15 +317,17 @@ impl Packet {
         Some(value)
     }
 
-    /// A frame of `length` bytes that nobody has looked at yet. Its bases are left as they were: see
-    /// [`Packet::clear_bases`].
+    /// A frame of `length` bytes that nobody has looked at yet, of which the first `held` at most are there. Its bases are left
+    /// as they were: see [`Packet::clear_bases`].
     #[inline]
-    pub(crate) fn set_frame(&mut self, headroom: usize, length: usize) {
+    pub(crate) fn set_frame(&mut self, headroom: usize, length: usize, held: usize) {
         let length = length.min(MAX_FRAME);
-        self.reserve(headroom + length + TAIL);
+        let held = held.min(length);
+        self.reserve(headroom + held + TAIL);
         self.start = headroom as u32;
         self.payload = headroom as u32;
-        self.end = (headroom + length) as u32;
+        self.end = (headroom + held) as u32;
+        self.missing = (length - held) as u32;
         self.length = length as u32;
         self.register_length = length as u32;
         self.ingress_length = length as u32;
@@ -324,8 +338,8 @@ impl Packet {
         self.owner = FRESH;
     }
 
-    /// The same packet once more, of whose buffer the bytes from `from` to `end` are copied. Not copied: metadata, flow, and
-    /// how the packet came to be.
+    /// The same packet once more, with what its buffer holds from `from` to `end`; its frame ends there. Not copied: metadata,
+    /// flow, and how the packet came to be.
     #[inline]
     pub(crate) fn set_copy(
         &mut self,
@@ -334,11 +348,13 @@ impl Packet {
         from: usize,
         end: usize,
     ) {
-        self.reserve(end + TAIL);
-        self.buffer[from..end].copy_from_slice(&packet.buffer[from..end]);
+        let held = end.min(packet.end as usize);
+        self.reserve(held + TAIL);
+        self.buffer[from..held].copy_from_slice(&packet.buffer[from..held]);
         self.start = program.headroom as u32;
         self.payload = packet.payload;
-        self.end = end as u32;
+        self.end = held as u32;
+        self.missing = (end - held) as u32;
         self.register_length = packet.register_length;
         self.ingress_length = packet.ingress_length;
         self.truncated = u32::MAX;

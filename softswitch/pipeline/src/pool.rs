@@ -16,7 +16,7 @@ pub struct PacketPool {
 }
 
 /// Frames up to this many bytes use small buffers.
-const SMALL_FRAME: usize = 256;
+const SMALL_FRAME: usize = 320;
 /// A large buffer holds a frame of this many bytes at least; longer frames grow it.
 const LARGE_FRAME: usize = 1600;
 
@@ -36,8 +36,16 @@ impl PacketPool {
     #[inline]
     #[must_use]
     pub fn take(&mut self, length: usize) -> Box<Packet> {
-        let mut packet = self.blank(length);
-        packet.set_frame(self.headroom, length);
+        self.take_beginning(length, length)
+    }
+
+    /// The same for a frame of which only the first `held` bytes matter, as many as the program parses at least
+    /// ([`crate::Program::parsed_bytes`]): the packet has no room for the others.
+    #[inline]
+    #[must_use]
+    pub fn take_beginning(&mut self, length: usize, held: usize) -> Box<Packet> {
+        let mut packet = self.blank(held.min(length));
+        packet.set_frame(self.headroom, length, held);
         packet
     }
 

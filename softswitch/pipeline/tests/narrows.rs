@@ -80,7 +80,12 @@ impl Switch {
 
     /// One packet through everything: what leaves, and its report.
     fn pass(&mut self, frame: &[u8], depth: u32) -> (Vec<u8>, Option<Vec<u8>>) {
-        let mut packet = self.pool.packet(frame);
+        let packet = self.pool.packet(frame);
+        self.pass_on(packet, depth)
+    }
+
+    fn pass_on(&mut self, mut packet: Box<Packet>, depth: u32) -> (Vec<u8>, Option<Vec<u8>>) {
+        let received = packet.frame_length();
         let verdict = self.pipeline.ingress(&mut packet, 1, 1000);
         assert_eq!(
             verdict.forward,
@@ -89,11 +94,7 @@ impl Switch {
                 priority: 3
             }
         );
-        assert_eq!(
-            packet.length() as usize,
-            frame.len(),
-            "the queue accounts the frame"
-        );
+        assert_eq!(packet.length(), received, "the queue accounts the frame");
         let meta = EgressMeta {
             port: 2,
             priority: 3,
@@ -136,6 +137,19 @@ fn tcp(payload: usize) -> Vec<u8> {
     ]);
     frame.resize(frame.len() + payload, 0xab);
     frame
+}
+
+#[test]
+fn the_beginning_of_a_frame_stands_for_all_of_it() {
+    let frame = tcp(1400);
+    let (out, report) = Switch::with_bottleneck().pass(&frame, 0);
+    let mut switch = Switch::with_bottleneck();
+    let held = 200;
+    let mut packet = switch.pool.take_beginning(frame.len(), held);
+    packet.bytes_mut().copy_from_slice(&frame[..held]);
+    let (of_beginning, same_report) = switch.pass_on(packet, 0);
+    assert_eq!(of_beginning, out[..held]);
+    assert_eq!(same_report, report);
 }
 
 fn number(bytes: &[u8]) -> u64 {

@@ -318,7 +318,7 @@ impl Switch {
             return;
         };
         for &(port, replica) in session.replicas.iter().rev() {
-            let mut copy = self.pool.blank(packet.length() as usize);
+            let mut copy = self.pool.blank(packet.bytes().len());
             forwarding.pipeline.clone_ingress(packet, &mut copy);
             let held = Held { packet: copy, origin: Origin::new(replica, 1, u32::MAX) };
             self.clones.push(Copied { held, port, priority: session.priority });
@@ -403,7 +403,7 @@ impl Switch {
                 Some(session) => {
                     let limit = if session.length_limit == 0 { usize::MAX } else { session.length_limit as usize };
                     for &(port, replica) in session.replicas.iter().rev() {
-                        let mut copy = self.pool.blank(limit.min(held.packet.length() as usize));
+                        let mut copy = self.pool.blank(limit.min(held.packet.bytes().len()));
                         forwarding.pipeline.clone_egress(&held.packet, &mut copy, limit);
                         let length_limit = u32::try_from(limit).unwrap_or(u32::MAX);
                         let origin = Origin::new(replica, held.origin.generation() + 1, length_limit);

@@ -276,10 +276,10 @@ impl Pipeline {
         let machine = &mut self.machine;
         let kept = kept(program, machine, self.cloned_at_ingress);
         let port = program.intrinsics.ingress_port.get(&machine.frame, packet);
-        copy.set_frame(program.headroom, self.original.len());
+        let length = packet.ingress_length as usize;
+        copy.set_frame(program.headroom, length, self.original.len());
         copy.clear_bases(program);
         copy.bytes_mut().copy_from_slice(&self.original);
-        copy.ingress_length = packet.ingress_length;
         copy.owner = program.id;
         clear(program, machine);
         program
@@ -304,9 +304,10 @@ impl Pipeline {
     pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
         let program = &*self.program;
         let start = program.headroom;
+        let whole = packet.end as usize + packet.missing as usize;
         let end = start
             .saturating_add(limit)
-            .clamp(packet.payload as usize, packet.end as usize);
+            .clamp(packet.payload as usize, whole);
         // Added headers lie in the headroom, behind its zeros.
         let from = match packet.valid & program.added_headers {
             0 => start,

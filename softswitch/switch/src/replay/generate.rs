@@ -9,7 +9,7 @@ use crate::io::MAX_FRAME;
 use crate::tm::{ByteClock, MAX_RATE_BPS};
 
 /// Ethernet, IPv4 and UDP headers.
-const HEADERS: usize = 42;
+pub const HEADERS: usize = 42;
 const MIN_FRAME: u32 = 60;
 const MAX_FLOWS: u32 = 1 << 24;
 const FIRST_PORT: u32 = 1_024;
@@ -192,9 +192,9 @@ impl Generator {
         (time_ns < config.stop_ns).then_some((time_ns, flow))
     }
 
-    /// Writes the frame of a flow: headers, then zeros as far as anybody looks (`visible` bytes).
+    /// Writes the frame of a flow, or its beginning ([`HEADERS`] bytes at least): headers, then zeros.
     #[inline]
-    pub fn write(&self, flow: u32, visible: usize, frame: &mut [u8]) {
+    pub fn write(&self, flow: u32, frame: &mut [u8]) {
         let source = self.first_source.wrapping_add(flow / SOURCE_PORTS);
         let source_port = (FIRST_PORT + flow % SOURCE_PORTS) as u16;
         let sum = self.header_sum + (source >> 16) + (source & 0xffff);
@@ -205,8 +205,7 @@ impl Generator {
         start[24..26].copy_from_slice(&checksum.to_be_bytes());
         start[26..30].copy_from_slice(&source.to_be_bytes());
         start[34..36].copy_from_slice(&source_port.to_be_bytes());
-        let visible = visible.saturating_sub(HEADERS).min(payload.len());
-        payload[..visible].fill(0);
+        payload.fill(0);
     }
 }
 
@@ -297,7 +296,7 @@ mod tests {
         let config = GeneratorConfig { frame_bytes: 100, ..config(Arrivals::Constant) };
         let generator = Generator::new(&config, 1).expect("valid");
         let mut frame = vec![0xff; 100];
-        generator.write(2, 60, &mut frame);
+        generator.write(2, &mut frame[..60]);
         let words = frame[14..34].chunks_exact(2);
         let sum: u32 = words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "IPv4 header checksum");

@@ -67,13 +67,13 @@ impl Output for Sinks {
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
         if let Some(sink) = self.list.get_mut(usize::from(self.by_port[usize::from(port) % PORTS])) {
             sink.packets += 1;
-            sink.bytes += packet.bytes().len() as u64;
+            sink.bytes += u64::from(packet.frame_length());
             sink.last_ns = exit_ns;
             if let Some(writer) = &mut sink.writer {
                 let Some((exit_ns, packet)) = sink.last.replace((exit_ns, packet)) else {
                     return;
                 };
-                if let Err(error) = writer.write(exit_ns, packet.bytes()) {
+                if let Err(error) = writer.write(exit_ns, packet.bytes(), packet.frame_length()) {
                     self.error.get_or_insert(error);
                 }
                 return pool.give(packet);
@@ -359,7 +359,10 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     run.execute()?;
     for sink in &mut run.sinks.list {
         if let Some(mut writer) = sink.writer.take() {
-            let last = sink.last.take().map_or(Ok(()), |(exit_ns, packet)| writer.write(exit_ns, packet.bytes()));
+            let last = sink
+                .last
+                .take()
+                .map_or(Ok(()), |(exit_ns, packet)| writer.write(exit_ns, packet.bytes(), packet.frame_length()));
             last.and_then(|()| writer.finish())
                 .map_err(|error| Failure::internal(format!("writing a capture: {error}")))?;
         }

@@ -316,12 +316,12 @@ impl<W: Write> Writer<W> {
         Writer { output, snap_length, block, filled: 24 }
     }
 
-    /// Appends a frame.
+    /// Appends a frame of `wire_length` bytes, of which `frame` holds those to be kept at least.
     #[inline]
-    pub fn write(&mut self, time_ns: u64, frame: &[u8]) -> io::Result<()> {
+    pub fn write(&mut self, time_ns: u64, frame: &[u8], wire_length: u32) -> io::Result<()> {
         let kept = &frame[..frame.len().min(self.snap_length)];
         let time = (time_ns / 1_000_000_000) | ((time_ns % 1_000_000_000) << 32);
-        let length = kept.len() as u64 | ((frame.len() as u64) << 32);
+        let length = kept.len() as u64 | (u64::from(wire_length) << 32);
         let end = self.filled + RECORD_HEADER + kept.len();
         if end >= BLOCK {
             return self.write_out(time, length, kept);
@@ -379,7 +379,7 @@ mod tests {
             let mut file = vec![];
             let mut writer = Writer::new(&mut file, snap);
             for (time, frame) in &frames {
-                writer.write(*time, frame).expect("memory");
+                writer.write(*time, frame, frame.len() as u32).expect("memory");
             }
             writer.finish().expect("memory");
             let kept = if snap == 0 { usize::MAX } else { snap };
@@ -408,7 +408,10 @@ mod tests {
         let frame = |number: usize| vec![number as u8; lengths[number % lengths.len()]];
         let mut file = vec![];
         let mut writer = Writer::new(&mut file, 4 * BLOCK);
-        (0..40).for_each(|number| writer.write(number as u64, &frame(number)).expect("memory"));
+        for number in 0..40 {
+            let frame = frame(number);
+            writer.write(number as u64, &frame, frame.len() as u32).expect("memory");
+        }
         writer.finish().expect("memory");
         let records = read_all(&file).expect("valid");
         assert_eq!(records.len(), 40);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::config::InputConfig;
-use super::generate::Generator;
+use super::generate::{Generator, HEADERS};
 use super::mapped::{MappedPcap, Place};
 use super::pcap::{PcapError, Reader, Record};
 use crate::failure::Failure;
@@ -156,7 +156,7 @@ impl Source {
             self.padded += u64::from(capture.frames.bytes().len() < capture.wire_length);
         }
         self.packets += 1;
-        self.bytes += packet.bytes().len() as u64;
+        self.bytes += u64::from(packet.frame_length());
         self.advance(visible)?;
         Ok(packet)
     }
@@ -177,19 +177,19 @@ impl Source {
     fn read(&self, pool: &mut PacketPool, visible: usize) -> Box<Packet> {
         match &self.kind {
             Kind::Generator { generator, flow } => {
-                let mut packet = pool.take(generator.frame_bytes());
-                generator.write(*flow, visible, packet.bytes_mut());
+                let mut packet = pool.take_beginning(generator.frame_bytes(), visible.max(HEADERS));
+                generator.write(*flow, packet.bytes_mut());
                 packet
             }
             Kind::Capture(capture) => {
-                let mut packet = pool.take(capture.wire_length);
+                let mut packet = pool.take_beginning(capture.wire_length, visible);
                 let bytes = capture.frames.bytes();
-                // What nobody looks at is left as the buffer held it.
                 let frame = packet.bytes_mut();
-                let seen = visible.min(frame.len());
-                let (captured, missing) = frame[..seen].split_at_mut(bytes.len().min(seen));
+                let (captured, padding) = frame.split_at_mut(bytes.len().min(frame.len()));
                 captured.copy_from_slice(&bytes[..captured.len()]);
-                missing.fill(0);
+                if !padding.is_empty() {
+                    padding.fill(0);
+                }
                 packet
             }
         }
