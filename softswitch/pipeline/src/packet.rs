@@ -44,6 +44,7 @@ pub struct Packet {
     /// Bytes of the frame behind `end`, which are not there: nobody looks at them.
     pub(crate) missing: u32,
     pub(crate) instance: Instance,
+    pub(crate) generation: u8,
     /// Where each header lies in the buffer: an invalid one, at 0, in the zeros at the buffer's start.
     pub(crate) base: [u16; MAX_HEADERS],
 }
@@ -141,6 +142,13 @@ impl Packet {
     pub fn instance(&self) -> Instance {
         self.instance
     }
+
+    /// Clones between the packet that came in and this one.
+    #[inline]
+    #[must_use]
+    pub fn generation(&self) -> u8 {
+        self.generation
+    }
 }
 
 /// Bases that are cleared and copied at a time: as many as lie in the first two cache lines with the rest of the description. Few
@@ -171,6 +179,7 @@ impl Packet {
             flow: 0,
             missing: 0,
             instance: Instance::Normal,
+            generation: 0,
             base: [0; MAX_HEADERS],
         })
     }
@@ -335,6 +344,7 @@ impl Packet {
         self.valid = 0;
         self.flow = 0;
         self.instance = Instance::Normal;
+        self.generation = 0;
         self.owner = FRESH;
     }
 
@@ -369,6 +379,7 @@ impl Packet {
         }
         self.valid = packet.valid;
         self.flow = 0;
+        self.generation = packet.generation.saturating_add(1);
         self.owner = packet.owner;
     }
 

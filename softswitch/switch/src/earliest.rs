@@ -62,6 +62,14 @@ impl Earliest {
         (first != NEVER).then_some(((first >> POSITION_BITS) as u64, first as u32 as usize))
     }
 
+    /// The same, if the time is not later than `limit`.
+    #[inline]
+    pub fn until(&self, limit: u64) -> Option<(u64, usize)> {
+        let first = self.nodes[1];
+        let latest = Entry::from(limit) << POSITION_BITS | Entry::from(u32::MAX);
+        (first <= latest).then_some(((first >> POSITION_BITS) as u64, first as u32 as usize))
+    }
+
     /// The earliest time.
     #[inline]
     pub fn time(&self) -> Option<u64> {
@@ -88,6 +96,9 @@ mod tests {
                 earliest.set(position, time);
                 let found = times.iter().enumerate().filter_map(|(position, time)| Some(((*time)?, position))).min();
                 prop_assert_eq!(earliest.first(), found);
+                for limit in [0, 2, 4, u64::MAX] {
+                    prop_assert_eq!(earliest.until(limit), found.filter(|(time, _)| *time <= limit));
+                }
             }
         }
     }

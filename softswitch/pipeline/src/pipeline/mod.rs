@@ -293,13 +293,14 @@ impl Pipeline {
             copy.live[position] = value;
         }
         copy.instance = Instance::IngressClone;
+        copy.generation = packet.generation.saturating_add(1);
     }
 
     /// Makes `copy` the egress-to-egress clone of the packet that [`Pipeline::egress`] has just seen: headers as after
     /// egress and not yet deparsed, metadata reset but for the preserved field list. Ready for [`Pipeline::egress`].
     ///
-    /// At most `limit` bytes of the frame (but all parsed headers) are copied: `usize::MAX`, or less if the session or
-    /// the program is known to truncate the copy.
+    /// At most `limit` bytes of the frame (but all parsed headers) are copied, and accounted by queues: `usize::MAX`, or less
+    /// if the session or the program is known to truncate the copy.
     #[inline]
     pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
         let program = &*self.program;
@@ -314,7 +315,7 @@ impl Pipeline {
             _ => self.zeros,
         };
         copy.set_copy(packet, program, from, end);
-        copy.length = wire_length(program, copy);
+        copy.length = wire_length(program, copy).min(u32::try_from(limit).unwrap_or(u32::MAX));
         copy.live.clone_from(&self.machine.kept);
         copy.instance = Instance::EgressClone;
     }

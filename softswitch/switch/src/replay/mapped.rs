@@ -57,8 +57,9 @@ pub struct Place {
     pub time_ns: u64,
     /// Length on the wire; the captured bytes may be fewer.
     pub wire_length: usize,
+    /// The captured bytes.
+    pub captured: usize,
     first: usize,
-    captured: usize,
 }
 
 const FILE_HEADER: usize = 24;
@@ -86,19 +87,17 @@ impl MappedPcap {
         };
         let mapped = MappedPcap { mapping, big_endian, fraction_ns, next: FILE_HEADER };
         match mapped.mapping.bytes().get(..FILE_HEADER) {
-            Some(header) => check_link(mapped.number(header, 20) & 0x0fff_ffff)?,
-            None => return format_error("the capture ends in its header"),
+            Some([.., a, b, c, d]) => check_link(mapped.number(&[*a, *b, *c, *d]) & 0x0fff_ffff)?,
+            _ => return format_error("the capture ends in its header"),
         }
         Ok(Some(mapped))
     }
 
-    #[inline(always)]
-    fn number(&self, bytes: &[u8], at: usize) -> u32 {
-        let number = u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    fn number(&self, bytes: &[u8; 4]) -> u32 {
         if self.big_endian {
-            number.swap_bytes()
+            u32::from_be_bytes(*bytes)
         } else {
-            number
+            u32::from_le_bytes(*bytes)
         }
     }
 
@@ -106,24 +105,22 @@ impl MappedPcap {
     #[inline]
     pub fn next(&mut self) -> Result<Option<Place>, PcapError> {
         let rest = self.mapping.bytes().get(self.next..).unwrap_or_default();
-        if rest.is_empty() {
-            return Ok(None);
-        }
-        let Some(header) = rest.get(..RECORD_HEADER) else {
-            return format_error("the capture ends in the middle of a record");
+        let Some((header, rest)) = rest.split_first_chunk::<RECORD_HEADER>() else {
+            return if rest.is_empty() { Ok(None) } else { cut_short() };
         };
-        let (seconds, fraction) = (self.number(header, 0), self.number(header, 4));
-        let (captured, wire_length) = (self.number(header, 8) as usize, self.number(header, 12) as usize);
-        if captured > MAX_RECORD || captured > wire_length {
+        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let words = [word(0), word(4), word(8), word(12)];
+        let [seconds, fraction, captured, wire_length] = if self.big_endian { swapped(words) } else { words };
+        if captured > wire_length || captured as usize > MAX_RECORD {
             return format_error(format!("a record of {captured} captured of {wire_length} bytes"));
         }
-        if rest.len() < RECORD_HEADER + captured {
-            return format_error("the capture ends in the middle of a record");
+        if rest.len() < captured as usize {
+            return cut_short();
         }
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns;
         let first = self.next + RECORD_HEADER;
-        self.next = first + captured;
-        Ok(Some(Place { time_ns, wire_length, first, captured }))
+        self.next = first + captured as usize;
+        Ok(Some(Place { time_ns, wire_length: wire_length as usize, captured: captured as usize, first }))
     }
 
     /// Asks for what will be read some frames later: as many bytes as the frame takes itself, if all of it is read, so that no line is
@@ -136,8 +133,14 @@ impl MappedPcap {
             record if record <= FAR => (behind + AHEAD, record),
             _ => (behind, RECORD_HEADER + visible.min(FAR)),
         };
-        let rest = self.mapping.bytes().get(from..).unwrap_or_default();
-        rest[..rest.len().min(count)].chunks(LINE).for_each(|line| narrows_pipeline::prefetch(&line[0]));
+        let bytes = self.mapping.bytes();
+        let mut at = from;
+        while at < from + count {
+            if let Some(byte) = bytes.get(at) {
+                narrows_pipeline::prefetch(byte);
+            }
+            at += LINE;
+        }
     }
 
     /// The captured bytes of a frame.
@@ -145,6 +148,16 @@ impl MappedPcap {
     pub fn bytes(&self, place: &Place) -> &[u8] {
         self.mapping.bytes().get(place.first..place.first + place.captured).unwrap_or_default()
     }
+}
+
+#[cold]
+fn swapped(words: [u32; 4]) -> [u32; 4] {
+    words.map(u32::swap_bytes)
+}
+
+#[cold]
+fn cut_short<T>() -> Result<T, PcapError> {
+    format_error("the capture ends in the middle of a record")
 }
 
 #[cfg(test)]

@@ -6,27 +6,29 @@ mod generate;
 mod mapped;
 mod memory;
 mod pcap;
+mod sink;
 mod source;
+mod writer;
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use clap::Args;
-use narrows_pipeline::{Packet, PacketPool, Pipeline, Program, TableInfo};
+use narrows_pipeline::{Pipeline, Program, TableInfo};
 use serde_json::{json, Value};
 
 use crate::earliest::Earliest;
 use crate::failure::Failure;
 use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
-use crate::switch::{Output, PortKind, Switch};
+use crate::switch::{PortKind, Switch};
 use crate::tm::{Changes, PORTS, PRIORITIES};
 use config::{Config, QueueConfig};
+use sink::Sinks;
 use source::Source;
 
-/// How often the program's digests are taken from it, in frames.
-const DIGEST_INTERVAL: u64 = 16_384;
+/// How often the program's digests are taken from it, and outputs asked for errors, in frames.
+const HOUSEKEEPING_INTERVAL: u64 = 16_384;
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -40,47 +42,6 @@ pub struct ReplayArgs {
     /// Seed, instead of the configuration's
     #[arg(long)]
     seed: Option<u64>,
-}
-
-/// What left one port.
-struct Sink {
-    port: u16,
-    writer: Option<pcap::Writer<File>>,
-    /// The last frame with its time, not yet written: a frame that was just put together from small pieces can be copied
-    /// much faster a little later, when they have reached the cache.
-    last: Option<(u64, Box<Packet>)>,
-    packets: u64,
-    bytes: u64,
-    last_ns: u64,
-}
-
-/// What left the switch.
-struct Sinks {
-    list: Vec<Sink>,
-    /// Position in the list, by port number.
-    by_port: Box<[u16; PORTS]>,
-    error: Option<std::io::Error>,
-}
-
-impl Output for Sinks {
-    #[inline]
-    fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
-        if let Some(sink) = self.list.get_mut(usize::from(self.by_port[usize::from(port) % PORTS])) {
-            sink.packets += 1;
-            sink.bytes += u64::from(packet.frame_length());
-            sink.last_ns = exit_ns;
-            if let Some(writer) = &mut sink.writer {
-                let Some((exit_ns, packet)) = sink.last.replace((exit_ns, packet)) else {
-                    return;
-                };
-                if let Err(error) = writer.write(exit_ns, packet.bytes(), packet.frame_length()) {
-                    self.error.get_or_insert(error);
-                }
-                return pool.give(packet);
-            }
-        }
-        pool.give(packet);
-    }
 }
 
 fn port_number(port: u16, known: &[u16], place: &str) -> Result<(), Failure> {
@@ -159,30 +120,6 @@ fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
     Ok(switch)
 }
 
-fn sinks(config: &Config, out: &Path) -> Result<Sinks, Failure> {
-    let mut sinks = Sinks { list: vec![], by_port: Box::new([u16::MAX; PORTS]), error: None };
-    for port in &config.ports {
-        sinks.by_port[usize::from(*port)] = sinks.list.len() as u16;
-        sinks.list.push(Sink { port: *port, writer: None, last: None, packets: 0, bytes: 0, last_ns: 0 });
-    }
-    for (number, given) in config.outputs.iter().enumerate() {
-        let place = format!("outputs[{number}]");
-        port_number(given.port, &config.ports, &place)?;
-        if given.pcap.contains('/') || given.pcap.starts_with('.') || given.pcap.is_empty() {
-            return Err(Failure::usage(format!("{place}: pcap {:?}: it must be a file name", given.pcap)));
-        }
-        let path = out.join(&given.pcap);
-        let failed = |error| Failure::usage(format!("{}: {error}", path.display()));
-        let writer = pcap::Writer::new(File::create(&path).map_err(failed)?, given.snap_bytes);
-        if let Some(sink) = sinks.list.iter_mut().find(|sink| sink.port == given.port) {
-            if sink.writer.replace(writer).is_some() {
-                return Err(Failure::usage(format!("{place}: port {} has an output already", given.port)));
-            }
-        }
-    }
-    Ok(sinks)
-}
-
 /// Bytes of a frame that the program or some output looks at; what is behind them need not be there.
 fn visible(config: &Config, program: &Program) -> usize {
     let snaps = config.outputs.iter().map(|output| output.snap_bytes);
@@ -222,7 +159,7 @@ struct Run {
     sources: Vec<Source>,
     /// By position, the time of each source's next frame.
     heads: Earliest,
-    changes: std::vec::IntoIter<QueueConfig>,
+    changes: std::iter::Peekable<std::vec::IntoIter<QueueConfig>>,
     visible: usize,
     until_ns: u64,
     digests: u64,
@@ -236,12 +173,14 @@ impl Run {
     }
 
     /// Makes the frame ready that comes next of all inputs, and has the switch ask for what it will need.
-    #[inline]
+    #[inline(always)]
     fn anticipate(&mut self) {
         let Some((time_ns, position)) = self.heads.first() else {
             return;
         };
-        let source = &mut self.sources[position];
+        let Some(source) = self.sources.get_mut(position) else {
+            return;
+        };
         let port = source.port;
         let following = source.prepare(self.switch.pool(), self.visible);
         if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
@@ -249,42 +188,44 @@ impl Run {
         }
     }
 
-    fn execute(&mut self) -> Result<(), Failure> {
+    /// Receives all frames that come before `end_ns`.
+    fn receive(&mut self, end_ns: u64) -> Result<(), Failure> {
+        let Some(last_ns) = end_ns.checked_sub(1) else {
+            return Ok(());
+        };
         let mut frames = 0u64;
-        loop {
-            let next = self.heads.first().filter(|(time_ns, _)| *time_ns < self.until_ns);
-            let change = self.changes.as_slice().first().map(|change| change.at_ns).filter(|at| *at < self.until_ns);
-            match (next, change) {
-                (next, Some(at_ns)) if next.is_none_or(|(time_ns, _)| at_ns <= time_ns) => {
-                    self.switch.advance(at_ns, &mut self.sinks);
-                    if let Some(change) = self.changes.next() {
-                        apply(&mut self.switch, &change).map_err(Failure::usage)?;
-                    }
-                }
-                (Some((time_ns, position)), _) => {
-                    let source = &mut self.sources[position];
-                    let packet = source.take(self.switch.pool(), self.visible)?;
-                    let port = source.port;
-                    self.heads.set(position, source.next_time());
-                    self.anticipate();
-                    self.switch.receive(port, time_ns, packet, &mut self.sinks);
-                    frames += 1;
-                    if frames % DIGEST_INTERVAL == 0 {
-                        self.drain_digests();
-                    }
-                }
-                (None, None) => break,
-                (None, Some(_)) => {}
+        while let Some((time_ns, position)) = self.heads.until(last_ns) {
+            let source = &mut self.sources[position];
+            let port = source.port;
+            let packet = source.take(self.switch.pool(), self.visible)?;
+            self.heads.set(position, source.next_time());
+            self.anticipate();
+            if let Some(packet) = packet {
+                self.switch.receive(port, time_ns, packet, &mut self.sinks);
             }
-            if let Some(error) = self.sinks.error.take() {
-                return Err(Failure::internal(format!("writing a capture: {error}")));
+            frames += 1;
+            if frames % HOUSEKEEPING_INTERVAL == 0 {
+                self.drain_digests();
+                self.sinks.check()?;
             }
         }
-        while let Some(due) = self.switch.next_due().filter(|due| *due < self.until_ns) {
+        Ok(())
+    }
+
+    fn execute(&mut self) -> Result<(), Failure> {
+        let until_ns = self.until_ns;
+        while let Some(change) = self.changes.next_if(|change| change.at_ns < until_ns) {
+            // A change comes before the frames of the same instant.
+            self.receive(change.at_ns)?;
+            self.switch.advance(change.at_ns, &mut self.sinks);
+            apply(&mut self.switch, &change).map_err(Failure::usage)?;
+        }
+        self.receive(until_ns)?;
+        while let Some(due) = self.switch.next_due().filter(|due| *due < until_ns) {
             self.switch.advance(due, &mut self.sinks);
         }
         self.drain_digests();
-        Ok(())
+        self.sinks.finish()
     }
 
     fn summary(&self, seed: u64) -> Value {
@@ -292,8 +233,8 @@ impl Run {
             let (packets, bytes, padded) = (source.packets, source.bytes, source.padded);
             json!({"port": source.port, "packets": packets, "bytes": bytes, "padded_packets": padded})
         });
-        let outputs = self.sinks.list.iter().map(
-            |sink| json!({"port": sink.port, "packets": sink.packets, "bytes": sink.bytes, "last_ns": sink.last_ns}),
+        let outputs = self.sinks.iter().map(
+            |(port, sink)| json!({"port": port, "packets": sink.packets, "bytes": sink.bytes, "last_ns": sink.last_ns}),
         );
         let queues = self.switch.tm.status().into_iter().map(|queue| {
             let drops = self.switch.tm.flow_drops(queue.port, queue.priority).unwrap_or_default();
@@ -338,7 +279,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let seed = args.seed.unwrap_or(config.seed);
     let known: Vec<u16> = config.ports.iter().chain(&config.loopbacks).copied().collect();
     let mut switch = switch(&config, seed).map_err(in_file)?;
-    let changes = schedule(&config, &known).map_err(in_file)?.into_iter();
+    let changes = schedule(&config, &known).map_err(in_file)?.into_iter().peekable();
     let sources = config.inputs.iter().enumerate().map(|(number, input)| {
         let place = format!("inputs[{number}]");
         port_number(input.port, &known, &place)?;
@@ -346,7 +287,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     });
     let sources = sources.collect::<Result<Vec<_>, _>>().map_err(in_file)?;
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::usage(format!("{}: {error}", args.out.display())))?;
-    let sinks = sinks(&config, &args.out).map_err(in_file)?;
+    let sinks = Sinks::open(&config, &args.out).map_err(in_file)?;
     let program = switch.forwarding().map(|forwarding| Arc::clone(forwarding.pipeline.program()));
     let visible = program.map_or(usize::MAX, |program| visible(&config, &program));
     let until_ns = config.until_ns.unwrap_or(u64::MAX);
@@ -357,16 +298,6 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
 
     let started = Instant::now();
     run.execute()?;
-    for sink in &mut run.sinks.list {
-        if let Some(mut writer) = sink.writer.take() {
-            let last = sink
-                .last
-                .take()
-                .map_or(Ok(()), |(exit_ns, packet)| writer.write(exit_ns, packet.bytes(), packet.frame_length()));
-            last.and_then(|()| writer.finish())
-                .map_err(|error| Failure::internal(format!("writing a capture: {error}")))?;
-        }
-    }
     let seconds = started.elapsed().as_secs_f64();
     let path = args.out.join("summary.json");
     let failed = |error| Failure::internal(format!("{}: {error}", path.display()));

@@ -1,9 +1,10 @@
-//! Capture files: pcap and pcapng in, pcap with nanosecond timestamps out.
+//! Capture files in, pcap and pcapng, frame by frame.
 // SPDX-License-Identifier: Apache-2.0
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 
-const ETHERNET: u32 = 1;
+/// The link type.
+pub(super) const ETHERNET: u32 = 1;
 /// No record of a capture is longer than this; a larger length means that the file is broken.
 pub(super) const MAX_RECORD: usize = 1 << 24;
 
@@ -290,73 +291,15 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Bytes gathered before they are written: few enough to stay in the cache. Whole blocks are written, so that the file grows by
-/// whole pages.
-const BLOCK: usize = 1 << 18;
-const RECORD_HEADER: usize = 16;
-
-/// Writes a pcap file with nanosecond timestamps.
-pub struct Writer<W> {
-    output: W,
-    snap_length: usize,
-    block: Box<[u8]>,
-    /// Bytes of the block that wait to be written.
-    filled: usize,
-}
-
-impl<W: Write> Writer<W> {
-    /// Starts with the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
-    pub fn new(output: W, snap_length: usize) -> Self {
-        let snap_length = if snap_length == 0 { 262_144 } else { snap_length };
-        let mut block = vec![0; BLOCK].into_boxed_slice();
-        block[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
-        block[4..8].copy_from_slice(&[2, 0, 4, 0]);
-        block[16..20].copy_from_slice(&(snap_length as u32).to_le_bytes());
-        block[20..24].copy_from_slice(&ETHERNET.to_le_bytes());
-        Writer { output, snap_length, block, filled: 24 }
+/// All frames of a capture.
+#[cfg(test)]
+pub(super) fn read_all(file: &[u8]) -> Result<Vec<Record>, PcapError> {
+    let mut reader = Reader::new(file)?;
+    let (mut records, mut record) = (vec![], Record::default());
+    while reader.next(&mut record)? {
+        records.push(record.clone());
     }
-
-    /// Appends a frame of `wire_length` bytes, of which `frame` holds those to be kept at least.
-    #[inline]
-    pub fn write(&mut self, time_ns: u64, frame: &[u8], wire_length: u32) -> io::Result<()> {
-        let kept = &frame[..frame.len().min(self.snap_length)];
-        let time = (time_ns / 1_000_000_000) | ((time_ns % 1_000_000_000) << 32);
-        let length = kept.len() as u64 | (u64::from(wire_length) << 32);
-        let end = self.filled + RECORD_HEADER + kept.len();
-        if end >= BLOCK {
-            return self.write_out(time, length, kept);
-        }
-        let (header, bytes) = self.block[self.filled..end].split_at_mut(RECORD_HEADER);
-        header[..8].copy_from_slice(&time.to_le_bytes());
-        header[8..].copy_from_slice(&length.to_le_bytes());
-        bytes.copy_from_slice(kept);
-        self.filled = end;
-        Ok(())
-    }
-
-    /// Appends a frame that the block has no room for.
-    #[cold]
-    fn write_out(&mut self, time: u64, length: u64, kept: &[u8]) -> io::Result<()> {
-        for mut rest in [&time.to_le_bytes()[..], &length.to_le_bytes()[..], kept] {
-            while !rest.is_empty() {
-                let (fits, later) = rest.split_at(rest.len().min(BLOCK - self.filled));
-                self.block[self.filled..self.filled + fits.len()].copy_from_slice(fits);
-                self.filled += fits.len();
-                rest = later;
-                if self.filled == BLOCK {
-                    self.filled = 0;
-                    self.output.write_all(&self.block)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes what is left.
-    pub fn finish(mut self) -> io::Result<()> {
-        self.output.write_all(&self.block[..self.filled])?;
-        self.output.flush()
-    }
+    Ok(records)
 }
 
 #[cfg(test)]
@@ -364,33 +307,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn read_all(file: &[u8]) -> Result<Vec<Record>, PcapError> {
-        let mut reader = Reader::new(file)?;
-        let (mut records, mut record) = (vec![], Record::default());
-        while reader.next(&mut record)? {
-            records.push(record.clone());
-        }
-        Ok(records)
-    }
-
     proptest! {
-        #[test]
-        fn what_was_written_is_read(frames in prop::collection::vec((0u64..4_000_000_000_000_000_000, prop::collection::vec(any::<u8>(), 0..100)), 0..20), snap in 0usize..80) {
-            let mut file = vec![];
-            let mut writer = Writer::new(&mut file, snap);
-            for (time, frame) in &frames {
-                writer.write(*time, frame, frame.len() as u32).expect("memory");
-            }
-            writer.finish().expect("memory");
-            let kept = if snap == 0 { usize::MAX } else { snap };
-            let expected: Vec<Record> = frames.iter().map(|(time_ns, frame)| Record {
-                time_ns: *time_ns,
-                wire_length: frame.len(),
-                bytes: frame[..frame.len().min(kept)].to_vec(),
-            }).collect();
-            prop_assert_eq!(read_all(&file).expect("valid"), expected);
-        }
-
         #[test]
         fn garbage_is_refused_without_panic(start in 0usize..6, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let magics: [&[u8]; 6] = [&[], &[0xd4, 0xc3, 0xb2, 0xa1], &[0xa1, 0xb2, 0x3c, 0x4d],
@@ -398,25 +315,6 @@ mod tests {
                 &[10, 13, 13, 10, 16, 0, 0, 0, 0x4d, 0x3c, 0x2b, 0x1a, 16, 0, 0, 0, 1, 0, 0, 0, 20, 0, 0, 0]];
             let file = [magics[start], &bytes].concat();
             let _ = read_all(&file);
-        }
-    }
-
-    #[test]
-    fn frames_across_blocks_are_read_back() {
-        // The first frame fills the first block to the byte.
-        let lengths = [BLOCK - 24 - RECORD_HEADER, 14, 60_000, BLOCK - 9, 1, BLOCK, 3 * BLOCK + 5, 200];
-        let frame = |number: usize| vec![number as u8; lengths[number % lengths.len()]];
-        let mut file = vec![];
-        let mut writer = Writer::new(&mut file, 4 * BLOCK);
-        for number in 0..40 {
-            let frame = frame(number);
-            writer.write(number as u64, &frame, frame.len() as u32).expect("memory");
-        }
-        writer.finish().expect("memory");
-        let records = read_all(&file).expect("valid");
-        assert_eq!(records.len(), 40);
-        for (number, record) in records.iter().enumerate() {
-            assert_eq!((record.time_ns, &record.bytes), (number as u64, &frame(number)));
         }
     }
 

@@ -13,6 +13,15 @@ use super::pcap::{PcapError, Reader, Record};
 use crate::failure::Failure;
 use crate::io::MAX_FRAME;
 
+/// What is known of a frame before it is read.
+#[derive(Debug, Clone, Copy, Default)]
+struct Head {
+    time_ns: u64,
+    /// Length on the wire; the bytes that there are may be fewer.
+    wire_length: usize,
+    captured: usize,
+}
+
 /// How a capture is read, with its next frame.
 enum Frames {
     Mapped(MappedPcap, Option<Place>),
@@ -28,24 +37,28 @@ impl Frames {
         Ok(Frames::Streamed(Box::new(reader), Record::default()))
     }
 
-    /// Time and wire length of the next frame. `visible`: bytes of it that will be read.
-    #[inline]
-    fn next(&mut self, visible: usize) -> Result<Option<(u64, usize)>, PcapError> {
+    /// The next frame. `visible`: bytes of it that will be read.
+    #[inline(always)]
+    fn next(&mut self, visible: usize) -> Result<Option<Head>, PcapError> {
         match self {
             Frames::Mapped(mapped, place) => {
                 *place = mapped.next()?;
-                if let Some(place) = place {
-                    mapped.prefetch_behind(place, visible);
-                }
-                Ok(place.map(|place| (place.time_ns, place.wire_length)))
+                let Some(place) = place else {
+                    return Ok(None);
+                };
+                mapped.prefetch_behind(place, visible);
+                let Place { time_ns, wire_length, captured, .. } = *place;
+                Ok(Some(Head { time_ns, wire_length, captured }))
             }
             Frames::Streamed(reader, record) => {
                 let more = reader.next(record)?;
-                Ok(more.then_some((record.time_ns, record.wire_length)))
+                let (time_ns, wire_length, captured) = (record.time_ns, record.wire_length, record.bytes.len());
+                Ok(more.then_some(Head { time_ns, wire_length, captured }))
             }
         }
     }
 
+    #[inline(always)]
     fn bytes(&self) -> &[u8] {
         match self {
             Frames::Mapped(mapped, place) => place.as_ref().map_or(&[], |place| mapped.bytes(place)),
@@ -58,7 +71,6 @@ impl Frames {
 struct Capture {
     path: PathBuf,
     frames: Frames,
-    wire_length: usize,
     /// Capture time of the first frame.
     origin_ns: Option<u64>,
     start_ns: u64,
@@ -74,8 +86,8 @@ pub struct Source {
     /// Ingress port.
     pub port: u16,
     kind: Kind,
-    time_ns: u64,
-    ended: bool,
+    /// The next frame, with its time in the switch; `None` behind the last one.
+    next: Option<Head>,
     /// The next frame, if it was made ready.
     ready: Option<Box<Packet>>,
     /// Frames so far.
@@ -95,7 +107,7 @@ impl Source {
                 let file = File::open(path).map_err(|error| broken(&error))?;
                 let frames = Frames::open(file).map_err(|error| broken(&error))?;
                 let (path, start_ns) = (path.clone(), config.start_ns);
-                Kind::Capture(Box::new(Capture { path, frames, wire_length: 0, origin_ns: None, start_ns }))
+                Kind::Capture(Box::new(Capture { path, frames, origin_ns: None, start_ns }))
             }
             (None, Some(generator)) => {
                 let generator = Generator::new(generator, seed)
@@ -104,85 +116,83 @@ impl Source {
             }
             _ => return Err(Failure::usage(format!("{place}: one of pcap and generator is needed"))),
         };
-        let mut source =
-            Source { port: config.port, kind, time_ns: 0, ended: false, ready: None, packets: 0, bytes: 0, padded: 0 };
-        source.advance(0)?;
+        let mut source = Source { port: config.port, kind, next: None, ready: None, packets: 0, bytes: 0, padded: 0 };
+        source.next = source.advance(0, 0)?;
         Ok(source)
     }
 
     /// Time of the next frame.
     #[inline]
     pub fn next_time(&self) -> Option<u64> {
-        (!self.ended).then_some(self.time_ns)
+        self.next.map(|head| head.time_ns)
     }
 
+    /// The frame that comes next, after one at `last_ns`.
     #[inline(always)]
-    fn advance(&mut self, visible: usize) -> Result<(), Failure> {
-        match &mut self.kind {
-            Kind::Generator { generator, flow } => match generator.next() {
-                Some((time_ns, next_flow)) => (self.time_ns, *flow) = (time_ns, next_flow),
-                None => self.ended = true,
-            },
-            Kind::Capture(capture) => {
-                let place = || capture.path.display().to_string();
-                let next = capture.frames.next(visible);
-                let next = next.map_err(|error| Failure::usage(format!("{}: {error}", place())))?;
-                let Some((captured_ns, length)) = next else {
-                    self.ended = true;
-                    return Ok(());
-                };
-                capture.wire_length = length;
-                if !(14..=MAX_FRAME).contains(&length) {
-                    let message = format!("{}: a frame of {length} bytes: allowed are 14 to {MAX_FRAME}", place());
-                    return Err(Failure::usage(message));
-                }
-                let origin_ns = *capture.origin_ns.get_or_insert(captured_ns);
-                let time_ns = captured_ns.saturating_sub(origin_ns) + capture.start_ns;
-                // Frames that are out of order in the file follow at once.
-                self.time_ns = self.time_ns.max(time_ns);
+    fn advance(&mut self, last_ns: u64, visible: usize) -> Result<Option<Head>, Failure> {
+        let capture = match &mut self.kind {
+            Kind::Capture(capture) => capture,
+            Kind::Generator { generator, flow } => {
+                let wire_length = generator.frame_bytes();
+                return Ok(generator.next().map(|(time_ns, next_flow)| {
+                    *flow = next_flow;
+                    Head { time_ns, wire_length, captured: wire_length }
+                }));
             }
+        };
+        let place = || capture.path.display().to_string();
+        let next = capture.frames.next(visible);
+        let next = next.map_err(|error| Failure::usage(format!("{}: {error}", place())))?;
+        let Some(head) = next else {
+            return Ok(None);
+        };
+        if !(14..=MAX_FRAME).contains(&head.wire_length) {
+            let (place, length) = (place(), head.wire_length);
+            return Err(Failure::usage(format!("{place}: a frame of {length} bytes: allowed are 14 to {MAX_FRAME}")));
         }
-        Ok(())
+        let origin_ns = *capture.origin_ns.get_or_insert(head.time_ns);
+        let time_ns = head.time_ns.saturating_sub(origin_ns) + capture.start_ns;
+        // Frames that are out of order in the file follow at once.
+        Ok(Some(Head { time_ns: time_ns.max(last_ns), ..head }))
     }
 
-    /// Takes the next frame. `visible`: bytes of a frame that somebody looks at.
-    #[inline]
-    pub fn take(&mut self, pool: &mut PacketPool, visible: usize) -> Result<Box<Packet>, Failure> {
+    /// Takes the next frame, if there is one. `visible`: bytes of a frame that somebody looks at.
+    #[inline(always)]
+    pub fn take(&mut self, pool: &mut PacketPool, visible: usize) -> Result<Option<Box<Packet>>, Failure> {
+        let Some(head) = self.next else {
+            return Ok(None);
+        };
         let packet = match self.ready.take() {
             Some(packet) => packet,
-            None => self.read(pool, visible),
+            None => self.read(head, pool, visible),
         };
-        if let Kind::Capture(capture) = &self.kind {
-            self.padded += u64::from(capture.frames.bytes().len() < capture.wire_length);
-        }
         self.packets += 1;
-        self.bytes += u64::from(packet.frame_length());
-        self.advance(visible)?;
-        Ok(packet)
+        self.bytes += head.wire_length as u64;
+        self.padded += u64::from(head.captured < head.wire_length);
+        self.next = self.advance(head.time_ns, visible)?;
+        Ok(Some(packet))
     }
 
     /// Makes the next frame ready, for the switch to have a look at what it will need. `None` behind the last one.
     #[inline]
     pub fn prepare(&mut self, pool: &mut PacketPool, visible: usize) -> Option<&mut Packet> {
-        if self.ended {
-            return None;
-        }
+        let head = self.next?;
         if self.ready.is_none() {
-            self.ready = Some(self.read(pool, visible));
+            self.ready = Some(self.read(head, pool, visible));
         }
         self.ready.as_deref_mut()
     }
 
-    #[inline]
-    fn read(&self, pool: &mut PacketPool, visible: usize) -> Box<Packet> {
+    #[inline(always)]
+    fn read(&self, head: Head, pool: &mut PacketPool, visible: usize) -> Box<Packet> {
         match &self.kind {
             Kind::Generator { generator, flow } => {
-                let mut packet = pool.take_beginning(generator.frame_bytes(), visible.max(HEADERS));
+                let mut packet = pool.take_beginning(head.wire_length, visible.max(HEADERS));
                 generator.write(*flow, packet.bytes_mut());
                 packet
             }
             Kind::Capture(capture) => {
-                let mut packet = pool.take_beginning(capture.wire_length, visible);
+                let mut packet = pool.take_beginning(head.wire_length, visible);
                 let bytes = capture.frames.bytes();
                 let frame = packet.bytes_mut();
                 let (captured, padding) = frame.split_at_mut(bytes.len().min(frame.len()));

@@ -5,10 +5,9 @@ use super::queue::Queue;
 /// No packet is on its way.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A port: its delay, and where the lines are that end in it.
+/// A port, and where the lines are that end in it.
 struct Port {
     number: u16,
-    delay_ns: u64,
     /// Queue numbers, ascending.
     queues: Vec<u16>,
 }
@@ -34,24 +33,12 @@ impl Exits {
     pub fn add_queue(&mut self, port: u16, queue: u16) -> usize {
         let known = self.ports.iter().position(|known| known.number == port);
         let position = known.unwrap_or_else(|| {
-            self.ports.push(Port { number: port, delay_ns: 0, queues: Vec::new() });
+            self.ports.push(Port { number: port, queues: Vec::new() });
             self.heads.push(NEVER);
             self.ports.len() - 1
         });
         self.ports[position].queues.push(queue);
         position
-    }
-
-    /// Delay of the port.
-    #[inline]
-    pub fn delay_ns(&self, port: usize) -> u64 {
-        self.ports[port].delay_ns
-    }
-
-    /// Changes the delay for packets that start from now on; returns all queues of the port.
-    pub fn set_delay(&mut self, port: usize, delay_ns: u64) -> &[u16] {
-        self.ports[port].delay_ns = delay_ns;
-        &self.ports[port].queues
     }
 
     /// When the next packet of any port leaves.
@@ -112,21 +99,16 @@ fn first<P>(port: &Port, queues: &[Queue<P>]) -> Option<(u64, usize)> {
 }
 
 /// Takes what is due; returns when the next packet leaves the port.
-#[inline]
+#[inline(always)]
 fn drain<P>(port: &Port, queues: &mut [Queue<P>], now_ns: u64, take: &mut impl FnMut(u16, u64, P)) -> u64 {
-    if let [only] = port.queues[..] {
-        let line = &mut queues[usize::from(only)].line;
-        while let Some(&(exit_ns, _)) = line.front() {
-            if exit_ns > now_ns {
-                return exit_ns;
-            }
-            if let Some((exit_ns, packet)) = line.pop_front() {
-                take(port.number, exit_ns, packet);
-            }
-        }
-        return NEVER;
-    }
-    while let Some((exit_ns, queue)) = first(port, queues) {
+    loop {
+        let next = match port.queues[..] {
+            [only] => queues[usize::from(only)].line.front().map(|(exit_ns, _)| (*exit_ns, usize::from(only))),
+            _ => first(port, queues),
+        };
+        let Some((exit_ns, queue)) = next else {
+            return NEVER;
+        };
         if exit_ns > now_ns {
             return exit_ns;
         }
@@ -134,5 +116,4 @@ fn drain<P>(port: &Port, queues: &mut [Queue<P>], now_ns: u64, take: &mut impl F
             take(port.number, exit_ns, packet);
         }
     }
-    NEVER
 }

@@ -31,16 +31,19 @@ struct Run {
 }
 
 fn record(run: &mut Run, now_ns: u64, dequeued: Dequeued<usize>) {
+    let meta = dequeued.meta;
     run.fates.push(Fate {
         id: dequeued.packet,
-        start_ns: dequeued.start_ns,
+        start_ns: meta.timestamp,
         exit_ns: dequeued.exit_ns,
-        enqueue_depth: (dequeued.enqueue_depth_bytes, dequeued.enqueue_depth_packets),
-        dequeue_depth: (dequeued.dequeue_depth_bytes, dequeued.dequeue_depth_packets),
-        epoch: dequeued.epoch,
+        enqueue_depth: (meta.enq_depth_bytes.into(), meta.enq_qdepth.into()),
+        dequeue_depth: (meta.deq_depth_bytes.into(), meta.deq_qdepth.into()),
+        epoch: meta.epoch.into(),
     });
-    if let Some(id) = run.tm.transmit(now_ns, dequeued.queue, dequeued.exit_ns, dequeued.packet) {
-        run.sent.push((now_ns, id));
+    if dequeued.exit_ns <= now_ns && !run.tm.has_exit(now_ns, dequeued.queue) {
+        run.sent.push((now_ns, dequeued.packet));
+    } else {
+        run.tm.delay(dequeued.queue, dequeued.exit_ns, dequeued.packet);
     }
 }
 
@@ -48,7 +51,7 @@ fn drain(run: &mut Run, until_ns: u64) {
     while let Some(due) = run.tm.next_due().filter(|due| *due <= until_ns) {
         match run.tm.poll(until_ns) {
             Some(Event::Start(dequeued)) => {
-                assert_eq!(dequeued.start_ns, due);
+                assert_eq!(dequeued.meta.timestamp, due);
                 record(run, due, dequeued);
             }
             Some(Event::Exit { port, exit_ns, packet }) => {
@@ -68,7 +71,7 @@ fn execute(steps: &[Step]) -> Run {
             Step::Packet { gap_ns, length, flow } => {
                 now += gap_ns;
                 drain(&mut run, now);
-                match run.tm.enqueue(now, PORT, length, Some(flow), id) {
+                match run.tm.enqueue(now, PORT, 0, length, Some(flow), id) {
                     Admission::Dropped(id) => run.dropped.push(id),
                     Admission::Queued => {}
                     Admission::Started(dequeued) => record(&mut run, now, dequeued),
@@ -277,20 +280,20 @@ proptest! {
                 now += gap;
                 while let Some(event) = tm.poll(now) {
                     if let Event::Start(d) = event {
-                        starts.push((d.port, d.priority, d.packet, d.start_ns));
+                        starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
                     }
                 }
                 if only.is_none_or(|queue| queue == (*port, *priority)) {
                     if tm.status().iter().all(|queue| (queue.port, queue.priority) != (*port, *priority)) {
                         tm.configure((*port, *priority), changes).expect("in range");
                     }
-                    if let Admission::Started(d) = tm.enqueue(now, (*port, *priority), *length, None, id) {
-                        starts.push((d.port, d.priority, d.packet, d.start_ns));
+                    if let Admission::Started(d) = tm.enqueue(now, (*port, *priority), 0, *length, None, id) {
+                        starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
                     }
                 }
             }
             while let Some(Event::Start(d)) = tm.poll(u64::MAX) {
-                starts.push((d.port, d.priority, d.packet, d.start_ns));
+                starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
             }
             starts
         };
@@ -329,13 +332,16 @@ impl Driver {
     }
 
     fn start(&mut self, dequeued: Dequeued<usize>) {
-        let Dequeued { packet, queue, port, start_ns, exit_ns, .. } = dequeued;
+        let Dequeued { packet, queue, exit_ns, meta } = dequeued;
+        let (port, start_ns) = (meta.port, meta.timestamp);
         self.starts.push((start_ns, packet));
         if self.batch > 0 && exit_ns <= start_ns && self.tm.has_exit(start_ns, queue) {
             self.take(start_ns);
         }
-        if let Some(id) = self.tm.transmit(start_ns, queue, exit_ns, packet) {
-            self.sent.entry(port).or_default().push((exit_ns, id));
+        if exit_ns <= start_ns && !self.tm.has_exit(start_ns, queue) {
+            self.sent.entry(port).or_default().push((exit_ns, packet));
+        } else {
+            self.tm.delay(queue, exit_ns, packet);
         }
     }
 
@@ -359,7 +365,7 @@ impl Driver {
         for (id, (gap, port, priority, length)) in arrivals.iter().enumerate() {
             now += gap;
             self.until(now);
-            if let Admission::Started(dequeued) = self.tm.enqueue(now, (*port, *priority), *length, None, id) {
+            if let Admission::Started(dequeued) = self.tm.enqueue(now, (*port, *priority), 0, *length, None, id) {
                 self.start(dequeued);
             }
             if self.batch > 0 && id % self.batch == 0 {
@@ -483,10 +489,10 @@ fn idle_link_still_checks_the_limit() {
 fn pool_bounds_what_is_held() {
     let mut tm = TrafficManager::new(2);
     tm.configure(PORT, Changes { rate_bps: Some(1_000), ..Changes::default() }).expect("in range");
-    let Admission::Started(first) = tm.enqueue(0, PORT, 100, None, 0) else { panic!("idle link") };
-    assert!(tm.transmit(0, first.queue, first.exit_ns, 0).is_none());
-    assert!(matches!(tm.enqueue(0, PORT, 100, Some(9), 1), Admission::Queued));
-    assert!(matches!(tm.enqueue(0, PORT, 100, Some(9), 2), Admission::Dropped(2)));
+    let Admission::Started(first) = tm.enqueue(0, PORT, 0, 100, None, 0) else { panic!("idle link") };
+    tm.delay(first.queue, first.exit_ns, 0);
+    assert!(matches!(tm.enqueue(0, PORT, 0, 100, Some(9), 1), Admission::Queued));
+    assert!(matches!(tm.enqueue(0, PORT, 0, 100, Some(9), 2), Admission::Dropped(2)));
     let counters = tm.status()[0].counters;
     assert_eq!((counters.dropped_packets, counters.pool_dropped_packets), (1, 1));
     assert_eq!(tm.flow_drops(3, 0).expect("exists"), vec![(9, Drops { packets: 1, bytes: 100 })]);
@@ -497,8 +503,8 @@ fn flush_counts_what_it_discards() {
     let mut tm = TrafficManager::new(10);
     tm.configure(PORT, Changes { rate_bps: Some(1_000), ..Changes::default() }).expect("in range");
     for id in 0..4 {
-        if let Admission::Started(d) = tm.enqueue(0, PORT, 50, None, id) {
-            assert!(tm.transmit(0, d.queue, d.exit_ns, d.packet).is_none());
+        if let Admission::Started(d) = tm.enqueue(0, PORT, 0, 50, None, id) {
+            tm.delay(d.queue, d.exit_ns, d.packet);
         }
     }
     assert_eq!(tm.flush(), vec![1, 2, 3]);

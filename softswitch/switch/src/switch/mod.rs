@@ -1,0 +1,215 @@
+//! The switch without its interfaces: pipeline, traffic manager, clones and loopback ports, driven by the caller's clock.
+// SPDX-License-Identifier: Apache-2.0
+mod path;
+
+use std::collections::VecDeque;
+
+use narrows_pipeline::{DigestRecord, Packet, PacketPool};
+
+use crate::forwarding::Forwarding;
+use crate::tm::{Event, TrafficManager, PORTS};
+use path::Copied;
+
+/// Frames received before what has left the delay lines is sent on: in a batch it costs less.
+const EXIT_BATCH: u32 = 16;
+
+/// Takes the frames that leave the switch.
+pub trait Output {
+    /// `packet` is due on `port` at `exit_ns`. The packet goes back to `pool` once it was sent.
+    fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool);
+}
+
+/// Role of a port number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortKind {
+    /// Not a port of this switch: what is sent there is dropped and counted.
+    Absent,
+    /// Connected to the outside.
+    Interface,
+    /// What is sent there comes in again on the same port.
+    Loopback,
+}
+
+/// Packets that ended in the switch other than in a queue.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Discards {
+    /// Received while no pipeline was configured.
+    pub no_pipeline: u64,
+    /// Dropped by the program's ingress.
+    pub ingress: u64,
+    /// Dropped by the program's egress.
+    pub egress: u64,
+    /// Sent to a port that the switch does not have.
+    pub absent_port: u64,
+    /// Copies whose clone session is not set, or copies of copies beyond the bound.
+    pub clones: u64,
+    /// Sent to a loopback port faster than it could be received again.
+    pub loopback: u64,
+}
+
+/// Pipeline and queues.
+pub struct Switch {
+    forwarding: Option<Forwarding>,
+    pool: PacketPool,
+    /// All queues.
+    pub tm: TrafficManager<Box<Packet>>,
+    kinds: Box<[PortKind; PORTS]>,
+    /// Some port is a loopback: packets that leave come in again, in order of time with all else that happens.
+    loops: bool,
+    looped: VecDeque<(u16, u64, Box<Packet>)>,
+    discards: Discards,
+    now_ns: u64,
+    /// Copies to be queued next, from the last to the first.
+    clones: Vec<Copied>,
+    /// Frames received since exits were taken.
+    received: u32,
+}
+
+impl Switch {
+    /// A switch without a pipeline. `kinds` gives the role of each port number; `pool_limit` bounds the packets held.
+    pub fn new(kinds: &[(u16, PortKind)], pool_limit: usize) -> Self {
+        let mut by_number = Box::new([PortKind::Absent; PORTS]);
+        for (port, kind) in kinds {
+            if let Some(slot) = by_number.get_mut(usize::from(*port)) {
+                *slot = *kind;
+            }
+        }
+        Switch {
+            forwarding: None,
+            pool: PacketPool::default(),
+            tm: TrafficManager::new(pool_limit),
+            loops: by_number.contains(&PortKind::Loopback),
+            kinds: by_number,
+            looped: VecDeque::new(),
+            discards: Discards::default(),
+            now_ns: 0,
+            clones: Vec::new(),
+            received: 0,
+        }
+    }
+
+    /// The switch's time: every event up to it has happened.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// Role of a port number.
+    #[inline]
+    pub fn kind(&self, port: u16) -> PortKind {
+        self.kinds.get(usize::from(port)).copied().unwrap_or(PortKind::Absent)
+    }
+
+    /// Packets that ended other than in a queue.
+    pub fn discards(&self) -> Discards {
+        self.discards
+    }
+
+    /// The configured pipeline.
+    pub fn forwarding(&mut self) -> Option<&mut Forwarding> {
+        self.forwarding.as_mut()
+    }
+
+    /// Packet buffers; a frame to be received is written into one of these.
+    pub fn pool(&mut self) -> &mut PacketPool {
+        &mut self.pool
+    }
+
+    /// Replaces the pipeline. What waits in queues was meant for the old program: it is discarded and counted as flushed.
+    pub fn set_forwarding(&mut self, forwarding: Forwarding) {
+        drop(self.tm.flush());
+        self.looped.clear();
+        self.pool = PacketPool::new(forwarding.pipeline.program());
+        self.forwarding = Some(forwarding);
+    }
+
+    /// Moves the program's digests to `records`.
+    pub fn drain_digests(&mut self, records: &mut Vec<DigestRecord>) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.pipeline.drain_digests(records);
+        }
+    }
+
+    /// Digest records that the pipeline threw away because nobody drained them.
+    pub fn digests_lost(&self) -> u64 {
+        self.forwarding.as_ref().map_or(0, |forwarding| forwarding.pipeline.digests_lost())
+    }
+
+    /// When something is due next.
+    pub fn next_due(&self) -> Option<u64> {
+        let looped = self.looped.front().map(|(_, exit_ns, _)| *exit_ns);
+        looped.into_iter().chain(self.tm.next_due()).min()
+    }
+
+    /// Receives a frame on `port` at `now_ns`, after everything that was due until then. Time never goes backwards: an
+    /// earlier `now_ns` counts as the switch's time. Some of what leaves is given to `output` by a later call only.
+    #[inline]
+    pub fn receive(&mut self, port: u16, now_ns: u64, packet: Box<Packet>, output: &mut impl Output) {
+        self.happen(now_ns, output);
+        self.admit(port, self.now_ns, packet, output);
+        self.received += 1;
+        if self.received >= EXIT_BATCH {
+            self.send_due(self.now_ns, output);
+        }
+    }
+
+    /// Lets everything happen that is due until `now_ns`.
+    #[inline]
+    pub fn advance(&mut self, now_ns: u64, output: &mut impl Output) {
+        self.happen(now_ns, output);
+        self.send_due(self.now_ns, output);
+    }
+
+    /// Lets everything happen until `now_ns` but the sending, on which nothing depends if there are no loopback ports.
+    #[inline(always)]
+    fn happen(&mut self, now_ns: u64, output: &mut impl Output) {
+        if self.loops {
+            self.happen_with_loops(now_ns, output);
+        } else if self.tm.has_start(now_ns) {
+            self.start_all(now_ns, output);
+        }
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    #[inline(never)]
+    fn start_all(&mut self, now_ns: u64, output: &mut impl Output) {
+        while let Some(dequeued) = self.tm.poll_start(now_ns) {
+            self.start(dequeued, output);
+        }
+    }
+
+    fn happen_with_loops(&mut self, now_ns: u64, output: &mut impl Output) {
+        // A frame that loops without delay would keep this instant for ever: it continues at the next call.
+        let mut loops_left = self.looped.len() + 64;
+        loop {
+            let looped = self.looped.front().map(|(_, exit_ns, _)| *exit_ns).filter(|_| loops_left > 0);
+            if let Some(exit_ns) = looped.filter(|exit_ns| *exit_ns <= now_ns) {
+                if self.tm.next_due().is_none_or(|due| due > exit_ns) {
+                    if let Some((port, _, packet)) = self.looped.pop_front() {
+                        loops_left -= 1;
+                        self.now_ns = self.now_ns.max(exit_ns);
+                        self.admit(port, self.now_ns, packet, output);
+                    }
+                    continue;
+                }
+            }
+            match self.tm.poll(now_ns) {
+                Some(Event::Start(dequeued)) => self.start(dequeued, output),
+                Some(Event::Exit { port, exit_ns, packet }) => {
+                    self.now_ns = self.now_ns.max(exit_ns);
+                    self.emit(port, exit_ns, packet, output);
+                }
+                None => break,
+            }
+        }
+    }
+
+    /// Gives `output` what has left the delay lines until `now_ns`.
+    #[inline(never)]
+    fn send_due(&mut self, now_ns: u64, output: &mut impl Output) {
+        self.received = 0;
+        if !self.loops {
+            let pool = &mut self.pool;
+            self.tm.take_exits(now_ns, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! The path of a packet: ingress, queue, egress, and on; and that of its copies.
+// SPDX-License-Identifier: Apache-2.0
+use narrows_pipeline::{Forward, Packet};
+
+use super::{Output, PortKind, Switch};
+use crate::tm::{Admission, Dequeued, QueueNumber};
+
+/// Copies of copies a packet can have; a program that clones its clones for ever ends here.
+const MAX_GENERATION: u8 = 8;
+
+/// The queue that a packet goes to, and its replica id, in one word: port (16 bits), replica id (16 bits), priority. (What is put
+/// together in memory from smaller pieces and read as a whole at once makes the processor wait.)
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Route(u64);
+
+impl Route {
+    #[inline]
+    fn new(port: u16, rid: u16, priority: u8) -> Self {
+        Route(u64::from(priority) << 32 | u64::from(rid) << 16 | u64::from(port))
+    }
+
+    #[inline]
+    fn port(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline]
+    fn rid(self) -> u16 {
+        (self.0 >> 16) as u16
+    }
+
+    #[inline]
+    fn priority(self) -> u8 {
+        (self.0 >> 32) as u8
+    }
+}
+
+/// A copy that is still to be queued.
+pub(super) struct Copied {
+    packet: Box<Packet>,
+    route: Route,
+}
+
+impl Switch {
+    /// A packet that has waited starts on its link.
+    #[inline(always)]
+    pub(super) fn start(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
+        let start_ns = dequeued.meta.timestamp;
+        self.now_ns = self.now_ns.max(start_ns);
+        self.prefetch(dequeued.queue);
+        self.depart(dequeued, output);
+        self.pass_copies(start_ns, output);
+    }
+
+    /// A long queue has left the processor's caches: what follows is asked for while this packet is worked on, first the
+    /// description, which says where the rest is, two packets later the rest.
+    #[inline]
+    fn prefetch(&self, queue: QueueNumber) {
+        let Some(forwarding) = &self.forwarding else {
+            return;
+        };
+        if let [Some(near), far] = self.tm.waiting(queue, [1, 3]) {
+            forwarding.pipeline.prefetch(near);
+            if let Some(far) = far {
+                far.prefetch();
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn admit(&mut self, port: u16, now_ns: u64, mut packet: Box<Packet>, output: &mut impl Output) {
+        let Some(forwarding) = &mut self.forwarding else {
+            self.discards.no_pipeline += 1;
+            self.pool.give(packet);
+            return;
+        };
+        let verdict = forwarding.pipeline.ingress(&mut packet, port, now_ns);
+        if let Some(number) = verdict.clone {
+            self.clone_at_ingress(number, &packet);
+        }
+        match verdict.forward {
+            Forward::Unicast { port, priority } => {
+                self.pass(now_ns, packet, Route::new(port, 0, priority), output);
+            }
+            // A program with multicast groups is refused when it is loaded.
+            Forward::Drop | Forward::Multicast { .. } => {
+                self.discards.ingress += 1;
+                self.pool.give(packet);
+                self.pass_copies(now_ns, output);
+            }
+        }
+    }
+
+    #[cold]
+    fn clone_at_ingress(&mut self, number: u16, packet: &Packet) {
+        let Some(forwarding) = &mut self.forwarding else {
+            return;
+        };
+        let Some(session) = forwarding.sessions.get(number) else {
+            self.discards.clones += 1;
+            return;
+        };
+        for &(port, rid) in session.replicas.iter().rev() {
+            let mut copy = self.pool.blank(packet.bytes().len());
+            forwarding.pipeline.clone_ingress(packet, &mut copy);
+            self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
+        }
+    }
+
+    /// The copy to be queued next.
+    #[inline(always)]
+    fn next_copy(&mut self) -> Option<Copied> {
+        let mut next = self.clones.pop()?;
+        while next.packet.generation() > MAX_GENERATION {
+            self.discards.clones += 1;
+            self.pool.give(next.packet);
+            next = self.clones.pop()?;
+        }
+        Some(next)
+    }
+
+    /// Queues the copies that were made of a packet.
+    #[inline(always)]
+    fn pass_copies(&mut self, now_ns: u64, output: &mut impl Output) {
+        if let Some(Copied { packet, route }) = self.next_copy() {
+            self.pass(now_ns, packet, route, output);
+        }
+    }
+
+    /// Queues a packet, the copies that are made of it if it starts at once, and those that are made of them.
+    #[inline(never)]
+    fn pass(&mut self, now_ns: u64, mut packet: Box<Packet>, mut route: Route, output: &mut impl Output) {
+        loop {
+            self.enqueue(now_ns, packet, route, output);
+            match self.next_copy() {
+                Some(copy) => Copied { packet, route } = copy,
+                None => return,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, now_ns: u64, packet: Box<Packet>, route: Route, output: &mut impl Output) {
+        let (port, priority) = (route.port(), route.priority());
+        if self.kind(port) == PortKind::Absent {
+            self.discards.absent_port += 1;
+            self.pool.give(packet);
+            return;
+        }
+        if self.tm.held() >= self.tm.pool_limit() {
+            // What has left already takes up no room.
+            self.send_due(now_ns, output);
+        }
+        // Copies never reach the flow's queue, and their flow field was reset.
+        let (length, flow) = (packet.length(), (packet.generation() == 0).then_some(packet.flow()));
+        match self.tm.enqueue(now_ns, (port, priority), route.rid(), length, flow, packet) {
+            Admission::Queued => {}
+            Admission::Dropped(packet) => self.pool.give(packet),
+            Admission::Started(dequeued) => self.depart(dequeued, output),
+        }
+    }
+
+    /// Egress, and on to the delay line. Copies are left in `clones`.
+    #[inline(always)]
+    fn depart(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
+        let Dequeued { mut packet, queue, exit_ns, ref meta } = dequeued;
+        let Some(forwarding) = &mut self.forwarding else {
+            self.discards.no_pipeline += 1;
+            self.pool.give(packet);
+            return;
+        };
+        let verdict = forwarding.pipeline.egress(&mut packet, meta);
+        if let Some(number) = verdict.clone {
+            self.clone_at_egress(number, &packet);
+        }
+        if verdict.transmit {
+            self.transmit(queue, meta.port, meta.timestamp, exit_ns, packet, output);
+        } else {
+            self.discards.egress += 1;
+            self.pool.give(packet);
+        }
+    }
+
+    #[inline]
+    fn clone_at_egress(&mut self, number: u16, packet: &Packet) {
+        let Some(forwarding) = &mut self.forwarding else {
+            return;
+        };
+        let Some(session) = forwarding.sessions.get(number) else {
+            self.discards.clones += 1;
+            return;
+        };
+        let limit = if session.length_limit == 0 { usize::MAX } else { session.length_limit as usize };
+        let held = limit.min(packet.bytes().len());
+        for &(port, rid) in session.replicas.iter().rev() {
+            let mut copy = self.pool.blank(held);
+            forwarding.pipeline.clone_egress(packet, &mut copy, limit);
+            self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
+        }
+    }
+
+    /// Puts a packet together and on its way.
+    #[inline(always)]
+    fn transmit(
+        &mut self,
+        queue: QueueNumber,
+        port: u16,
+        start_ns: u64,
+        exit_ns: u64,
+        mut packet: Box<Packet>,
+        output: &mut impl Output,
+    ) {
+        if let Some(forwarding) = &mut self.forwarding {
+            forwarding.pipeline.deparse(&mut packet);
+        }
+        if exit_ns > start_ns {
+            self.tm.delay(queue, exit_ns, packet);
+        } else if !self.tm.has_exit(start_ns, queue) {
+            self.emit(port, exit_ns, packet, output);
+        } else if self.loops {
+            self.tm.delay(queue, exit_ns, packet);
+        } else {
+            self.send_due(start_ns, output);
+            self.emit(port, exit_ns, packet, output);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn emit(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, output: &mut impl Output) {
+        if self.loops && self.kind(port) == PortKind::Loopback {
+            self.loop_back(port, exit_ns, packet);
+        } else {
+            output.send(port, exit_ns, packet, &mut self.pool);
+        }
+    }
+
+    #[cold]
+    fn loop_back(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>) {
+        if self.looped.len() + self.tm.held() >= self.tm.pool_limit() {
+            self.discards.loopback += 1;
+        } else {
+            let again = self.pool.packet(packet.bytes());
+            self.looped.push_back((port, exit_ns, again));
+        }
+        self.pool.give(packet);
+    }
+}
