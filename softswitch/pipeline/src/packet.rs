@@ -155,6 +155,9 @@ impl Packet {
 /// programs have more headers, and what lies behind is never fetched for them.
 pub(crate) const BASES: usize = 4;
 
+/// Bases that lie in the first two cache lines.
+const NEAR: usize = 3 * BASES;
+
 /// How many times [`BASES`] hold all headers of a program.
 #[inline]
 fn bases(program: &crate::Program) -> usize {
@@ -368,14 +371,10 @@ impl Packet {
         self.register_length = packet.register_length;
         self.ingress_length = packet.ingress_length;
         self.truncated = u32::MAX;
-        let known = packet.base.chunks_exact(BASES);
-        for (base, known) in self
-            .base
-            .chunks_exact_mut(BASES)
-            .zip(known)
-            .take(bases(program))
-        {
-            base.copy_from_slice(known);
+        self.base[..NEAR].copy_from_slice(&packet.base[..NEAR]);
+        let count = bases(program) * BASES;
+        if count > NEAR {
+            self.base[NEAR..count].copy_from_slice(&packet.base[NEAR..count]);
         }
         self.valid = packet.valid;
         self.flow = 0;

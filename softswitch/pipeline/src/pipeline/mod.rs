@@ -301,7 +301,7 @@ impl Pipeline {
     ///
     /// At most `limit` bytes of the frame (but all parsed headers) are copied, and accounted by queues: `usize::MAX`, or less
     /// if the session or the program is known to truncate the copy.
-    #[inline]
+    #[inline(never)]
     pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
         let program = &*self.program;
         let start = program.headroom;

@@ -295,7 +295,7 @@ mod tests {
     fn frames_are_well_formed() {
         let config = GeneratorConfig { frame_bytes: 100, ..config(Arrivals::Constant) };
         let generator = Generator::new(&config, 1).expect("valid");
-        let mut frame = vec![0xff; 100];
+        let mut frame = [0xff; 100];
         generator.write(2, &mut frame[..60]);
         let words = frame[14..34].chunks_exact(2);
         let sum: u32 = words.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
