@@ -23,6 +23,9 @@ pub(crate) struct Descriptor {
     /// The key's place among the words of all key fields, in bytes, and its mask.
     pub word: u64,
     pub mask: u64,
+    /// Handles by magnitude for tables with [`TableState::magnitudes`]; else null. And bits of a magnitude's fraction.
+    pub by_magnitude: *const u32,
+    pub fraction_bits: u64,
     /// [`TableState::records`].
     pub records: *const u64,
     pub state: *const TableState,

@@ -220,6 +220,10 @@ pub(crate) fn describe(program: &Program, machine: &mut Machine) {
                 .map_or(std::ptr::null(), |(handles, ..)| handles.as_ptr()),
             word: table.direct().map_or(0, |(_, word, _)| 8 * word as u64),
             mask: table.direct().map_or(0, |(.., mask)| mask),
+            by_magnitude: table
+                .magnitudes()
+                .map_or(std::ptr::null(), |m| m.handles.as_ptr()),
+            fraction_bits: table.magnitudes().map_or(0, |m| u64::from(m.fraction_bits)),
             records: table.records().as_ptr(),
             state: table,
         });

@@ -3,10 +3,17 @@
 //! with: behind the parser most validity and places of headers are constants then.
 
 use super::validity::Known;
+use crate::layout::Slot;
 use crate::packet::MAX_HEADERS;
 
 /// A place that is not known.
 pub(super) const UNKNOWN: u16 = u16::MAX;
+
+/// Slots that can be known to lie within an array.
+const INDICES: usize = 4;
+
+/// Headers that can be unfinished.
+const UNFINISHED: usize = 6;
 
 /// A state, also the name of a variant of an instruction's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,6 +25,12 @@ pub(super) struct Shape {
     /// The digest and the field list of the clone that were asked for: always known.
     pub digest: Option<u16>,
     pub clone: Option<u16>,
+    /// Bytes of valid headers that are still to be zeroed, as bits: what the program writes anyway is written once.
+    zeros: [Option<(u8, u64)>; UNFINISHED],
+    /// Slots whose value is below a number of rows.
+    indices: [Option<(Slot, u64)>; INDICES],
+    /// This is the variant for all packets that no other is made for: what follows is the same for all of them.
+    pub general: bool,
 }
 
 impl Shape {
@@ -29,7 +42,49 @@ impl Shape {
             payload: UNKNOWN,
             digest: None,
             clone: None,
+            zeros: [None; UNFINISHED],
+            indices: [None; INDICES],
+            general: false,
         }
+    }
+
+    /// The slot's value is below `rows`.
+    pub(super) fn is_inside(&self, slot: Slot, rows: u64) -> bool {
+        let mut indices = self.indices.iter().flatten();
+        indices.any(|&(index, most)| index == slot && most <= rows)
+    }
+
+    pub(super) fn set_inside(&mut self, slot: Slot, rows: u64) {
+        self.forget_index(slot);
+        if let Some(free) = self.indices.iter_mut().find(|i| i.is_none()) {
+            *free = Some((slot, rows));
+        }
+    }
+
+    /// The slot has another value.
+    pub(super) fn forget_index(&mut self, slot: Slot) {
+        let mut others = self.indices.into_iter().flatten().filter(|i| i.0 != slot);
+        self.indices = std::array::from_fn(|_| others.next());
+    }
+
+    /// Bytes of a header that are still to be zeroed, as bits.
+    pub(super) fn zeros(&self, header: u8) -> u64 {
+        let mut zeros = self.zeros.iter().flatten();
+        zeros.find(|z| z.0 == header).map_or(0, |z| z.1)
+    }
+
+    /// The same for all headers.
+    pub(super) fn unfinished(&self) -> impl Iterator<Item = u8> {
+        self.zeros.into_iter().flatten().map(|z| z.0)
+    }
+
+    /// False if there is no room to keep that in mind.
+    pub(super) fn set_zeros(&mut self, header: u8, zeros: u64) -> bool {
+        let others = self.zeros.into_iter().flatten().filter(|z| z.0 != header);
+        let this = Some((header, zeros)).filter(|_| zeros != 0);
+        let mut all = others.chain(this);
+        self.zeros = std::array::from_fn(|_| all.next());
+        all.next().is_none()
     }
 
     /// The place of a header, if it is known: an invalid one is in the zeros at the buffer's start.
@@ -47,6 +102,7 @@ impl Shape {
     pub(super) fn set(&mut self, header: u8, valid: Option<bool>, base: Option<u16>) {
         self.headers.set(header, valid);
         let base = base.filter(|_| valid == Some(true)).unwrap_or(UNKNOWN);
+        self.set_zeros(header, 0);
         self.bases[usize::from(header) % MAX_HEADERS] = base;
     }
 

@@ -212,6 +212,17 @@ impl Op {
         )
     }
 
+    /// True for registers and counters.
+    pub(crate) fn uses_cell(&self) -> bool {
+        matches!(
+            self,
+            Op::RegisterRead { .. }
+                | Op::RegisterWrite { .. }
+                | Op::RegisterAdd { .. }
+                | Op::Count { .. }
+        )
+    }
+
     /// True if header bytes, places or validity change.
     pub(crate) fn writes_header(&self) -> bool {
         matches!(

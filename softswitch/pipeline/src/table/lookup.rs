@@ -2,6 +2,7 @@
 //! Ways to find the entry that matches a key.
 
 use super::key_map::{KeyMap, NONE};
+use super::prefixes::Prefixes;
 use super::{Key, MAX_WORDS};
 use crate::compile::ones;
 
@@ -204,82 +205,5 @@ impl Tuples {
             }
         }
         found
-    }
-}
-
-/// Prefixes of one field as the intervals they cut its range into, with an index by the position of the highest bit.
-#[derive(Debug)]
-pub(crate) struct Prefixes {
-    /// First value of each interval, ascending, starting with 0.
-    starts: Vec<u64>,
-    handles: Vec<u32>,
-    /// For values of n significant bits: the first and the last interval they can lie in.
-    index: [(u32, u32); 65],
-}
-
-impl Prefixes {
-    /// From prefixes as (value, length, handle) in a field of `width` bits.
-    pub(crate) fn new(mut prefixes: Vec<(u64, u32, u32)>, width: u32) -> Self {
-        // Parents before children: a stack then holds the prefixes that are open.
-        prefixes.sort_unstable();
-        let mut result = Self {
-            starts: vec![0],
-            handles: vec![NONE],
-            index: [(0, 0); 65],
-        };
-        let mut open: Vec<(u64, u32)> = Vec::new();
-        for (value, length, handle) in prefixes {
-            result.close(&mut open, Some(value));
-            result.begin(value, handle);
-            open.push((value | ones(width - length), handle));
-        }
-        result.close(&mut open, None);
-        for bits in 0..=64u32 {
-            let (first, last) = if bits == 0 {
-                (0, 0)
-            } else {
-                (1 << (bits - 1), ones(bits))
-            };
-            let holding = |v: u64| (result.starts.partition_point(|&s| s <= v) - 1) as u32;
-            result.index[bits as usize] = (holding(first), holding(last));
-        }
-        result
-    }
-
-    /// Ends the open prefixes that end before `next`.
-    fn close(&mut self, open: &mut Vec<(u64, u32)>, next: Option<u64>) {
-        while let Some(&(last, _)) = open.last() {
-            if next.is_some_and(|v| v <= last) {
-                return;
-            }
-            open.pop();
-            if let Some(after) = last.checked_add(1) {
-                self.begin(after, open.last().map_or(NONE, |o| o.1));
-            }
-        }
-    }
-
-    fn begin(&mut self, start: u64, handle: u32) {
-        if self.starts.last() == Some(&start) {
-            let last = self.handles.len() - 1;
-            self.handles[last] = handle;
-        } else {
-            self.starts.push(start);
-            self.handles.push(handle);
-        }
-    }
-
-    #[inline(always)]
-    fn find(&self, value: u64) -> u32 {
-        let (first, last) = self.index[(64 - value.leading_zeros()) as usize];
-        let (mut at, mut length) = (first as usize, (last - first + 1) as usize);
-        while length > 1 {
-            let half = length / 2;
-            if self.starts[at + half] <= value {
-                at += half;
-            }
-            length -= half;
-        }
-        self.handles[at]
     }
 }

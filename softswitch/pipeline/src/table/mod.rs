@@ -4,6 +4,7 @@
 mod convert;
 mod key_map;
 mod lookup;
+mod prefixes;
 mod state;
 
 pub(crate) use convert::words as parameter_words;

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use super::convert::{canonical, describe, packed, rule, words};
 use super::key_map::{KeyMap, NONE};
-use super::lookup::{Lookup, Prefixes, DIRECT_BITS};
+use super::lookup::{Lookup, DIRECT_BITS};
+use super::prefixes::{Magnitudes, Prefixes};
 use super::{wide_ones, KeyLayout, KeyPart, TableCode, BLOCK};
 use crate::control::{ActionCall, CounterValue, Entry, KeyMatch, MatchKind};
 use crate::error::ControlError;
@@ -113,6 +114,14 @@ impl TableState {
         };
         let (word, mask) = self.layout.only_word()?;
         (mask < handles.len() as u64).then_some((handles, word, mask))
+    }
+
+    /// The same for prefixes of one field, if they are by magnitude.
+    pub(crate) fn magnitudes(&self) -> Option<&Magnitudes> {
+        match &self.lookup {
+            Lookup::Prefixes(prefixes) => prefixes.magnitudes(),
+            _ => None,
+        }
     }
 
     /// Counts a packet of an entry.

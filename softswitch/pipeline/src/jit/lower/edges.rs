@@ -72,6 +72,7 @@ impl Lowering<'_, '_> {
             self.b.switch_to_block(next);
         }
         self.shape = Shape::new(Known::default());
+        self.shape.general = added != 0;
         body(self);
     }
 
@@ -183,8 +184,7 @@ impl Lowering<'_, '_> {
             count,
         } = field
         {
-            let address = self.header_address(header);
-            self.store_bytes(address, i32::from(byte), u32::from(count), value);
+            self.write(header, byte, u32::from(count), value);
         }
     }
 
@@ -196,10 +196,7 @@ impl Lowering<'_, '_> {
                 header,
                 byte,
                 count,
-            } => {
-                let address = self.header_address(header);
-                self.load_bytes(address, i32::from(byte), u32::from(count))
-            }
+            } => self.window(header, byte, u32::from(count), 0),
         }
     }
 }

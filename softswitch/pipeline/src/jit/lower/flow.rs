@@ -18,10 +18,19 @@ pub(super) const EGRESS_END: u32 = u32::MAX - 3;
 pub(super) const UPDATE_END: u32 = u32::MAX - 4;
 
 /// Variants of the code of one instruction, and how many times its instructions a program may be translated. What is
-/// beyond is made once for all that can come.
+/// beyond is left to the general variant.
 const VARIANTS: usize = 16;
-const COPIES: usize = 3;
+const COPIES: usize = 6;
 const COPIED: usize = 500;
+
+/// What a block holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Leads {
+    /// The instruction it starts with.
+    Itself,
+    /// The way to the general variant.
+    General,
+}
 
 /// The blocks that start with an instruction, for states of the packet.
 #[derive(Default)]
@@ -29,8 +38,9 @@ pub(super) struct Starts {
     blocks: HashMap<(u32, Shape), Block>,
     /// How many there are of each instruction.
     variants: HashMap<u32, usize>,
-    /// Those that have not been translated yet, the last one first.
-    pending: Vec<(u32, Shape, Block)>,
+    /// Those that have not been translated yet, the last one first. With the state as it is if it only leads to the general
+    /// variant.
+    pending: Vec<(u32, Shape, Block, Leads)>,
     /// Instructions translated.
     translated: usize,
 }
@@ -38,28 +48,41 @@ pub(super) struct Starts {
 impl Lowering<'_, '_> {
     /// The block that starts with an instruction where the packet is as it is now.
     pub(super) fn block(&mut self, at: u32) -> Block {
-        let mut shape = self.shape;
-        if let Some(&block) = self.starts.blocks.get(&(at, shape)) {
+        if let Some(&block) = self.starts.blocks.get(&(at, self.shape)) {
             return block;
         }
         let most = COPIES * self.program.code.ops.len() + COPIED;
         let variants = self.starts.variants.entry(at).or_default();
         *variants += 1;
-        if *variants > VARIANTS || self.starts.translated > most {
-            let instruction = match at {
-                PARSER_END => self.program.code.verify,
-                VERIFY_END => self.program.code.ingress,
-                at => at,
-            };
-            let known = self.known.get(instruction as usize).copied().flatten();
-            shape = shape.widened(known.unwrap_or_default());
-            if let Some(&block) = self.starts.blocks.get(&(at, shape)) {
-                return block;
-            }
+        if self.shape.general || *variants > VARIANTS || self.starts.translated > most {
+            return self.general_block(at);
         }
+        self.new_block(at, self.shape, Leads::Itself)
+    }
+
+    /// The same in the general variant.
+    fn general_block(&mut self, at: u32) -> Block {
+        if self.shape.unfinished().next().is_some() {
+            return self.new_block(at, self.shape, Leads::General);
+        }
+        let instruction = match at {
+            PARSER_END => self.program.code.verify,
+            VERIFY_END => self.program.code.ingress,
+            at => at,
+        };
+        let known = self.known.get(instruction as usize).copied().flatten();
+        let mut shape = self.shape.widened(known.unwrap_or_default());
+        shape.general = true;
+        match self.starts.blocks.get(&(at, shape)) {
+            Some(&block) => block,
+            None => self.new_block(at, shape, Leads::Itself),
+        }
+    }
+
+    fn new_block(&mut self, at: u32, shape: Shape, leads: Leads) -> Block {
         let block = self.b.create_block();
         self.starts.blocks.insert((at, shape), block);
-        self.starts.pending.push((at, shape, block));
+        self.starts.pending.push((at, shape, block, leads));
         block
     }
 
@@ -116,12 +139,21 @@ impl Lowering<'_, '_> {
 
     /// Translates all instructions to which control can come from the blocks that were asked for.
     pub(super) fn translate(&mut self) {
-        while let Some((at, shape, block)) = self.starts.pending.pop() {
+        while let Some((at, shape, block, leads)) = self.starts.pending.pop() {
             self.b.switch_to_block(block);
             (self.at, self.shape) = (at, shape);
+            if leads == Leads::General {
+                self.settle_all();
+                let block = self.general_block(at);
+                self.jump(block);
+                continue;
+            }
             while self.step() {
                 self.at += 1;
-                if self.leads.get(self.at as usize) == Some(&true) {
+                let before = &self.program.code.ops[self.at as usize - 1];
+                // Into the general variant control comes behind each cell.
+                let entered = self.shape.general && before.uses_cell();
+                if entered || self.leads.get(self.at as usize) == Some(&true) {
                     self.go(self.at);
                     break;
                 }

@@ -134,9 +134,13 @@ impl Lowering<'_, '_> {
                 count,
             } => self.store(s, header, byte, u32::from(count)),
             Op::StoreBits { s, at, count } => {
+                self.settle(at.header);
                 self.if_valid(at.header, |l| l.store_bits(s, at, u32::from(count)))
             }
-            Op::StoreWide { s, at } => self.if_valid(at.header, |l| l.store_wide(s, at)),
+            Op::StoreWide { s, at } => {
+                self.settle(at.header);
+                self.if_valid(at.header, |l| l.store_wide(s, at));
+            }
             Op::AddHeader { header } => match self.shape.headers.of(header) {
                 Some(true) => {}
                 Some(false) => self.add_header(header),
@@ -146,6 +150,7 @@ impl Lowering<'_, '_> {
                     self.branch(valid, next, add);
                     self.b.switch_to_block(add);
                     self.add_header(header);
+                    self.settle(header);
                     self.jump(next);
                     self.b.switch_to_block(next);
                     self.shape.set(header, Some(true), self.home(header));
@@ -185,6 +190,7 @@ impl Lowering<'_, '_> {
 
     /// `count` bytes of a header, shifted right.
     pub(super) fn window(&mut self, header: u8, byte: u16, count: u32, shift: u32) -> Value {
+        self.settle_some(header, byte, count);
         let address = self.header_address(header);
         let value = self.load_bytes(address, i32::from(byte), count);
         if shift > 0 {
@@ -202,6 +208,7 @@ impl Lowering<'_, '_> {
         shift: u32,
         bits: u32,
     ) -> (Value, Value) {
+        self.settle_some(header, byte, 16);
         let address = self.header_address(header);
         let high = self.load_bytes(address, i32::from(byte), 8);
         let low = self.load_bytes(address, i32::from(byte) + 8, 8);
@@ -214,8 +221,8 @@ impl Lowering<'_, '_> {
             return;
         }
         self.if_valid(header, |l| {
-            let (value, address) = (l.slot(s), l.header_address(header));
-            l.store_bytes(address, i32::from(byte), count, value);
+            let value = l.slot(s);
+            l.write(header, byte, count, value);
         });
     }
 
@@ -259,6 +266,7 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Adds a header that is not valid. Its zeros are written when it is known what else is not.
     fn add_header(&mut self, header: u8) {
         let (bytes, home) = (
             self.program.headers[usize::from(header)],
@@ -266,14 +274,53 @@ impl Lowering<'_, '_> {
         );
         let base = self.constant(u64::from(home));
         self.place(header, base, Some(home));
+        let later = (1..=64).contains(&bytes) && !self.shape.general;
+        if !later || !self.shape.set_zeros(header, u64::MAX >> (64 - bytes)) {
+            self.zero(header, 0, bytes);
+        }
+        self.grow(i64::from(bytes));
+    }
+
+    fn zero(&mut self, header: u8, first: u32, count: u32) {
         let (address, zero) = (self.header_address(header), self.constant(0));
-        let mut at = 0;
-        while at < bytes {
-            let count = (bytes - at).min(8);
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let count = (end - at).min(8);
             self.store_bytes(address, at as i32, count, zero);
             at += count;
         }
-        self.grow(i64::from(bytes));
+    }
+
+    /// Writes the zeros of a header that have not been written. Before anything reads it, and not in code that only some
+    /// packets come to.
+    pub(super) fn settle(&mut self, header: u8) {
+        let mut zeros = self.shape.zeros(header);
+        self.shape.set_zeros(header, 0);
+        while zeros != 0 {
+            let first = zeros.trailing_zeros();
+            let count = (!(zeros >> first)).trailing_zeros();
+            self.zero(header, first, count);
+            zeros &= !bytes_of(first, count);
+        }
+    }
+
+    pub(super) fn settle_all(&mut self) {
+        self.shape.unfinished().for_each(|h| self.settle(h));
+    }
+
+    /// The same if `count` bytes from `byte` on are concerned.
+    fn settle_some(&mut self, header: u8, byte: u16, count: u32) {
+        if self.shape.zeros(header) & bytes_of(u32::from(byte), count) != 0 {
+            self.settle(header);
+        }
+    }
+
+    /// Writes `count` bytes of a valid header.
+    pub(super) fn write(&mut self, header: u8, byte: u16, count: u32, value: Value) {
+        let address = self.header_address(header);
+        self.store_bytes(address, i32::from(byte), count, value);
+        let zeros = self.shape.zeros(header) & !bytes_of(u32::from(byte), count);
+        self.shape.set_zeros(header, zeros);
     }
 
     fn copy_header(&mut self, to: u8, from: u8) {
@@ -281,6 +328,8 @@ impl Lowering<'_, '_> {
             self.program.headers[usize::from(from)],
             self.program.homes[usize::from(to)],
         );
+        self.settle(from);
+        self.settle(to);
         let before = self.shape;
         let valid = self.is_valid(from);
         let (then, otherwise, next) = (
@@ -409,4 +458,10 @@ impl Lowering<'_, '_> {
         let place = offset_of!(Packet, register_length);
         self.set_field(self.packet, I32, place, length);
     }
+}
+
+/// `count` bytes from `first` on, as bits, of a header of at most 64 bytes.
+fn bytes_of(first: u32, count: u32) -> u64 {
+    let all = 1u64.checked_shl(count).map_or(u64::MAX, |bit| bit - 1);
+    all.checked_shl(first).unwrap_or(0)
 }

@@ -68,17 +68,22 @@ impl Lowering<'_, '_> {
 
     /// A field of the packet or of another description, as a word.
     pub(super) fn field(&mut self, of: Value, kind: Type, offset: usize) -> Value {
-        let value = self.b.ins().load(kind, description(), of, offset as i32);
-        if kind == I64 {
-            value
-        } else {
-            self.b.ins().uextend(I64, value)
-        }
+        self.load_word(kind, description(), of, offset as i32)
     }
 
     /// The same of one that keeps its value as long as the code uses it.
     pub(super) fn input(&mut self, of: Value, kind: Type, offset: usize) -> Value {
-        let value = self.b.ins().load(kind, inputs(), of, offset as i32);
+        self.load_word(kind, inputs(), of, offset as i32)
+    }
+
+    /// Bytes of the packet as the machine reads them, the lowest first.
+    pub(super) fn load_as_it_is(&mut self, kind: Type, address: Value, offset: i32) -> Value {
+        self.load_word(kind, bytes(), address, offset)
+    }
+
+    /// Loads a word or less as a word.
+    fn load_word(&mut self, kind: Type, flags: MemFlags, address: Value, offset: i32) -> Value {
+        let value = self.b.ins().load(kind, flags, address, offset);
         if kind == I64 {
             value
         } else {

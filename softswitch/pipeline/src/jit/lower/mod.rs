@@ -227,6 +227,7 @@ impl<'p, 'f> Lowering<'p, 'f> {
         if let Some(written) = self.written.get_mut(usize::from(slot)) {
             *written = true;
         }
+        self.shape.forget_index(slot);
         self.b.def_var(Variable::from_u32(u32::from(slot)), value);
     }
 }

@@ -118,8 +118,7 @@ impl Lowering<'_, '_> {
         };
         if let Some((place, index)) = cell {
             let index = self.slot(index);
-            let (cell, _) = self.row(place, index);
-            let row = self.b.ins().iadd_imm(cell, -(place.byte as i64));
+            let row = self.cell(place, index);
             self.set_context_word(offset_of!(Context, row), row);
             let bytes = self.constant(8 * place.stride as u64);
             self.set_context_word(offset_of!(Context, row_bytes), bytes);
@@ -133,20 +132,13 @@ impl Lowering<'_, '_> {
     /// True of instructions that do more than write to slots and say where parsed headers are.
     fn has_effects(&self, op: Op) -> bool {
         match op {
-            Op::RegisterRead { .. }
-            | Op::RegisterWrite { .. }
-            | Op::RegisterAdd { .. }
-            | Op::Count { .. }
-            | Op::Random { .. }
-            | Op::Truncate { .. }
-            | Op::Digest { .. }
-            | Op::Clone { .. } => true,
+            Op::Random { .. } | Op::Truncate { .. } | Op::Digest { .. } | Op::Clone { .. } => true,
             Op::Table { table } => self.program.tables[usize::from(table)].info.direct_counter,
             Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => {
                 !self.is_of_words(calculation)
             }
             Op::Extract { .. } => false,
-            _ => op.writes_header(),
+            _ => op.uses_cell() || op.writes_header(),
         }
     }
 

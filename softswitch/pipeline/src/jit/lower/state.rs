@@ -26,18 +26,26 @@ impl Lowering<'_, '_> {
                 register,
                 index,
                 bits,
-            } => self.register(register, index, |l, cell, kind| {
-                let value = l.load_cell(cell, kind);
-                let value = l.cut_cell(value, register, bits);
-                l.set(d, value);
-            }),
-            Op::RegisterWrite { register, index, s } => {
-                self.register(register, index, |l, cell, kind| {
+            } => self.register(
+                register,
+                index,
+                |l, cell| {
+                    let value = l.load_cell(cell);
+                    let value = l.cut_cell(value, register, bits);
+                    l.set(d, value);
+                },
+                |_| {},
+            ),
+            Op::RegisterWrite { register, index, s } => self.register(
+                register,
+                index,
+                |l, cell| {
                     let value = l.slot(s);
                     let value = l.cut_cell(value, register, 64);
-                    l.store_cell(cell, kind, value);
-                })
-            }
+                    l.store_cell(cell, value);
+                },
+                |_| {},
+            ),
             Op::RegisterAdd {
                 d,
                 register,
@@ -126,47 +134,81 @@ impl Lowering<'_, '_> {
         self.set(d, value);
     }
 
-    /// The address of word `word` in row `index` of a bank, and whether the row exists.
-    pub(super) fn row(&mut self, place: Place, index: Value) -> (Value, Value) {
+    /// The address of a cell in row `index`.
+    pub(super) fn cell(&mut self, place: Place, index: Value) -> Value {
         let banks = self.context_word(offset_of!(Context, banks));
         let bank = self
             .b
             .ins()
             .load(I64, inputs(), banks, 8 * place.bank as i32);
-        let rows = self.constant(place.rows);
-        let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, index, rows);
         let offset = self.b.ins().imul_imm(index, 8 * place.stride as i64);
-        let row = self.b.ins().iadd(bank, offset);
-        (self.b.ins().iadd_imm(row, place.byte as i64), inside)
+        self.b.ins().iadd(bank, offset)
+    }
+
+    /// Runs `body` with the address of the row that a slot names, if there is such a row. If not, the packet goes on in the
+    /// general variant: so what follows has no doubt about the row, nor another test and address of it.
+    fn row(
+        &mut self,
+        place: Place,
+        slot: Slot,
+        body: impl FnOnce(&mut Self, Value),
+        otherwise: impl FnOnce(&mut Self),
+    ) {
+        let index = self.slot(slot);
+        if !self.shape.is_inside(slot, place.rows) {
+            let rows = self.constant(place.rows);
+            let inside = self.b.ins().icmp(IntCC::UnsignedLessThan, index, rows);
+            let (then, outside) = (self.b.create_block(), self.b.create_block());
+            self.branch(inside, then, outside);
+            self.b.switch_to_block(outside);
+            self.cold();
+            let before = self.shape;
+            otherwise(self);
+            self.shape.general = true;
+            self.go(self.at + 1);
+            self.shape = before;
+            self.b.switch_to_block(then);
+            self.shape.set_inside(slot, place.rows);
+        }
+        let row = self.cell(place, index);
+        body(self, row);
     }
 
     /// Runs `body` with the address of a register's cell if the index is within the array.
-    fn register(&mut self, register: u16, index: Slot, body: impl FnOnce(&mut Self, Value, Type)) {
-        let Some(place) = self.program.places.register_place(register) else {
-            return;
-        };
-        let index = self.slot(index);
-        let (cell, inside) = self.row(place, index);
-        let kind = if place.half { I32 } else { I64 };
-        self.when(inside, |l| body(l, cell, kind));
+    fn register(
+        &mut self,
+        register: u16,
+        index: Slot,
+        body: impl FnOnce(&mut Self, Cell),
+        otherwise: impl FnOnce(&mut Self),
+    ) {
+        if let Some(place) = self.program.places.register_place(register) {
+            let kind = if place.half { I32 } else { I64 };
+            let of_row = |row| Cell {
+                row,
+                byte: place.byte as i32,
+                kind,
+            };
+            self.row(place, index, |l, row| body(l, of_row(row)), otherwise);
+        }
     }
 
-    fn load_cell(&mut self, cell: Value, kind: Type) -> Value {
-        let value = self.b.ins().load(kind, cells(), cell, 0);
-        if kind == I64 {
+    fn load_cell(&mut self, cell: Cell) -> Value {
+        let value = self.b.ins().load(cell.kind, cells(), cell.row, cell.byte);
+        if cell.kind == I64 {
             value
         } else {
             self.b.ins().uextend(I64, value)
         }
     }
 
-    fn store_cell(&mut self, cell: Value, kind: Type, value: Value) {
-        let value = if kind == I64 {
+    fn store_cell(&mut self, cell: Cell, value: Value) {
+        let value = if cell.kind == I64 {
             value
         } else {
-            self.b.ins().ireduce(kind, value)
+            self.b.ins().ireduce(cell.kind, value)
         };
-        self.b.ins().store(cells(), value, cell, 0);
+        self.b.ins().store(cells(), value, cell.row, cell.byte);
     }
 
     /// Cuts a value to `bits` and to the width of a register's cells.
@@ -176,48 +218,47 @@ impl Lowering<'_, '_> {
     }
 
     fn register_add(&mut self, d: Slot, register: u16, index: Slot, s: Slot, bits: u8) {
-        let Some(place) = self.program.places.register_place(register) else {
-            return;
-        };
-        let [index, increment, old] = [index, s, d].map(|slot| self.slot(slot));
-        let (cell, inside) = self.row(place, index);
-        let kind = if place.half { I32 } else { I64 };
-        let (then, otherwise, next) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
+        self.register(
+            register,
+            index,
+            |l, cell| {
+                let (value, increment) = (l.load_cell(cell), l.slot(s));
+                let sum = l.b.ins().iadd(value, increment);
+                let sum = l.cut_cell(sum, register, bits);
+                l.store_cell(cell, sum);
+                l.set(d, sum);
+            },
+            |l| {
+                let [old, increment] = [d, s].map(|slot| l.slot(slot));
+                let sum = l.b.ins().iadd(old, increment);
+                let sum = l.mask(sum, bits);
+                l.set(d, sum);
+            },
         );
-        self.branch(inside, then, otherwise);
-        self.b.switch_to_block(then);
-        let value = self.load_cell(cell, kind);
-        let sum = self.b.ins().iadd(value, increment);
-        let sum = self.cut_cell(sum, register, bits);
-        self.store_cell(cell, kind, sum);
-        self.set(d, sum);
-        self.jump(next);
-        self.b.switch_to_block(otherwise);
-        self.cold();
-        let sum = self.b.ins().iadd(old, increment);
-        let sum = self.mask(sum, bits);
-        self.set(d, sum);
-        self.jump(next);
-        self.b.switch_to_block(next);
     }
 
     fn count(&mut self, counter: u16, index: Slot) {
         let Some(place) = self.program.places.counter_place(counter) else {
             return;
         };
-        let index = self.slot(index);
-        let (cell, inside) = self.row(place, index);
-        self.when(inside, |l| {
-            let packets = l.b.ins().load(I64, cells(), cell, 0);
+        let byte = place.byte as i32;
+        let count = |l: &mut Self, row| {
+            let packets = l.b.ins().load(I64, cells(), row, byte);
             let packets = l.b.ins().iadd_imm(packets, 1);
-            l.b.ins().store(cells(), packets, cell, 0);
+            l.b.ins().store(cells(), packets, row, byte);
             let length = l.input(l.packet, I32, offset_of!(Packet, ingress_length));
-            let bytes = l.b.ins().load(I64, cells(), cell, 8);
+            let bytes = l.b.ins().load(I64, cells(), row, byte + 8);
             let bytes = l.b.ins().iadd(bytes, length);
-            l.b.ins().store(cells(), bytes, cell, 8);
-        });
+            l.b.ins().store(cells(), bytes, row, byte + 8);
+        };
+        self.row(place, index, count, |_| {});
     }
+}
+
+/// Where a register's cell is.
+#[derive(Clone, Copy)]
+struct Cell {
+    row: Value,
+    byte: i32,
+    kind: Type,
 }

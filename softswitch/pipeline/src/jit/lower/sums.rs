@@ -3,11 +3,11 @@
 
 use std::mem::offset_of;
 
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::types::{I32, I64};
+use cranelift_codegen::ir::types::{I16, I32, I64};
 use cranelift_codegen::ir::{InstBuilder, Value};
 
 use super::super::{callbacks, clmul};
+use super::memory::stack;
 use super::Lowering;
 use crate::hash::{Algorithm, Piece};
 use crate::packet::Packet;
@@ -35,6 +35,7 @@ impl Lowering<'_, '_> {
                 self.spill(*slot);
             }
         }
+        self.settle_all();
         self.give_headers();
         let payload = self.payload();
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
@@ -50,12 +51,89 @@ impl Lowering<'_, '_> {
     fn hash_of_words(&mut self, algorithm: Algorithm, pieces: &[Piece]) -> Value {
         let total: u32 = pieces.iter().map(Piece::narrow_width).sum();
         let room = self.room(total.div_ceil(64) * 8);
-        let (mut word, mut used, mut at) = (self.constant(0), 0, 0);
+        let address = self.address_of(room);
+        let whole_bytes = pieces.iter().all(|p| p.narrow_width() % 8 == 0);
+        let words = if whole_bytes {
+            self.words_of_bytes(pieces)
+        } else {
+            self.words_of_bits(pieces)
+        };
+        for (position, word) in words.into_iter().enumerate() {
+            let offset = 8 * position as i32;
+            self.b.ins().store(stack(), word, address, offset);
+        }
+        let bytes = total.div_ceil(8);
+        if clmul::usable(algorithm, bytes) {
+            let (function, factor) = clmul::function(bytes);
+            let factor = self.constant(factor as usize as u64);
+            return self.call(function, &[address, factor], Some(I64));
+        }
+        let count = self.constant(u64::from(bytes));
+        let number = self.constant(algorithm as u64);
+        self.call(
+            callbacks::hash as *const u8,
+            &[number, address, count],
+            Some(I64),
+        )
+    }
+
+    fn piece(&mut self, piece: &Piece) -> Option<(Value, u32)> {
+        match *piece {
+            Piece::Slot { slot, width } => Some((self.slot(slot), width)),
+            Piece::Constant { value, width } => Some((self.constant(value), width)),
+            _ => None,
+        }
+    }
+
+    /// The words of fields of whole bytes: these are turned round one by one, which often undoes what reading them from the
+    /// packet did.
+    fn words_of_bytes(&mut self, pieces: &[Piece]) -> Vec<Value> {
+        let (mut words, mut word, mut used) = (Vec::new(), self.constant(0), 0);
         for piece in pieces {
-            let (value, width) = match *piece {
-                Piece::Slot { slot, width } => (self.slot(slot), width),
-                Piece::Constant { value, width } => (self.constant(value), width),
-                _ => continue,
+            let Some((value, width)) = self.piece(piece).filter(|p| p.1 > 0) else {
+                continue;
+            };
+            let turned = self.turned(value, width);
+            let placed = self.b.ins().ishl_imm(turned, i64::from(used));
+            word = self.b.ins().bor(word, placed);
+            used += width;
+            if used >= 64 {
+                words.push(word);
+                used -= 64;
+                word = match used {
+                    0 => self.constant(0),
+                    used => self.b.ins().ushr_imm(turned, i64::from(width - used)),
+                };
+            }
+        }
+        if used > 0 {
+            words.push(word);
+        }
+        words
+    }
+
+    /// The lowest `width` bits of a value, whole bytes, in reverse order of bytes.
+    fn turned(&mut self, value: Value, width: u32) -> Value {
+        let kind = match width {
+            8 => return value,
+            16 => I16,
+            32 => I32,
+            _ => {
+                let high = self.b.ins().ishl_imm(value, i64::from(64 - width.min(64)));
+                return self.b.ins().bswap(high);
+            }
+        };
+        let value = self.b.ins().ireduce(kind, value);
+        let value = self.b.ins().bswap(value);
+        self.b.ins().uextend(I64, value)
+    }
+
+    /// The words of any fields.
+    fn words_of_bits(&mut self, pieces: &[Piece]) -> Vec<Value> {
+        let (mut words, mut word, mut used) = (Vec::new(), self.constant(0), 0);
+        for piece in pieces {
+            let Some((value, width)) = self.piece(piece) else {
+                continue;
             };
             let free = 64 - used;
             if width < free {
@@ -71,9 +149,7 @@ impl Lowering<'_, '_> {
                 value
             };
             let full = self.b.ins().bor(word, high);
-            let full = self.b.ins().bswap(full);
-            self.b.ins().stack_store(full, room, at);
-            at += 8;
+            words.push(self.b.ins().bswap(full));
             word = if over > 0 {
                 self.b.ins().ishl_imm(value, i64::from(64 - over))
             } else {
@@ -82,23 +158,9 @@ impl Lowering<'_, '_> {
             used = over;
         }
         if used > 0 {
-            let last = self.b.ins().bswap(word);
-            self.b.ins().stack_store(last, room, at);
+            words.push(self.b.ins().bswap(word));
         }
-        let address = self.address_of(room);
-        let bytes = total.div_ceil(8);
-        if clmul::usable(algorithm, bytes) {
-            let (function, factor) = clmul::function(bytes);
-            let factor = self.constant(factor as usize as u64);
-            return self.call(function, &[address, factor], Some(I64));
-        }
-        let count = self.constant(u64::from(bytes));
-        let number = self.constant(algorithm as u64);
-        self.call(
-            callbacks::hash as *const u8,
-            &[number, address, count],
-            Some(I64),
-        )
+        words
     }
 
     /// The Internet checksum over whole 16-bit words of one header that is surely valid.
@@ -119,23 +181,26 @@ impl Lowering<'_, '_> {
                 (byte, left) = (byte + count, left - count);
             }
         }
+        // Words are added as they lie in memory: the sum's bytes change places with theirs.
         let mut sum = self.constant(0);
         for (header, byte, count) in fields {
-            let word = self.window(header, byte as u16, count, 0);
+            let kind = if count == 4 { I32 } else { I16 };
+            self.settle(header);
+            let address = self.header_address(header);
+            let word = self.load_as_it_is(kind, address, byte as i32);
             sum = self.b.ins().iadd(sum, word);
         }
-        // Below 2^42 for the longest header, then below 2^27, below 2^17, 2^16.
-        for _ in 0..3 {
-            let (low, high) = (self.mask(sum, 16), self.b.ins().ushr_imm(sum, 16));
-            sum = self.b.ins().iadd(low, high);
-        }
-        let over = self
-            .b
-            .ins()
-            .icmp_imm(IntCC::UnsignedGreaterThan, sum, 0xffff);
-        let over = self.b.ins().uextend(I64, over);
-        let sum = self.b.ins().iadd(sum, over);
+        // A number plus itself with its halves exchanged has the sum of them in its upper half, the carry added to it.
+        let turned = self.b.ins().rotr_imm(sum, 32);
+        let sum = self.b.ins().iadd(sum, turned);
+        let sum = self.b.ins().ushr_imm(sum, 32);
+        let sum = self.b.ins().ireduce(I32, sum);
+        let turned = self.b.ins().rotr_imm(sum, 16);
+        let sum = self.b.ins().iadd(sum, turned);
+        let sum = self.b.ins().ushr_imm(sum, 16);
+        let sum = self.b.ins().ireduce(I16, sum);
         let sum = self.b.ins().bnot(sum);
-        Some(self.mask(sum, 16))
+        let sum = self.b.ins().bswap(sum);
+        Some(self.b.ins().uextend(I64, sum))
     }
 }

@@ -75,60 +75,116 @@ impl Lowering<'_, '_> {
                     let at = self.b.ins().iadd(handles, at);
                     return self.b.ins().load(I32, entries(), at, 0);
                 }
-                return self.call(
-                    callbacks::find_word as *const u8,
-                    &[descriptor, key],
-                    Some(I32),
-                );
+                if part.kind == MatchKind::Lpm {
+                    return self.find_prefix(descriptor, key);
+                }
+                let arguments = [descriptor, key];
+                return self.call(callbacks::find_word as *const u8, &arguments, Some(I32));
             }
         }
-        let words: u32 = code.parts.iter().map(KeyPart::words).sum();
-        let room = self.room(8 * words.max(1));
-        let mut at = 0;
-        for part in &code.parts {
-            let (low, high) = self.key_part(part);
-            self.b.ins().stack_store(low, room, at);
-            if part.width > 64 {
-                self.b.ins().stack_store(high, room, at + 8);
-            }
-            at += 8 * part.words() as i32;
-        }
-        let address = self.address_of(room);
-        self.find_among(descriptor, address)
+        self.find_among(code, descriptor)
     }
 
-    /// The same with all key fields at `address`. Often entries look at one of them only, with few bits.
-    fn find_among(&mut self, descriptor: Value, address: Value) -> Value {
+    /// The same for prefixes: by the few highest bits of the key if those of all entries lie there.
+    fn find_prefix(&mut self, descriptor: Value, key: Value) -> Value {
+        let mut from = |offset: usize| self.b.ins().load(I64, entries(), descriptor, offset as i32);
+        let handles = from(offset_of!(Descriptor, by_magnitude));
+        let fraction = from(offset_of!(Descriptor, fraction_bits));
+        let [direct, search, found] = [(); 3].map(|()| self.b.create_block());
+        self.b.append_block_param(found, I32);
+        self.branch(handles, direct, search);
+
+        // As in `Magnitudes::index`.
+        self.b.switch_to_block(direct);
+        let one = self.constant(1);
+        let least = self.b.ins().ishl(one, fraction);
+        let least = self.b.ins().bor(key, least);
+        let zeros = self.b.ins().clz(least);
+        let highest = self.b.ins().irsub_imm(zeros, 63);
+        let magnitude = self.b.ins().isub(highest, fraction);
+        let first = self.b.ins().ishl(magnitude, fraction);
+        let rest = self.b.ins().ushr(key, magnitude);
+        let index = self.b.ins().iadd(first, rest);
+        let at = self.b.ins().ishl_imm(index, 2);
+        let at = self.b.ins().iadd(handles, at);
+        let handle = self.b.ins().load(I32, entries(), at, 0);
+        self.b.ins().jump(found, &[handle.into()]);
+
+        self.b.switch_to_block(search);
+        let arguments = [descriptor, key];
+        let handle = self.call(callbacks::find_word as *const u8, &arguments, Some(I32));
+        self.b.ins().jump(found, &[handle.into()]);
+        self.b.switch_to_block(found);
+        self.b.block_params(found)[0]
+    }
+
+    /// The same for keys of several fields. Often entries look at one of them only, with few bits: then it is the only one
+    /// that is read.
+    fn find_among(&mut self, code: &TableCode, descriptor: Value) -> Value {
+        self.settle_keys(code);
         let mut from = |offset: usize| self.b.ins().load(I64, entries(), descriptor, offset as i32);
         let handles = from(offset_of!(Descriptor, direct));
         let (word, mask) = (
             from(offset_of!(Descriptor, word)),
             from(offset_of!(Descriptor, mask)),
         );
-        let (direct, search, found) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
+        let [direct, search, chosen, found] = [(); 4].map(|()| self.b.create_block());
+        self.b.append_block_param(chosen, I64);
         self.b.append_block_param(found, I32);
         self.branch(handles, direct, search);
+
         self.b.switch_to_block(direct);
-        let at = self.b.ins().iadd(address, word);
-        let key = self.b.ins().load(I64, stack(), at, 0);
+        let mut at = 0;
+        for part in &code.parts {
+            for half in 0..part.words() {
+                let (this, next) = (self.b.create_block(), self.b.create_block());
+                let is_this = self.b.ins().icmp_imm(IntCC::Equal, word, at);
+                self.branch(is_this, this, next);
+                self.b.switch_to_block(this);
+                let (low, high) = self.key_part(part);
+                let key = if half == 0 { low } else { high };
+                self.b.ins().jump(chosen, &[key.into()]);
+                self.b.switch_to_block(next);
+                at += 8;
+            }
+        }
+        // There is no other word.
+        self.jump(search);
+        self.b.switch_to_block(chosen);
+        let key = self.b.block_params(chosen)[0];
         let key = self.b.ins().band(key, mask);
         let at = self.b.ins().ishl_imm(key, 2);
         let at = self.b.ins().iadd(handles, at);
         let handle = self.b.ins().load(I32, entries(), at, 0);
         self.b.ins().jump(found, &[handle.into()]);
+
         self.b.switch_to_block(search);
-        let handle = self.call(
-            callbacks::find as *const u8,
-            &[descriptor, address],
-            Some(I32),
-        );
+        let words: u32 = code.parts.iter().map(KeyPart::words).sum();
+        let room = self.room(8 * words.max(1));
+        let address = self.address_of(room);
+        let mut at = 0;
+        for part in &code.parts {
+            let (low, high) = self.key_part(part);
+            self.b.ins().store(stack(), low, address, at);
+            if part.width > 64 {
+                self.b.ins().store(stack(), high, address, at + 8);
+            }
+            at += 8 * part.words() as i32;
+        }
+        let arguments = [descriptor, address];
+        let handle = self.call(callbacks::find as *const u8, &arguments, Some(I32));
         self.b.ins().jump(found, &[handle.into()]);
         self.b.switch_to_block(found);
         self.b.block_params(found)[0]
+    }
+
+    /// Headers with key fields are complete: these may be read where not all packets come.
+    fn settle_keys(&mut self, code: &TableCode) {
+        for part in &code.parts {
+            if let Source::Header { header, .. } | Source::HeaderWide { header, .. } = part.source {
+                self.settle(header);
+            }
+        }
     }
 
     /// A key field of at most 64 bits as the entries hold it.
@@ -221,33 +277,29 @@ impl Lowering<'_, '_> {
     /// Compares constant entries one by one.
     fn compare_entries(&mut self, index: usize, rules: &[Rule]) {
         let code = &self.program.tables[index];
-        let parts: Vec<(Value, Value)> =
-            code.parts.iter().map(|part| self.key_part(part)).collect();
+        self.settle_keys(code);
         let miss = self.b.create_block();
         // What all entries ask for is looked at once.
         let shared: Vec<bool> = (0..code.parts.len())
             .map(|p| rules.len() > 1 && rules.iter().all(|r| r.tests[p] == rules[0].tests[p]))
             .collect();
         if let Some(first) = rules.first().filter(|_| shared.contains(&true)) {
-            let tests = first
-                .tests
-                .iter()
-                .zip(&parts)
-                .zip(&shared)
-                .filter(|(_, s)| **s);
-            let tests: Vec<(Test, (Value, Value))> = tests.map(|((t, p), _)| (*t, *p)).collect();
+            let mut tests = Vec::new();
+            for (position, part) in code.parts.iter().enumerate().filter(|p| shared[p.0]) {
+                tests.push((first.tests[position], self.key_part(part)));
+            }
             let next = self.b.create_block();
             self.test(&tests, next, miss);
             self.b.switch_to_block(next);
         }
+        // The others are only read where those hold.
+        let mut parts = Vec::new();
+        for (position, part) in code.parts.iter().enumerate().filter(|p| !shared[p.0]) {
+            parts.push((position, self.key_part(part)));
+        }
         for rule in rules {
-            let tests = rule
-                .tests
-                .iter()
-                .zip(&parts)
-                .zip(&shared)
-                .filter(|(_, s)| !**s);
-            let tests: Vec<(Test, (Value, Value))> = tests.map(|((t, p), _)| (*t, *p)).collect();
+            let tests = parts.iter().map(|&(p, value)| (rule.tests[p], value));
+            let tests: Vec<(Test, (Value, Value))> = tests.collect();
             let (hit, next) = (self.b.create_block(), self.b.create_block());
             self.test(&tests, hit, next);
             self.b.switch_to_block(hit);
