@@ -7,9 +7,9 @@ use crate::packet::{FOREIGN, PREPARED};
 
 /// Packets that can be prepared at a time.
 const PLACES: usize = 4;
-/// Bits of a ticket that count packets; those above tell machines apart.
-const COUNT_BITS: u32 = 40;
-const MACHINE_BITS: u32 = 22;
+/// Bits of a ticket that count packets: more than a year of them. Those above tell machines apart.
+const COUNT_BITS: u32 = 48;
+const MACHINE_BITS: u32 = 14;
 
 /// No ticket: native code never sees packets with this owner.
 const NONE: u64 = FOREIGN;
@@ -18,11 +18,10 @@ const NONE: u64 = FOREIGN;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     /// The packet's [`crate::Packet::owner`]; [`NONE`]: there is none.
-    pub ticket: u64,
-    pub port: u16,
-    pub timestamp: u64,
-    /// Where it stopped, and what is kept for the rest.
-    pub stop: u64,
+    ticket: u64,
+    port: u16,
+    timestamp: u64,
+    /// What generated code keeps for the rest of ingress.
     pub words: Vec<u64>,
 }
 
@@ -33,16 +32,9 @@ pub(crate) struct Ahead {
     places: [Prepared; PLACES],
 }
 
-impl Prepared {
-    /// It was used, or holds no more.
-    #[inline]
-    pub(crate) fn forget(&mut self) {
-        self.ticket = NONE;
-    }
-}
-
 impl Ahead {
-    pub(crate) fn new() -> Self {
+    /// `words` are kept of a packet.
+    pub(crate) fn new(words: usize) -> Self {
         static MACHINES: AtomicU64 = AtomicU64::new(0);
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed) & ((1 << MACHINE_BITS) - 1);
         Self {
@@ -51,36 +43,44 @@ impl Ahead {
                 ticket: NONE,
                 port: 0,
                 timestamp: 0,
-                stop: 0,
-                words: Vec::new(),
+                words: vec![0; words],
             }),
         }
     }
 
     /// What was prepared holds no more.
     pub(crate) fn forget(&mut self) {
-        self.places.iter_mut().for_each(Prepared::forget);
+        self.places.iter_mut().for_each(|p| p.ticket = NONE);
     }
 
-    /// Room for one more packet, with a ticket that no other packet has.
+    /// A ticket that no other packet has.
     #[inline]
-    pub(crate) fn place(&mut self, words: usize) -> &mut Prepared {
-        // What counts packets never reaches the bits above in practice; if it did, tickets would still differ for long.
-        self.next =
-            self.next & !((1 << COUNT_BITS) - 1) | (self.next + 1) & ((1 << COUNT_BITS) - 1);
-        let place = &mut self.places[self.next as usize % PLACES];
-        if place.words.len() != words {
-            place.words.resize(words, 0);
-        }
-        place.ticket = self.next;
-        place
+    pub(crate) fn ticket(&mut self, port: u16, timestamp: u64) -> u64 {
+        self.next += 1;
+        let ticket = self.next;
+        let place = self.place(ticket);
+        (place.ticket, place.port, place.timestamp) = (ticket, port, timestamp);
+        ticket
     }
 
-    /// The packet with this ticket, if it is still known and was prepared for this.
+    /// Whether the packet with this ticket is still known and was prepared for this.
     #[inline]
-    pub(crate) fn find(&mut self, ticket: u64, port: u16, timestamp: u64) -> Option<&mut Prepared> {
-        let place = &mut self.places[ticket as usize % PLACES];
-        let is_it = place.ticket == ticket && place.port == port && place.timestamp == timestamp;
-        is_it.then_some(place)
+    pub(crate) fn is_prepared(&self, ticket: u64, port: u16, timestamp: u64) -> bool {
+        let place = &self.places[ticket as usize % PLACES];
+        place.ticket == ticket && place.port == port && place.timestamp == timestamp
+    }
+
+    /// The place of a ticket.
+    #[inline]
+    pub(crate) fn place(&mut self, ticket: u64) -> &mut Prepared {
+        &mut self.places[ticket as usize % PLACES]
+    }
+}
+
+impl Prepared {
+    /// It was used.
+    #[inline]
+    pub(crate) fn forget(&mut self) {
+        self.ticket = NONE;
     }
 }

@@ -48,9 +48,8 @@ pub(crate) struct Context {
     pub(super) banks: *const Address,
     /// What a clone keeps of the metadata that its packet carried.
     pub(super) kept: *mut u64,
-    /// What is kept of a prepared packet, and the number of the place where preparation stopped.
+    /// What is kept of a prepared packet.
     pub(super) prepared: *mut u64,
-    pub(super) stop: u64,
     /// The row of cells that a prepared packet will use first (0: none, or not known), and its length.
     pub(super) row: u64,
     pub(super) row_bytes: u64,
@@ -82,7 +81,6 @@ impl Default for Context {
             banks: null(),
             kept: null_mut(),
             prepared: null_mut(),
-            stop: 0,
             row: 0,
             row_bytes: 0,
             meta: null(),

@@ -30,6 +30,7 @@ mod validity;
 
 pub(crate) use ahead::Ahead;
 pub(crate) use context::{Address, Context, Descriptor};
+pub(crate) use lower::kept_words;
 pub(crate) use native::{describe, prefetch, Decisions, Deparsed, Native};
 
 /// Says that a value will be used soon: it is fetched from memory meanwhile.

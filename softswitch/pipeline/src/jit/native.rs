@@ -35,8 +35,6 @@ type Entry = extern "C" fn(*mut Context);
 /// A program's native code.
 pub(crate) struct Native {
     module: ManuallyDrop<JITModule>,
-    /// Words that are kept of a prepared packet.
-    kept_words: usize,
     prepare: Entry,
     resume: Entry,
     egress: Entry,
@@ -92,7 +90,6 @@ impl Native {
             unsafe { std::mem::transmute::<*const u8, Entry>(code) }
         };
         Ok(Self {
-            kept_words: lower::kept_words(program),
             prepare: entry(compiled.prepare),
             resume: entry(compiled.resume),
             egress: entry(compiled.egress),
@@ -111,19 +108,15 @@ impl Native {
         port: u16,
         timestamp: u64,
     ) -> Decisions {
-        let ticket = packet.owner;
-        if machine.ahead.find(ticket, port, timestamp).is_none() {
+        if !machine.ahead.is_prepared(packet.owner, port, timestamp) {
             packet.forget();
             self.prepare(machine, packet, port, timestamp);
         }
-        let ticket = packet.owner;
+        let prepared = machine.ahead.place(packet.owner);
+        prepared.forget();
+        machine.context.prepared = prepared.words.as_mut_ptr();
         packet.owner = program.id;
-        if let Some(prepared) = machine.ahead.find(ticket, port, timestamp) {
-            prepared.forget();
-            (machine.context.prepared, machine.context.stop) =
-                (prepared.words.as_mut_ptr(), prepared.stop);
-            run(self.resume, machine, packet);
-        }
+        run(self.resume, machine, packet);
         decisions(&machine.context)
     }
 
@@ -136,16 +129,11 @@ impl Native {
         port: u16,
         timestamp: u64,
     ) {
-        let prepared = machine.ahead.place(self.kept_words);
-        (prepared.port, prepared.timestamp) = (port, timestamp);
-        let ticket = prepared.ticket;
-        packet.owner = ticket;
+        packet.owner = machine.ahead.ticket(port, timestamp);
+        let prepared = machine.ahead.place(packet.owner);
         machine.context.prepared = prepared.words.as_mut_ptr();
         (machine.context.port, machine.context.timestamp) = (u64::from(port), timestamp);
         run(self.prepare, machine, packet);
-        if let Some(prepared) = machine.ahead.find(ticket, port, timestamp) {
-            prepared.stop = machine.context.stop;
-        }
         let (row, bytes) = (machine.context.row, machine.context.row_bytes);
         if row != 0 {
             prefetch(row as *const u8, bytes as usize);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::control::DigestRecord;
 use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
-use crate::jit::{describe, Ahead, Deparsed, Native};
+use crate::jit::{describe, kept_words, Ahead, Decisions, Deparsed, Native};
 use crate::layout::{Field, Place};
 use crate::packet::{Instance, Packet, DEPARSED, FOREIGN, FRESH};
 use crate::program::{Program, DROP_PORT};
@@ -173,13 +173,7 @@ impl Pipeline {
                 }
                 native.ingress(program, &mut self.machine, packet, port, timestamp)
             }
-            None => {
-                self.machine.changed = true;
-                packet.forget();
-                packet.owner = if ours { program.id } else { FOREIGN };
-                packet.clear_bases(program);
-                self.interpret_ingress(packet, port, timestamp)
-            }
+            None => self.ingress_interpreted(packet, port, timestamp, ours),
         };
         self.cloned_at_ingress = decided.clone;
         if let Some(index) = decided.digest {
@@ -204,6 +198,21 @@ impl Pipeline {
             forward,
             clone: decided.clone.map(|(session, _)| session),
         }
+    }
+
+    #[cold]
+    fn ingress_interpreted(
+        &mut self,
+        packet: &mut Packet,
+        port: u16,
+        timestamp: u64,
+        ours: bool,
+    ) -> Decisions {
+        self.machine.changed = true;
+        packet.forget();
+        packet.owner = if ours { self.program.id } else { FOREIGN };
+        packet.clear_bases(&self.program);
+        self.interpret_ingress(packet, port, timestamp)
     }
 
     /// Keeps the record of a digest.
@@ -241,32 +250,34 @@ impl Pipeline {
     /// to be read before.
     #[inline]
     pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
-        let program = &*self.program;
-        let decided = match native_for(program, self.interpreted, packet) {
-            Some(native) => {
-                if self.machine.changed {
-                    describe(program, &mut self.machine);
-                }
-                let (decided, deparsed) = native.egress(&mut self.machine, packet, meta);
-                if deparsed != Deparsed::No {
-                    packet.owner = DEPARSED;
-                    if deparsed == Deparsed::Scattered {
-                        gather(program, packet, &mut self.gathered);
-                        cut(packet);
-                    }
-                }
-                decided
-            }
-            None => {
-                self.machine.changed = true;
-                packet.forget();
-                self.interpret_egress(packet, meta)
-            }
+        let Some(native) = native_for(&self.program, self.interpreted, packet) else {
+            return self.egress_interpreted(packet, meta);
         };
-        EgressVerdict {
-            transmit: u64::from(decided.egress_spec) != DROP_PORT,
-            clone: decided.clone.map(|(session, _)| session),
+        if self.machine.changed {
+            describe(&self.program, &mut self.machine);
         }
+        let (decided, deparsed) = native.egress(&mut self.machine, packet, meta);
+        if deparsed != Deparsed::No {
+            packet.owner = DEPARSED;
+            if deparsed == Deparsed::Scattered {
+                self.gather(packet);
+            }
+        }
+        verdict(&decided)
+    }
+
+    #[cold]
+    fn egress_interpreted(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
+        self.machine.changed = true;
+        packet.forget();
+        verdict(&self.interpret_egress(packet, meta))
+    }
+
+    /// Puts the output together of headers that do not lie in a row.
+    #[cold]
+    fn gather(&mut self, packet: &mut Packet) {
+        gather(&self.program, packet, &mut self.gathered);
+        cut(packet);
     }
 
     /// Makes `copy` the ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen: its original
@@ -323,29 +334,35 @@ impl Pipeline {
     /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.
     #[inline]
     pub fn deparse<'p>(&mut self, packet: &'p mut Packet) -> &'p [u8] {
-        if packet.owner == DEPARSED {
-            return packet.bytes();
+        if packet.owner != DEPARSED {
+            self.put_together(packet);
         }
-        let program = &*self.program;
-        let placed = match native_for(program, self.interpreted, packet) {
+        packet.bytes()
+    }
+
+    #[inline]
+    fn put_together(&mut self, packet: &mut Packet) {
+        let placed = match native_for(&self.program, self.interpreted, packet) {
             Some(native) => {
                 if self.machine.changed {
-                    describe(program, &mut self.machine);
+                    describe(&self.program, &mut self.machine);
                 }
                 native.deparse(&mut self.machine, packet)
             }
-            None => {
-                self.machine.changed = true;
-                packet.forget();
-                self.machine.run(program, packet, program.code.update);
-                place(program, packet)
-            }
+            None => self.deparse_interpreted(packet),
         };
         if !placed {
-            gather(program, packet, &mut self.gathered);
-            cut(packet);
+            self.gather(packet);
         }
-        packet.bytes()
+    }
+
+    #[cold]
+    fn deparse_interpreted(&mut self, packet: &mut Packet) -> bool {
+        let program = &*self.program;
+        self.machine.changed = true;
+        packet.forget();
+        self.machine.run(program, packet, program.code.update);
+        place(program, packet)
     }
 
     /// Moves the digest records gathered since the last call to the end of `records`.
@@ -364,6 +381,14 @@ impl Pipeline {
         self.machine = machine(&self.program, self.seed);
         self.digests.clear();
         self.digests_lost = 0;
+    }
+}
+
+#[inline]
+fn verdict(decided: &Decisions) -> EgressVerdict {
+    EgressVerdict {
+        transmit: u64::from(decided.egress_spec) != DROP_PORT,
+        clone: decided.clone.map(|(session, _)| session),
     }
 }
 
@@ -391,7 +416,7 @@ fn machine(program: &Program, seed: u64) -> Machine {
         banks: Vec::new(),
         changed: true,
         context: Box::default(),
-        ahead: Ahead::new(),
+        ahead: Ahead::new(kept_words(program)),
         kept: Vec::new(),
         state: State::new(&program.registers, &program.counters),
         random: Random::new(seed),

@@ -25,7 +25,7 @@ use crate::layout::Slot;
 use crate::packet::TAIL;
 use crate::program::Program;
 use flow::Starts;
-pub(super) use prepare::kept_words;
+pub(crate) use prepare::kept_words;
 use prepare::Stop;
 
 /// Programs longer than this are interpreted: code is made in a time that grows faster than the program.

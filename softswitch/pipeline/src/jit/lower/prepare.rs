@@ -22,7 +22,7 @@ use crate::layout::Slot;
 use crate::live::{needed_at_ingress, Set};
 use crate::op::Op;
 use crate::packet::{Packet, BASES};
-use crate::program::Intrinsic;
+use crate::program::{Intrinsic, Program};
 
 /// Where preparation can stop.
 pub(super) struct Stop {
@@ -36,8 +36,12 @@ pub(super) struct Stop {
 /// What is kept besides of a parser that is not at its end, in words behind those of the slots.
 const EXTRAS: [Extra; 3] = [Extra::States, Extra::ParserError, Extra::ChecksumError];
 
-/// Words that are kept of a prepared packet at most.
-pub(in super::super) fn kept_words(program: &crate::program::Program) -> usize {
+/// Words that are kept of a prepared packet: a slot's, those, and the number of the place where it stopped.
+pub(crate) fn kept_words(program: &Program) -> usize {
+    number_word(program) + 1
+}
+
+fn number_word(program: &Program) -> usize {
     usize::from(program.slots) + EXTRAS.len()
 }
 
@@ -66,8 +70,8 @@ impl Lowering<'_, '_> {
     pub(super) fn resume(&mut self, stops: &[Stop]) {
         let program = self.program;
         self.moving = program.moved(program.code.parser, program.code.egress);
-        let number = self.context_word(offset_of!(Context, stop));
         let kept = self.context_word(offset_of!(Context, prepared));
+        let number = self.input(kept, I64, 8 * number_word(program));
         self.take_headers();
         for (position, stop) in stops.iter().enumerate() {
             let next = self.b.create_block();
@@ -215,7 +219,7 @@ impl Lowering<'_, '_> {
             }
         }
         let number = self.constant(number as u64);
-        self.set_context_word(offset_of!(Context, stop), number);
+        self.set_field(kept, I64, 8 * number_word(self.program), number);
         self.b.ins().return_(&[]);
     }
 
