@@ -379,7 +379,10 @@ impl Packet {
         self.valid = packet.valid;
         self.flow = 0;
         self.generation = packet.generation.saturating_add(1);
-        self.owner = packet.owner;
+        self.owner = match packet.owner {
+            DEPARSED => program.id,
+            owner => owner,
+        };
     }
 
     /// No header of `program` has a place yet.

@@ -89,40 +89,81 @@ pub(super) fn usable(algorithm: Algorithm, bytes: u32) -> bool {
     can && algorithm == Algorithm::Crc32 && (1..=LONGEST as u32).contains(&bytes)
 }
 
-/// The function for `bytes` bytes, and its second argument. The function takes the address of the words, zeros filling up
-/// the last one, and returns their CRC. Only where [`usable`] says so.
+/// The function for `bytes` bytes, and its first argument. The function takes the address of the words, zeros filling up
+/// the last one, and returns their CRC; up to [`IN_REGISTERS`] words it takes themselves, and that many arguments always. Only
+/// where [`usable`] says so.
 pub(super) fn function(bytes: u32) -> (*const u8, *const u64) {
     let count = (bytes as usize).clamp(1, LONGEST);
     (machine::crc32(count.div_ceil(8)), &raw const FACTORS[count])
 }
 
+/// Words that fit in registers beside the factor's address.
+pub(super) const IN_REGISTERS: usize = 5;
+
 #[cfg(target_arch = "x86_64")]
 mod machine {
     use std::arch::x86_64::{
         __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_extract_epi32, _mm_loadl_epi64,
-        _mm_set_epi64x, _mm_srli_si128, _mm_xor_si128,
+        _mm_slli_epi64, _mm_srli_epi64, _mm_srli_si128, _mm_xor_si128,
     };
 
-    use super::{NEXT_WORD, QUOTIENT, WHOLE_POLYNOMIAL};
+    use super::{IN_REGISTERS, NEXT_WORD, QUOTIENT, WHOLE_POLYNOMIAL};
 
     type Crc = unsafe extern "C" fn(*const u64, *const u64) -> u64;
+    type Few = unsafe extern "C" fn(*const u64, u64, u64, u64, u64, u64) -> u64;
 
     /// A function for each number of words: loops and lengths are settled when it is made.
     pub(super) fn crc32(words: usize) -> *const u8 {
+        const FEW: [Few; IN_REGISTERS] = [few::<1>, few::<2>, few::<3>, few::<4>, few::<5>];
         const ALL: [Crc; 16] = [
             of::<1>, of::<2>, of::<3>, of::<4>, of::<5>, of::<6>, of::<7>, of::<8>, of::<9>,
             of::<10>, of::<11>, of::<12>, of::<13>, of::<14>, of::<15>, of::<16>,
         ];
-        ALL[(words - 1) % ALL.len()] as *const u8
+        match FEW.get(words - 1) {
+            Some(few) => *few as *const u8,
+            None => ALL[(words - 1) % ALL.len()] as *const u8,
+        }
     }
 
     /// `factor` is that of the first word; those of the next ones lie eight before.
     #[target_feature(enable = "pclmulqdq", enable = "sse4.1")]
-    unsafe extern "C" fn of<const WORDS: usize>(words: *const u64, factor: *const u64) -> u64 {
+    unsafe extern "C" fn few<const WORDS: usize>(
+        factor: *const u64,
+        a: u64,
+        b: u64,
+        c: u64,
+        d: u64,
+        e: u64,
+    ) -> u64 {
+        // Not an array, which would be put together in memory.
+        let word = |i: usize| -> u64 {
+            match i {
+                0 => a,
+                1 => b,
+                2 => c,
+                3 => d,
+                _ => e,
+            }
+        };
+        // SAFETY: see `crc`.
+        unsafe { crc::<WORDS>(factor, |i| _mm_cvtsi64_si128(word(i) as i64)) }
+    }
+
+    #[target_feature(enable = "pclmulqdq", enable = "sse4.1")]
+    unsafe extern "C" fn of<const WORDS: usize>(factor: *const u64, words: *const u64) -> u64 {
         let word = |i: usize| -> __m128i {
             // SAFETY: the code passes a place on its stack with as many words.
             unsafe { _mm_loadl_epi64(words.add(i).cast()) }
         };
+        // SAFETY: see `crc`.
+        unsafe { crc::<WORDS>(factor, word) }
+    }
+
+    /// # Safety
+    /// `factor` is that of a number of bytes that take that many words.
+    #[inline]
+    #[target_feature(enable = "pclmulqdq", enable = "sse4.1")]
+    unsafe fn crc<const WORDS: usize>(factor: *const u64, word: impl Fn(usize) -> __m128i) -> u64 {
         let factor = |i: usize| -> __m128i {
             // SAFETY: behind the factor of `count` bytes, more than 8 * i, come at least that many others.
             unsafe { _mm_loadl_epi64(factor.sub(8 * i).cast()) }
@@ -137,11 +178,11 @@ mod machine {
         let next = _mm_cvtsi64_si128(NEXT_WORD as i64);
         let high = _mm_clmulepi64_si128::<0>(total, next);
         let rest = _mm_srli_si128::<8>(_mm_xor_si128(total, high));
-        let constants = _mm_set_epi64x(WHOLE_POLYNOMIAL as i64, QUOTIENT as i64);
-        let low = _mm_set_epi64x(0, 0xffff_ffff);
-        let and = std::arch::x86_64::_mm_and_si128;
-        let times = _mm_clmulepi64_si128::<0x00>(and(rest, low), constants);
-        let times = _mm_clmulepi64_si128::<0x10>(and(times, low), constants);
+        // Of both factors the lower 32 bits only: shifts cut off the others.
+        let [quotient, polynomial] =
+            [QUOTIENT, WHOLE_POLYNOMIAL].map(|value| _mm_cvtsi64_si128(value as i64));
+        let times = _mm_clmulepi64_si128::<0>(_mm_slli_epi64::<32>(rest), quotient);
+        let times = _mm_clmulepi64_si128::<0>(_mm_srli_epi64::<32>(times), polynomial);
         let remainder = _mm_extract_epi32::<1>(_mm_xor_si128(rest, times));
         u64::from(!(remainder as u32))
     }
@@ -172,11 +213,19 @@ mod tests {
                 words[i / 8] |= u64::from(byte) << (8 * (i % 8));
             }
             let (function, factor) = function(count as u32);
-            // SAFETY: `usable`, and the words of `count` bytes.
+            // SAFETY: `usable`, and the words of `count` bytes as its comment says.
             let found = unsafe {
-                let function: unsafe extern "C" fn(*const u64, *const u64) -> u64 =
-                    std::mem::transmute(function);
-                function(words.as_ptr(), factor)
+                if words.len() <= IN_REGISTERS {
+                    words.resize(IN_REGISTERS, u64::MAX);
+                    let function: unsafe extern "C" fn(*const u64, u64, u64, u64, u64, u64) -> u64 =
+                        std::mem::transmute(function);
+                    let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i| words[i]);
+                    function(factor, a, b, c, d, e)
+                } else {
+                    let function: unsafe extern "C" fn(*const u64, *const u64) -> u64 =
+                        std::mem::transmute(function);
+                    function(factor, words.as_ptr())
+                }
             };
             assert_eq!(
                 found,

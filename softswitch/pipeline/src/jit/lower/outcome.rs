@@ -10,6 +10,7 @@ use cranelift_codegen::ir::{Block, InstBuilder};
 use super::super::context::Context;
 use super::{Extra, Lowering};
 use crate::layout::{Place, Slot};
+use crate::op::Op;
 use crate::packet::Packet;
 
 impl Lowering<'_, '_> {
@@ -53,11 +54,12 @@ impl Lowering<'_, '_> {
         let port = self.get_intrinsic(program.intrinsics.egress_spec);
         self.set_context_word(offset_of!(Context, egress_spec), port);
         self.leave_clone();
-        let deparsed = self.constant(u64::from(self.shape.clone.is_none()));
-        self.set_context_word(offset_of!(Context, deparsed), deparsed);
         let Some(list) = self.shape.clone else {
+            let deparsed = self.constant(1);
+            self.set_context_word(offset_of!(Context, deparsed), deparsed);
             return self.go(program.code.update);
         };
+        self.deparse_if_idle();
         self.settle_all();
         self.give_headers();
         for slot in program.left_for_update.clone() {
@@ -76,6 +78,64 @@ impl Lowering<'_, '_> {
         self.b.ins().return_(&[]);
     }
 
+    /// A packet that is cloned stays as egress has left it, but often that is how it is sent: no checksum is updated, nothing
+    /// is cut off, and it is known where it starts.
+    fn deparse_if_idle(&mut self) {
+        let zero = self.constant(0);
+        self.set_context_word(offset_of!(Context, deparsed), zero);
+        let Some(start) = self.output_start().filter(|_| self.updates_nothing()) else {
+            return;
+        };
+        let cut = self.field(self.packet, I32, offset_of!(Packet, truncated));
+        let whole = self
+            .b
+            .ins()
+            .icmp_imm(IntCC::Equal, cut, i64::from(u32::MAX));
+        self.when(whole, |l| {
+            let (start, one) = (l.constant(u64::from(start)), l.constant(1));
+            l.set_field(l.packet, I32, offset_of!(Packet, start), start);
+            l.set_context_word(offset_of!(Context, deparsed), one);
+            l.set_context_word(offset_of!(Context, contiguous), one);
+        });
+    }
+
+    /// True if no instruction of the updates of checksums does anything for this packet.
+    fn updates_nothing(&self) -> bool {
+        let ops = &self.program.code.ops;
+        let mut at = self.program.code.update;
+        // Jumps may go round in circles.
+        for _ in 0..ops.len() {
+            let known = |header| self.shape.headers.of(header);
+            at = match ops[at as usize] {
+                Op::End => return true,
+                Op::Jump(to) => to,
+                Op::JumpValid { header, to } if known(header) == Some(true) => to,
+                Op::JumpInvalid { header, to } if known(header) == Some(false) => to,
+                Op::JumpValid { header, .. } if known(header) == Some(false) => at + 1,
+                Op::JumpInvalid { header, .. } if known(header) == Some(true) => at + 1,
+                _ => return false,
+            };
+        }
+        false
+    }
+
+    /// Where the output starts, if that is known and headers lie in a row.
+    fn output_start(&self) -> Option<u16> {
+        let mut start = self.in_a_row.then_some(self.program.headroom as u16)?;
+        let headers = self.program.deparser.iter().rev();
+        for &header in headers.filter(|&&h| self.home(h).is_some()) {
+            if self.shape.headers.of(header)? {
+                let base = self.home(header)?;
+                let behind = u32::from(base) + self.program.headers[usize::from(header)];
+                if behind != u32::from(start) {
+                    return None;
+                }
+                start = base;
+            }
+        }
+        Some(start)
+    }
+
     /// Behind the updates of checksums: headers in a row are sent from where they lie.
     pub(super) fn leave_deparse(&mut self) {
         let program = self.program;
@@ -84,39 +144,25 @@ impl Lowering<'_, '_> {
         let scattered = self.b.create_block();
         // Where the headers behind start, from the last one to the first. Parsed ones need not be looked at if they are
         // always in a row from the start of the frame.
-        let first_of_frame = Some(program.headroom as u16).filter(|_| self.in_a_row);
-        let looked_at = match first_of_frame {
-            Some(_) => program.added_only(),
-            None => u64::MAX,
-        };
-        let (row, mut place) = (self.extra(Extra::Row), first_of_frame);
-        let start = match place {
-            Some(place) => self.constant(u64::from(place)),
+        let row = self.extra(Extra::Row);
+        let start = match self.output_start() {
+            Some(start) => self.constant(u64::from(start)),
+            None if self.in_a_row => self.constant(program.headroom as u64),
             None => self.payload(),
         };
         self.b.def_var(row, start);
-        let headers = program.deparser.iter().rev();
-        for &header in headers.filter(|&h| looked_at >> (h & 63) & 1 == 1) {
-            match (place, self.shape.headers.of(header)) {
-                (_, Some(false)) => {}
-                (Some(next), Some(true)) if self.home(header).is_some() => {
-                    let (base, bytes) = (
-                        program.homes[usize::from(header)],
-                        program.headers[usize::from(header)],
-                    );
-                    if u32::from(base) + bytes != u32::from(next) {
-                        self.jump(scattered);
-                        return self.leave_scattered(scattered);
-                    }
-                    let start = self.constant(u64::from(base));
-                    self.b.def_var(row, start);
-                    place = Some(base);
-                }
-                _ => {
-                    self.if_valid(header, |l| l.join_row(header, scattered));
-                    place = None;
-                }
-            }
+        let looked_at = |header: u8| !self.in_a_row || self.home(header).is_some();
+        let headers: Vec<u8> = match self.output_start() {
+            Some(_) => Vec::new(),
+            None => program
+                .deparser
+                .iter()
+                .copied()
+                .filter(|h| looked_at(*h))
+                .collect(),
+        };
+        for &header in headers.iter().rev() {
+            self.if_valid(header, |l| l.join_row(header, scattered));
         }
         let first = self.b.use_var(row);
         self.set_field(self.packet, I32, offset_of!(Packet, start), first);

@@ -50,31 +50,33 @@ impl Lowering<'_, '_> {
     /// Fields are shifted together to words, which are laid down as the bytes that the algorithm sees.
     fn hash_of_words(&mut self, algorithm: Algorithm, pieces: &[Piece]) -> Value {
         let total: u32 = pieces.iter().map(Piece::narrow_width).sum();
+        let mut words = match self.whole_bytes(pieces) {
+            Some(fields) => self.words_of_bytes(&fields),
+            None => self.words_of_bits(pieces),
+        };
+        let bytes = total.div_ceil(8);
+        let fast = clmul::usable(algorithm, bytes).then(|| clmul::function(bytes));
+        let factor = fast.map(|(_, factor)| self.constant(factor as usize as u64));
+        if let (Some((function, _)), Some(factor)) = (fast, factor) {
+            if words.len() <= clmul::IN_REGISTERS {
+                words.resize(clmul::IN_REGISTERS, factor);
+                words.insert(0, factor);
+                return self.call(function, &words, Some(I64));
+            }
+        }
         let room = self.room(total.div_ceil(64) * 8);
         let address = self.address_of(room);
-        let whole_bytes = pieces.iter().all(|p| p.narrow_width() % 8 == 0);
-        let words = if whole_bytes {
-            self.words_of_bytes(pieces)
-        } else {
-            self.words_of_bits(pieces)
-        };
         for (position, word) in words.into_iter().enumerate() {
             let offset = 8 * position as i32;
             self.b.ins().store(stack(), word, address, offset);
         }
-        let bytes = total.div_ceil(8);
-        if clmul::usable(algorithm, bytes) {
-            let (function, factor) = clmul::function(bytes);
-            let factor = self.constant(factor as usize as u64);
-            return self.call(function, &[address, factor], Some(I64));
+        if let (Some((function, _)), Some(factor)) = (fast, factor) {
+            return self.call(function, &[factor, address], Some(I64));
         }
         let count = self.constant(u64::from(bytes));
         let number = self.constant(algorithm as u64);
-        self.call(
-            callbacks::hash as *const u8,
-            &[number, address, count],
-            Some(I64),
-        )
+        let arguments = [number, address, count];
+        self.call(callbacks::hash as *const u8, &arguments, Some(I64))
     }
 
     fn piece(&mut self, piece: &Piece) -> Option<(Value, u32)> {
@@ -85,14 +87,33 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Fields of whole bytes, some put together of several; `None` if they cannot be.
+    fn whole_bytes(&mut self, pieces: &[Piece]) -> Option<Vec<(Value, u32)>> {
+        let (mut fields, mut open) = (Vec::new(), None);
+        for piece in pieces {
+            let (value, width) = self.piece(piece)?;
+            let (value, width) = match open.take() {
+                None => (value, width),
+                Some((_, before)) if before + width > 64 => return None,
+                Some((high, before)) => {
+                    let high = self.b.ins().ishl_imm(high, i64::from(width));
+                    (self.b.ins().bor(high, value), before + width)
+                }
+            };
+            if width % 8 == 0 {
+                fields.push((value, width));
+            } else {
+                open = Some((value, width));
+            }
+        }
+        open.is_none().then_some(fields)
+    }
+
     /// The words of fields of whole bytes: these are turned round one by one, which often undoes what reading them from the
     /// packet did.
-    fn words_of_bytes(&mut self, pieces: &[Piece]) -> Vec<Value> {
+    fn words_of_bytes(&mut self, fields: &[(Value, u32)]) -> Vec<Value> {
         let (mut words, mut word, mut used) = (Vec::new(), self.constant(0), 0);
-        for piece in pieces {
-            let Some((value, width)) = self.piece(piece).filter(|p| p.1 > 0) else {
-                continue;
-            };
+        for &(value, width) in fields.iter().filter(|f| f.1 > 0) {
             let turned = self.turned(value, width);
             let placed = self.b.ins().ishl_imm(turned, i64::from(used));
             word = self.b.ins().bor(word, placed);
