@@ -14,13 +14,15 @@ const NEVER: Entry = Entry::MAX;
 /// Times by position, of which the earliest is known.
 #[derive(Debug)]
 pub struct Earliest {
-    /// `nodes[1]` is the root, the parent of node n is n / 2, and the second half are the positions.
+    /// The parent of node n is n / 2, node 1 is the root, and the second half are the positions.
     nodes: Vec<Entry>,
+    /// The root's: the earliest.
+    first: Entry,
 }
 
 impl Default for Earliest {
     fn default() -> Self {
-        Earliest { nodes: vec![NEVER; 2] }
+        Earliest { nodes: vec![NEVER; 2], first: NEVER }
     }
 }
 
@@ -53,21 +55,20 @@ impl Earliest {
             node /= 2;
             self.nodes[node] = earliest;
         }
+        self.first = earliest;
     }
 
     /// The earliest time and its position; of equal ones the lowest position.
     #[inline]
     pub fn first(&self) -> Option<(u64, usize)> {
-        let first = self.nodes[1];
-        (first != NEVER).then_some(((first >> POSITION_BITS) as u64, first as u32 as usize))
+        (self.first != NEVER).then_some(parts(self.first))
     }
 
     /// The same, if the time is not later than `limit`.
     #[inline]
     pub fn until(&self, limit: u64) -> Option<(u64, usize)> {
-        let first = self.nodes[1];
         let latest = Entry::from(limit) << POSITION_BITS | Entry::from(u32::MAX);
-        (first <= latest).then_some(((first >> POSITION_BITS) as u64, first as u32 as usize))
+        (self.first <= latest).then_some(parts(self.first))
     }
 
     /// The earliest time.
@@ -75,6 +76,12 @@ impl Earliest {
     pub fn time(&self) -> Option<u64> {
         self.first().map(|(time, _)| time)
     }
+}
+
+/// Time and position.
+#[inline]
+fn parts(entry: Entry) -> (u64, usize) {
+    ((entry >> POSITION_BITS) as u64, entry as u32 as usize)
 }
 
 #[cfg(test)]

@@ -236,12 +236,16 @@ unsafe impl Send for Context {}
 #[inline(always)]
 pub(crate) fn prefetch<T>(start: *const T, count: usize) {
     #[cfg(target_arch = "x86_64")]
-    for line in (0..count).step_by(64) {
-        // SAFETY: a prefetch has no effect but on time, whatever the address.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                start.cast::<i8>().wrapping_add(line),
-            );
+    {
+        let mut line = 0;
+        while line < count {
+            // SAFETY: a prefetch has no effect but on time, whatever the address.
+            unsafe {
+                std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                    start.cast::<i8>().wrapping_add(line),
+                );
+            }
+            line += 64;
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
