@@ -50,16 +50,17 @@ pub struct MappedPcap {
     next: usize,
 }
 
-/// A frame in the file.
+/// What is known of a frame before it is read.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub struct Head {
     /// Capture time in nanoseconds since the epoch.
     pub time_ns: u64,
-    /// Length on the wire; the captured bytes may be fewer.
+    /// Length on the wire.
     pub wire_length: usize,
-    /// The captured bytes.
+    /// Bytes that were captured.
     pub captured: usize,
-    first: usize,
+    /// Where those lie in a file that is mapped.
+    pub first: usize,
 }
 
 const FILE_HEADER: usize = 24;
@@ -103,7 +104,7 @@ impl MappedPcap {
 
     /// The next frame; `None` at the end.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Place>, PcapError> {
+    pub fn next(&mut self) -> Result<Option<Head>, PcapError> {
         let rest = self.mapping.bytes().get(self.next..).unwrap_or_default();
         let Some((header, rest)) = rest.split_first_chunk::<RECORD_HEADER>() else {
             return if rest.is_empty() { Ok(None) } else { cut_short() };
@@ -120,16 +121,16 @@ impl MappedPcap {
         let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns;
         let first = self.next + RECORD_HEADER;
         self.next = first + captured as usize;
-        Ok(Some(Place { time_ns, wire_length: wire_length as usize, captured: captured as usize, first }))
+        Ok(Some(Head { time_ns, wire_length: wire_length as usize, captured: captured as usize, first }))
     }
 
     /// Asks for what will be read some frames later: as many bytes as the frame takes itself, if all of it is read, so that no line is
     /// left out. Of longer frames the beginning of the next one: where those behind it lie is not known yet. With many captures
     /// at once the processor does not see by itself that each is read in order.
     #[inline]
-    pub fn prefetch_behind(&self, place: &Place, visible: usize) {
-        let behind = place.first + place.captured;
-        let (from, count) = match RECORD_HEADER + place.captured {
+    pub fn prefetch_behind(&self, head: &Head, visible: usize) {
+        let behind = head.first + head.captured;
+        let (from, count) = match RECORD_HEADER + head.captured {
             record if record <= FAR => (behind + AHEAD, record),
             _ => (behind, RECORD_HEADER + visible.min(FAR)),
         };
@@ -145,8 +146,8 @@ impl MappedPcap {
 
     /// The captured bytes of a frame.
     #[inline]
-    pub fn bytes(&self, place: &Place) -> &[u8] {
-        self.mapping.bytes().get(place.first..place.first + place.captured).unwrap_or_default()
+    pub fn bytes(&self, head: &Head) -> &[u8] {
+        self.mapping.bytes().get(head.first..head.first + head.captured).unwrap_or_default()
     }
 }
 
@@ -181,9 +182,9 @@ mod tests {
             return Ok(None);
         };
         let mut records = vec![];
-        while let Some(place) = mapped.next()? {
-            let bytes = mapped.bytes(&place).to_vec();
-            records.push(Record { time_ns: place.time_ns, wire_length: place.wire_length, bytes });
+        while let Some(head) = mapped.next()? {
+            let bytes = mapped.bytes(&head).to_vec();
+            records.push(Record { time_ns: head.time_ns, wire_length: head.wire_length, bytes });
         }
         Ok(Some(records))
     }

@@ -8,30 +8,22 @@ use narrows_pipeline::{Packet, PacketPool};
 
 use super::config::InputConfig;
 use super::generate::{Generator, HEADERS};
-use super::mapped::{MappedPcap, Place};
+use super::mapped::{Head, MappedPcap};
 use super::pcap::{PcapError, Reader, Record};
 use crate::failure::Failure;
 use crate::io::MAX_FRAME;
 
-/// What is known of a frame before it is read.
-#[derive(Debug, Clone, Copy, Default)]
-struct Head {
-    time_ns: u64,
-    /// Length on the wire; the bytes that there are may be fewer.
-    wire_length: usize,
-    captured: usize,
-}
-
-/// How a capture is read, with its next frame.
+/// How a capture is read.
 enum Frames {
-    Mapped(MappedPcap, Option<Place>),
+    Mapped(MappedPcap),
+    /// With the next frame.
     Streamed(Box<Reader<BufReader<File>>>, Record),
 }
 
 impl Frames {
     fn open(file: File) -> Result<Self, PcapError> {
         if let Some(mapped) = MappedPcap::open(&file)? {
-            return Ok(Frames::Mapped(mapped, None));
+            return Ok(Frames::Mapped(mapped));
         }
         let reader = Reader::new(BufReader::with_capacity(1 << 18, file))?;
         Ok(Frames::Streamed(Box::new(reader), Record::default()))
@@ -41,27 +33,26 @@ impl Frames {
     #[inline(always)]
     fn next(&mut self, visible: usize) -> Result<Option<Head>, PcapError> {
         match self {
-            Frames::Mapped(mapped, place) => {
-                *place = mapped.next()?;
-                let Some(place) = place else {
-                    return Ok(None);
-                };
-                mapped.prefetch_behind(place, visible);
-                let Place { time_ns, wire_length, captured, .. } = *place;
-                Ok(Some(Head { time_ns, wire_length, captured }))
+            Frames::Mapped(mapped) => {
+                let head = mapped.next()?;
+                if let Some(head) = &head {
+                    mapped.prefetch_behind(head, visible);
+                }
+                Ok(head)
             }
             Frames::Streamed(reader, record) => {
                 let more = reader.next(record)?;
                 let (time_ns, wire_length, captured) = (record.time_ns, record.wire_length, record.bytes.len());
-                Ok(more.then_some(Head { time_ns, wire_length, captured }))
+                Ok(more.then_some(Head { time_ns, wire_length, captured, first: 0 }))
             }
         }
     }
 
+    /// The bytes of the frame that `next` told of.
     #[inline(always)]
-    fn bytes(&self) -> &[u8] {
+    fn bytes(&self, head: &Head) -> &[u8] {
         match self {
-            Frames::Mapped(mapped, place) => place.as_ref().map_or(&[], |place| mapped.bytes(place)),
+            Frames::Mapped(mapped) => mapped.bytes(head),
             Frames::Streamed(_, record) => &record.bytes,
         }
     }
@@ -136,7 +127,7 @@ impl Source {
                 let wire_length = generator.frame_bytes();
                 return Ok(generator.next().map(|(time_ns, next_flow)| {
                     *flow = next_flow;
-                    Head { time_ns, wire_length, captured: wire_length }
+                    Head { time_ns, wire_length, captured: wire_length, first: 0 }
                 }));
             }
         };
@@ -193,7 +184,7 @@ impl Source {
             }
             Kind::Capture(capture) => {
                 let mut packet = pool.take_beginning(head.wire_length, visible);
-                let bytes = capture.frames.bytes();
+                let bytes = capture.frames.bytes(&head);
                 let frame = packet.bytes_mut();
                 let (captured, padding) = frame.split_at_mut(bytes.len().min(frame.len()));
                 captured.copy_from_slice(&bytes[..captured.len()]);
