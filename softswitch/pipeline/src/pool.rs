@@ -16,7 +16,7 @@ pub struct PacketPool {
 }
 
 /// Frames up to this many bytes use small buffers.
-const SMALL_FRAME: usize = 320;
+const SMALL_FRAME: usize = 256;
 /// A large buffer holds a frame of this many bytes at least; longer frames grow it.
 const LARGE_FRAME: usize = 1600;
 
@@ -39,7 +39,7 @@ impl PacketPool {
         self.take_beginning(length, length)
     }
 
-    /// The same for a frame of which only the first `held` bytes matter, as many as the program parses at least
+    /// The same for a frame of which only the first `held` bytes matter, as many as the program may parse at least
     /// ([`crate::Program::parsed_bytes`]): the packet has no room for the others.
     #[inline]
     #[must_use]

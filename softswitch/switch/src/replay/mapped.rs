@@ -128,11 +128,11 @@ impl MappedPcap {
     /// left out. Of longer frames the beginning of the next one: where those behind it lie is not known yet. With many captures
     /// at once the processor does not see by itself that each is read in order.
     #[inline]
-    pub fn prefetch_behind(&self, head: &Head, visible: usize) {
+    pub fn prefetch_behind(&self, head: &Head, shown: usize) {
         let behind = head.first + head.captured;
         let (from, count) = match RECORD_HEADER + head.captured {
             record if record <= FAR => (behind + AHEAD, record),
-            _ => (behind, RECORD_HEADER + visible.min(FAR)),
+            _ => (behind, RECORD_HEADER + shown.min(FAR)),
         };
         let bytes = self.mapping.bytes();
         let mut at = from;

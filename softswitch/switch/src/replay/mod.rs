@@ -120,14 +120,30 @@ fn switch(config: &Config, seed: u64) -> Result<Switch, Failure> {
     Ok(switch)
 }
 
-/// Bytes of a frame that the program or some output looks at; what is behind them need not be there.
-fn visible(config: &Config, program: &Program) -> usize {
-    let snaps = config.outputs.iter().map(|output| output.snap_bytes);
-    let snap = snaps.map(|snap| if snap == 0 { usize::MAX } else { snap }).max().unwrap_or(0);
-    // The program may take off all the headers that it parses, which brings forward what follows them. On a loopback port it
-    // may do so again.
-    let parsed = program.parsed_bytes().filter(|_| config.loopbacks.is_empty());
-    parsed.map_or(usize::MAX, |parsed| snap.saturating_add(parsed))
+/// How much of a frame somebody looks at: what is behind that need not be there.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    /// Bytes that the program may parse.
+    parsed: usize,
+    /// Bytes that some output may show.
+    shown: usize,
+}
+
+impl View {
+    fn new(config: &Config, program: &Program) -> Self {
+        let snaps = config.outputs.iter().map(|output| output.snap_bytes);
+        let snap = snaps.map(|snap| if snap == 0 { usize::MAX } else { snap }).max().unwrap_or(0);
+        // On a loopback port all of a frame comes in again.
+        let parsed = program.parsed_bytes().filter(|_| config.loopbacks.is_empty()).unwrap_or(usize::MAX);
+        // The program may take off all the headers that it parses, which brings forward what follows them.
+        View { parsed, shown: snap.saturating_add(parsed) }
+    }
+
+    /// Bytes to be held of a frame that consists of zeros behind the first `known` ones.
+    #[inline]
+    fn held(self, known: usize) -> usize {
+        self.shown.min(known.max(self.parsed))
+    }
 }
 
 fn apply(switch: &mut Switch, given: &QueueConfig) -> Result<(), String> {
@@ -160,7 +176,7 @@ struct Run {
     /// By position, the time of each source's next frame.
     heads: Earliest,
     changes: std::iter::Peekable<std::vec::IntoIter<QueueConfig>>,
-    visible: usize,
+    view: View,
     until_ns: u64,
     digests: u64,
 }
@@ -182,7 +198,7 @@ impl Run {
             return;
         };
         let port = source.port;
-        let following = source.prepare(self.switch.pool(), self.visible);
+        let following = source.prepare(self.switch.pool(), self.view);
         if let (Some(following), Some(forwarding)) = (following, self.switch.forwarding()) {
             forwarding.pipeline.anticipate(following, port, time_ns);
         }
@@ -197,7 +213,7 @@ impl Run {
         while let Some((time_ns, position)) = self.heads.until(last_ns) {
             let source = &mut self.sources[position];
             let port = source.port;
-            let packet = source.take(self.switch.pool(), self.visible)?;
+            let packet = source.take(self.switch.pool(), self.view)?;
             self.heads.set(position, source.next_time());
             self.anticipate();
             if let Some(packet) = packet {
@@ -288,13 +304,13 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let sources = sources.collect::<Result<Vec<_>, _>>().map_err(in_file)?;
     std::fs::create_dir_all(&args.out).map_err(|error| Failure::usage(format!("{}: {error}", args.out.display())))?;
     let sinks = Sinks::open(&config, &args.out).map_err(in_file)?;
-    let program = switch.forwarding().map(|forwarding| Arc::clone(forwarding.pipeline.program()));
-    let visible = program.map_or(usize::MAX, |program| visible(&config, &program));
+    let whole = View { parsed: usize::MAX, shown: usize::MAX };
+    let view = switch.forwarding().map_or(whole, |forwarding| View::new(&config, forwarding.pipeline.program()));
     let until_ns = config.until_ns.unwrap_or(u64::MAX);
     let mut heads = Earliest::default();
     heads.reserve(sources.len());
     sources.iter().enumerate().for_each(|(position, source)| heads.set(position, source.next_time()));
-    let mut run = Run { switch, sinks, sources, heads, changes, visible, until_ns, digests: 0 };
+    let mut run = Run { switch, sinks, sources, heads, changes, view, until_ns, digests: 0 };
 
     let started = Instant::now();
     run.execute()?;

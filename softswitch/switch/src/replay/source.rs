@@ -10,6 +10,7 @@ use super::config::InputConfig;
 use super::generate::{Generator, HEADERS};
 use super::mapped::{Head, MappedPcap};
 use super::pcap::{PcapError, Reader, Record};
+use super::View;
 use crate::failure::Failure;
 use crate::io::MAX_FRAME;
 
@@ -29,14 +30,14 @@ impl Frames {
         Ok(Frames::Streamed(Box::new(reader), Record::default()))
     }
 
-    /// The next frame. `visible`: bytes of it that will be read.
+    /// The next frame. `shown`: bytes of it that will be read at most.
     #[inline(always)]
-    fn next(&mut self, visible: usize) -> Result<Option<Head>, PcapError> {
+    fn next(&mut self, shown: usize) -> Result<Option<Head>, PcapError> {
         match self {
             Frames::Mapped(mapped) => {
                 let head = mapped.next()?;
                 if let Some(head) = &head {
-                    mapped.prefetch_behind(head, visible);
+                    mapped.prefetch_behind(head, shown);
                 }
                 Ok(head)
             }
@@ -120,7 +121,7 @@ impl Source {
 
     /// The frame that comes next, after one at `last_ns`.
     #[inline(always)]
-    fn advance(&mut self, last_ns: u64, visible: usize) -> Result<Option<Head>, Failure> {
+    fn advance(&mut self, last_ns: u64, shown: usize) -> Result<Option<Head>, Failure> {
         let capture = match &mut self.kind {
             Kind::Capture(capture) => capture,
             Kind::Generator { generator, flow } => {
@@ -132,7 +133,7 @@ impl Source {
             }
         };
         let place = || capture.path.display().to_string();
-        let next = capture.frames.next(visible);
+        let next = capture.frames.next(shown);
         let next = next.map_err(|error| Failure::usage(format!("{}: {error}", place())))?;
         let Some(head) = next else {
             return Ok(None);
@@ -147,43 +148,43 @@ impl Source {
         Ok(Some(Head { time_ns: time_ns.max(last_ns), ..head }))
     }
 
-    /// Takes the next frame, if there is one. `visible`: bytes of a frame that somebody looks at.
+    /// Takes the next frame, if there is one.
     #[inline(always)]
-    pub fn take(&mut self, pool: &mut PacketPool, visible: usize) -> Result<Option<Box<Packet>>, Failure> {
+    pub fn take(&mut self, pool: &mut PacketPool, view: View) -> Result<Option<Box<Packet>>, Failure> {
         let Some(head) = self.next else {
             return Ok(None);
         };
         let packet = match self.ready.take() {
             Some(packet) => packet,
-            None => self.read(head, pool, visible),
+            None => self.read(head, pool, view),
         };
         self.packets += 1;
         self.bytes += head.wire_length as u64;
         self.padded += u64::from(head.captured < head.wire_length);
-        self.next = self.advance(head.time_ns, visible)?;
+        self.next = self.advance(head.time_ns, view.shown)?;
         Ok(Some(packet))
     }
 
     /// Makes the next frame ready, for the switch to have a look at what it will need. `None` behind the last one.
     #[inline]
-    pub fn prepare(&mut self, pool: &mut PacketPool, visible: usize) -> Option<&mut Packet> {
+    pub fn prepare(&mut self, pool: &mut PacketPool, view: View) -> Option<&mut Packet> {
         let head = self.next?;
         if self.ready.is_none() {
-            self.ready = Some(self.read(head, pool, visible));
+            self.ready = Some(self.read(head, pool, view));
         }
         self.ready.as_deref_mut()
     }
 
     #[inline(always)]
-    fn read(&self, head: Head, pool: &mut PacketPool, visible: usize) -> Box<Packet> {
+    fn read(&self, head: Head, pool: &mut PacketPool, view: View) -> Box<Packet> {
         match &self.kind {
             Kind::Generator { generator, flow } => {
-                let mut packet = pool.take_beginning(head.wire_length, visible.max(HEADERS));
+                let mut packet = pool.take_beginning(head.wire_length, view.held(HEADERS).max(HEADERS));
                 generator.write(*flow, packet.bytes_mut());
                 packet
             }
             Kind::Capture(capture) => {
-                let mut packet = pool.take_beginning(head.wire_length, visible);
+                let mut packet = pool.take_beginning(head.wire_length, view.held(head.captured));
                 let bytes = capture.frames.bytes(&head);
                 let frame = packet.bytes_mut();
                 let (captured, padding) = frame.split_at_mut(bytes.len().min(frame.len()));

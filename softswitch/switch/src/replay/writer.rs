@@ -30,27 +30,32 @@ impl<W: Write> Writer<W> {
         Writer { output, snap_length, block, filled: 24 }
     }
 
-    /// Appends a frame of `wire_length` bytes, of which `frame` holds those to be kept at least.
+    /// Appends a frame of `wire_length` bytes: `frame`, then zeros.
     #[inline]
     pub fn write(&mut self, time_ns: u64, frame: &[u8], wire_length: u32) -> io::Result<()> {
-        let kept = &frame[..frame.len().min(self.snap_length)];
+        let length = self.snap_length.min(wire_length as usize);
+        let kept = &frame[..frame.len().min(length)];
         let time = (time_ns / 1_000_000_000) | ((time_ns % 1_000_000_000) << 32);
-        let lengths = kept.len() as u64 | (u64::from(wire_length) << 32);
+        let lengths = length as u64 | (u64::from(wire_length) << 32);
         let header = (u128::from(lengths) << 64 | u128::from(time)).to_le_bytes();
         let rest = self.block.get_mut(self.filled..).and_then(|rest| rest.split_first_chunk_mut::<RECORD_HEADER>());
-        let Some((place, rest)) = rest.filter(|(_, rest)| rest.len() > kept.len()) else {
-            return self.write_out(&header, kept);
+        let Some((place, rest)) = rest.filter(|(_, rest)| rest.len() > length) else {
+            return self.write_out(&header, kept, length - kept.len());
         };
         *place = header;
-        rest[..kept.len()].copy_from_slice(kept);
-        self.filled += RECORD_HEADER + kept.len();
+        let (start, zeros) = rest[..length].split_at_mut(kept.len());
+        start.copy_from_slice(kept);
+        if !zeros.is_empty() {
+            zeros.fill(0);
+        }
+        self.filled += RECORD_HEADER + length;
         Ok(())
     }
 
     /// Appends a frame that the block has no room for.
     #[cold]
-    fn write_out(&mut self, header: &[u8], kept: &[u8]) -> io::Result<()> {
-        for mut rest in [header, kept] {
+    fn write_out(&mut self, header: &[u8], kept: &[u8], zeros: usize) -> io::Result<()> {
+        for mut rest in [header, kept, &vec![0; zeros]] {
             while !rest.is_empty() {
                 let (fits, later) = rest.split_at(rest.len().min(BLOCK - self.filled));
                 self.block[self.filled..self.filled + fits.len()].copy_from_slice(fits);
@@ -80,18 +85,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(frames in prop::collection::vec((0u64..4_000_000_000_000_000_000, prop::collection::vec(any::<u8>(), 0..100)), 0..20), snap in 0usize..80) {
+        fn what_was_written_is_read(
+            frames in prop::collection::vec(
+                (0u64..4_000_000_000_000_000_000, prop::collection::vec(any::<u8>(), 0..100), 0usize..50), 0..20,
+            ),
+            snap in 0usize..120,
+        ) {
             let mut file = vec![];
             let mut writer = Writer::new(&mut file, snap);
-            for (time, frame) in &frames {
-                writer.write(*time, frame, frame.len() as u32).expect("memory");
+            for (time, frame, zeros) in &frames {
+                writer.write(*time, frame, (frame.len() + zeros) as u32).expect("memory");
             }
             writer.finish().expect("memory");
-            let kept = if snap == 0 { usize::MAX } else { snap };
-            let expected: Vec<Record> = frames.iter().map(|(time_ns, frame)| Record {
-                time_ns: *time_ns,
-                wire_length: frame.len(),
-                bytes: frame[..frame.len().min(kept)].to_vec(),
+            let expected: Vec<Record> = frames.into_iter().map(|(time_ns, mut bytes, zeros)| {
+                bytes.resize(bytes.len() + zeros, 0);
+                let wire_length = bytes.len();
+                bytes.truncate(if snap == 0 { usize::MAX } else { snap });
+                Record { time_ns, wire_length, bytes }
             }).collect();
             prop_assert_eq!(read_all(&file).expect("valid"), expected);
         }
@@ -106,7 +116,9 @@ mod tests {
         let mut writer = Writer::new(&mut file, 4 * BLOCK);
         for number in 0..40 {
             let frame = frame(number);
-            writer.write(number as u64, &frame, frame.len() as u32).expect("memory");
+            // A frame of zeros need not be there.
+            let there = if number % 256 == 0 { 7 } else { frame.len() };
+            writer.write(number as u64, &frame[..there], frame.len() as u32).expect("memory");
         }
         writer.finish().expect("memory");
         let records = read_all(&file).expect("valid");
