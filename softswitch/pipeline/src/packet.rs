@@ -82,7 +82,8 @@ impl Packet {
     #[inline]
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        &self.buffer[self.start as usize..self.end as usize]
+        let bytes = self.buffer.get(self.start as usize..self.end as usize);
+        bytes.unwrap_or_default()
     }
 
     /// The frame's bytes, to be filled by a receiver after [`crate::PacketPool::take`].
@@ -96,8 +97,7 @@ impl Packet {
     #[inline]
     #[must_use]
     pub fn frame_length(&self) -> u32 {
-        let whole = (self.end - self.start).saturating_add(self.missing);
-        whole.min(self.truncated)
+        (self.end - self.start + self.missing).min(self.truncated)
     }
 
     /// What queues account of the frame, in bytes. Before [`crate::Pipeline::ingress`] this is what was received; between ingress

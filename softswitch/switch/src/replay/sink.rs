@@ -90,7 +90,7 @@ impl Sinks {
 impl Output for Sinks {
     #[inline(always)]
     fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
-        let Some(Some(sink)) = self.by_port.get_mut(usize::from(port)) else {
+        let Some(sink) = self.by_port.get_mut(usize::from(port)).and_then(Option::as_deref_mut) else {
             return pool.give(packet);
         };
         sink.packets += 1;

@@ -31,18 +31,18 @@ impl<W: Write> Writer<W> {
     }
 
     /// Appends a frame of `wire_length` bytes: `frame`, then zeros.
-    #[inline]
+    #[inline(always)]
     pub fn write(&mut self, time_ns: u64, frame: &[u8], wire_length: u32) -> io::Result<()> {
         let length = self.snap_length.min(wire_length as usize);
         let kept = &frame[..frame.len().min(length)];
         let time = (time_ns / 1_000_000_000) | ((time_ns % 1_000_000_000) << 32);
         let lengths = length as u64 | (u64::from(wire_length) << 32);
-        let header = (u128::from(lengths) << 64 | u128::from(time)).to_le_bytes();
         let rest = self.block.get_mut(self.filled..).and_then(|rest| rest.split_first_chunk_mut::<RECORD_HEADER>());
-        let Some((place, rest)) = rest.filter(|(_, rest)| rest.len() > length) else {
-            return self.write_out(&header, kept, length - kept.len());
+        let Some((header, rest)) = rest.filter(|(_, rest)| rest.len() > length) else {
+            return self.write_out(time, lengths, kept, length - kept.len());
         };
-        *place = header;
+        header[..8].copy_from_slice(&time.to_le_bytes());
+        header[8..].copy_from_slice(&lengths.to_le_bytes());
         let (start, zeros) = rest[..length].split_at_mut(kept.len());
         start.copy_from_slice(kept);
         if !zeros.is_empty() {
@@ -54,8 +54,8 @@ impl<W: Write> Writer<W> {
 
     /// Appends a frame that the block has no room for.
     #[cold]
-    fn write_out(&mut self, header: &[u8], kept: &[u8], zeros: usize) -> io::Result<()> {
-        for mut rest in [header, kept, &vec![0; zeros]] {
+    fn write_out(&mut self, time: u64, lengths: u64, kept: &[u8], zeros: usize) -> io::Result<()> {
+        for mut rest in [&time.to_le_bytes()[..], &lengths.to_le_bytes()[..], kept, &vec![0; zeros]] {
             while !rest.is_empty() {
                 let (fits, later) = rest.split_at(rest.len().min(BLOCK - self.filled));
                 self.block[self.filled..self.filled + fits.len()].copy_from_slice(fits);
