@@ -5,20 +5,18 @@ use crate::packet::{Packet, TAIL};
 
 /// Recycles packets so that nothing is allocated in steady state.
 ///
-/// Buffers come in two sizes, so that a long queue of small packets does not occupy the memory of large ones.
+/// Buffers come in several sizes, so that a long queue of small packets does not occupy the memory of large ones.
 // A packet is large and moves between queues: its box is what is pooled.
 #[allow(clippy::vec_box)]
 #[derive(Debug, Default)]
 pub struct PacketPool {
     headroom: usize,
-    small: Vec<Box<Packet>>,
-    large: Vec<Box<Packet>>,
+    /// By size.
+    free: [Vec<Box<Packet>>; 3],
 }
 
-/// Frames up to this many bytes use small buffers.
-const SMALL_FRAME: usize = 256;
-/// A large buffer holds a frame of this many bytes at least; longer frames grow it.
-const LARGE_FRAME: usize = 1600;
+/// Bytes of a frame that buffers of each size hold at least; longer frames grow the largest ones.
+const SIZES: [usize; 3] = [128, 256, 1600];
 
 impl PacketPool {
     /// A pool for packets of `program`.
@@ -26,8 +24,7 @@ impl PacketPool {
     pub fn new(program: &crate::Program) -> Self {
         Self {
             headroom: program.headroom(),
-            small: Vec::new(),
-            large: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -54,13 +51,9 @@ impl PacketPool {
     #[inline]
     #[must_use]
     pub fn blank(&mut self, length: usize) -> Box<Packet> {
-        let (pool, least) = if length <= SMALL_FRAME {
-            (&mut self.small, SMALL_FRAME)
-        } else {
-            (&mut self.large, LARGE_FRAME)
-        };
-        let recycled = pool.pop();
-        recycled.unwrap_or_else(|| Packet::new(self.headroom + least + TAIL))
+        let size = usize::from(length > SIZES[0]) + usize::from(length > SIZES[1]);
+        let recycled = self.free[size].pop();
+        recycled.unwrap_or_else(|| Packet::new(self.headroom + SIZES[size] + TAIL))
     }
 
     /// A packet that holds a copy of `frame`.
@@ -74,10 +67,8 @@ impl PacketPool {
     /// Gives a packet back.
     #[inline]
     pub fn give(&mut self, packet: Box<Packet>) {
-        if packet.buffer.len() < self.headroom + LARGE_FRAME + TAIL {
-            self.small.push(packet);
-        } else {
-            self.large.push(packet);
-        }
+        let room = packet.buffer.len().saturating_sub(self.headroom + TAIL);
+        let size = usize::from(room >= SIZES[1]) + usize::from(room >= SIZES[2]);
+        self.free[size].push(packet);
     }
 }
