@@ -24,6 +24,7 @@ mod error;
 mod exec;
 mod expr;
 mod hash;
+mod intrinsics;
 mod jit;
 mod json;
 mod layout;

@@ -15,11 +15,12 @@ use serde_json::Value;
 use crate::control::{CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId};
 use crate::error::LoadError;
 use crate::hash::Calculation;
+use crate::intrinsics::Intrinsics;
 use crate::jit::Native;
 use crate::json;
 use crate::layout::{Field, Layout, Place, Slot};
 use crate::op::Op;
-use crate::program::{Code, Intrinsics, Program};
+use crate::program::{Code, Program};
 use crate::state::State;
 use crate::table::TableCode;
 

@@ -1,13 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ingress and egress by the interpreter.
 
-use super::{EgressMeta, Pipeline};
+use super::output::place;
+use super::{verdict, EgressMeta, EgressVerdict, Pipeline};
 use crate::exec::{Machine, Outcome};
 use crate::jit::Decisions;
-use crate::packet::Packet;
+use crate::packet::{Packet, FOREIGN};
 use crate::program::{Program, DROP_PORT};
 
 impl Pipeline {
+    #[cold]
+    pub(super) fn ingress_interpreted(
+        &mut self,
+        packet: &mut Packet,
+        port: u16,
+        timestamp: u64,
+        ours: bool,
+    ) -> Decisions {
+        self.machine.changed = true;
+        packet.forget();
+        packet.owner = if ours { self.program.id } else { FOREIGN };
+        packet.clear_bases(&self.program);
+        self.interpret_ingress(packet, port, timestamp)
+    }
+
+    #[cold]
+    pub(super) fn egress_interpreted(
+        &mut self,
+        packet: &mut Packet,
+        meta: &EgressMeta,
+    ) -> EgressVerdict {
+        self.machine.changed = true;
+        packet.forget();
+        verdict(&self.interpret_egress(packet, meta))
+    }
+
+    #[cold]
+    pub(super) fn deparse_interpreted(&mut self, packet: &mut Packet) -> bool {
+        let program = &*self.program;
+        self.machine.changed = true;
+        packet.forget();
+        self.machine.run(program, packet, program.code.update);
+        place(program, packet)
+    }
+
     pub(super) fn interpret_ingress(
         &mut self,
         packet: &mut Packet,

@@ -12,14 +12,14 @@ use crate::exec::{Machine, Outcome};
 use crate::hash::Bits;
 use crate::jit::{describe, kept_words, Ahead, Decisions, Deparsed, Native};
 use crate::layout::{Field, Place};
-use crate::packet::{Instance, Packet, DEPARSED, FOREIGN, FRESH};
+use crate::packet::{Instance, Packet, DEPARSED, FRESH};
 use crate::program::{Program, DROP_PORT};
 use crate::random::Random;
 use crate::state::State;
 use crate::table::{wide_ones, TableState};
 
 use interpreted::{clear, kept, parse, wire_length};
-use output::{cut, gather, place};
+use output::{cut, gather};
 
 /// Digest records that wait to be drained, at most.
 const MAX_DIGESTS: usize = 65_536;
@@ -200,21 +200,6 @@ impl Pipeline {
         }
     }
 
-    #[cold]
-    fn ingress_interpreted(
-        &mut self,
-        packet: &mut Packet,
-        port: u16,
-        timestamp: u64,
-        ours: bool,
-    ) -> Decisions {
-        self.machine.changed = true;
-        packet.forget();
-        packet.owner = if ours { self.program.id } else { FOREIGN };
-        packet.clear_bases(&self.program);
-        self.interpret_ingress(packet, port, timestamp)
-    }
-
     /// Keeps the record of a digest.
     #[cold]
     fn learn(&mut self, packet: &Packet, index: u16) {
@@ -264,13 +249,6 @@ impl Pipeline {
             }
         }
         verdict(&decided)
-    }
-
-    #[cold]
-    fn egress_interpreted(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
-        self.machine.changed = true;
-        packet.forget();
-        verdict(&self.interpret_egress(packet, meta))
     }
 
     /// Puts the output together of headers that do not lie in a row.
@@ -327,7 +305,10 @@ impl Pipeline {
         };
         copy.set_copy(packet, program, from, end);
         copy.length = wire_length(program, copy).min(u32::try_from(limit).unwrap_or(u32::MAX));
-        copy.live.clone_from(&self.machine.kept);
+        if copy.live.len() != self.machine.kept.len() {
+            copy.live.resize(self.machine.kept.len(), 0);
+        }
+        copy.live.copy_from_slice(&self.machine.kept);
         copy.instance = Instance::EgressClone;
     }
 
@@ -354,15 +335,6 @@ impl Pipeline {
         if !placed {
             self.gather(packet);
         }
-    }
-
-    #[cold]
-    fn deparse_interpreted(&mut self, packet: &mut Packet) -> bool {
-        let program = &*self.program;
-        self.machine.changed = true;
-        packet.forget();
-        self.machine.run(program, packet, program.code.update);
-        place(program, packet)
     }
 
     /// Moves the digest records gathered since the last call to the end of `records`.

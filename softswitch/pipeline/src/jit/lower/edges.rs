@@ -11,9 +11,10 @@ use super::super::context::Context;
 use super::super::shape::Shape;
 use super::super::validity::Known;
 use super::{Extra, Lowering};
+use crate::intrinsics::Intrinsic;
 use crate::packet::Packet;
 use crate::pipeline::EgressMeta;
-use crate::program::{Intrinsic, DROP_PORT};
+use crate::program::DROP_PORT;
 
 impl Lowering<'_, '_> {
     /// Egress. A packet that is not cloned is deparsed as well.

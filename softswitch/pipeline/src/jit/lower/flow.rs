@@ -17,9 +17,9 @@ pub(super) const INGRESS_END: u32 = u32::MAX - 2;
 pub(super) const EGRESS_END: u32 = u32::MAX - 3;
 pub(super) const UPDATE_END: u32 = u32::MAX - 4;
 
-/// Variants of the code of one instruction, and how many times its instructions a program may be translated. What is
-/// beyond is left to the general variant.
-const VARIANTS: usize = 16;
+/// Variants of the code of one instruction, and how many times its instructions a program may be translated: code takes time to
+/// make. What is beyond is left to the general variant; what is jumped to last is translated first.
+const VARIANTS: usize = 8;
 const COPIES: usize = 6;
 const COPIED: usize = 500;
 

@@ -18,11 +18,12 @@ use super::flow::{INGRESS_END, PARSER_END, VERIFY_END};
 use super::memory::inputs;
 use super::{Extra, Lowering};
 use crate::hash::Piece;
+use crate::intrinsics::Intrinsic;
 use crate::layout::Slot;
 use crate::live::{needed_at_ingress, Set};
 use crate::op::Op;
 use crate::packet::{Packet, BASES};
-use crate::program::{Intrinsic, Program};
+use crate::program::Program;
 
 /// Where preparation can stop.
 pub(super) struct Stop {
