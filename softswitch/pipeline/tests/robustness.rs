@@ -271,3 +271,21 @@ fn a_parser_that_never_ends_is_stopped() {
         Some((1, vec![1, 2, 3]))
     );
 }
+
+/// Constant entries with fewer key fields than their table has.
+#[test]
+fn constant_entries_of_another_shape_are_refused() -> Result<(), serde_json::Error> {
+    let mut root: Value = serde_json::from_str(common::NARROWS)?;
+    let mut changed = 0;
+    for pipeline in root["pipelines"].as_array_mut().into_iter().flatten() {
+        for table in pipeline["tables"].as_array_mut().into_iter().flatten() {
+            for entry in table["entries"].as_array_mut().into_iter().flatten() {
+                entry["match_key"] = json!([]);
+                changed += 1;
+            }
+        }
+    }
+    assert!(changed > 0);
+    assert!(Program::load(root.to_string().as_bytes()).is_err());
+    Ok(())
+}

@@ -27,6 +27,8 @@ pub(super) struct Shape {
     pub clone: Option<u16>,
     /// Bytes of valid headers that are still to be zeroed, as bits: what the program writes anyway is written once.
     zeros: [Option<(u8, u64)>; UNFINISHED],
+    /// Bit h: what the architecture gives to fields of header h is still to be written.
+    pub given: u64,
     /// Slots whose value is below a number of rows.
     indices: [Option<(Slot, u64)>; INDICES],
     /// This is the variant for all packets that no other is made for: what follows is the same for all of them.
@@ -43,6 +45,7 @@ impl Shape {
             digest: None,
             clone: None,
             zeros: [None; UNFINISHED],
+            given: 0,
             indices: [None; INDICES],
             general: false,
         }
@@ -73,9 +76,11 @@ impl Shape {
         zeros.find(|z| z.0 == header).map_or(0, |z| z.1)
     }
 
-    /// The same for all headers.
+    /// Headers with bytes that are still to be written.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = u8> {
-        self.zeros.into_iter().flatten().map(|z| z.0)
+        let given = self.given;
+        let given = (0..64).filter(move |header| given >> header & 1 == 1);
+        self.zeros.into_iter().flatten().map(|z| z.0).chain(given)
     }
 
     /// False if there is no room to keep that in mind.
@@ -103,6 +108,7 @@ impl Shape {
         self.headers.set(header, valid);
         let base = base.filter(|_| valid == Some(true)).unwrap_or(UNKNOWN);
         self.set_zeros(header, 0);
+        self.given &= !(1 << (header & 63));
         self.bases[usize::from(header) % MAX_HEADERS] = base;
     }
 

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I16, I32, I64, I8};
-use cranelift_codegen::ir::{InstBuilder, Value};
+use cranelift_codegen::ir::{InstBuilder, Type, Value};
 
 use super::super::context::Context;
 use super::super::shape::Shape;
@@ -77,12 +77,12 @@ impl Lowering<'_, '_> {
         body(self);
     }
 
-    /// What the architecture gives egress.
-    fn take_inputs(&mut self) {
+    /// What the architecture gives egress besides: fields, and where their values are.
+    fn inputs_of_egress(&mut self) -> [(Intrinsic, Type, (Value, usize)); 12] {
         let fields = &self.program.intrinsics;
         let meta = self.context_word(offset_of!(Context, meta));
         let of_meta = |offset| (meta, offset);
-        let given = [
+        [
             (
                 fields.instance_type,
                 I8,
@@ -131,12 +131,18 @@ impl Lowering<'_, '_> {
                 of_meta(offset_of!(EgressMeta, deq_depth_bytes)),
             ),
             (fields.epoch, I16, of_meta(offset_of!(EgressMeta, epoch))),
-        ];
+        ]
+    }
+
+    /// What the architecture gives egress.
+    fn take_inputs(&mut self) {
+        let fields = &self.program.intrinsics;
         let forward = self.constant(DROP_PORT + 1);
         self.set_intrinsic_anywhere(fields.egress_spec, forward);
         // The packet's own length changes while the code runs: this is no input.
         let length = self.get_extra(Extra::RegisterLength);
         self.set_intrinsic_anywhere(fields.packet_length, length);
+        let given = self.inputs_of_egress();
         for (field, kind, (of, offset)) in given {
             if field.header().is_none() {
                 let value = self.input(of, kind, offset);
@@ -148,15 +154,47 @@ impl Lowering<'_, '_> {
         headers.sort_unstable();
         headers.dedup();
         for header in headers {
-            self.if_valid(header, |l| {
-                for (field, kind, (of, offset)) in given {
-                    if field.header() == Some(header) {
-                        let value = l.input(of, kind, offset);
-                        l.store_intrinsic(field, value);
-                    }
-                }
-            });
+            let valid = self.shape.headers.of(header) == Some(true);
+            if valid && !self.shape.general {
+                // Often the header is removed before anything but those fields has been read.
+                self.shape.given |= 1 << (header & 63);
+            } else {
+                self.if_valid(header, |l| l.store_inputs(header));
+            }
         }
+    }
+
+    /// Writes what the architecture gives to a header's fields.
+    pub(super) fn store_inputs(&mut self, header: u8) {
+        for (field, kind, (of, offset)) in self.inputs_of_egress() {
+            if field.header() == Some(header) {
+                let value = self.input(of, kind, offset);
+                self.store_intrinsic(field, value);
+            }
+        }
+    }
+
+    /// The value of such a field where it has not been written yet.
+    pub(super) fn input_not_stored(&mut self, header: u8, byte: u16, count: u32) -> Option<Value> {
+        if self.shape.given >> (header & 63) & 1 == 0 {
+            return None;
+        }
+        let mut given = self.inputs_of_egress().into_iter().rev();
+        let is_it = |field: Intrinsic| match field {
+            Intrinsic::Header {
+                header: h,
+                byte: b,
+                count: c,
+            } => (h, b, u32::from(c)) == (header, byte, count),
+            _ => false,
+        };
+        let (_, kind, (of, offset)) = given.find(|g| is_it(g.0))?;
+        let value = self.input(of, kind, offset);
+        Some(if count < 8 {
+            self.mask(value, 8 * count as u8)
+        } else {
+            value
+        })
     }
 
     pub(super) fn set_intrinsic(&mut self, field: Intrinsic, value: Value) {

@@ -189,9 +189,14 @@ impl Lowering<'_, '_> {
 
     /// `count` bytes of a header, shifted right.
     pub(super) fn window(&mut self, header: u8, byte: u16, count: u32, shift: u32) -> Value {
-        self.settle_some(header, byte, count);
-        let address = self.header_address(header);
-        let value = self.load_bytes(address, i32::from(byte), count);
+        let value = match self.input_not_stored(header, byte, count) {
+            Some(value) => value,
+            None => {
+                self.settle_some(header, byte, count);
+                let address = self.header_address(header);
+                self.load_bytes(address, i32::from(byte), count)
+            }
+        };
         if shift > 0 {
             self.b.ins().ushr_imm(value, i64::from(shift))
         } else {
@@ -290,9 +295,13 @@ impl Lowering<'_, '_> {
         }
     }
 
-    /// Writes the zeros of a header that have not been written. Before anything reads it, and not in code that only some
+    /// Writes what is still to be written of a header. Before anything reads it, and not in code that only some
     /// packets come to.
     pub(super) fn settle(&mut self, header: u8) {
+        if self.shape.given >> (header & 63) & 1 == 1 {
+            self.shape.given &= !(1 << (header & 63));
+            self.store_inputs(header);
+        }
         let mut zeros = self.shape.zeros(header);
         self.shape.set_zeros(header, 0);
         while zeros != 0 {
@@ -309,13 +318,17 @@ impl Lowering<'_, '_> {
 
     /// The same if `count` bytes from `byte` on are concerned.
     fn settle_some(&mut self, header: u8, byte: u16, count: u32) {
-        if self.shape.zeros(header) & bytes_of(u32::from(byte), count) != 0 {
+        let given = self.shape.given >> (header & 63) & 1 == 1;
+        if given || self.shape.zeros(header) & bytes_of(u32::from(byte), count) != 0 {
             self.settle(header);
         }
     }
 
     /// Writes `count` bytes of a valid header.
     pub(super) fn write(&mut self, header: u8, byte: u16, count: u32, value: Value) {
+        if self.shape.given >> (header & 63) & 1 == 1 {
+            self.settle(header);
+        }
         let address = self.header_address(header);
         self.store_bytes(address, i32::from(byte), count, value);
         let zeros = self.shape.zeros(header) & !bytes_of(u32::from(byte), count);

@@ -120,6 +120,10 @@ pub(super) fn constant_rules(code: &TableCode) -> Option<Vec<Rule>> {
     entries.sort_by_key(|e| std::cmp::Reverse(e.priority));
     let mut rules = Vec::new();
     for entry in entries {
+        // Loading refuses other programs, later.
+        if entry.key.len() != code.parts.len() {
+            return None;
+        }
         let action = code
             .info
             .actions
