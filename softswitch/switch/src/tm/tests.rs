@@ -527,6 +527,38 @@ fn new_delay_is_a_new_epoch_for_the_whole_port() {
 }
 
 #[test]
+fn a_new_queue_has_the_delay_of_its_port() {
+    let mut tm = TrafficManager::new(10);
+    tm.configure((1, 0), Changes { delay_ns: Some(5), ..Changes::default() }).expect("in range");
+    let Admission::Started(started) = tm.enqueue(100, (1, 3), 7, 60, None, ()) else { panic!("idle link") };
+    assert_eq!((started.exit_ns, started.meta.rid), (105, 7));
+    assert!(tm.status().iter().all(|queue| queue.delay_ns == 5));
+}
+
+/// A packet that waits keeps its replica id; telemetry's depths, delays and epochs stay within their fields.
+#[test]
+fn what_waited_is_told_to_egress() {
+    let mut tm = TrafficManager::new(usize::MAX);
+    let changes = Changes { rate_bps: Some(1_000_000_000), limit_packets: Some(0), ..Changes::default() };
+    (0..0x1_0000).for_each(|_| assert!(tm.configure(PORT, changes).is_ok()));
+    let long = 0x8000_0000;
+    let Admission::Started(first) = tm.enqueue(0, PORT, 7, long, None, 0) else { panic!("idle link") };
+    assert_eq!((first.meta.rid, first.meta.epoch), (7, 2), "the 65,537th");
+    for (rid, length) in [(8, long), (9, long), (10, 1)] {
+        assert!(matches!(tm.enqueue(5, PORT, rid, length, None, 0), Admission::Queued));
+    }
+    let left: Vec<EgressMeta> = std::iter::from_fn(|| Some(tm.poll_start(u64::MAX)?.meta)).collect();
+    let of = |field: fn(&EgressMeta) -> u32| left.iter().map(field).collect::<Vec<_>>();
+    assert_eq!(of(|meta| meta.rid.into()), [8, 9, 10]);
+    assert_eq!(of(|meta| meta.enq_qdepth), [0, 1, 2]);
+    assert_eq!(of(|meta| meta.deq_qdepth), [2, 1, 0]);
+    assert_eq!(of(|meta| meta.enq_depth_bytes), [0, long, u32::MAX]);
+    assert_eq!(of(|meta| meta.deq_depth_bytes), [long + 1, 1, 0]);
+    assert_eq!(of(|meta| meta.enq_timestamp), [5; 3]);
+    assert_eq!(of(|meta| meta.deq_timedelta), [u32::MAX; 3]);
+}
+
+#[test]
 fn settings_out_of_range_change_nothing() {
     let mut tm: TrafficManager<()> = TrafficManager::new(10);
     let too_fast = Changes { rate_bps: Some(MAX_RATE_BPS + 1), limit_bytes: Some(7), ..Changes::default() };
