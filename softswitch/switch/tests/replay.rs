@@ -208,6 +208,35 @@ fn a_live_change_of_delay_loses_nothing_and_keeps_the_order() {
     }
 }
 
+/// Packets hold no more of a frame than somebody looks at: whatever was captured, all of it comes out, in reports too.
+#[test]
+fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
+    let mut config = config();
+    config["inputs"] = json!([{"port": 1, "pcap": "in.pcap"}]);
+    config["queues"] = json!([]);
+    config["clone_sessions"][0]["length_limit"] = 0.into();
+    config["entries"][2]["params"]["length"] = 400.into();
+    let mut frame: Vec<u8> = (0..FRAME).map(|at| (at % 251) as u8 + 1).collect();
+    frame[12..34].copy_from_slice(&[8, 0, 0x45, 0, 5, 220, 0, 0, 64, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let captured = [40, 86, 87, 200, 1_000, FRAME as usize];
+    let mut file = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    for (number, captured) in captured.into_iter().enumerate() {
+        file.extend([1, number as u32, captured as u32, FRAME as u32].map(u32::to_le_bytes).concat());
+        file.extend(&frame[..captured]);
+    }
+    let directory = Directory::new("captured");
+    std::fs::write(directory.0.join("in.pcap"), file).unwrap();
+    let (summary, out, reports) = directory.run(&config);
+    assert_eq!((out.len(), reports.len()), (captured.len(), captured.len()));
+    assert_eq!(summary["outputs"][1]["bytes"], captured.len() as u64 * FRAME);
+    for (((_, out), (_, report)), captured) in out.iter().zip(&reports).zip(captured) {
+        let mut expected = frame[..captured].to_vec();
+        expected.resize(FRAME as usize, 0);
+        assert!(*out == expected, "{captured} bytes");
+        assert!(report.len() == 400 && report[REPORT + 48..] == expected[..310], "{captured} bytes");
+    }
+}
+
 #[test]
 fn same_seed_same_bytes() {
     let mut config = config();
