@@ -150,12 +150,6 @@ impl<P> TrafficManager<P> {
         (next != NEVER).then_some(next)
     }
 
-    /// When the next packet leaves its delay line.
-    #[inline]
-    pub fn next_exit(&self) -> Option<u64> {
-        Some(self.exits.next()).filter(|next| *next != NEVER)
-    }
-
     /// A packet of `length` bytes arrives at `now_ns` (every event up to `now_ns` must have been polled). `rid` is its replica
     /// id, `flow` is what its drop would be accounted to.
     #[inline(always)]

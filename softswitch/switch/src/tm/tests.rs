@@ -370,7 +370,7 @@ impl Driver {
             }
             if self.batch > 0 && id % self.batch == 0 {
                 self.take(now);
-                assert!(self.tm.next_exit().is_none_or(|next| next > now));
+                assert!(self.tm.next_due().is_none_or(|next| next > now));
             }
         }
         self.until(1 << 60);
