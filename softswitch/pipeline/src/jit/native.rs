@@ -4,13 +4,13 @@
 //! Why it is sound:
 //!
 //! - Generated code touches the packet's buffer at `base + offset` only. A base is 0, the fixed place of a header that
-//!   the program adds, or where a header was extracted after comparing with the packet's end. Behind each of them the
+//!   the program adds (always the one of a header that it never parses), or where a header was extracted after comparing with the packet's end. Behind each of them the
 //!   buffer goes on for the header's length and [`crate::packet::TAIL`] bytes more, the longest window. Bases are
 //!   the program's own: a packet that this program's ingress has not seen, or of another shape, is left to the
 //!   interpreter (`Packet::owner`, checked in [`crate::Pipeline`]).
 //! - Ingress is two functions: what the first one found out holds for the second one, because in between no table changes
 //!   ([`describe`] forgets what was prepared), and a packet whose bytes may have been written to has lost its ticket.
-//! - Registers and counters are compared with the array's size; slots, tables and live words are constants checked
+//! - Registers and counters are compared with the array's size, once for as long as the index keeps its value; slots, tables and live words are constants checked
 //!   against the program when the code is made.
 //! - Handles come from the table that they are used in, and [`Descriptor`]s are renewed before generated code runs
 //!   again after a table has changed.

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Announcements of packets, and what can come between them and the packets.
+
+use narrows_pipeline::{Entry, Pipeline, TableId};
+use proptest::prelude::*;
+
+/// What is said of a packet before it comes in, and what happens meanwhile. None of it must change anything.
+#[derive(Debug, Clone, Copy)]
+pub enum Ahead {
+    Nothing,
+    AsItComes,
+    OtherPort,
+    OtherTime,
+    /// The packet had other bytes then.
+    OtherBytes,
+    /// Other packets, too; some of them come in before, or never.
+    Others(u8),
+    /// An entry is taken out of each table meanwhile, and put back behind ingress.
+    TableChange,
+    /// A packet leaves meanwhile.
+    Departure,
+}
+
+pub fn ahead() -> impl Strategy<Value = Ahead> {
+    use Ahead::{
+        AsItComes, Departure, Nothing, OtherBytes, OtherPort, OtherTime, Others, TableChange,
+    };
+    prop_oneof![
+        4 => Just(AsItComes),
+        4 => prop::sample::select(vec![Nothing, OtherPort, OtherTime, OtherBytes, TableChange, Departure]),
+        2 => (1u8..7).prop_map(Others),
+    ]
+}
+
+/// Takes an entry out of each table.
+pub fn take_entries(pipeline: &mut Pipeline) -> Vec<(TableId, Entry)> {
+    let tables: Vec<TableId> = pipeline.program().tables().iter().map(|t| t.id).collect();
+    let mut taken = Vec::new();
+    for table in tables {
+        let Ok(entries) = pipeline.table_entries(table) else {
+            continue;
+        };
+        let Some((entry, _)) = entries.into_iter().next() else {
+            continue;
+        };
+        if pipeline
+            .table_delete(table, &entry.key, entry.priority)
+            .is_ok()
+        {
+            taken.push((table, entry));
+        }
+    }
+    taken
+}
