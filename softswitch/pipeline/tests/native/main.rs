@@ -21,6 +21,8 @@ use traffic::{configure, metadata, traffic};
 struct Twins {
     program: Arc<Program>,
     both: [Pipeline; 2],
+    /// Packets are recycled: what earlier ones left in them must not be seen.
+    pools: [PacketPool; 2],
 }
 
 /// What one packet led to, clones of clones included.
@@ -40,7 +42,12 @@ impl Twins {
             Pipeline::new(program.clone(), 7),
             Pipeline::interpreter(program.clone(), 7),
         ];
-        Self { program, both }
+        let pools = [(); 2].map(|()| PacketPool::new(&program));
+        Self {
+            program,
+            both,
+            pools,
+        }
     }
 
     fn of(root: &Value) -> Self {
@@ -61,10 +68,10 @@ impl Twins {
 
     /// Passes a frame through both and compares what comes of it.
     fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta, ahead: Ahead) -> Trace {
-        let [a, b] = &mut self.both;
+        let ([a, b], [p, q]) = (&mut self.both, &mut self.pools);
         let (native, reference) = (
-            pass(a, frame, port, meta, ahead),
-            pass(b, frame, port, meta, ahead),
+            pass(a, p, frame, port, meta, ahead),
+            pass(b, q, frame, port, meta, ahead),
         );
         assert_eq!(native, reference);
         native
@@ -115,12 +122,12 @@ fn narrows() -> Arc<Program> {
 
 fn pass(
     pipeline: &mut Pipeline,
+    pool: &mut PacketPool,
     frame: &[u8],
     port: u16,
     meta: &EgressMeta,
     ahead: Ahead,
 ) -> Trace {
-    let mut pool = PacketPool::new(pipeline.program());
     let mut packet = pool.packet(frame);
     let time = meta.timestamp / 2;
     let mut taken = Vec::new();
@@ -141,7 +148,7 @@ fn pass(
             let mut other = pool.packet(frame);
             let _ = pipeline.ingress(&mut other, port, time);
             let mut trace = Trace::default();
-            leave(pipeline, &mut pool, &mut other, meta, &mut trace);
+            leave(pipeline, pool, &mut other, meta, &mut trace);
         }
         Ahead::Others(count) => {
             let other = |i: u8| &frame[..frame.len() - frame.len() * usize::from(i) / 9];
@@ -170,9 +177,11 @@ fn pass(
         let mut copy = pool.take(0);
         pipeline.clone_ingress(&packet, &mut copy);
         trace.clones.push(session);
-        leave(pipeline, &mut pool, &mut copy, meta, &mut trace);
+        leave(pipeline, pool, &mut copy, meta, &mut trace);
+        pool.give(copy);
     }
-    leave(pipeline, &mut pool, &mut packet, meta, &mut trace);
+    leave(pipeline, pool, &mut packet, meta, &mut trace);
+    pool.give(packet);
     trace
 }
 
@@ -195,6 +204,7 @@ fn leave(
     }
     if let Some(mut copy) = copy.filter(|_| trace.clones.len() < 4) {
         leave(pipeline, pool, &mut copy, meta, trace);
+        pool.give(copy);
     }
 }
 
@@ -264,6 +274,15 @@ fn expression() -> impl Strategy<Value = Value> {
     })
 }
 
+/// The index of a cell, which there often is.
+fn index() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        expression(),
+        any_field(),
+        (any_field(), 2u128..8).prop_map(|(f, most)| binary("&", f, hex(most))),
+    ]
+}
+
 fn header(name: &str) -> Value {
     json!({"type": "header", "value": name})
 }
@@ -286,9 +305,9 @@ fn primitive(egress: bool) -> impl Strategy<Value = Value> {
             let (to, from) = if to_h { ("h", "g") } else { ("g", "h") };
             call("assign_header", json!([header(to), header(from)]))
         }),
-        1 => (any_field(), expression()).prop_map(move |(to, i)| call("register_read", json!([to, r1, i]))),
-        1 => (expression(), expression()).prop_map(move |(i, v)| call("register_write", json!([r2, i, v]))),
-        1 => expression().prop_map(move |i| call("count", json!([counter, i]))),
+        1 => (any_field(), index()).prop_map(move |(to, i)| call("register_read", json!([to, r1, i]))),
+        1 => (index(), expression()).prop_map(move |(i, v)| call("register_write", json!([r2, i, v]))),
+        1 => index().prop_map(move |i| call("count", json!([counter, i]))),
         1 => (any_field(), any::<u16>(), any::<u32>()).prop_map(|(to, low, high)| {
             call("modify_field_rng_uniform", json!([to, hex(low.into()), hex(high.into())]))
         }),
@@ -311,6 +330,7 @@ proptest! {
         ingress in prop::collection::vec(primitive(false), 0..8),
         egress in prop::collection::vec(primitive(true), 0..8),
         kinds in prop::sample::select(vec!["exact", "ternary", "lpm", "range"]),
+        updates in any::<bool>(),
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..60), metadata(), ahead()), 1..6),
     ) {
         let name = if kinds == "lpm" { "c" } else { "b" };
@@ -319,7 +339,13 @@ proptest! {
         if kinds == "ternary" {
             key.push(second);
         }
-        let root = with_table(program(json!(ingress), json!(egress)), json!(key), kinds);
+        let mut root = with_table(program(json!(ingress), json!(egress)), json!(key), kinds);
+        if updates {
+            root["checksums"] = json!([{
+                "name": "c", "id": 0, "target": ["h", "b"], "type": "generic", "calculation": "sum",
+                "verify": false, "update": true, "if_cond": binary("!=", field("h", "c"), hex(0))
+            }]);
+        }
         let Ok(program) = Program::load(root.to_string().as_bytes()) else {
             return Ok(());
         };
@@ -344,6 +370,42 @@ proptest! {
         }
         twins.compare();
     }
+}
+
+/// An added header is zero, whatever an earlier packet left in its place.
+#[test]
+fn added_headers_are_zero() {
+    let add = call("add_header", json!([header("g")]));
+    let read = call("assign", json!([field("h", "c"), field("g", "c")]));
+    let write = |name: &str| call("assign", json!([field("g", name), field("h", "d")]));
+    let actions = json!([add, read, write("c"), write("d")]);
+    for [ingress, egress] in [[actions.clone(), json!([])], [json!([]), actions]] {
+        let mut twins = Twins::of(&program(ingress, egress));
+        for d in 1..4 {
+            let frame = common::frame(1, 2, 3, d << 32 | d, 5);
+            twins.pass(&frame, 3, &EgressMeta::default(), Ahead::AsItComes);
+        }
+    }
+}
+
+/// A field that was the index of a cell may be none the next time.
+#[test]
+fn indices_that_change() {
+    let cell = json!({"type": "counter_array", "value": "n"});
+    let register = json!({"type": "register_array", "value": "r"});
+    let count = call("count", json!([cell, field("m", "a")]));
+    let write = call(
+        "register_write",
+        json!([register, field("m", "a"), field("h", "b")]),
+    );
+    let other = call("assign", json!([field("m", "a"), field("h", "a")]));
+    let actions = json!([count, write, other, count, write, count]);
+    let mut twins = Twins::of(&program(actions.clone(), actions));
+    for a in [0, 1, 3, 4, 5, 200, 2] {
+        let frame = common::frame(a, 2, 3, 4, 5);
+        twins.pass(&frame, 3, &EgressMeta::default(), Ahead::AsItComes);
+    }
+    twins.compare();
 }
 
 /// What ingress reads is what it is given, not what was announced.
