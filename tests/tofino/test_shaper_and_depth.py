@@ -39,7 +39,10 @@ def test_tofino2_makes_multiples_of_100_mbit_exactly(rate: int) -> None:
 
 @given(st.sampled_from(sorted(CHIPS)), st.integers(1000, 124_000_000))
 @example("tofino", 3809)  # doubled once more, its mantissa is the largest
-def test_rates_agree_with_a_search_over_all_mantissas(name: str, kbps: int) -> None:
+@example("tofino", 3811)  # nearer to 2^9 at the next smaller exponent, which the driver does not try
+@example("tofino2", 70_100_001)  # a multiple of 100 Mbit/s in single precision
+@example("tofino2", 12497)  # above the largest mantissa, which is not rounded up
+def test_rates_agree_with_exact_fractions(name: str, kbps: int) -> None:
     chip = CHIPS[name]
     other = TrafficManager(KINDS[name]).shaper_bps(kbps)
     assert quantise_rate(chip, kbps, chip.shaper_clock_hz, 16384) == pytest.approx(other, rel=1e-6)

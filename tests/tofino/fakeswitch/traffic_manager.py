@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 ALL_PIPES = 0xFFFF
 BAF = {"1.5%": 0.015, "3%": 0.03, "6%": 0.06, "11%": 0.11, "20%": 0.2, "33%": 0.33, "50%": 0.5, "66%": 0.66,
        "80%": 0.8, "DISABLE": 0.0}  # fmt: skip
@@ -267,20 +269,20 @@ class TrafficManager:
     # Rates
 
     def shaper_bps(self, kbps: int) -> float:
-        """The nearest (Tofino 1) or next higher (Tofino 2) mantissa / 2^exponent; 0 above the range."""
-        value = Fraction(kbps * 1000 * 10) / self.kind.clock
-        if value > self.kind.mantissa or kbps == 0:
+        """The nearest (Tofino 1) or next higher (Tofino 2) mantissa at the largest exponent that fits; 0 out of range.
+
+        The largest mantissa is the end: a rate above it is not rounded up to one with a smaller exponent.
+        """
+        # The driver computes in single precision: what is a hair from a mantissa is that mantissa.
+        value = Fraction(float(np.float32(kbps * 1000 * 10) / np.float32(self.kind.clock)))
+        if value > self.kind.mantissa:
             return 0.0
-        best: Fraction | None = None
-        for exponent in range(16):
-            scaled = value * 2**exponent
-            whole = [int(scaled), int(scaled) + (scaled.denominator != 1)]
-            for mantissa in whole if self.kind.nearest else whole[1:]:
-                candidate = Fraction(mantissa, 2**exponent)
-                closer = best is None or abs(candidate - value) < abs(best - value)
-                if 0 < mantissa <= self.kind.mantissa and closer:
-                    best = candidate
-        return float(best * self.kind.clock / 10) if best is not None else 0.0
+        exponent = max(e for e in range(16) if int(value * 2**e) <= self.kind.mantissa)
+        scaled = value * 2**exponent
+        low = int(scaled)
+        high = min(low + (scaled.denominator != 1), self.kind.mantissa)
+        mantissa = low if self.kind.nearest and scaled - low <= high - scaled else high
+        return float(Fraction(mantissa, 2**exponent) * self.kind.clock / 10) if low else 0.0
 
     def burst(self, size: int) -> int:
         shift = max(0, size.bit_length() - self.kind.burst_bits)
