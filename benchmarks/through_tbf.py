@@ -17,20 +17,26 @@ import numpy as np
 import pandas as pd
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment import Experiment
-from narrows.plan import Plan, make_plan
-from narrows.studies.library import StudyPoint, find_study, study_points
+from narrows.plan import ETHERNET_HEADER_BYTES, Plan, make_plan
+from narrows.studies.catalogue import StudyPoint, find_study, study_points
+from narrows.units import NANOSECONDS, bdp_bytes
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.evaluate import picks
-from narrows_analysis.studies.measures import WINDOW_S, Measures, fairness_by_number, jain, turns
+from narrows_analysis.studies.measures import (
+    WINDOW_S,
+    Measures,
+    completion_times,
+    fairness_by_number,
+    finite,
+    jain,
+    modelled,
+    turns,
+)
 from narrows_analysis.studies.model import Control, Point, Results, Study
 from narrows_analysis.studies.page import render, results_path
-from narrows_analysis.studies.probes import probe_synchrony, probe_times, probes_not_draining
+from narrows_analysis.studies.probes import probe_measures
 from narrows_analysis.studies.results import read_results, write_results
-from narrows_analysis.studies.ware import expect
 from tbf import Passage, send_through
-
-SECOND = 1_000_000_000
-ETHERNET_BYTES = 14
 
 
 def main(arguments: list[str]) -> int:
@@ -101,36 +107,28 @@ def _window(passage: Passage, plan: Plan, part: tuple[float, float], life_of: st
         mine = [one for one in passage.connections if one.flow.group == life_of and one.ended_s is not None]
         low, high = min(one.started_s for one in mine), max(one.ended_s or 0.0 for one in mine)
     else:
-        low = max(flow.start_ns for flow in plan.flows) / SECOND
-        high = min(flow.start_ns + (flow.duration_ns or 0) for flow in plan.flows) / SECOND
+        low = max(flow.start_ns for flow in plan.flows) / NANOSECONDS
+        high = min(flow.start_ns + (flow.duration_ns or 0) for flow in plan.flows) / NANOSECONDS
     return low + (high - low) * part[0], low + (high - low) * part[1]
 
 
 def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
     """The measures of a study (docs/studies/README.md) that sockets and qdisc can tell, in a time (s)."""
-    measures = _of_queue(passage.queue, experiment, plan, window)
-    measures |= _of_flows(passage, experiment, plan, window)
+    rtt_ns, link = experiment.bottleneck.rtt, plan.bottleneck
+    bdp, frame = float(bdp_bytes(link.rate_bps, rtt_ns)), experiment.mtu + ETHERNET_HEADER_BYTES
+    measures = _of_queue(passage.queue, link.limit_bytes, bdp, window)
+    measures |= _of_flows(passage, goodput_limit(link.rate_bps, frame), window)
     measures |= _of_completions(passage)
-    rtt_s, link = experiment.bottleneck.rtt / SECOND, plan.bottleneck
-    sockets = passage.sockets
     depth = passage.queue.rename(columns={"depth_bytes": "depth_min_bytes"})
-    probes = probe_times(sockets)
-    bdp = link.rate_bps * rtt_s / 8
-    measures["probes_not_draining"] = probes_not_draining(probes, depth, bdp, window)
-    measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= window[0]] for own in probes])
+    measures |= probe_measures(passage.sockets, depth, bdp, window)
     ccas = [connection.flow.cca for connection in passage.connections]
-    if 0 < (bbr := ccas.count("bbr")) < len(ccas):
-        model = expect(bbr, link.rate_bps, rtt_s, link.limit_bytes, experiment.mtu + ETHERNET_BYTES)
-        measures["model_share"] = model.share
-    return {name: None if value is None or not np.isfinite(value) else value for name, value in measures.items()}
+    return finite(measures | modelled(ccas, link.rate_bps, rtt_ns / NANOSECONDS, link.limit_bytes, frame))
 
 
-def _of_queue(queue: pd.DataFrame, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
+def _of_queue(queue: pd.DataFrame, limit_bytes: int, bdp: float, window: tuple[float, float]) -> Measures:
     """Loss and depth, from readings of the qdisc."""
     begin, end = window
     inside = queue[(queue["time_s"] >= begin) & (queue["time_s"] < end)]
-    rtt_s, link = experiment.bottleneck.rtt / SECOND, plan.bottleneck
-    bdp = link.rate_bps * rtt_s / 8
     depth = inside["depth_bytes"]
     # What was counted in each half second, from the readings before and after its ends.
     edges = np.arange(begin, end, WINDOW_S)
@@ -142,12 +140,13 @@ def _of_queue(queue: pd.DataFrame, experiment: Experiment, plan: Plan, window: t
         "loss_max": float(losses.max()) if len(losses) else None,
         "queue_bdp": float(depth.mean()) / bdp,
         "queue_p95_bdp": float(depth.quantile(0.95)) / bdp,
-        "queue_max_fill": float(depth.max()) / link.limit_bytes,
-        "rtt_ratio": 1 + float(depth.mean()) * 8 / link.rate_bps / rtt_s,
+        "queue_max_fill": float(depth.max()) / limit_bytes,
+        # At the link's rate a BDP waits for the base RTT.
+        "rtt_ratio": 1 + float(depth.mean()) / bdp,
     }
 
 
-def _of_flows(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
+def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -> Measures:
     """Shares, fairness, how groups take turns, and retransmissions, from what the sockets say was acknowledged."""
     sockets = passage.sockets.assign(
         group=[passage.connections[flow].flow.group for flow in passage.sockets["flow"]],
@@ -157,7 +156,7 @@ def _of_flows(passage: Passage, experiment: Experiment, plan: Plan, window: tupl
     ).dropna(subset=["interval_s"])
     sockets["goodput_bps"] = sockets["acked"] * 8 / sockets["interval_s"]
     flows = sockets[(sockets["time_s"] >= window[0]) & (sockets["time_s"] < window[1])]
-    limit = goodput_limit(plan.bottleneck.rate_bps, experiment.mtu + ETHERNET_BYTES) * (window[1] - window[0])
+    limit = limit_bps * (window[1] - window[0])
     lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
     measures: Measures = {"jain": jain(flows), **turns(flows), **fairness_by_number(sockets, lives)}
     total = float(flows["acked"].sum()) * 8
@@ -176,13 +175,7 @@ def _of_completions(passage: Passage) -> Measures:
     measures: Measures = {}
     for group in dict.fromkeys(one.flow.group for one in passage.connections if one.flow.duration_ns is None):
         mine = [one for one in passage.connections if one.flow.group == group and one.ended_s is not None]
-        times = np.array([(one.ended_s or 0.0) - one.started_s for one in mine])
-        measures |= {
-            f"fct_s.{group}": float(times.mean()),
-            f"fct_sd_s.{group}": float(times.std()),
-            f"fct_cv.{group}": float(times.std() / times.mean()),
-            f"completions.{group}": float(len(times)),
-        }
+        measures |= completion_times(group, pd.Series([(one.ended_s or 0.0) - one.started_s for one in mine]))
     return measures
 
 

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import pytest
+from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.confidence import Estimate, estimate
 from narrows_analysis.studies.evaluate import crossing, evaluate, show
-from narrows_analysis.studies.library import STUDIES
 from narrows_analysis.studies.model import (
     Check,
     Compare,

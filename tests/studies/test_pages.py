@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from narrows_analysis import AnalysisError
-from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Control, Point, Results, Study, Variant
 from narrows_analysis.studies.page import publish, render, results_path, verdict_counts
 from narrows_analysis.studies.results import read_results, write_results

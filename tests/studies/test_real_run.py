@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
-from narrows.studies.library import study_points
+from narrows.studies.catalogue import study_points
 from narrows.studies.run import StudyRun
 from narrows.targets.registry import target_factory
 from narrows_analysis import RunData

@@ -17,7 +17,7 @@ from narrows.experiment import Experiment
 from narrows.plan import make_plan
 from narrows.runner import ANALYSIS_INTERRUPTED, Outcome
 from narrows.studies import ccas, run
-from narrows.studies.library import StudyPoint, study_points
+from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.run import RESULTS, StudyRun
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.measures import Measures

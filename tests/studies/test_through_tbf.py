@@ -101,6 +101,7 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
     times = [(0.0, 1.0), (2.0, 5.0), (6.0, None)]
     made.connections[:] = [Connection(sized, number, None, *time) for number, time in enumerate(times)]
     found = script._of_completions(made)
+    assert found.pop("fct_p95_s.bbr") == pytest.approx(2.9)
     assert found == {"fct_s.bbr": 2.0, "fct_sd_s.bbr": 1.0, "fct_cv.bbr": 0.5, "completions.bbr": 2.0}
 
 

@@ -6,7 +6,7 @@ Names of measures of a flow group end in ``.GROUP``. docs/studies/README.md list
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,13 +19,7 @@ from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate
-from narrows_analysis.studies.probes import (
-    probe_gap_s,
-    probe_synchrony,
-    probe_times,
-    probes_not_draining,
-    read_sockets,
-)
+from narrows_analysis.studies.probes import probe_measures, read_sockets
 from narrows_analysis.studies.ware import expect
 
 FloatArray = npt.NDArray[np.float64]
@@ -67,6 +61,11 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     measures |= _sockets(run, flows, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
+    return finite(measures)
+
+
+def finite(measures: Measures) -> Measures:
+    """The same with None for what is no number."""
     return {name: None if value is None or not np.isfinite(value) else float(value) for name, value in measures.items()}
 
 
@@ -240,11 +239,7 @@ def _sockets(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, begin: floa
         measures[f"socket_rtt_s.{group}"] = float(mine["rtt_s"].mean())
     measures |= bbr_state(inside, run.run.bottleneck)
     measures |= loss_by_estimate(inside, flows, run.run.bottleneck.rtt_s)
-    probes = probe_times(sockets)
-    measures["probe_gap_s"] = probe_gap_s(probes)
-    measures["probes_not_draining"] = probes_not_draining(probes, queue, bdp, (begin, end))
-    measures["probe_synchrony"] = probe_synchrony([[time for time in own if time >= begin] for own in probes])
-    return measures
+    return measures | probe_measures(sockets, queue, bdp, (begin, end))
 
 
 def _completion(run: RunData) -> Measures:
@@ -258,12 +253,7 @@ def _completion(run: RunData) -> Measures:
     measures: Measures = {}
     frame = pd.DataFrame(rows, columns=["group", "fct_s", "size", "slowdown"])
     for group, mine in frame.groupby("group"):
-        times = mine["fct_s"]
-        measures[f"fct_s.{group}"] = float(times.mean())
-        measures[f"fct_p95_s.{group}"] = float(times.quantile(0.95))
-        measures[f"fct_sd_s.{group}"] = float(times.std(ddof=0))
-        measures[f"fct_cv.{group}"] = float(times.std(ddof=0) / times.mean())
-        measures[f"completions.{group}"] = float(len(times))
+        measures |= completion_times(str(group), mine["fct_s"])
         for name, part in (
             ("small", mine[mine["size"] < SMALL_BYTES]),
             ("medium", mine[(mine["size"] >= SMALL_BYTES) & (mine["size"] < LARGE_BYTES)]),
@@ -274,18 +264,31 @@ def _completion(run: RunData) -> Measures:
     return measures
 
 
+def completion_times(group: str, times: pd.Series[float]) -> Measures:
+    """Mean, 95th percentile and spread of a group's completion times (s), and their number."""
+    return {
+        f"fct_s.{group}": float(times.mean()),
+        f"fct_p95_s.{group}": float(times.quantile(0.95)),
+        f"fct_sd_s.{group}": float(times.std(ddof=0)),
+        f"fct_cv.{group}": float(times.std(ddof=0) / times.mean()),
+        f"completions.{group}": float(len(times)),
+    }
+
+
 def _model(run: RunData) -> Measures:
-    """What the model of Ware et al. expects of BBR beside loss-based flows."""
     link = run.run.bottleneck
-    ccas = [flow.cca for flow in run.run.flows]
-    bbr = ccas.count("bbr")
-    if not bbr or bbr == len(ccas) or not link.buffer_bytes or not link.rtt_s:
+    if not link.buffer_bytes or not link.rtt_s:
         return {}
-    expected = expect(
-        flows=bbr,
-        rate_bps=_rate(run),
-        rtt_s=link.rtt_s,
-        buffer_bytes=link.buffer_bytes,
-        frame_bytes=link.mtu_frame_bytes,
-    )
+    ccas = [flow.cca for flow in run.run.flows]
+    return modelled(ccas, _rate(run), link.rtt_s, link.buffer_bytes, link.mtu_frame_bytes)
+
+
+def modelled(
+    ccas: Sequence[str | None], rate_bps: float, rtt_s: float, buffer_bytes: float, frame_bytes: int
+) -> Measures:
+    """What the model of Ware et al. expects of BBR beside loss-based flows; empty without either of them."""
+    bbr = ccas.count("bbr")
+    if not 0 < bbr < len(ccas):
+        return {}
+    expected = expect(bbr, rate_bps, rtt_s, buffer_bytes, frame_bytes)
     return {"model_share": expected.share, "model_min_rtt_s": expected.least_rtt_s}

@@ -77,3 +77,15 @@ def probes_not_draining(
         if begin <= time < end - DRAIN_S
     ]
     return float(np.mean(np.array(least) > DRAINED_BDP)) if least else None
+
+
+def probe_measures(
+    sockets: pd.DataFrame, queue: pd.DataFrame, bdp: float, window_s: tuple[float, float]
+) -> dict[str, float | None]:
+    """What studies compare of RTT probes; arguments as those of `probe_times` and `probes_not_draining`."""
+    probes = probe_times(sockets)
+    return {
+        "probe_gap_s": probe_gap_s(probes),
+        "probes_not_draining": probes_not_draining(probes, queue, bdp, window_s),
+        "probe_synchrony": probe_synchrony([[time for time in own if time >= window_s[0]] for own in probes]),
+    }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Variant
 from narrows_analysis.studies.page import (
     FIGURES,
@@ -23,7 +23,7 @@ from rich.table import Table
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.results import give_to_user
-from narrows.studies.library import control_points, find_study, study_points
+from narrows.studies.catalogue import control_points, find_study, study_points
 from narrows.studies.run import RESULTS, StudyRun
 from narrows.studies.schedule import CPUS_A_RUN, this_machine
 from narrows.targets.registry import NAMES, target_factory

@@ -31,7 +31,7 @@ from narrows.results import EXPERIMENT_FILE, give_to_user, make_directory
 from narrows.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
 from narrows.state import dead_runs
 from narrows.studies import ccas
-from narrows.studies.library import StudyPoint
+from narrows.studies.catalogue import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
 from narrows.targets.base import Laboratory, Target
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows_analysis.studies.library import STUDIES
+from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Study
 
 from narrows.errors import InputError
