@@ -30,10 +30,10 @@ pytestmark = [
 NARROWS = """
 import functools, pathlib, sys
 from narrows.cli import main, study
-from narrows.studies import library
+from narrows.studies import catalogue
 from narrows_analysis.studies.model import Study, StudyFigure
-library.STUDIES["tiny"] = Study("tiny", "A", "B", "C", (StudyFigure("1", "one", "title"),))
-study.study_points = functools.partial(library.study_points, root=pathlib.Path(sys.argv.pop(1)))
+catalogue.STUDIES["tiny"] = Study("tiny", "A", "B", "C", (StudyFigure("1", "one", "title"),))
+study.study_points = functools.partial(catalogue.study_points, root=pathlib.Path(sys.argv.pop(1)))
 main()
 """
 ONE: dict[str, Any] = {
