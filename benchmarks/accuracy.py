@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from measuring import Contestant, Series, alternate
 from narrows.errors import RunError
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table
 from switches import bridge, softswitch

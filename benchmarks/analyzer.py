@@ -17,7 +17,8 @@ from pathlib import Path
 import host
 from measuring import Contestant, alternate
 from narrows.errors import RunError
-from narrows.paths import COLLECTOR, binary
+from narrows.paths import binary
+from narrows_formats.programs import COLLECTOR
 from readers import READERS
 from results import Outcome, Table
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from accuracy import capturing, read_frames
 from measuring import Contestant, Series, alternate
 from narrows.errors import RunError
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table
 from switches import bridge, softswitch

@@ -7,7 +7,7 @@ import shutil
 from functools import partial
 
 from measuring import Contestant, alternate
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows.switch import traffic_manager_pb2 as pb
 from network import SENDER, Network, address, tcp_figures
 from results import Outcome, Table
 from switches import softswitch

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from narrows.machine import describe, missing_permissions, missing_tools
+from narrows.hosts.machine import describe, missing_permissions, missing_tools
 
 Description = dict[str, Any]
 # Versions of what is compared; a tool that is not there is left out.

@@ -15,8 +15,9 @@ from typing import Any
 
 import host
 from measuring import Contestant, Series, alternate
-from narrows.paths import REPOSITORY, SOFTSWITCH, binary, compiled_program
-from narrows.program import delay_bins
+from narrows.paths import REPOSITORY, binary, compiled_program
+from narrows.switch.entries import delay_bins
+from narrows_formats.programs import SOFTSWITCH
 from results import Outcome, Table
 
 PACKETS = 2_000_000

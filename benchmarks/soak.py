@@ -26,10 +26,11 @@ import results
 from finsy import P4CounterEntry
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError, RunError
 from narrows.hosts.links import links
-from narrows.p4runtime import P4RuntimeSession
-from narrows.paths import COLLECTOR, SOFTSWITCH, binary, compiled_program
-from narrows.traffic_manager import TrafficManagerClient
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows.paths import binary, compiled_program
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.traffic_manager import TrafficManagerClient
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from network import COLLECTOR as COLLECTOR_HOST
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table

@@ -13,12 +13,13 @@ from pathlib import Path
 from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
 from narrows.errors import RunError
 from narrows.hosts.links import call_inside, run
-from narrows.p4runtime import P4RuntimeSession, Writable
-from narrows.paths import SOFTSWITCH, binary, compiled_program
-from narrows.program import delay_bins
+from narrows.paths import binary, compiled_program
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.entries import delay_bins
+from narrows.switch.p4runtime import P4RuntimeSession, Writable
+from narrows.switch.traffic_manager import TrafficManagerClient
 from narrows.targets.bmv2 import simple_switch
-from narrows.traffic_manager import TrafficManagerClient
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows_formats.programs import SOFTSWITCH
 from network import Network, mac
 
 READY_S = 20.0

@@ -19,12 +19,12 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
-from narrows.experiment import Experiment
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import FIRST_SENDER_PORT, RECEIVER_PORT, Plan
 from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import call_inside, run
 from narrows.hosts.netns import NetnsTestbed
-from narrows.plan import FIRST_SENDER_PORT, RECEIVER_PORT, Plan
-from narrows.state import RunState
+from narrows.hosts.state import RunState
 from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import TABLE

@@ -16,10 +16,9 @@ import host
 import numpy as np
 import pandas as pd
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError, NarrowsError
-from narrows.experiment import Experiment
-from narrows.plan import ETHERNET_HEADER_BYTES, Plan, make_plan
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan, make_plan
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
-from narrows.units import NANOSECONDS, bdp_bytes
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.evaluate import picks
 from narrows_analysis.studies.measures import (
@@ -36,6 +35,7 @@ from narrows_analysis.studies.model import Control, Point, Results, Study
 from narrows_analysis.studies.page import render, results_path
 from narrows_analysis.studies.probes import probe_measures
 from narrows_analysis.studies.results import read_results, write_results
+from narrows_formats.units import NANOSECONDS, bdp_bytes
 from tbf import Passage, send_through
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import expected
 import ptf
 from expected import Collector, Report
-from narrows.program import delay_bins
+from narrows.switch.entries import delay_bins
 from p4runtime import Entry
 from ptf import testutils
 from ptf.base_tests import BaseTest

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType
 
 import lab
-from narrows.targets.tofino.chip import CHIPS
+from narrows.targets.tofino.chip.model import CHIPS
 from processes import inside
 from targets import TARGETS
 from targets.base import Target

@@ -4,12 +4,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-echo "lint: ruff, mypy"
+echo "lint: ruff, mypy, layers"
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
 .venv/bin/mypy
 # Apart: module names there are their own.
 .venv/bin/mypy benchmarks
+.venv/bin/lint-imports --no-logo
 
 echo "lint: rustfmt, clippy"
 cargo fmt --all --check

@@ -6,12 +6,12 @@ frames; the package's modules `metrics`, `gallery` and `sweep` hold the metrics,
 concerns many runs.
 """
 
-from narrows_analysis.analyze import analyze_run
-from narrows_analysis.capture import SourceSettings, analyze_source
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.report.page import write_report
 from narrows_analysis.run_data import RunData, load
-from narrows_analysis.summary import Summary
+from narrows_analysis.summary.analyze import analyze_run
+from narrows_analysis.summary.capture import SourceSettings, analyze_source
+from narrows_analysis.summary.sections import Summary
 from narrows_analysis.sweep import load_sweep, write_sweep_report
 
 __all__ = [

@@ -12,15 +12,21 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from narrows_analysis.colors import FlowColor, flow_colors, flow_labels
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.flow_table import FlowTable, read_flow_table, reverse_keys
-from narrows_analysis.hosts import read_host_record
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
-from narrows_analysis.report.colors import FlowColor, flow_colors, flow_labels
-from narrows_analysis.reports import FLAG_CE_MARKED, ReportClock, SkippedReports, telemetry_files, timestamp_extremes
-from narrows_analysis.run_directory import Run, read_run
-from narrows_analysis.summary import Summary
-from narrows_analysis.summary_file import read_summary
+from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
+from narrows_analysis.records.hosts import read_host_record
+from narrows_analysis.records.reports import (
+    FLAG_CE_MARKED,
+    ReportClock,
+    SkippedReports,
+    telemetry_files,
+    timestamp_extremes,
+)
+from narrows_analysis.records.run_directory import Run, read_run
+from narrows_analysis.summary.file import read_summary
+from narrows_analysis.summary.sections import Summary
 
 if TYPE_CHECKING:
     import dask.dataframe as dd

@@ -14,9 +14,9 @@ import pandas as pd
 import pyarrow as pa
 
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.run_directory import read_json
 from narrows_analysis.report import units
 from narrows_analysis.report.page import inline_json, render, scripts
-from narrows_analysis.run_directory import read_json
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

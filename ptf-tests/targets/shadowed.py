@@ -18,8 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from lab import Lab
-from narrows.targets.tofino.bfrt.client import Endpoint, connect
-from narrows.targets.tofino.chip import CHIPS
+from narrows.targets.tofino.bfrt.client import Endpoint
+from narrows.targets.tofino.bfrt.connect import connect
+from narrows.targets.tofino.chip.model import CHIPS
 from p4runtime import Entry
 from processes import Child, inside
 

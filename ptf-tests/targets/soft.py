@@ -9,7 +9,7 @@ from pathlib import Path
 
 from expected import V1modelHash
 from lab import Lab
-from narrows.v1.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse
+from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse
 from p4runtime import TIMEOUT_S, Client, open_channel
 from processes import Child
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import yaml
 from lab import Lab
-from narrows.targets.tofino.bfrt.client import Client, Endpoint, Operation, connect
+from narrows.targets.tofino.bfrt.client import Client, Endpoint, Operation
+from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.values import Data
-from narrows.targets.tofino.chip import TOFINO1
-from narrows.targets.tofino.inventory import FEC
+from narrows.targets.tofino.chip.model import TOFINO1
+from narrows.targets.tofino.testbed.inventory import FEC
 
 from targets.base import Parameters, namespace_wires
 from targets.tofino_model import Model, missing_programs

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT
-from narrows.targets.tofino.chip import Chip
+from narrows.targets.tofino.chip.model import Chip
 from processes import Child
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"

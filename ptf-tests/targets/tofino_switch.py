@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from expected import TofinoHash
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows.targets.tofino.bfrt.values import Data, Key
-from narrows.targets.tofino.chip import CHIPS, Chip, pipe_of
-from narrows.targets.tofino.depth import cells_per_frame
-from narrows.targets.tofino.shaper import burst_for
-from narrows.targets.tofino.writes import number, numbers
+from narrows.targets.tofino.chip.depth import cells_per_frame
+from narrows.targets.tofino.chip.model import CHIPS, Chip, pipe_of
+from narrows.targets.tofino.chip.shaper import burst_for
+from narrows.targets.tofino.writes.planned import number, numbers
 
 from targets.base import Ability, Profile, Result, unsupported
 from targets.tofino_control import TofinoControl

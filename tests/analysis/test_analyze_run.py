@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, Summary, analyze_run
-from narrows_analysis.histogram import PRECISION_BITS
+from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_analysis.metrics.fairness import jain_index
 
 Competition = tuple[Path, synthetic.Truth, Summary]
@@ -118,7 +118,7 @@ def test_series_add_up_to_the_totals(competition: Competition) -> None:
 
 def test_small_batches_give_the_same_summary(competition: Competition, monkeypatch: pytest.MonkeyPatch) -> None:
     run_dir, _, summary = competition
-    monkeypatch.setattr("narrows_analysis.aggregation.BATCH_ROWS", 77)
+    monkeypatch.setattr("narrows_analysis.aggregation.tables.BATCH_ROWS", 77)
     assert analyze_run(run_dir) == summary
 
 

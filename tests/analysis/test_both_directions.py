@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from narrows_analysis.both_directions import EchoTimes, Outstanding
+from narrows_analysis.aggregation.both_directions import EchoTimes, Outstanding
 from narrows_analysis.metrics import rtt
 
 PACKETS = 400

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from narrows.paths import COLLECTOR, find_binary
 from narrows_analysis import AnalysisError, Summary, analyze_run, analyze_source, load, write_report
+from narrows_formats.programs import COLLECTOR, find_binary
 
 BINARY = find_binary(COLLECTOR)
 pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built (make setup)")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from narrows_analysis.histogram import PRECISION_BITS, LogLinearHistogram
+from narrows_analysis.aggregation.histogram import PRECISION_BITS, LogLinearHistogram
 
 
 @settings(deadline=None)

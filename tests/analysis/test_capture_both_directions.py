@@ -10,8 +10,8 @@ from typing import Any
 
 import line_rate
 import pytest
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
 from narrows_analysis import SourceSettings, analyze_source
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows.paths import COLLECTOR, find_binary
 from narrows_analysis import analyze_run, analyze_source, load
 from narrows_analysis.intervals import queue_intervals
+from narrows_formats.programs import COLLECTOR, find_binary
 
 pytestmark = pytest.mark.skipif(find_binary(COLLECTOR) is None, reason="narrows-collector is not built (make setup)")
 CELL_BYTES = 80

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from line_rate import Departure, Packet
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
 from narrows_analysis import SourceSettings, Summary, analyze_source
-from narrows_analysis.histogram import PRECISION_BITS
+from narrows_analysis.aggregation.histogram import PRECISION_BITS
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
 SWITCH = find_binary(SOFTSWITCH)
 pytestmark = pytest.mark.skipif(

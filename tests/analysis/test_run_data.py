@@ -169,7 +169,7 @@ def test_rtt_and_inflight_are_in_the_summary(
     assert flows[0]["inflight_bytes"]["max"] == open_bytes.max()
     assert flows[0]["inflight_bytes"]["mean"] == pytest.approx(open_bytes.mean(), rel=0.02)
     assert flows[1]["inflight_bytes"] == {"mean": None, "max": None} and "hosts" in flows[1]["rtt_source"]
-    monkeypatch.setattr("narrows_analysis.both_directions.BATCH_ROWS", 97)
+    monkeypatch.setattr("narrows_analysis.aggregation.both_directions.BATCH_ROWS", 97)
     small = analyze_run(run_dir)["flows"][0]
     assert small["rtt_s"] == pytest.approx(rtt, rel=1e-9)
     assert small["inflight_bytes"] == pytest.approx(flows[0]["inflight_bytes"], rel=0.02)

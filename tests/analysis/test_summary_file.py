@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, Summary, load, write_report
-from narrows_analysis.summary_file import FORMAT, read_summary
+from narrows_analysis.summary.file import FORMAT, read_summary
 
 Competition = tuple[Path, synthetic.Truth, Summary]
 FIELDS = Path(__file__).with_name("summary_fields.json")

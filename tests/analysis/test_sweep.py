@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
-from narrows import sweep_table
+from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, Summary, analyze_run, write_report
 from narrows_analysis.sweep import heat_map, load_sweep, pivot, write_sweep_report
 from test_report import Opened, browser, needs_browser  # noqa: F401

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from narrows.clock import Origin, from_reports
-from narrows.experiment import Experiment
-from narrows.plan import make_plan
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import make_plan
+from narrows.run.clock import Origin, from_reports
 from narrows.traffic.connection import Connection
 
 SECOND = 10**9

@@ -16,9 +16,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from narrows.cli import app
-from narrows.collector_command import FORWARDED, options, run_collector
+from narrows.cli.collector_command import FORWARDED, options, run_collector
 from narrows.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError
-from narrows.paths import COLLECTOR, find_binary
+from narrows_formats.programs import COLLECTOR, find_binary
 from typer.testing import CliRunner
 
 BINARY = find_binary(COLLECTOR)

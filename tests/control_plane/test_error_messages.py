@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from narrows import machine
 from narrows.cli import main
 from narrows.errors import EXIT_BAD_INPUT
+from narrows.hosts import machine
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("*.yaml"))

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.loader import load
-from narrows.sweep import Series, load_series
+from narrows.experiment.loader import load
+from narrows.experiment.sweep import Series, load_series
 
 BASE: dict[str, Any] = {
     "name": "test",

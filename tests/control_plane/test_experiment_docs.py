@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from narrows.experiment import Experiment
-from narrows.plan import make_plan
-from narrows.quantities import Model
-from narrows.sweep import load_series
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import make_plan
+from narrows.experiment.quantities import Model
+from narrows.experiment.sweep import load_series
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 

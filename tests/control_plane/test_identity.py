@@ -4,8 +4,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pandas as pd
-from narrows.identity import LastReport, check, last_reports
-from narrows.targets.base import FlowDrops, FlowTotals
+from narrows.run.drop_accounting import LastReport, check, last_reports
+from narrows.switch.readings import FlowDrops, FlowTotals
 
 
 def write(path: Path, rows: list[tuple[int, int, int, int]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from narrows.errors import RunError
-from narrows.plan import Flow
+from narrows.experiment.plan import Flow
 from narrows.traffic.iperf3 import check_result, client_command
 
 BULK = Flow(

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.live import words
-from narrows.live.observer import learned_flow
-from narrows.live.sampler import MOST_BUSY, MOST_IDLE, LearnedFlow, Reading, Sampler, Snapshot
+from narrows.experiment.loader import load
+from narrows.experiment.plan import Plan, make_plan
 from narrows.live.server import ADDRESS, HISTORY, LivePage
-from narrows.loader import load
-from narrows.plan import Plan, make_plan
-from narrows.progress import RunProgress
-from narrows.targets.base import QueueStats
+from narrows.run import snapshot_text
+from narrows.run.observer import learned_flow
+from narrows.run.progress import RunProgress
+from narrows.run.sampler import MOST_BUSY, MOST_IDLE, LearnedFlow, Reading, Sampler, Snapshot
+from narrows.switch.readings import QueueStats
 from rich.console import Console
 
 RATE_BPS = 100_000_000
@@ -135,7 +135,7 @@ def test_a_target_without_byte_counters_and_depth(plan: Plan) -> None:
     sampler.take(Reading(0.0, queue(None, None, None), {7: 0}, None), 1)
     found = sampler.take(Reading(1.0, queue(None, None, None, 12), {7: 1000}, None), 1)
     assert (found.rate_bps, found.queue_bytes, found.drops, found.flows[0].drops) == (8000, None, None, None)
-    assert "12 packets through" in words.line(found) and "drops" not in words.line(found)
+    assert "12 packets through" in snapshot_text.line(found) and "drops" not in snapshot_text.line(found)
 
 
 def test_a_target_that_is_not_reached_by_p4runtime(plan: Plan) -> None:
@@ -145,7 +145,7 @@ def test_a_target_that_is_not_reached_by_p4runtime(plan: Plan) -> None:
     found = sampler.take(Reading(1.0, queue(1000), None, None), 1)
     assert found.rate_bps == 8000
     assert {row.rate_bps for row in (*found.flows, *found.groups)} == {None}
-    assert "(bbr-1 -, cubic-1 -, cubic-2 -)" in words.line(found)
+    assert "(bbr-1 -, cubic-1 -, cubic-2 -)" in snapshot_text.line(found)
 
 
 def test_a_digest_becomes_a_flow() -> None:
@@ -165,7 +165,7 @@ def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:
 
 
 def test_words(plan: Plan) -> None:
-    assert words.line(taken(plan)) == (
+    assert snapshot_text.line(taken(plan)) == (
         "10 s: 96.0 Mbit/s (bbr-1 60.0, cubic-1 20.0, cubic-2 0.0), queue 250 kB (50%), 17 drops, 3 flows, 20 s left"
     )
 
@@ -173,7 +173,7 @@ def test_words(plan: Plan) -> None:
 def test_many_flows_are_shown_as_groups(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, [{"cca": "cubic", "count": 20, "duration": "9s"}])
     snapshot = Sampler(plan).take(Reading(0.0, queue(), {}, {}), 20)
-    assert [row.name for row in words.rows(snapshot)] == ["cubic"]
+    assert [row.name for row in snapshot_text.rows(snapshot)] == ["cubic"]
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(plan: Plan) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from narrows.errors import InputError
-from narrows.loader import validate
-from narrows.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan, make_plan
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan, make_plan
 
 MS = 1_000_000
 BASE: dict[str, Any] = {

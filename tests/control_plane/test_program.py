@@ -9,11 +9,11 @@ import pytest
 from finsy import P4Schema, P4TableAction, P4TableEntry
 from finsy.proto import p4i
 from narrows.errors import RunError
-from narrows.loader import validate
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import ACK_BOTTLENECKS, Plan, make_plan
 from narrows.paths import compiled_program
-from narrows.plan import ACK_BOTTLENECKS, Plan, make_plan
-from narrows.program import delay_bins, ecn_threshold, entities, loss_threshold
-from narrows.targets.soft import PROFILE
+from narrows.switch.entries import delay_bins, ecn_threshold, entities, loss_threshold
+from narrows.targets.soft.target import PROFILE
 
 
 def plan(**settings: Any) -> Plan:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.loader import load, validate
-from narrows.results import RunDirectory, check_free
+from narrows.experiment.loader import load, validate
+from narrows.run.results import RunDirectory, check_free
 
 EXPERIMENT = validate(
     {

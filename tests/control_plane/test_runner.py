@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from narrows import runner
 from narrows.errors import RunError
-from narrows.loader import load
-from narrows.results import RunDirectory
-from narrows.state import RunState
+from narrows.experiment.loader import load
+from narrows.hosts.state import RunState
+from narrows.run import runner
+from narrows.run.results import RunDirectory
 from rich.console import Console
 
 DEMO = Path(__file__).parents[2] / "experiments" / "demo.yaml"

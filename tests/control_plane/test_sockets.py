@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from narrows.plan import Flow
+from narrows.experiment.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import tabulate, write

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from narrows import state as state_module
-from narrows.process import start_time
-from narrows.state import RunState, all_runs, clean_dead_runs, dead_runs
+from narrows.hosts import state as state_module
+from narrows.hosts.process import start_time
+from narrows.hosts.state import RunState, all_runs, clean_dead_runs, dead_runs
 
 
 @pytest.fixture(autouse=True)

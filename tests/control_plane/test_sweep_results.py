@@ -12,13 +12,13 @@ from typing import Any
 import pandas as pd
 import pytest
 import yaml
-from narrows import series as series_module
 from narrows.cli import app, main
 from narrows.errors import EXIT_BAD_INPUT, InputError
-from narrows.runner import Outcome
-from narrows.series import run_series
-from narrows.sweep import load_series
-from narrows_analysis.summary_file import FORMAT
+from narrows.experiment.sweep import load_series
+from narrows.run import series as series_module
+from narrows.run.runner import Outcome
+from narrows.run.series import run_series
+from narrows_analysis.summary.file import FORMAT
 from rich.console import Console
 from test_cli import SUMMARY
 from typer.testing import CliRunner

@@ -7,7 +7,7 @@ from pathlib import Path
 from google.protobuf import descriptor_pb2
 from grpc_tools import protoc  # type: ignore[import-untyped]
 from narrows.paths import REPOSITORY
-from narrows.v1 import traffic_manager_pb2
+from narrows.switch import traffic_manager_pb2
 
 
 def test_generated_messages_are_what_the_proto_says(tmp_path: Path) -> None:

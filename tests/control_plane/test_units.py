@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from narrows.units import (
+from narrows_formats.units import (
     QueueDepth,
     UnitError,
     bdp_bytes,

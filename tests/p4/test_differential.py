@@ -33,7 +33,7 @@ from bench import (  # noqa: E402
     SIGNATURES,
 )
 from frame_strategies import BOTTLENECKS, SESSION, Scenario, scenarios  # noqa: E402
-from narrows.program import delay_bins  # noqa: E402
+from narrows.switch.entries import delay_bins  # noqa: E402
 from p4runtime import Entry  # noqa: E402
 from targets import TARGETS  # noqa: E402
 from targets.base import COLLECTOR_PORT, Switch  # noqa: E402

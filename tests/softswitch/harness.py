@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
-from narrows.p4runtime import P4RuntimeSession
-from narrows.traffic_manager import TrafficManagerClient
+from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.traffic_manager import TrafficManagerClient
 
 ROOT = Path(__file__).parents[2]
 BINARY = Path(os.environ.get("NARROWS_SOFTSWITCH", ROOT / "target/release/narrows-softswitch"))

@@ -16,7 +16,7 @@ from finsy import P4CounterEntry, P4RegisterEntry, P4TableAction, P4TableEntry, 
 from finsy.proto import U128, p4r, p4r_grpc
 from harness import BINARY, Network, Switch, running
 from narrows.errors import RunError
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows.switch import traffic_manager_pb2 as pb
 
 FRAME = 1042  # Ethernet, IPv4, UDP and 1000 bytes of payload
 

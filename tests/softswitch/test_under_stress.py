@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from finsy import P4CloneSessionEntry, P4TableMatch
 from harness import PORTS, Network, Switch, bottleneck, reporting, run, running, wire
-from narrows.v1 import traffic_manager_pb2 as pb
+from narrows.switch import traffic_manager_pb2 as pb
 from raw_frames import (
     frame,
     mac,

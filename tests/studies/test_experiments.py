@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.plan import make_plan
+from narrows.experiment.plan import make_plan
 from narrows.studies.catalogue import (
     CONTROLS,
     EXPERIMENTS,

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
-from narrows.process import start_time
-from narrows.state import RunState, all_runs, existing_namespaces
+from narrows.hosts.process import start_time
+from narrows.hosts.state import RunState, all_runs, existing_namespaces
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
 pytestmark = [
     pytest.mark.root,

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import RunData, analyze_run
-from narrows_analysis.run_directory import Bottleneck
+from narrows_analysis.records.run_directory import Bottleneck
 from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate, send_budget_bytes
 from narrows_analysis.studies.measures import Measures, measure_run, turns
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times

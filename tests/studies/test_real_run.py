@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
 from narrows.studies.catalogue import study_points
 from narrows.studies.run import StudyRun
 from narrows.targets.registry import target_factory
@@ -19,6 +18,7 @@ from narrows_analysis import RunData
 from narrows_analysis.studies.model import Pick, Plot, Statement, Study, StudyFigure, Within
 from narrows_analysis.studies.page import publish
 from narrows_analysis.studies.probes import read_sockets
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from rich.console import Console
 
 pytestmark = [

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import yaml
-from narrows import machine
 from narrows.errors import InputError, Interrupted, RunError
-from narrows.experiment import Experiment
-from narrows.plan import make_plan
-from narrows.runner import ANALYSIS_INTERRUPTED, Outcome
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import make_plan
+from narrows.hosts import machine
+from narrows.run.runner import ANALYSIS_INTERRUPTED, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.run import RESULTS, StudyRun

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from narrows.loader import validate
-from narrows.paths import SOFTSWITCH, find_binary
-from narrows.plan import make_plan
-from narrows.state import existing_namespaces
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import make_plan
+from narrows.hosts.state import existing_namespaces
 from narrows.traffic.connection import Connection
+from narrows_formats.programs import SOFTSWITCH, find_binary
 
 RATE_BPS = 10_000_000
 EXPERIMENT = validate(

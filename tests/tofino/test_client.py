@@ -15,7 +15,8 @@ from fakeswitch.fixtures import KINDS, PIPE, RECEIVER_PORT, SDE, client, kind, s
 from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
 from narrows.targets.tofino.bfrt import sde_module
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, connect
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation
+from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, SchemaError, SwitchRefused
 from narrows.targets.tofino.bfrt.own_client import SERVICE
 from narrows.targets.tofino.bfrt.values import Data, Key, Lpm, Ternary

@@ -18,17 +18,17 @@ from typing import Any, cast
 import pytest
 from fakeswitch.fixtures import RECEIVER_PORT, SECOND_SENDER_PORT, SENDER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
-from narrows.experiment import Experiment, Telemetry
+from narrows.experiment.model import Experiment, Telemetry
+from narrows.experiment.plan import ACK_BOTTLENECKS, make_plan
 from narrows.hosts import base as hosts
-from narrows.paths import SOFTSWITCH, find_binary
-from narrows.plan import ACK_BOTTLENECKS, make_plan
-from narrows.process import Process, spawn
-from narrows.program import wires
-from narrows.targets.softswitch import Softswitch
+from narrows.hosts.process import Process, spawn
+from narrows.switch.entries import wires
+from narrows.targets.soft.softswitch import Softswitch
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed import machines_of
+from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.testbed.machines import machines_of
+from narrows_formats.programs import SOFTSWITCH, find_binary
 
 LINE_PORT = 160
 LINE_MAC = "02:00:00:00:00:05"
@@ -90,7 +90,7 @@ def test_a_line_without_a_place_of_its_own_is_refused(delay: dict[str, str], wor
 
 
 def test_what_the_line_lacks_is_told_first(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("narrows.targets.softswitch.find_binary", lambda _: None)
+    monkeypatch.setattr("narrows.targets.soft.softswitch.find_binary", lambda _: None)
     target = TofinoTarget(Inventory.model_validate(line_data()), tmp_path / "audit.jsonl")
     assert any("narrows-softswitch" in problem for problem in target.missing())
     without = TofinoTarget(Inventory.model_validate(inventory_data()), tmp_path / "audit.jsonl")

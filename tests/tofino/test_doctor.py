@@ -11,7 +11,7 @@ from fakeswitch.fixtures import RECEIVER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.targets.tofino import doctor
-from narrows.targets.tofino.inventory import Inventory, Machine
+from narrows.targets.tofino.testbed.inventory import Inventory, Machine
 
 GOOD = {
     "kernel": "6.8.0", "ccas": "reno cubic bbr", "interface": "yes", "carrier": "1", "speed": "100000",

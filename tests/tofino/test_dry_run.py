@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from fakeswitch.fixtures import inventory, kind, make_experiment, switch
 from fakeswitch.server import FakeSwitch
-from narrows.experiment import Experiment
-from narrows.plan import make_plan
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import make_plan
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.schema import Schema
 from narrows.targets.tofino.bfrt.values import encode_data, encode_key
-from narrows.targets.tofino.counters import counting_table
-from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import plan
+from narrows.targets.tofino.readings.counters import counting_table
 from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.writes import PlannedWrite
+from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.writes.planned import PlannedWrite
 
 __all__ = ["inventory", "kind", "switch"]
 

@@ -17,11 +17,12 @@ from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, inventory, kin
 from fakeswitch.server import PROGRAM, FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
-from narrows.plan import Plan, make_plan
-from narrows.targets.tofino.bfrt.client import Client, Endpoint, connect
-from narrows.targets.tofino.inventory import Inventory
+from narrows.experiment.plan import Plan, make_plan
+from narrows.targets.tofino.bfrt.client import Client, Endpoint
+from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.restore import restore_from
 from narrows.targets.tofino.target import TofinoTarget
+from narrows.targets.tofino.testbed.inventory import Inventory
 
 __all__ = ["inventory", "kind"]
 

@@ -12,9 +12,9 @@ import yaml
 from fakeswitch.fixtures import COLLECTOR_PORT, RECEIVER_PORT, inventory_data, make_experiment, make_inventory
 from narrows.cli import app
 from narrows.errors import InputError
-from narrows.plan import make_plan
+from narrows.experiment.plan import make_plan
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.inventory import Inventory, is_loopback, load_inventory
+from narrows.targets.tofino.testbed.inventory import Inventory, is_loopback, load_inventory
 from typer.testing import CliRunner
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "deploy" / "inventory.example.yaml"

@@ -25,17 +25,17 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
-from narrows.experiment import Telemetry
-from narrows.plan import ACK_BOTTLENECKS, Plan, make_plan
+from narrows.experiment.model import Telemetry
+from narrows.experiment.plan import ACK_BOTTLENECKS, Plan, make_plan
 from narrows.targets.tofino.bfrt.client import Client
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.checks import watermark, watermark_writes
-from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
-from narrows.targets.tofino.ports import port_writes
-from narrows.targets.tofino.programmer import Programmer
-from narrows.targets.tofino.reader import LiveReader
-from narrows.targets.tofino.traffic_manager import L2, Layer
+from narrows.targets.tofino.programming.programmer import Programmer
+from narrows.targets.tofino.readings.checks import watermark, watermark_writes
+from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.writes.ports import port_writes
+from narrows.targets.tofino.writes.reader import LiveReader
+from narrows.targets.tofino.writes.traffic_manager import L2, Layer
 
 __all__ = ["audit", "client", "inventory", "kind", "programmer", "switch"]
 

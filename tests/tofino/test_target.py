@@ -25,18 +25,18 @@ from fakeswitch.fixtures import (
 )
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
+from narrows.experiment.plan import make_plan
 from narrows.hosts import base as hosts
-from narrows.live.observer import Observer
-from narrows.plan import make_plan
+from narrows.run.observer import Observer
 from narrows.targets.base import Laboratory, Target
-from narrows.targets.tofino import checks
-from narrows.targets.tofino.audit import read_audit
 from narrows.targets.tofino.bfrt.client import Operation
-from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import with_settings
+from narrows.targets.tofino.programming.audit import read_audit
+from narrows.targets.tofino.readings import checks
 from narrows.targets.tofino.restore import main as restore_main
 from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed import SshTestbed
+from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.testbed.machines import SshTestbed
 
 __all__ = ["inventory", "kind", "switch"]
 

@@ -19,13 +19,13 @@ from fakeswitch.fixtures import inventory_data, make_experiment
 from fakeswitch.machines import CLOCKS_APART_S, Machines, usable
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
-from narrows.plan import Plan, make_plan
-from narrows.process import Process
-from narrows.targets.tofino import remote_clock
+from narrows.experiment.plan import Plan, make_plan
+from narrows.hosts.process import Process
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.doctor import examine
-from narrows.targets.tofino.inventory import Inventory, Ssh
-from narrows.targets.tofino.testbed import SshTestbed
+from narrows.targets.tofino.testbed import remote_clock
+from narrows.targets.tofino.testbed.inventory import Inventory, Ssh
+from narrows.targets.tofino.testbed.machines import SshTestbed
 
 pytestmark = pytest.mark.skipif(not usable(), reason="needs root, sshd and ssh")
 
@@ -263,8 +263,10 @@ def test_the_switch_is_reached_through_a_tunnel(machines: Machines, tmp_path: Pa
         path = tmp_path / "inventory.json"
         path.write_text(json.dumps(data))
         visit = (
-            "import sys; from pathlib import Path; from narrows.targets.tofino.inventory import load_inventory; "
-            "from narrows.targets.tofino.tunnel import Tunnel; from narrows.targets.tofino.bfrt.client import connect; "
+            "import sys; from pathlib import Path; "
+            "from narrows.targets.tofino.testbed.inventory import load_inventory; "
+            "from narrows.targets.tofino.testbed.tunnel import Tunnel; "
+            "from narrows.targets.tofino.bfrt.connect import connect; "
             "inventory = load_inventory(Path(sys.argv[1])); "
             "tunnel = Tunnel(inventory.switch.tunnel, inventory.switch.address); "
             "client = connect(inventory.endpoint(tunnel.open()), ('own',)); "

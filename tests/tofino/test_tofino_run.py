@@ -24,9 +24,9 @@ import yaml
 from fakeswitch.fixtures import inventory_data
 from fakeswitch.machines import Machines, usable
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
-from narrows.paths import COLLECTOR, find_binary
-from narrows.state import all_runs
-from narrows.targets.tofino.audit import outstanding, read_audit
+from narrows.hosts.state import all_runs
+from narrows.targets.tofino.programming.audit import outstanding, read_audit
+from narrows_formats.programs import COLLECTOR, find_binary
 
 pytestmark = [
     pytest.mark.root,

@@ -6,10 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from narrows_analysis.colors import flow_colors, flow_labels
+from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.report.colors import flow_colors, flow_labels
-from narrows_analysis.run_directory import Run
-from narrows_analysis.summary import RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
+from narrows_analysis.summary.sections import RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
 
 MOST_BARS = 24
 

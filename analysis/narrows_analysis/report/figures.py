@@ -7,13 +7,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from narrows_analysis.hosts import HostRecord
+from narrows_analysis.colors import FlowColor
 from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
+from narrows_analysis.records.hosts import HostRecord
+from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
-from narrows_analysis.report.colors import FlowColor
-from narrows_analysis.run_directory import Run
-from narrows_analysis.summary import Summary
+from narrows_analysis.summary.sections import Summary
 
 FloatArray = npt.NDArray[np.float64]
 

@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 
-from narrows_analysis.hosts import read_host_record
+from narrows_analysis.colors import flow_colors, flow_labels
+from narrows_analysis.records.hosts import read_host_record
+from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
-from narrows_analysis.report.colors import flow_colors, flow_labels
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
-from narrows_analysis.run_directory import Run, read_run
-from narrows_analysis.summary import Summary
-from narrows_analysis.summary_file import read_summary
+from narrows_analysis.summary.file import read_summary
+from narrows_analysis.summary.sections import Summary
 
 _DIGEST_LIMIT_BYTES = 1 << 30
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from narrows_analysis.metrics.throughput import HEADER_BYTES
-from narrows_analysis.run_directory import Bottleneck
+from narrows_analysis.records.run_directory import Bottleneck
 from narrows_analysis.studies.probes import PROBE_WINDOW_BYTES
 
 FloatArray = npt.NDArray[np.float64]

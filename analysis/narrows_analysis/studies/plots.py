@@ -12,8 +12,8 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from narrows_analysis.colors import PALETTE
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.report.colors import PALETTE
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.confidence import Estimate
 from narrows_analysis.studies.evaluate import settings

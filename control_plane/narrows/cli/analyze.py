@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 import narrows_analysis
 import typer
+from narrows_formats.files import REPORT_FILES
+from narrows_formats.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 from rich.console import Console
 
-from narrows import sweep_results
-from narrows.collector_command import options
+from narrows.cli.collector_command import options
+from narrows.cli.table import bottleneck_lines, summary_table
 from narrows.errors import InputError
-from narrows.paths import REPORT_FILES
-from narrows.results import RUN_FILE, check_free, give_to_user
-from narrows.table import bottleneck_lines, summary_table
-from narrows.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
+from narrows.run import sweep_results
+from narrows.run.results import RUN_FILE, check_free, give_to_user
 
 # Depths in packets count full-size Ethernet frames.
 FULL_FRAME_BYTES = 1514

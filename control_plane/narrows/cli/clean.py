@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from narrows.errors import InputError
-from narrows.state import all_runs, clean_dead_runs
+from narrows.hosts.state import all_runs, clean_dead_runs
 
 
 def clean() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from narrows.collector_command import options, run_collector
+from narrows.cli.collector_command import options, run_collector
 
 
 def collect(

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 from rich.console import Console
 
-from narrows import machine
 from narrows.errors import EXIT_FAILED, InputError
-from narrows.paths import COLLECTOR, find_binary, missing_binary
-from narrows.state import dead_runs
+from narrows.hosts import machine
+from narrows.hosts.state import dead_runs
 from narrows.targets.registry import TARGETS, target_factory
 from narrows.targets.tofino.doctor import Finding, examine
-from narrows.targets.tofino.inventory import load_inventory
+from narrows.targets.tofino.testbed.inventory import load_inventory
 
 
 def findings(target: str = "soft") -> list[Finding]:

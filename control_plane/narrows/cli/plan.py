@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from narrows.errors import InputError
-from narrows.sweep import load_series
-from narrows.targets.tofino.inventory import load_inventory
+from narrows.experiment.sweep import load_series
 from narrows.targets.tofino.planner import plan as plan_writes
-from narrows.targets.tofino.writes import PlannedWrite
+from narrows.targets.tofino.testbed.inventory import load_inventory
+from narrows.targets.tofino.writes.planned import PlannedWrite
 
 TARGET = "tofino"
 # So many entries of one table are shown; of longer rows the rest is counted.

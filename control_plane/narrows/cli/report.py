@@ -9,10 +9,10 @@ from typing import Annotated
 import narrows_analysis
 import typer
 
-from narrows import sweep_results
 from narrows.cli.analyze import run_directories
 from narrows.errors import InputError
-from narrows.results import give_to_user
+from narrows.run import sweep_results
+from narrows.run.results import give_to_user
 
 
 def report(

@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from narrows.cli.table import bottleneck_lines, summary_table
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from narrows.experiment.sweep import load_series
+from narrows.hosts.state import dead_runs
 from narrows.live.server import LivePage
-from narrows.results import default_directory
-from narrows.runner import Outcome
-from narrows.series import run_series
-from narrows.state import dead_runs
-from narrows.sweep import load_series
-from narrows.table import bottleneck_lines, summary_table
+from narrows.run.results import default_directory
+from narrows.run.runner import Outcome
+from narrows.run.series import run_series
 from narrows.targets.registry import NAMES, check_options, target_factory
 
 

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
-from narrows.results import give_to_user
+from narrows.run.results import give_to_user
 from narrows.studies.catalogue import control_points, find_study, study_points
 from narrows.studies.run import RESULTS, StudyRun
 from narrows.studies.schedule import CPUS_A_RUN, this_machine

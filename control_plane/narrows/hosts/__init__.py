@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machines, or network namespaces, that flows run between."""
+"""Hosts of a run: namespaces, links, processes, and the record of what was made."""

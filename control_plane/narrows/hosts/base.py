@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from narrows.process import Process
+from narrows.hosts.process import Process
 
 # Where a software switch runs, as `Testbed.spawn` names it.
 SWITCH = "switch"

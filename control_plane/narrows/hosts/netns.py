@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import RunError
+from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.hosts.links import run, turn_offloads_off
-from narrows.plan import EPHEMERAL_PORTS, Host, Plan
-from narrows.process import Process, spawn
-from narrows.state import RunState
+from narrows.hosts.process import Process, spawn
+from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
 CARRIER_WAIT_S = 5.0

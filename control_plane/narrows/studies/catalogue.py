@@ -12,9 +12,9 @@ from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Study
 
 from narrows.errors import InputError
-from narrows.loader import load, read_mapping, suggestion, validate
+from narrows.experiment.loader import load, read_mapping, suggestion, validate
+from narrows.experiment.sweep import Point, Series, assign, make_series
 from narrows.paths import REPOSITORY
-from narrows.sweep import Point, Series, assign, make_series
 
 EXPERIMENTS = REPOSITORY / "experiments"
 QUICK = "quick.yaml"

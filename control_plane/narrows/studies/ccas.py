@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narrows import machine
-from narrows.experiment import Experiment
+from narrows.experiment.model import Experiment
+from narrows.hosts import machine
 
 BBR_VERSION = Path("/sys/module/tcp_bbr/version")
 # Types of the kernel's code, where BBR can be a module and where it is part of the kernel.

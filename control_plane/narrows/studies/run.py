@@ -23,13 +23,13 @@ from narrows_analysis.studies.model import Results, Study, Variant
 from narrows_analysis.studies.results import write_results
 from rich.console import Console
 
-from narrows import machine
 from narrows.errors import InputError, Interrupted, RunError
-from narrows.experiment import Experiment
-from narrows.loader import validate
-from narrows.results import EXPERIMENT_FILE, give_to_user, make_directory
-from narrows.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
-from narrows.state import dead_runs
+from narrows.experiment.loader import validate
+from narrows.experiment.model import Experiment
+from narrows.hosts import machine
+from narrows.hosts.state import dead_runs
+from narrows.run.results import EXPERIMENT_FILE, give_to_user, make_directory
+from narrows.run.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
 from narrows.studies import ccas
 from narrows.studies.catalogue import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s

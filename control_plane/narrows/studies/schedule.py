@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from narrows.plan import Plan
-from narrows.traffic.connection import NANOSECONDS
+from narrows_formats.units import NANOSECONDS
+
+from narrows.experiment.plan import Plan
 from narrows.traffic.sized import is_sized, size_of
 
 # The switch, the collector, the senders and the receiver of a run can each keep a processor busy.

@@ -8,110 +8,15 @@ The order of calls is fixed: `Target.missing` and `Target.refusals` before anyth
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
+from narrows_formats.target_profile import TargetProfile
+
+from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import Plan
-from narrows.state import RunState
-
-
-@dataclass(frozen=True)
-class TargetProfile:
-    """Units of a target's telemetry, and what it can do; stored with every run as ``target_profile``.
-
-    ``time_unit_s`` and ``timestamp_bits`` describe the report's times, ``depth_unit`` its depths, and
-    ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets).
-    """
-
-    name: str
-    time_unit_s: float
-    timestamp_bits: int
-    depth_unit: Literal["bytes", "packets", "cells"]
-    depth_unit_bytes: int | None
-    rate_unit: Literal["bit/s", "packets/s"]
-    rate_layer: Literal["l2", "l1"]
-    delay_line: bool
-    flow_drop_counters: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """The profile as it stands in run.json."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class QueueStats:
-    """One reading of a queue: counters since the target started, and what waits in it now.
-
-    None stands for what a target cannot tell.
-    """
-
-    port: int
-    queue: int
-    rate_bps: int
-    limit_bytes: int
-    limit_packets: int
-    delay_ns: int
-    epoch: int
-    enqueued_packets: int | None
-    enqueued_bytes: int | None
-    dequeued_packets: int
-    dequeued_bytes: int | None
-    dropped_packets: int | None
-    dropped_bytes: int | None
-    depth_packets: int | None
-    depth_bytes: int | None
-    peak_depth_bytes: int | None
-
-
-@dataclass(frozen=True)
-class FlowDrops:
-    """The traffic manager's own count of what one flow index lost at one queue."""
-
-    flow: int
-    packets: int
-    bytes: int
-
-
-@dataclass(frozen=True)
-class FlowTotals:
-    """The program's own count of one flow index: packets offered to the queue, and packets that left it."""
-
-    flow: int
-    arrivals: int
-    departures: int
-
-
-@dataclass(frozen=True)
-class PortStats:
-    """Counters of one port; everything that could lose a packet outside the queue is named.
-
-    ``rx_ring_drops`` is None where the target cannot tell.
-    """
-
-    port: int
-    rx_packets: int
-    rx_bytes: int
-    tx_packets: int
-    tx_bytes: int
-    rx_ring_drops: int | None
-    rx_errors: int
-    tx_drops: int
-    link_up: bool
-
-
-@dataclass(frozen=True)
-class Balance:
-    """Packets counted on both sides of a place where a target may lose some without counting them."""
-
-    place: str
-    entered: int
-    left: int
-
-    @property
-    def lost(self) -> int:
-        """Packets that went in and did not come out."""
-        return self.entered - self.left
+from narrows.hosts.state import RunState
+from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from narrows.errors import InputError
-from narrows.experiment import Experiment
+from narrows.experiment.model import Experiment
 from narrows.targets.base import Target
 from narrows.targets.bmv2.target import Bmv2Target
-from narrows.targets.soft import SoftTarget
-from narrows.targets.tofino.inventory import load_inventory
-from narrows.targets.tofino.preflight import Preflight
+from narrows.targets.soft.target import SoftTarget
 from narrows.targets.tofino.target import TofinoTarget
+from narrows.targets.tofino.testbed.inventory import load_inventory
+from narrows.targets.tofino.testbed.preflight import Preflight
 
 # Targets that are all on this machine, made for one run with the seed of its random numbers.
 TARGETS: dict[str, Callable[[int], Target]] = {"soft": SoftTarget, "bmv2": Bmv2Target}

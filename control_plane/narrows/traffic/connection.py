@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows.plan import Flow
+from narrows_formats.units import NANOSECONDS
 
-NANOSECONDS = 1_000_000_000
+from narrows.experiment.plan import Flow
 
 
 @dataclass

@@ -14,11 +14,13 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.units import NANOSECONDS
+
 from narrows.errors import RunError
+from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import Flow, Plan
-from narrows.process import Process
-from narrows.traffic.connection import NANOSECONDS, Connection
+from narrows.hosts.process import Process
+from narrows.traffic.connection import Connection
 from narrows.traffic.sized import is_sized
 
 SERVER_START_S = 10.0

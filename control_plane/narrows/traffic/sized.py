@@ -16,12 +16,14 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.units import NANOSECONDS
+
 from narrows.errors import RunError
+from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import Flow, Plan
-from narrows.process import Process
+from narrows.hosts.process import Process
 from narrows.traffic import sized_host
-from narrows.traffic.connection import NANOSECONDS, Connection
+from narrows.traffic.connection import Connection
 
 SINK_START_S = 10.0
 STOP_GRACE_S = 3.0

@@ -11,13 +11,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
+from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import Plan
-from narrows.process import Process
+from narrows.hosts.process import Process
 from narrows.traffic import socket_sampler
-from narrows.traffic.connection import NANOSECONDS, Connection
+from narrows.traffic.connection import Connection
 
 TABLE = "sockets.parquet"
 STOP_GRACE_S = 3.0

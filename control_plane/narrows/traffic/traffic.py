@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 from narrows.errors import RunError
+from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import Flow, Plan
 from narrows.traffic.connection import Connection
 from narrows.traffic.iperf3 import Iperf3Traffic
 from narrows.traffic.sized import SizedTraffic

@@ -20,9 +20,9 @@ import pandas as pd
 import pytest
 import yaml
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
-from narrows.process import start_time
-from narrows.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
+from narrows.hosts.process import start_time
+from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
 pytestmark = [
     pytest.mark.root,

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 import yaml
 from narrows.errors import EXIT_OK
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
-from narrows.plan import ACK_BOTTLENECKS
+from narrows.experiment.plan import ACK_BOTTLENECKS
 from narrows_analysis import load
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
 pytestmark = [
     pytest.mark.root,

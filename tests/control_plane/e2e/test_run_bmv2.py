@@ -18,9 +18,9 @@ import pytest
 import yaml
 from narrows.errors import EXIT_FAILED, EXIT_OK
 from narrows.hosts.links import call_inside, links
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary
-from narrows.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
+from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
 from narrows.targets.bmv2.simple_switch import EXECUTABLE, missing
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
 pytestmark = [
     pytest.mark.root,

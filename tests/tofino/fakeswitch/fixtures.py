@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from narrows.experiment import Experiment
-from narrows.plan import Plan, make_plan
-from narrows.targets.tofino.audit import AuditLog
-from narrows.targets.tofino.bfrt.client import Client, Endpoint, connect
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import Plan, make_plan
+from narrows.targets.tofino.bfrt.client import Client, Endpoint
+from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.inventory import Inventory
-from narrows.targets.tofino.programmer import Programmer
+from narrows.targets.tofino.programming.audit import AuditLog
+from narrows.targets.tofino.programming.programmer import Programmer
+from narrows.targets.tofino.testbed.inventory import Inventory
 
 from fakeswitch.server import PROGRAM, FakeSwitch
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
 from narrows.hosts.base import SwitchAttachment, Testbed
 from narrows.hosts.links import add_cable, links
-from narrows.plan import FIRST_SENDER_PORT, Plan
-from narrows.program import wires
-from narrows.targets.softswitch import Softswitch, missing_parts
+from narrows.switch.entries import wires
+from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
 # Port N towards a sender, port N + OFFSET towards BMv2; v1model's port numbers end at 510.
 OFFSET = 250

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from narrows.plan import MAX_SENDERS, Plan
+from narrows_formats.units import format_rate
+
+from narrows.experiment.plan import MAX_SENDERS, Plan
 from narrows.targets.bmv2.delay_line import MAX_PORTS
-from narrows.units import format_rate
 
 # One report a packet included, BMv2 forwards three times as many full-size frames before its input loses some.
 MAX_PACKETS_S = 10_000

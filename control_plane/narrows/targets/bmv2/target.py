@@ -11,17 +11,19 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from narrows_formats.target_profile import TargetProfile
 from thrift.transport.TTransport import TTransportException
 
 from narrows.errors import RunError
+from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.links import Link, call_inside, links, run
-from narrows.p4runtime import P4RuntimeSession
+from narrows.hosts.process import Process
 from narrows.paths import compiled_program
-from narrows.plan import FIRST_SENDER_PORT, Plan
-from narrows.process import Process
-from narrows.program import entities, program_digests, read_flow_totals, read_packet_sum, register_name
-from narrows.targets.base import Balance, FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
+from narrows.switch.entries import entities, program_digests, read_flow_totals, read_packet_sum, register_name
+from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.targets.base import Realised
 from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.targets.bmv2.simple_switch import Thrift

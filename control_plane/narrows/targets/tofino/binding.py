@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from narrows.errors import InputError
-from narrows.plan import Host, Path, Plan, SwitchPort
-from narrows.targets.tofino.inventory import DELAY_LINE, Inventory, Machine
+from narrows.experiment.plan import Host, Path, Plan, SwitchPort
+from narrows.targets.tofino.testbed.inventory import DELAY_LINE, Inventory, Machine
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
 SWITCH_MAC = "02:4e:57:00:00:00"

@@ -9,10 +9,10 @@ softswitch and goes out by the NIC it came from.
 
 from __future__ import annotations
 
+from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import Plan
-from narrows.program import wires
-from narrows.targets.softswitch import Softswitch, missing_parts
+from narrows.switch.entries import wires
+from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
 NIC = 1
 FIRST_WAITING = 2

@@ -8,18 +8,20 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
+
 from narrows.errors import NarrowsError
-from narrows.paths import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
-from narrows.targets.softswitch import missing_parts
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, connect
-from narrows.targets.tofino.counters import Counters
-from narrows.targets.tofino.inventory import SPEED_BPS, Inventory, Machine
-from narrows.targets.tofino.preflight import PYTHON
-from narrows.targets.tofino.reader import LiveReader
-from narrows.targets.tofino.ssh import run
-from narrows.targets.tofino.testbed import HOST_SCRIPT
-from narrows.targets.tofino.tunnel import Tunnel
-from narrows.targets.tofino.writes import number, text
+from narrows.targets.soft.softswitch import missing_parts
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint
+from narrows.targets.tofino.bfrt.connect import connect
+from narrows.targets.tofino.readings.counters import Counters
+from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory, Machine
+from narrows.targets.tofino.testbed.machines import HOST_SCRIPT
+from narrows.targets.tofino.testbed.preflight import PYTHON
+from narrows.targets.tofino.testbed.ssh import run
+from narrows.targets.tofino.testbed.tunnel import Tunnel
+from narrows.targets.tofino.writes.planned import number, text
+from narrows.targets.tofino.writes.reader import LiveReader
 
 Connect = Callable[[Endpoint, Sequence[str]], Client]
 TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", "python3", "iperf3")

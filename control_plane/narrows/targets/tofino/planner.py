@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from narrows.experiment import Experiment
-from narrows.plan import Plan, make_plan
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import Plan, make_plan
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.checks import watermark_writes
-from narrows.targets.tofino.counters import clear_writes
-from narrows.targets.tofino.depth import depth_units
-from narrows.targets.tofino.entries import program_writes
-from narrows.targets.tofino.inventory import Inventory
-from narrows.targets.tofino.mirror import mirror_writes
-from narrows.targets.tofino.ports import port_writes
-from narrows.targets.tofino.reader import AssumedReader
-from narrows.targets.tofino.traffic_manager import Bottleneck, Layer, TrafficManager
-from narrows.targets.tofino.writes import PlannedWrite, Reader
+from narrows.targets.tofino.chip.depth import depth_units
+from narrows.targets.tofino.readings.checks import watermark_writes
+from narrows.targets.tofino.readings.counters import clear_writes
+from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.writes.entries import program_writes
+from narrows.targets.tofino.writes.mirror import mirror_writes
+from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
+from narrows.targets.tofino.writes.ports import port_writes
+from narrows.targets.tofino.writes.reader import AssumedReader
+from narrows.targets.tofino.writes.traffic_manager import Bottleneck, Layer, TrafficManager
 
 
 @dataclass(frozen=True)

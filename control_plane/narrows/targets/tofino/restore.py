@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, NarrowsError
-from narrows.targets.tofino.audit import AuditLog, outstanding, read_audit
-from narrows.targets.tofino.bfrt.client import connect
-from narrows.targets.tofino.inventory import Inventory, load_inventory
-from narrows.targets.tofino.programmer import restore_all
-from narrows.targets.tofino.tunnel import Tunnel
+from narrows.targets.tofino.bfrt.connect import connect
+from narrows.targets.tofino.programming.audit import AuditLog, outstanding, read_audit
+from narrows.targets.tofino.programming.programmer import restore_all
+from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
+from narrows.targets.tofino.testbed.tunnel import Tunnel
 
 
 def restore_from(inventory: Inventory, log: Path) -> tuple[int, list[str]]:

@@ -9,31 +9,35 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from narrows_formats.target_profile import TargetProfile
+
 from narrows.errors import InputError, NarrowsError, RunError
+from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
 from narrows.hosts.base import Testbed
-from narrows.plan import REPORT_LENGTH_BYTES, Plan
-from narrows.state import RunState
-from narrows.targets.base import FlowDrops, FlowTotals, PortStats, QueueStats, Realised, TargetProfile
-from narrows.targets.tofino.audit import AuditLog
-from narrows.targets.tofino.bfrt.client import Client, Operation, connect, describe_key
+from narrows.hosts.state import RunState
+from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.targets.base import Realised
+from narrows.targets.tofino.bfrt.client import Client, Operation, describe_key
+from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.errors import BfrtError
 from narrows.targets.tofino.bfrt.values import DigestMessage
 from narrows.targets.tofino.binding import bind
-from narrows.targets.tofino.checks import COUNTER_AGE_S, DropGuard
-from narrows.targets.tofino.counters import Counters, clear_writes
 from narrows.targets.tofino.delay_line import DelayLine
-from narrows.targets.tofino.entries import loss_write, observe_write
-from narrows.targets.tofino.inventory import Inventory
 from narrows.targets.tofino.planner import SwitchPlan, layer_of, plan_switch, realised, used_ports
-from narrows.targets.tofino.ports import port_writes
-from narrows.targets.tofino.preflight import Preflight
-from narrows.targets.tofino.programmer import Programmer, restore_all
-from narrows.targets.tofino.reader import AssumedReader, LiveReader
-from narrows.targets.tofino.readings import port_stats, queue_stats
-from narrows.targets.tofino.testbed import SshTestbed
-from narrows.targets.tofino.traffic_manager import Bottleneck, TrafficManager
-from narrows.targets.tofino.tunnel import Tunnel
-from narrows.targets.tofino.writes import number
+from narrows.targets.tofino.programming.audit import AuditLog
+from narrows.targets.tofino.programming.programmer import Programmer, restore_all
+from narrows.targets.tofino.readings.checks import COUNTER_AGE_S, DropGuard
+from narrows.targets.tofino.readings.counters import Counters, clear_writes
+from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
+from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.testbed.machines import SshTestbed
+from narrows.targets.tofino.testbed.preflight import Preflight
+from narrows.targets.tofino.testbed.tunnel import Tunnel
+from narrows.targets.tofino.writes.entries import loss_write, observe_write
+from narrows.targets.tofino.writes.planned import number
+from narrows.targets.tofino.writes.ports import port_writes
+from narrows.targets.tofino.writes.reader import AssumedReader, LiveReader
+from narrows.targets.tofino.writes.traffic_manager import Bottleneck, TrafficManager
 
 LINK_WAIT_S = 20.0
 LINK_POLL_S = 0.2

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One face for a switch that speaks BF Runtime, and which of the two clients is behind it."""
+"""One face for a switch that speaks BF Runtime."""
 
 from __future__ import annotations
 
 import enum
-import importlib.util
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from narrows.errors import InputError
 from narrows.targets.tofino.bfrt.errors import SwitchRefused
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, Lpm, Ternary
@@ -160,27 +158,3 @@ def describe_key(key: Key | None) -> str:
         else:
             parts.append(f"{name}={value}")
     return ", ".join(parts)
-
-
-def connect(endpoint: Endpoint, prefer: Sequence[str] = ("sde", "own")) -> Client:
-    """Open a session with the first client of ``prefer`` that this machine has and that can do what is asked.
-
-    ``sde`` is the SDE's ``bfrt_grpc.client`` (it has no TLS), ``own`` ours, which needs nothing but gRPC.
-
-    Raises:
-        ConnectionLost: no answer, another client owns the program, or the program is not loaded.
-        InputError: none of ``prefer`` can be used.
-    """
-    for kind in prefer:
-        if kind == "sde" and endpoint.tls is None and importlib.util.find_spec("bfrt_grpc") is not None:
-            from narrows.targets.tofino.bfrt.sde_client import SdeClient
-
-            return SdeClient(endpoint)
-        if kind == "own":
-            from narrows.targets.tofino.bfrt.own_client import OwnClient
-
-            return OwnClient(endpoint)
-    raise InputError(
-        f"no BF Runtime client of {', '.join(prefer)} can be used; allowed: own, or sde with the SDE's "
-        "site-packages on PYTHONPATH and without TLS"
-    )

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RTT and data in flight of each flow at the switch, from the reports of both of its directions, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from narrows_analysis.records.flow_table import FlowTable, reverse_keys
+from narrows_analysis.records.run_directory import Run
+
+Int64Array = npt.NDArray[np.int64]
+Columns = dict[str, Int64Array]
+
+BATCH_ROWS = 1 << 19
+# Timestamps that wait for their echo, and acknowledgements for their effect, a flow; the oldest are given up.
+MAX_WAITING = 1 << 16
+COLUMNS = (
+    "bottleneck", "flow", "timestamp", "queue_delay", "payload_length", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr",
+)  # fmt: skip
+
+
+@dataclass
+class Mean:
+    """Mean, least and greatest of a stream of values."""
+
+    count: int = 0
+    total: float = 0.0
+    least: float = np.inf
+    greatest: float = -np.inf
+
+    def add(self, values: npt.NDArray[np.int64]) -> None:
+        """Take values into account."""
+        if len(values):
+            self.count += len(values)
+            self.total += float(values.sum())
+            self.least = min(self.least, float(values.min()))
+            self.greatest = max(self.greatest, float(values.max()))
+
+    @property
+    def mean(self) -> float | None:
+        """Arithmetic mean; None without values."""
+        return self.total / self.count if self.count else None
+
+
+def unwrapped(numbers: Int64Array, reference: int) -> Int64Array:
+    """32-bit numbers as the 64-bit ones nearest to `reference` that have these last bits."""
+    return reference + ((numbers - reference + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+
+
+@dataclass
+class EchoTimes:
+    """Time from the first packet with a timestamp value to the first in the other direction that echoes it
+    (rtt.rtt_from_timestamps, batch by batch)."""
+
+    rtt: Mean = field(default_factory=Mean)
+    _sent: int | None = None
+    _echoed: int | None = None
+    _values: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    _times: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(self, time: Int64Array, value: Int64Array, echo_time: Int64Array, echo: Int64Array) -> None:
+        """Take the packets of one direction and the echoes of the other, each in order of time; 0 is no timestamp."""
+        time, value = time[value != 0], value[value != 0]
+        echo_time, echo = echo_time[echo != 0], echo[echo != 0]
+        if len(value):
+            value = unwrapped(value, int(value[0]) if self._sent is None else self._sent)
+            first = _rises(value, self._sent)
+            self._sent = int(max(value.max(), value[0] if self._sent is None else self._sent))
+            self._values = np.concatenate((self._values, value[first]))[-MAX_WAITING:]
+            self._times = np.concatenate((self._times, time[first]))[-MAX_WAITING:]
+        if not len(echo) or self._sent is None:
+            return
+        echo = unwrapped(echo, self._sent)
+        first = _rises(echo, self._echoed)
+        self._echoed = int(max(echo.max(), echo[0] if self._echoed is None else self._echoed))
+        _, sent, back = np.intersect1d(self._values, echo[first], assume_unique=True, return_indices=True)
+        taken = echo_time[first][back] - self._times[sent]
+        self.rtt.add(taken[taken > 0])
+        waiting = self._values > self._echoed
+        self._values, self._times = self._values[waiting], self._times[waiting]
+
+
+def _rises(values: Int64Array, before: int | None) -> npt.NDArray[np.bool_]:
+    """Which values are greater than all before them."""
+    least = values[0] - 1 if before is None else before
+    return values > np.maximum.accumulate(np.concatenate(([least], values[:-1])))
+
+
+@dataclass
+class Outstanding:
+    """Bytes sent and not yet acknowledged, after each packet of either direction (rtt.inflight)."""
+
+    size: Mean = field(default_factory=Mean)
+    _sent: int | None = None
+    _acknowledged: int | None = None
+    # Acknowledgements that have not taken effect yet: when they passed the switch, and their numbers.
+    _times: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+    _acks: Int64Array = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(self, time: Int64Array, end: Int64Array, ack_time: Int64Array, ack: Int64Array, sender_rtt: int) -> None:
+        """Take segments (sequence number behind their last byte) and acknowledgements, each in order of time."""
+        ack_time, ack = np.concatenate((self._times, ack_time)), np.concatenate((self._acks, ack))
+        # Data that arrived before a later acknowledgement may still wait in the queue, and be reported after it.
+        effective = np.searchsorted(ack_time + sender_rtt, time[-1], side="right") if len(time) else 0
+        effective = max(int(effective), len(ack) - MAX_WAITING)
+        self._times, self._acks = ack_time[effective:], ack[effective:]
+        self._count(time, end, ack_time[:effective] + sender_rtt, ack[:effective])
+
+    def finish(self, sender_rtt: int) -> None:
+        """Let all acknowledgements take effect."""
+        none = np.zeros(0, np.int64)
+        self._count(none, none, self._times + sender_rtt, self._acks)
+        self._times, self._acks = none, none
+
+    def _count(self, time: Int64Array, end: Int64Array, ack_time: Int64Array, ack: Int64Array) -> None:
+        if self._sent is None:
+            if not len(end):
+                return
+            self._sent = int(end[0])
+        end, ack = unwrapped(end, self._sent), unwrapped(ack, self._sent)
+        if self._acknowledged is None:
+            if not len(ack):
+                self._sent = int(end.max(initial=self._sent))
+                return
+            self._acknowledged = int(ack[0])
+        order = np.argsort(np.concatenate((time, ack_time)), kind="stable")
+        sent = np.concatenate((end, np.full(len(ack), self._sent)))[order]
+        confirmed = np.concatenate((np.full(len(end), self._acknowledged), ack))[order]
+        sent = np.maximum.accumulate(np.concatenate(([self._sent], sent)))[1:]
+        confirmed = np.maximum.accumulate(np.concatenate(([self._acknowledged], confirmed)))[1:]
+        self.size.add(np.maximum(sent - confirmed, 0))
+        if len(order):
+            self._sent, self._acknowledged = int(sent[-1]), int(confirmed[-1])
+
+
+@dataclass
+class PathMeasures:
+    """What both directions of a flow tell: RTT from the switch to the receiver and back, to the sender and back, in
+    time units, and bytes in flight. The sum of the two is the RTT of the path."""
+
+    receiver: EchoTimes = field(default_factory=EchoTimes)
+    sender: EchoTimes = field(default_factory=EchoTimes)
+    outstanding: Outstanding = field(default_factory=Outstanding)
+
+    def add(self, data: Columns, back: Columns) -> None:
+        """Take a batch of both directions."""
+        arrival, back_arrival = (rows["timestamp"] - rows["queue_delay"] for rows in (data, back))
+        carries = data["payload_length"] > 0
+        self.receiver.add(arrival[carries], data["tcp_tsval"][carries], back_arrival, back["tcp_tsecr"])
+        self.sender.add(back_arrival, back["tcp_tsval"], arrival[carries], data["tcp_tsecr"][carries])
+        end = (data["tcp_seq"] + data["payload_length"]) & 0xFFFFFFFF
+        self.outstanding.add(arrival[carries], end[carries], back_arrival, back["tcp_ack"], self._sender_rtt())
+
+    def finish(self) -> None:
+        """No more batches will come."""
+        self.outstanding.finish(self._sender_rtt())
+
+    def _sender_rtt(self) -> int:
+        """Least RTT between switch and sender so far; 0 where there is none."""
+        return int(self.sender.rtt.least) if self.sender.rtt.count else 0
+
+    def rtt_s(self, unit_s: float) -> dict[str, float | None]:
+        """Least and mean RTT of the path in seconds; None where one side has no sample."""
+        near, far = self.sender.rtt, self.receiver.rtt
+        if not near.count or not far.count:
+            return {"min": None, "mean": None}
+        return {"min": (near.least + far.least) * unit_s, "mean": ((near.mean or 0) + (far.mean or 0)) * unit_s}
+
+    def inflight_bytes(self) -> dict[str, float | None]:
+        """Mean over packets and greatest number of bytes in flight; None without acknowledgements."""
+        size = self.outstanding.size
+        return {"mean": size.mean, "max": size.greatest if size.count else None}
+
+
+def measure_paths(run: Run, table: FlowTable, files: Iterable[Path]) -> dict[int, PathMeasures]:
+    """Measures of each flow (by its number) whose reverse direction is reported as well."""
+    back = reverse_keys(run, table)
+    found = {number: PathMeasures() for number in back}
+    if not found:
+        return {}
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=list(COLUMNS)):
+                rows = {name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in COLUMNS}
+                key = rows["bottleneck"] << 16 | rows["flow"]
+                for number, measures in found.items():
+                    mine = key == run.bottleneck.index << 16 | table.index_of[number]
+                    theirs = np.isin(key, [bottleneck << 16 | index for bottleneck, index in back[number]])
+                    if mine.any() or theirs.any():
+                        measures.add(_of(rows, mine), _of(rows, theirs))
+    for measures in found.values():
+        measures.finish()
+    return found
+
+
+def _of(rows: Columns, which: npt.NDArray[np.bool_]) -> Columns:
+    chosen = {name: values[which] for name, values in rows.items()}
+    order = np.argsort(chosen["timestamp"] - chosen["queue_delay"], kind="stable")
+    return {name: values[order] for name, values in chosen.items()}

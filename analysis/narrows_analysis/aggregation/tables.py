@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything that the time series and the summary are made of, from the tables of narrows-collector.
+
+The engine's pass over the reports is the only one (docs/telemetry-schema.md, "Aggregation"); here its rows, however
+many there are, become grids of bounded size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow.parquet as pq
+
+from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid, nice_interval
+from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
+from narrows_analysis.aggregation.histogram import LogLinearHistogram
+from narrows_analysis.records.flow_table import FlowTable
+from narrows_analysis.records.reports import ReportClock, SkippedReports
+from narrows_analysis.records.run_directory import Run
+
+Int64Array = npt.NDArray[np.int64]
+
+FLOW_INDEXES = 1 << 16
+QUEUE_BINS = 60_000
+PACKETS_A_QUEUE_BIN = 4
+BATCH_ROWS = 1 << 16
+FLOW_SUMS = (
+    "arrivals", "departures", "drops", "loss_drops", "bytes", "payload_bytes", "new_bytes", "advanced_bytes",
+    "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
+)  # fmt: skip
+QUEUE_SUMS = (
+    "departures", "bytes", "drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks", "missing",
+)  # fmt: skip
+# Columns that stand for the reports of an interval, and become estimates where reports are missing.
+_OF_REPORTS = ("bytes", "payload_bytes")
+_DEPTH, _DELAY = 1, 0
+_NEVER = np.iinfo(np.int64).max
+_NO_DEPTH = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """Widths of the time series' intervals in seconds."""
+
+    flows_s: float
+    queue_s: float
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds of a time unit; ticks count time units from the origin."""
+
+    unit_s: float
+
+
+@dataclass
+class ReportCounts:
+    """What became of the bottleneck's reports."""
+
+    reports: int = 0
+    lost: int = 0
+    sample_shift: int | None = None
+    skipped: SkippedReports = field(default_factory=SkippedReports)
+
+    @property
+    def unusable(self) -> int:
+        """Reports that should have counted and did not: missing or skipped. A late report is missing before it comes,
+        so the greater of both numbers is taken."""
+        return max(self.lost, self.skipped.total)
+
+
+def wanted_intervals(run: Run, flows_s: float | None = None) -> Intervals:
+    """Intervals that suit the link: flows at 0.1 s or an RTT, the queue at a few packets."""
+    if flows_s is None:
+        flows_s = max(0.1, run.bottleneck.rtt_s or 0.0)
+    rate_bps = run.bottleneck.rate_bps
+    packet_s = run.bottleneck.mtu_frame_bytes * 8 / rate_bps if rate_bps else 0.0
+    return Intervals(flows_s=flows_s, queue_s=nice_interval(max(1e-3, PACKETS_A_QUEUE_BIN * packet_s)))
+
+
+def engine_options(run: Run, intervals: Intervals) -> list[str]:
+    """Arguments of the engine that the run's target profile calls for."""
+    profile = run.profile
+    options = ["--interval", duration_argument(intervals.flows_s)]
+    options += ["--queue-interval", duration_argument(intervals.queue_s)]
+    options += ["--time-unit-s", repr(profile.time_unit_s)]
+    options += ["--depth-unit-bytes", str(max(1, round(profile.depth_unit_bytes)))]
+    if not profile.depth_left_reported:
+        options.append(DEPTH_FOUND)
+    return options
+
+
+class Aggregation:
+    """The tables in memory. Rows 0..n-1 of the flow grids are the experiment's flows, row n all other traffic."""
+
+    def __init__(self, run: Run, table: FlowTable, tables: Path, account: dict[str, Any]) -> None:
+        """Read the tables of `tables`; `account` is its aggregate.json."""
+        self.run, self.table, self.account = run, table, account
+        self._tables, self._origin = tables, int(account["origin"])
+        self.clock = Clock(float(account["time_unit_s"]))
+        mine = account["bottlenecks"].get(str(run.bottleneck.index), {})
+        self.order = ReportCounts(
+            reports=mine.get("reports", 0),
+            lost=mine.get("lost", 0),
+            sample_shift=mine.get("sample_shift") if mine.get("reports") else None,
+            skipped=SkippedReports(
+                mine.get("duplicates", 0), mine.get("late", 0), implausible=mine.get("implausible", 0)
+            ),
+        )
+        self.other_bottlenecks = sum(b["reports"] for b in account["bottlenecks"].values()) - self.order.reports
+        self.implausible = int(account["implausible_counters"]) + int(account["counter_resets"])
+        self.carried_in = int(account["carried_in"])
+        self.clock_steps = int(mine.get("clock_steps", 0)) + int(mine.get("implausible_times", 0))
+        self.saturated_bits = 8 * int(mine.get("saturated_bytes", 0))
+        self.saturated_ticks = int(mine.get("saturated_units", 0))
+        self.peak_depth_units = int(mine.get("depth_peak", 0))
+        self._complete = not self.order.lost and not self.order.sample_shift
+        self.rows = len(run.flows) + 1
+        self._totals()
+        flow_bins, queue_bins = self._grid_sizes(mine)
+        self.flows, self.flow_delay = Grid(FLOW_SUMS, self.rows, flow_bins), Extremes(self.rows, flow_bins)
+        self.queue = Grid(QUEUE_SUMS, 1, queue_bins)
+        self.depth, self.delay = Extremes(1, queue_bins), Extremes(1, queue_bins)
+        self._flow_series()
+        self._queue_series()
+        self.delay_histogram = self._histogram(_DELAY, mine.get("delay_sum", 0), mine.get("delay", {}).get("max", 0))
+        self.depth_histogram = self._histogram(_DEPTH, mine.get("depth_sum", 0), mine.get("depth", {}).get("max", 0))
+
+    def active_ticks(self, row: int) -> tuple[int, int] | None:
+        """First and last moment at which the flow of `row` was running, in time units; None if it was never seen.
+
+        A flow with a planned duration runs until that is over even if no packet of it gets through any more: a starved
+        flow is not one that has ended. A run that was cut short ends with its last packet.
+        """
+        first, last = int(self.first_arrival[row]), int(self.last_data_departure[row])
+        if int(self.last_departure[row]) < first:
+            return None
+        spec = self.run.flows[row] if row < len(self.run.flows) else None
+        if spec is not None and spec.duration_s is not None:
+            planned = round((spec.start_s + spec.duration_s) / self.clock.unit_s)
+            last = max(last, min(planned, int(self.last_departure.max())))
+        return first, max(first, last)
+
+    def _batches(self, name: str) -> Iterator[dict[str, Int64Array]]:
+        """Rows of the bottleneck in a table, its numbers widened to int64."""
+        with pq.ParquetFile(self._tables / name) as file:
+            columns = [column for column in file.schema_arrow.names if not column.startswith("delay_bins")]
+            columns.remove("delay_counts") if "delay_counts" in columns else None
+            for batch in file.iter_batches(batch_size=BATCH_ROWS, columns=columns):
+                rows = {column: batch.column(column).to_numpy(zero_copy_only=False) for column in columns}
+                mine = rows["bottleneck"] == self.run.bottleneck.index
+                if mine.any():
+                    yield {column: values[mine].astype(np.int64) for column, values in rows.items()}
+
+    def _row(self, batch: dict[str, Int64Array]) -> Int64Array:
+        number = self.table.numbers(batch["flow"], batch["signature"])
+        return np.where(number < 0, self.rows - 1, number)
+
+    def _totals(self) -> None:
+        self.first_arrival = np.full(self.rows, _NEVER)
+        self.last_departure = np.full(self.rows, -_NEVER)
+        self.last_data_departure = np.full(self.rows, -_NEVER)
+        self.finished = np.zeros(self.rows, np.bool_)
+        self.collided = np.zeros(FLOW_INDEXES, np.bool_)
+        for batch in self._batches("flow_totals.parquet"):
+            row = self._row(batch)
+            np.minimum.at(self.first_arrival, row, batch["first_arrival"] - self._origin)
+            np.maximum.at(self.last_departure, row, batch["last_timestamp"] - self._origin)
+            data = batch["last_data_timestamp"] > 0
+            np.maximum.at(self.last_data_departure, row[data], batch["last_data_timestamp"][data] - self._origin)
+            self.finished[row[batch["finished"] > 0]] = True
+            self.collided[batch["flow"][batch["collision"] > 0]] = True
+
+    def _grid_sizes(self, mine: dict[str, Any]) -> tuple[int, int]:
+        """Numbers of intervals; longer ones than the tables' where the grid would pass MAX_CELLS cells or QUEUE_BINS
+        rows, so that memory does not grow with the length of the source."""
+        duration_s = max((int(mine.get("last_timestamp", 0)) - self._origin) * self.clock.unit_s, self.clock.unit_s)
+        planned = self.run.planned_end_s
+        if planned is not None:
+            # A stray packet long after the end must not stretch every series.
+            duration_s = min(duration_s, planned * 1.5 + 30)
+        base = Intervals(float(self.account["interval_s"]), float(self.account["queue_interval_s"]))
+        self._flow_factor = _factor(duration_s * self.rows / MAX_CELLS, base.flows_s)
+        self._queue_factor = _factor(duration_s / QUEUE_BINS, base.queue_s)
+        self.intervals = Intervals(base.flows_s * self._flow_factor, base.queue_s * self._queue_factor)
+        return int(duration_s / self.intervals.flows_s) + 1, int(duration_s / self.intervals.queue_s) + 1
+
+    def _scaled(self, batch: dict[str, Int64Array], name: str) -> npt.NDArray[Any]:
+        """What the reports of an interval show, for all packets that left in it."""
+        if self._complete:
+            return batch[name]
+        return batch[name] * (batch["departures"] / np.maximum(batch["reports"], 1))
+
+    def _flow_series(self) -> None:
+        for batch in self._batches("flow_series.parquet"):
+            row, column = self._row(batch), batch["interval"] // self._flow_factor
+            payload = self._scaled(batch, "payload_bytes")
+            # Only TCP has sequence numbers; of other traffic every byte is new.
+            tcp = batch["advanced_bytes"] > 0
+            retransmitting = batch["retransmitted_bytes"] > 0
+            numbered = tcp | retransmitting | (batch["new_bytes"] < batch["payload_bytes"])
+            self.flows.add(
+                row, column, departures=batch["departures"], bytes=self._scaled(batch, "bytes"), payload_bytes=payload,
+                new_bytes=np.where(numbered, batch["new_bytes"], payload),
+                advanced_bytes=np.where(numbered, batch["advanced_bytes"], payload),
+                data_packets=batch["data_packets"], retransmitted_packets=batch["retransmitted_packets"],
+                ce_marks=batch["ce_marks"], samples=batch["reports"], delay_ticks=batch["delay_sum"],
+            )  # fmt: skip
+            self.flow_delay.add(row, column, batch["delay_max"])
+        for batch in self._batches("flow_arrivals.parquet"):
+            counts = {name: batch[name] for name in ("arrivals", "drops", "loss_drops")}
+            self.flows.add(self._row(batch), batch["interval"] // self._flow_factor, **counts)
+
+    def _queue_series(self) -> None:
+        for batch in self._batches("bottleneck_series.parquet"):
+            column = batch["interval"] // self._queue_factor
+            zero = np.zeros(len(column), np.int64)
+            due = batch["departures"] >> (self.order.sample_shift or 0)
+            self.queue.add(
+                zero, column, departures=batch["departures"], bytes=self._scaled(batch, "bytes"),
+                ce_marks=batch["ce_marks"], samples=batch["reports"], depth_units=batch["depth_sum"],
+                delay_ticks=batch["delay_sum"], missing=np.maximum(due - batch["reports"], 0),
+            )  # fmt: skip
+            for extremes, name in ((self.depth, "depth"), (self.delay, "delay")):
+                extremes.add(zero, column, batch[f"{name}_min"])
+                extremes.add(zero, column, batch[f"{name}_max"])
+        for batch in self._batches("bottleneck_arrivals.parquet"):
+            column = batch["interval"] // self._queue_factor
+            zero = np.zeros(len(column), np.int64)
+            self.queue.add(zero, column, drops=batch["drops"], loss_drops=batch["loss_drops"])
+            seen = batch["depth_min"] < _NO_DEPTH
+            for name in ("depth_min", "depth_max"):
+                self.depth.add(zero[seen], column[seen], batch[name][seen])
+
+    def _histogram(self, quantity: int, total: int, maximum: int) -> LogLinearHistogram:
+        histogram = LogLinearHistogram()
+        for batch in self._batches("histograms.parquet"):
+            mine = batch["quantity"] == quantity
+            histogram.add_bins(batch["lower"][mine], batch["count"][mine])
+        histogram.set_totals(total, maximum)
+        return histogram
+
+
+def _factor(at_least_s: float, base_s: float) -> int:
+    """By how much intervals of `base_s` have to be lengthened: 1, 2, 5, 10, 20, ..."""
+    factor = 1
+    for step in range(30):
+        factor = (1, 2, 5)[step % 3] * 10 ** (step // 3)
+        if factor * base_s >= at_least_s:
+            break
+    return factor
+
+
+def aggregate(
+    run: Run,
+    table: FlowTable,
+    clock: ReportClock,
+    unreadable: list[str],
+    tables: Path,
+    flows_s: float | None = None,
+) -> Aggregation:
+    """Aggregate the telemetry of a run into tables in the directory `tables` and read them.
+
+    Args:
+        run: the run.
+        table: which reports belong to its flows.
+        clock: where its time begins.
+        unreadable: names of report files to leave out.
+        tables: directory for the engine's tables.
+        flows_s: interval of the flows' series in seconds.
+
+    Raises:
+        AnalysisError: the telemetry holds more than one run, or is damaged.
+    """
+    options = ["--run", "--origin", str(clock.origin), *engine_options(run, wanted_intervals(run, flows_s))]
+    for name in unreadable:
+        options += ["--skip", name]
+    return Aggregation(run, table, tables, aggregate_tables(run.path, tables, *options))

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which flow of the experiment a report belongs to: flow index and signature -> 5-tuple -> entry of run.json."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.run_directory import FlowSpec, Run, read_json
+
+Int64Array = npt.NDArray[np.int64]
+OTHER = -1
+FIVE_TUPLE = ("protocol", "src", "dst", "src_port", "dst_port")
+
+
+@dataclass
+class FlowTable:
+    """Report keys (flow index, signature) of the experiment's flows.
+
+    `index_of` and `signature_of` hold a key for each flow number, or -1 where the telemetry has none.
+    """
+
+    index_of: list[int]
+    signature_of: list[int]
+    unmatched: list[int] = field(default_factory=list)
+    guessed: list[int] = field(default_factory=list)
+    # Reverse-direction keys are told apart by the bottleneck they cross, so one table serves one bottleneck.
+    _keys: Int64Array = field(init=False, repr=False)
+    _numbers: Int64Array = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Build the sorted look-up."""
+        known = [
+            (index << 32 | signature, number)
+            for number, (index, signature) in enumerate(zip(self.index_of, self.signature_of, strict=True))
+            if index >= 0
+        ]
+        known.sort()
+        self._keys = np.array([key for key, _ in known], dtype=np.int64)
+        self._numbers = np.array([number for _, number in known], dtype=np.int64)
+
+    def numbers(self, flow: Int64Array, signature: Int64Array) -> Int64Array:
+        """Flow number of each report, OTHER for traffic that is not part of the experiment."""
+        if not len(self._keys):
+            return np.full(len(flow), OTHER, dtype=np.int64)
+        key = flow << 32 | signature
+        index = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
+        return np.where(self._keys[index] == key, self._numbers[index], OTHER)
+
+
+def _iperf3_ports(run: Run, flow: FlowSpec) -> tuple[int | None, int | None]:
+    """Local and remote port of the data connection in the flow's iperf3 JSON."""
+    if flow.iperf3 is None:
+        return None, None
+    try:
+        connected = read_json(run.path / flow.iperf3).get("start", {}).get("connected", [])
+        first = connected[0]
+        return int(first["local_port"]), int(first["remote_port"])
+    except (AnalysisError, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return None, None
+
+
+def _address(text: str) -> str:
+    """The address in its canonical spelling; other text unchanged."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        return text
+
+
+def read_flow_table(run: Run) -> FlowTable:
+    """Match telemetry/flow_keys.parquet with the flows of run.json.
+
+    A flow without a source port is matched by the port that iperf3 reports, else by the connection opened last between
+    its addresses (iperf3 opens its control connection first); such flows are listed in `guessed`.
+    """
+    count = len(run.flows)
+    path = run.path / "telemetry" / "flow_keys.parquet"
+    if not path.exists():
+        return FlowTable([-1] * count, [-1] * count, unmatched=list(range(count)))
+    try:
+        rows = pq.read_table(path).to_pylist()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
+    rows = [row for row in rows if row["bottleneck"] == run.bottleneck.index]
+    rows.sort(key=lambda row: int(row["first_timestamp"]))
+    index_of, signature_of = [-1] * count, [-1] * count
+    unmatched, guessed = [], []
+    taken: set[tuple[int, int]] = set()
+    for flow in run.flows:
+        if flow.key is not None:
+            index_of[flow.number], signature_of[flow.number] = flow.key
+            continue
+        local, remote = _iperf3_ports(run, flow)
+        src_port, dst_port = flow.src_port or local, flow.dst_port or remote
+        candidates = [
+            row
+            for row in rows
+            if (_address(row["src"]), _address(row["dst"])) == (_address(flow.src), _address(flow.dst))
+            and (src_port is None or row["src_port"] == src_port)
+            and (dst_port is None or row["dst_port"] == dst_port)
+            and (row["flow"], row["signature"]) not in taken
+        ]
+        if not candidates:
+            unmatched.append(flow.number)
+            continue
+        if src_port is None and len(candidates) > 1:
+            guessed.append(flow.number)
+        key = (int(candidates[-1]["flow"]), int(candidates[-1]["signature"]))
+        taken.add(key)
+        index_of[flow.number], signature_of[flow.number] = key
+    return FlowTable(index_of, signature_of, unmatched, guessed)
+
+
+def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
+    """(bottleneck, flow index) of the packets that travel against each flow (by number), where they are reported."""
+    path = run.path / "telemetry" / "flow_keys.parquet"
+    if not path.exists():
+        return {}
+    rows = pq.read_table(path).to_pylist()
+    if all(row["bottleneck"] == run.bottleneck.index for row in rows):
+        return {}
+    numbers = {key: number for number, key in enumerate(zip(table.index_of, table.signature_of, strict=True))}
+    by_tuple: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
+    for row in rows:
+        by_tuple.setdefault(tuple(row[name] for name in FIVE_TUPLE), set()).add((row["bottleneck"], row["flow"]))
+    found: dict[int, set[tuple[int, int]]] = {}
+    for row in rows:
+        number = numbers.get((row["flow"], row["signature"]))
+        if number is None or row["bottleneck"] != run.bottleneck.index:
+            continue
+        turned = (row["protocol"], row["dst"], row["src"], row["dst_port"], row["src_port"])
+        if turned in by_tuple:
+            found[number] = by_tuple[turned]
+    return found

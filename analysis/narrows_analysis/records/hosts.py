@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hosts say about a flow: iperf3's JSON. Used for retransmissions and socket RTT only, and labelled so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.run_directory import FlowSpec, Run, read_json
+
+MICROSECONDS = 1e-6
+
+
+@dataclass(frozen=True)
+class HostRecord:
+    """iperf3's view of one flow; RTTs in seconds from TCP_INFO, series as (seconds from the origin, seconds)."""
+
+    retransmits: int | None = None
+    rtt_min_s: float | None = None
+    rtt_mean_s: float | None = None
+    rtt_series: tuple[tuple[float, float], ...] = ()
+    cwnd_series: tuple[tuple[float, float], ...] = ()
+    cca: str | None = None
+    error: str | None = None
+
+
+def _seconds(value: Any) -> float | None:
+    """Microseconds of iperf3 as seconds; None where it measured nothing."""
+    return value * MICROSECONDS if isinstance(value, int | float) and value > 0 else None
+
+
+def read_host_record(run: Run, flow: FlowSpec) -> HostRecord:
+    """Read the flow's iperf3 JSON; a missing or broken file gives a record with `error` set."""
+    if flow.iperf3 is None:
+        return HostRecord()
+    try:
+        raw = read_json(run.path / flow.iperf3)
+        return _record(raw, flow)
+    except AnalysisError as error:
+        return HostRecord(error=str(error))
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return HostRecord(error=f"{flow.iperf3} is not a result of iperf3.")
+
+
+@dataclass(frozen=True)
+class SocketRecord:
+    """What a flow's sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight."""
+
+    rtt_min_s: float
+    rtt_mean_s: float
+    inflight_mean_bytes: float
+    inflight_max_bytes: float
+
+
+def read_socket_records(run: Run) -> dict[int, SocketRecord]:
+    """Record of each flow (by its number) in hosts/sockets.parquet; none if sockets were not read.
+
+    Raises:
+        AnalysisError: the file is not what the control plane writes.
+    """
+    path = run.path / "hosts" / "sockets.parquet"
+    if not path.exists():
+        return {}
+    try:
+        frame = pd.read_parquet(path, columns=["flow", "rtt_s", "min_rtt_s", "inflight_bytes"])
+    except (OSError, ValueError) as error:
+        raise AnalysisError(f"{path}: not readable: {error}") from None
+    return {
+        int(str(number)): SocketRecord(
+            float(rows["min_rtt_s"].min()),
+            float(rows["rtt_s"].mean()),
+            float(rows["inflight_bytes"].mean()),
+            float(rows["inflight_bytes"].max()),
+        )
+        for number, rows in frame.groupby("flow")
+    }
+
+
+def _record(raw: dict[str, Any], flow: FlowSpec) -> HostRecord:
+    rtt: list[tuple[float, float]] = []
+    cwnd: list[tuple[float, float]] = []
+    for interval in raw.get("intervals") or []:
+        for stream in (interval.get("streams") or [])[:1]:
+            time_s = flow.start_s + float(stream.get("end", 0.0))
+            value = _seconds(stream.get("rtt"))
+            if value is not None:
+                rtt.append((time_s, value))
+            if isinstance(stream.get("snd_cwnd"), int | float):
+                cwnd.append((time_s, float(stream["snd_cwnd"])))
+    end = raw.get("end") or {}
+    sender: dict[str, Any] = {}
+    for stream in end.get("streams") or []:
+        sender = stream.get("sender") or {}
+        break
+    retransmits = sender.get("retransmits")
+    return HostRecord(
+        retransmits=int(retransmits) if isinstance(retransmits, int | float) else None,
+        rtt_min_s=_seconds(sender.get("min_rtt")),
+        rtt_mean_s=_seconds(sender.get("mean_rtt")),
+        rtt_series=tuple(rtt),
+        cwnd_series=tuple(cwnd),
+        cca=end.get("sender_tcp_congestion") if isinstance(end.get("sender_tcp_congestion"), str) else None,
+        error=str(raw["error"]) if raw.get("error") else None,
+    )

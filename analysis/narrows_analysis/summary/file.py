@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""summary.json as a file: which version of its fields it has, and that it is what this version of the package reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.run_directory import read_json
+
+NAME = "summary.json"
+# To be raised whenever a field is added to summary.json, renamed or given another meaning.
+FORMAT = 2
+
+
+def write_summary(run_dir: Path, summary: dict[str, Any]) -> None:
+    """Write summary.json so that a reader sees the old file or the new one, never half of it."""
+    path = run_dir / NAME
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_summary(run_dir: Path) -> dict[str, Any]:
+    """Read summary.json.
+
+    Raises:
+        AnalysisError: there is none, or another version of the analysis wrote it; the message names the command that
+            makes it again.
+    """
+    path = run_dir / NAME
+    remedy = f"'narrows analyze {run_dir}' makes it from the telemetry"
+    if not path.exists():
+        raise AnalysisError(f"{path}: no such file; analyse the run first: {remedy}")
+    summary = read_json(path)
+    found = summary.get("format")
+    if found != FORMAT:
+        older = "an older" if found is None or (isinstance(found, int) and found < FORMAT) else "another"
+        raise AnalysisError(f"{path}: written by {older} version of the analysis; {remedy} again")
+    return summary

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""flows.parquet and queue.parquet: the tidy time series of a run, with the unit of each column in its metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from narrows_analysis.aggregation.tables import Aggregation
+from narrows_analysis.records.flow_table import OTHER
+
+FloatArray = npt.NDArray[np.float64]
+
+OTHER_GROUP = "(other)"
+_WRITE_ROWS = 1 << 18
+
+FLOW_SERIES_UNITS = {
+    "time_s": "s", "interval_s": "s", "flow": "", "group": "", "cca": "", "throughput_bps": "bit/s (L2)",
+    "goodput_bps": "bit/s (payload)", "arrivals": "packets", "departures": "packets", "drops": "packets",
+    "loss_drops": "packets", "loss_ratio": "1", "ce_marks": "packets", "data_packets": "packets",
+    "retransmitted_packets": "packets", "queue_delay_mean_s": "s", "queue_delay_max_s": "s",
+}  # fmt: skip
+QUEUE_SERIES_UNITS = {
+    "time_s": "s", "interval_s": "s", "depth_mean_bytes": "bytes", "depth_min_bytes": "bytes",
+    "depth_max_bytes": "bytes", "delay_mean_s": "s", "delay_min_s": "s", "delay_max_s": "s", "departures": "packets",
+    "throughput_bps": "bit/s (L2)", "drops": "packets", "loss_drops": "packets", "ce_marks": "packets",
+    "missing_reports": "reports",
+}  # fmt: skip
+_COUNTS = {"arrivals", "departures", "drops", "loss_drops", "ce_marks", "data_packets", "retransmitted_packets",
+           "missing_reports"}  # fmt: skip
+
+
+def _schema(units: dict[str, str]) -> pa.Schema:
+    fields = []
+    for name, unit in units.items():
+        kind = pa.float64()
+        if name in _COUNTS:
+            kind = pa.int64()
+        elif name == "flow":
+            kind = pa.int32()
+        elif name in ("group", "cca"):
+            kind = pa.string()
+        fields.append(pa.field(name, kind, metadata={"unit": unit}))
+    return pa.schema(fields)
+
+
+FLOW_SERIES_SCHEMA = _schema(FLOW_SERIES_UNITS)
+QUEUE_SERIES_SCHEMA = _schema(QUEUE_SERIES_UNITS)
+
+
+def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
+    """Element-wise quotient, NaN where the denominator is 0."""
+    result = np.full(np.broadcast(numerator, denominator).shape, np.nan)
+    np.divide(numerator, denominator, out=result, where=denominator != 0)
+    return result
+
+
+def goodput_bytes(aggregation: Aggregation) -> tuple[FloatArray, FloatArray]:
+    """New payload bytes per flow and interval, and per flow in total.
+
+    With every report at hand a byte counts when it first leaves the bottleneck. Where reports are sampled or lost, the
+    growth of the highest sequence number counts instead: the same over a flow's life, later inside it by the time that
+    a hole takes to be filled.
+    """
+    complete = not aggregation.order.sample_shift and not aggregation.order.lost
+    name = "new_bytes" if complete else "advanced_bytes"
+    return aggregation.flows.cells[name], aggregation.flows.totals[name]
+
+
+def active_bins(aggregation: Aggregation, row: int) -> tuple[int, int]:
+    """First and one past the last interval in which the flow of `row` was running; (0, 0) if never."""
+    running = aggregation.active_ticks(row)
+    if running is None:
+        return 0, 0
+    first, last = running[0], max(running[1], int(aggregation.last_departure[row]))
+    width = round(aggregation.intervals.flows_s / aggregation.clock.unit_s)
+    return max(0, first // width), max(0, min(aggregation.flows.bins, last // width + 1))
+
+
+def write_flows(path: Path, aggregation: Aggregation | None) -> None:
+    """Write flows.parquet: a row for each flow and interval while it was running; `flow` is the position
+    in run.json's list, -1 (group "(other)") stands for all traffic that is not part of the experiment."""
+    with pq.ParquetWriter(path, FLOW_SERIES_SCHEMA) as writer:
+        if aggregation is None:
+            return
+        run, width = aggregation.run, aggregation.intervals.flows_s
+        cells, unit_s = aggregation.flows.cells, aggregation.clock.unit_s
+        good, _ = goodput_bytes(aggregation)
+        delay_max = aggregation.flow_delay.maximum
+        for row in range(aggregation.rows):
+            low, high = active_bins(aggregation, row)
+            spec = run.flows[row] if row < len(run.flows) else None
+            for start in range(low, high, _WRITE_ROWS):
+                span = slice(start, min(high, start + _WRITE_ROWS))
+                n = span.stop - span.start
+                values: dict[str, object] = {
+                    "time_s": np.arange(span.start, span.stop) * width,
+                    "interval_s": np.full(n, width),
+                    "flow": np.full(n, OTHER if spec is None else spec.number),
+                    "group": [OTHER_GROUP if spec is None else spec.group] * n,
+                    "cca": [None if spec is None else spec.cca] * n,
+                    "throughput_bps": cells["bytes"][row, span] * 8 / width,
+                    "goodput_bps": good[row, span] * 8 / width,
+                    "loss_ratio": ratio(cells["drops"][row, span], cells["arrivals"][row, span]),
+                    "queue_delay_mean_s": ratio(cells["delay_ticks"][row, span], cells["samples"][row, span]) * unit_s,
+                    "queue_delay_max_s": delay_max[row, span] * unit_s,
+                }
+                for name in _COUNTS & set(cells):
+                    values[name] = cells[name][row, span].astype(np.int64)
+                writer.write_table(_table(FLOW_SERIES_SCHEMA, values))
+
+
+def write_queue(path: Path, aggregation: Aggregation | None) -> None:
+    """Write queue.parquet: a row for each interval from the origin; depth and delay are null where nothing left."""
+    with pq.ParquetWriter(path, QUEUE_SERIES_SCHEMA) as writer:
+        if aggregation is None:
+            return
+        width, unit_s = aggregation.intervals.queue_s, aggregation.clock.unit_s
+        depth_bytes = aggregation.run.profile.depth_unit_bytes
+        cells = {name: values[0] for name, values in aggregation.queue.cells.items()}
+        values: dict[str, object] = {
+            "time_s": np.arange(aggregation.queue.bins) * width,
+            "interval_s": np.full(aggregation.queue.bins, width),
+            "depth_mean_bytes": ratio(cells["depth_units"], cells["samples"]) * depth_bytes,
+            "depth_min_bytes": aggregation.depth.minimum[0] * depth_bytes,
+            "depth_max_bytes": aggregation.depth.maximum[0] * depth_bytes,
+            "delay_mean_s": ratio(cells["delay_ticks"], cells["samples"]) * unit_s,
+            "delay_min_s": aggregation.delay.minimum[0] * unit_s,
+            "delay_max_s": aggregation.delay.maximum[0] * unit_s,
+            "throughput_bps": cells["bytes"] * 8 / width,
+            "missing_reports": cells["missing"].astype(np.int64),
+        }
+        for name in ("departures", "drops", "loss_drops", "ce_marks"):
+            values[name] = cells[name].astype(np.int64)
+        writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
+
+
+def _table(schema: pa.Schema, values: dict[str, object]) -> pa.Table:
+    return pa.table(
+        [pa.array(values[field.name], type=field.type, from_pandas=True) for field in schema], schema=schema
+    )

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runs that one experiment file asks for: the cartesian product of its sweep, each point ``repeat`` times."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import InputError
+from narrows.experiment.loader import fields_at, load, suggestion, validate
+from narrows.experiment.model import Experiment
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: its experiment (without sweep and repeat) and what sets it apart from its siblings.
+
+    ``origin`` is the file, and the point of the sweep, as error messages name it.
+    """
+
+    experiment: Experiment
+    parameters: dict[str, Any]
+    repetition: int
+    directory: str
+    origin: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """All runs of one experiment file; a single one has the directory ``""``."""
+
+    experiment: Experiment
+    points: tuple[Point, ...]
+
+    @property
+    def single(self) -> bool:
+        """Whether the file asks for just one run."""
+        return len(self.points) == 1 and not self.points[0].directory
+
+
+def load_series(path: Path) -> Series:
+    """Read an experiment file and check every point of its sweep.
+
+    Raises:
+        InputError: the file or one of the points is not valid.
+    """
+    return make_series(load(path)[1], str(path))
+
+
+def make_series(data: dict[str, Any], origin: str) -> Series:
+    """All runs of an experiment's data; ``origin`` begins error messages.
+
+    Raises:
+        InputError: the experiment or one of its points is not valid.
+    """
+    experiment = validate(data, origin)
+    return Series(experiment, tuple(_points(experiment, data, origin)))
+
+
+def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[Point]:
+    groups = [group.name for group in experiment.flows]
+    fields = list(experiment.sweep)
+    base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}
+    named = [{**flow, "name": name} for flow, name in zip(data["flows"], groups, strict=True)]
+    points: list[Point] = []
+    for values in itertools.product(*experiment.sweep.values()):
+        parameters = dict(zip(fields, values, strict=True))
+        varied = copy.deepcopy({**base, "flows": named})
+        for field, value in parameters.items():
+            assign(varied, field, value, groups, origin)
+        # A point is checked like a file of its own; an error names the point it belongs to.
+        label = ", ".join(f"{field}={value}" for field, value in parameters.items())
+        where = f"{origin}: sweep at {label}" if label else origin
+        for repetition in range(1, experiment.repeat + 1):
+            varied["seed"] = experiment.seed + repetition - 1
+            resolved = validate(varied, where)
+            directory = _directory(len(points) + 1, parameters, repetition, experiment)
+            points.append(Point(resolved, parameters, repetition, directory, where))
+    return points
+
+
+def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
+    """Set a dotted field; ``flows.<n>``, ``flows.<group name>`` and ``flows.*`` (all groups) are understood."""
+    if field.startswith("flows.*."):
+        for group in groups:
+            assign(data, field.replace("*", group, 1), value, groups, origin)
+        return
+    parts: list[int | str] = list(field.split("."))
+    target: Any = data
+    for depth, part in enumerate(parts):
+        if isinstance(target, list):
+            index = groups.index(str(part)) if part in groups else _index(part, len(target))
+            if index is None:
+                raise InputError(
+                    f"{origin}: sweep.{field}: no flow group '{part}'{suggestion(str(part), groups)} "
+                    f"or 0..{len(target) - 1}"
+                )
+            parts[depth] = index
+            part = index
+        else:
+            known = [
+                name for name in fields_at(Experiment, tuple(parts[:depth])) if depth or name not in ("sweep", "repeat")
+            ]
+            if part not in known:
+                raise InputError(f"{origin}: sweep.{field}: unknown field '{part}'{suggestion(str(part), known)}")
+            if depth < len(parts) - 1:
+                target.setdefault(part, {})
+        if depth == len(parts) - 1:
+            target[part] = value
+            return
+        target = target[part]
+        if not isinstance(target, dict | list):
+            raise InputError(f"{origin}: sweep.{field}: '{part}' has no fields of its own")
+
+
+def _index(part: int | str, length: int) -> int | None:
+    return int(part) if str(part).isdigit() and int(part) < length else None
+
+
+def _directory(number: int, parameters: dict[str, Any], repetition: int, experiment: Experiment) -> str:
+    """``0003-buffer=0.5bdp-r2``: sorts in the order of the runs and can be read."""
+    labels = [f"{field.rpartition('.')[2]}={value}" for field, value in parameters.items()]
+    if experiment.repeat > 1:
+        labels.append(f"r{repetition}")
+    if not labels:
+        return ""
+    return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([f"{number:04d}", *labels]))[:120]

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A workload as users write it, and the flows that a seed makes of it.
+
+Draws are inversions of the distribution at numbers of `random.Random`, so that a seed gives the same flows on every
+machine and every version of Python.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist
+from typing import Annotated, Self
+
+from pydantic import Field, StrictInt, field_validator, model_validator
+
+from narrows.experiment.quantities import Count, Model, Size, Time, refuse
+
+NANOSECONDS = 1_000_000_000
+ALLOWED_CDF = "pairs of value and fraction, both ascending, fractions from 0 to a last one of 1"
+Cdf = tuple[tuple[float, float], ...]
+Positive = Annotated[float, Field(gt=0)]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """One flow of a workload: nanoseconds from the workload's start, and bytes."""
+
+    start_ns: int
+    size: int
+
+
+class Pareto(Model):
+    """Sizes with a power-law tail of exponent ``shape``, bounded at ``largest``."""
+
+    shape: Positive
+    smallest: Size
+    largest: Size
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.largest <= self.smallest:
+            raise refuse("has a largest size that is not above its smallest", "largest above smallest")
+        return self
+
+    def quantile(self, fraction: float) -> float:
+        """Size in bytes that a ``fraction`` of the flows do not exceed."""
+        tail = 1 - (self.smallest / self.largest) ** self.shape
+        return float(self.smallest * (1 - fraction * tail) ** (-1 / self.shape))
+
+
+class Lognormal(Model):
+    """Gaps whose logarithm is normal, with standard deviation ``sigma``."""
+
+    median: Time
+    sigma: Positive
+
+    def quantile(self, fraction: float) -> float:
+        """Gap in nanoseconds that a ``fraction`` of the gaps do not exceed; 0 < fraction < 1."""
+        return self.median * math.exp(self.sigma * NormalDist().inv_cdf(fraction))
+
+
+class _Drawn(Model):
+    """What sizes and gaps have in common: one distribution, by formula or as an empirical one."""
+
+    cdf: Cdf | None = None
+
+    @field_validator("cdf")
+    @classmethod
+    def _is_cdf(cls, cdf: Cdf | None) -> Cdf | None:
+        if cdf is not None and not is_cdf(cdf):
+            raise refuse("is no cumulative distribution", ALLOWED_CDF)
+        return cdf
+
+    def _one_of(self, name: str, formula: object) -> None:
+        if (self.cdf is None) == (formula is None):
+            raise refuse("needs exactly one distribution", f"{name} or cdf")
+
+
+class Sizes(_Drawn):
+    """Distribution of flow sizes; ``cdf`` in bytes."""
+
+    pareto: Pareto | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        self._one_of("pareto", self.pareto)
+        return self
+
+    def draw(self, fraction: float) -> int:
+        """Bytes at a fraction of the distribution, 1 at least."""
+        value = self.pareto.quantile(fraction) if self.pareto is not None else interpolate(self.cdf or (), fraction)
+        return max(1, round(value))
+
+
+class Gaps(_Drawn):
+    """Distribution of the times between the starts of two flows; ``cdf`` in seconds."""
+
+    lognormal: Lognormal | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        self._one_of("lognormal", self.lognormal)
+        return self
+
+    def draw(self, fraction: float) -> int:
+        """Nanoseconds at a fraction of the distribution."""
+        if self.lognormal is not None:
+            return round(self.lognormal.quantile(fraction))
+        return round(interpolate(self.cdf or (), fraction) * NANOSECONDS)
+
+
+class Workload(Model):
+    """``flows`` flows of drawn sizes, started at drawn gaps.
+
+    With ``every`` n and ``offset`` k a group plays the flows k, k + n, k + 2n, ... of the workload at their times, so
+    that several groups share one workload; they draw the same flows if they have the same ``seed``.
+    """
+
+    flows: Count
+    sizes: Sizes
+    gaps: Gaps
+    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] | None = None
+    every: Count = 1
+    offset: Annotated[StrictInt, Field(ge=0)] = 0
+
+    @model_validator(mode="after")
+    def _plays_something(self) -> Self:
+        if self.offset >= min(self.every, self.flows):
+            raise refuse("plays no flow", "offset below every, and below flows")
+        return self
+
+    def arrivals(self, seed: int) -> tuple[Arrival, ...]:
+        """The flows that this group plays; ``seed`` is used if the workload has none of its own."""
+        random_numbers = random.Random(seed if self.seed is None else self.seed)
+        arrivals: list[Arrival] = []
+        now = 0
+        for _ in range(self.flows):
+            arrivals.append(Arrival(now, self.sizes.draw(_inside(random_numbers))))
+            now += self.gaps.draw(_inside(random_numbers))
+        return tuple(arrivals[self.offset :: self.every])
+
+
+def is_cdf(points: Sequence[tuple[float, float]]) -> bool:
+    """Whether the points rise from fractions of 0 or more to exactly 1, at values that are not negative."""
+    values, fractions = [value for value, _ in points], [fraction for _, fraction in points]
+    rising = all(a < b for a, b in itertools.pairwise(values))
+    growing = all(a < b for a, b in itertools.pairwise(fractions))
+    return bool(points) and rising and growing and values[0] >= 0 and fractions[0] >= 0 and fractions[-1] == 1
+
+
+def interpolate(points: Sequence[tuple[float, float]], fraction: float) -> float:
+    """Value at a fraction of an empirical distribution: linear between points, the first value below the first."""
+    position = bisect.bisect_left([known for _, known in points], fraction)
+    if position == 0:
+        return points[0][0]
+    (low, below), (high, above) = points[position - 1], points[position]
+    return low + (high - low) * (fraction - below) / (above - below)
+
+
+def read_cdf(path: Path) -> list[tuple[float, float]]:
+    """Read a file of lines ``value fraction``; empty lines and what follows a # are skipped.
+
+    Raises:
+        ValueError: it cannot be read, or a line is something else; says which.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
+    points: list[tuple[float, float]] = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            value, fraction = (float(word) for word in words)
+        except ValueError:
+            raise ValueError(f"{path}, line {number}: '{line.strip()}' is not two numbers") from None
+        points.append((value, fraction))
+    return points
+
+
+def _inside(random_numbers: random.Random) -> float:
+    """A number strictly between 0 and 1."""
+    while (fraction := random_numbers.random()) == 0:
+        pass
+    return fraction

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run has created, on disk while it lives: how `narrows clean` finds what a killed run left.
+
+One file a run in /run/narrows. A run is alive while the process that owns it is: pid and start time together, because
+pids are used again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import RunError
+from narrows.hosts.process import start_time
+
+STATE_ROOT = Path("/run/narrows")
+NAMESPACE_PREFIX = "narrows-"
+KILL_WAIT_S = 5.0
+
+
+@dataclass
+class RunState:
+    """The record of one run: who owns it and what has to go when it ends."""
+
+    run_id: str
+    owner_pid: int
+    owner_start: int
+    namespaces: list[str] = field(default_factory=list)
+    processes: dict[str, int] = field(default_factory=dict)
+    directories: list[str] = field(default_factory=list)
+    root: Path = STATE_ROOT
+
+    @classmethod
+    def create(cls, root: Path = STATE_ROOT) -> RunState:
+        """Begin a record owned by this process.
+
+        Raises:
+            RunError: the state directory cannot be written.
+        """
+        own = start_time(os.getpid())
+        assert own is not None
+        state = cls(secrets.token_hex(3), os.getpid(), own, root=root)
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            state.save()
+            state.directory.mkdir()
+        except OSError as error:
+            raise RunError(f"{root}: cannot be written: {error.strerror}") from error
+        except KeyboardInterrupt:
+            state.destroy()
+            raise
+        return state
+
+    @classmethod
+    def load(cls, path: Path) -> RunState:
+        """Read a record.
+
+        Raises:
+            ValueError: the file is not a record.
+        """
+        data: dict[str, Any] = json.loads(path.read_text())
+        try:
+            return cls(**data, root=path.parent)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
+
+    @property
+    def file(self) -> Path:
+        """Where the record stands."""
+        return self.root / f"{self.run_id}.json"
+
+    @property
+    def directory(self) -> Path:
+        """Sockets and logs of the run; goes away with it."""
+        return self.root / self.run_id
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process that owns the run still exists."""
+        return start_time(self.owner_pid) == self.owner_start
+
+    def namespace(self, host: str) -> str:
+        """Name of a host's network namespace."""
+        return f"{NAMESPACE_PREFIX}{self.run_id}-{host}"
+
+    def add_namespace(self, name: str) -> None:
+        """Record a namespace, before it is made."""
+        self.namespaces.append(name)
+        self.save()
+
+    def add_process(self, pid: int) -> None:
+        """Record a process, just after it was started."""
+        started = start_time(pid)
+        if started is not None:
+            self.processes[str(pid)] = started
+            self.save()
+
+    def remove_process(self, pid: int) -> None:
+        """Forget a process that has ended."""
+        if self.processes.pop(str(pid), None) is not None:
+            self.save()
+
+    def add_directory(self, path: Path) -> None:
+        """Record a directory of half-written results."""
+        self.directories.append(str(path))
+        self.save()
+
+    def remove_directory(self, path: Path) -> None:
+        """Forget a directory that has become a result."""
+        self.directories.remove(str(path))
+        self.save()
+
+    def save(self) -> None:
+        """Write the record in one step, so that it is never read half written."""
+        data = asdict(self)
+        del data["root"]
+        temporary = self.file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(data))
+        temporary.replace(self.file)
+
+    def release(self) -> list[str]:
+        """End the run's processes and remove its namespaces; returns what was removed, for the user.
+
+        Processes are those on record whose start time agrees, and those that are inside the run's namespaces.
+
+        Raises:
+            RunError: something cannot be removed; the record stays, so that `narrows clean` can try again.
+        """
+        removed: list[str] = []
+        existing = existing_namespaces()
+        namespaces = [name for name in self.namespaces if name in existing]
+        victims = {int(pid) for pid, started in self.processes.items() if start_time(int(pid)) == started}
+        for name in namespaces:
+            victims |= namespace_pids(name)
+        victims.discard(os.getpid())
+        removed += [f"process {pid}" for pid in sorted(victims)]
+        kill(victims)
+        for name in namespaces:
+            # Deleting a namespace deletes its veth ends and with them their peers.
+            result = subprocess.run(["ip", "netns", "delete", name], capture_output=True, text=True)
+            if result.returncode != 0:
+                raise RunError(f"namespace {name} cannot be removed: {result.stderr.strip()}")
+            removed.append(f"namespace {name}")
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.namespaces, self.processes = [], {}
+        self.save()
+        return removed
+
+    def destroy(self) -> list[str]:
+        """Remove everything on record, unfinished results too, then the record; returns what was removed.
+
+        Raises:
+            RunError: something cannot be removed; the record stays, so that `narrows clean` can try again.
+        """
+        removed = self.release()
+        for directory in self.directories:
+            if Path(directory).exists():
+                shutil.rmtree(directory)
+                removed.append(f"unfinished results {directory}")
+        self.file.unlink(missing_ok=True)
+        return removed
+
+
+def existing_namespaces() -> set[str]:
+    """Names of all network namespaces."""
+    result = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=False)
+    return {line.split()[0] for line in result.stdout.splitlines() if line.strip()}
+
+
+def namespace_pids(name: str) -> set[int]:
+    """Processes inside a namespace."""
+    result = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
+    return {int(pid) for pid in result.stdout.split()}
+
+
+def kill(pids: set[int]) -> None:
+    """SIGKILL processes and wait until they are gone.
+
+    Raises:
+        RunError: one of them is still there after five seconds.
+    """
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+        except PermissionError as error:
+            raise RunError(f"process {pid} cannot be stopped: {error.strerror}") from error
+    deadline = time.monotonic() + KILL_WAIT_S
+    while left := [pid for pid in pids if start_time(pid) is not None]:
+        if time.monotonic() > deadline:
+            raise RunError(f"process {left[0]} does not end")
+        time.sleep(0.01)
+
+
+def dead_runs(root: Path = STATE_ROOT) -> list[RunState]:
+    """Records of runs whose owner is gone."""
+    return [state for state in all_runs(root) if not state.alive]
+
+
+def all_runs(root: Path = STATE_ROOT) -> list[RunState]:
+    """All records that can be read."""
+    runs = []
+    for path in sorted(root.glob("*.json")):
+        try:
+            runs.append(RunState.load(path))
+        except (OSError, ValueError):
+            continue
+    return runs
+
+
+def clean_dead_runs(root: Path = STATE_ROOT) -> list[str]:
+    """Remove what killed runs left; returns what was removed.
+
+    Raises:
+        RunError: something cannot be removed; its record stays.
+    """
+    removed: list[str] = []
+    for state in dead_runs(root):
+        removed += state.destroy()
+        removed.append(f"record of run {state.run_id}")
+    return removed

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The telemetry collector of a run: narrows-collector, listening where the switch's reports arrive."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows_formats.programs import COLLECTOR
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Collector
+from narrows.hosts.base import Testbed
+from narrows.hosts.process import Process
+from narrows.paths import binary
+
+READY_S = 20.0
+FLUSH_S = 120.0
+HOST = "collector"
+
+
+class TelemetryCollector:
+    """One collector process that writes Parquet files into a run's ``telemetry`` directory."""
+
+    def __init__(self, testbed: Testbed, settings: Collector, directory: Path) -> None:
+        """Nothing is started before `start`."""
+        self._testbed = testbed
+        self._settings = settings
+        self._directory = directory
+        self._process: Process | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it captures.
+
+        Raises:
+            RunError: it does not come up.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        interface = self._testbed.interface(HOST)
+        command = [str(binary(COLLECTOR)), "collect", "--interface", interface, "--out", str(self._directory)]
+        command += ["--port", str(self._settings.dst_port)]
+        errors = self._testbed.state_dir / "collector.err"
+        self._process = await self._testbed.spawn(HOST, command, stderr=errors)
+        await self._process.wait_for_line("ready", READY_S)
+
+    def check(self) -> None:
+        """Notice early that it has died.
+
+        Raises:
+            RunError: it is not running.
+        """
+        if self._process is not None and self._process.returncode is not None:
+            raise RunError(f"the collector ended with exit code {self._process.returncode}{self._process.last_words()}")
+
+    async def stop(self) -> None:
+        """Let it write out everything it has received; safe to call twice.
+
+        Raises:
+            RunError: it did not end well, so that its files may be incomplete.
+        """
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        code = await process.stop(FLUSH_S)
+        if code != 0:
+            raise RunError(f"the collector ended with exit code {code}{process.last_words()}")

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check that every run ends with: drops seen by telemetry against the traffic manager's own counters.
+
+A flow's last report says how many of its packets were offered to the queue and how many left it; the difference is its
+drops, to the packet. What arrived after the packet of that report and was dropped can stand in no report: it is the
+rest of the program's own arrival counter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from narrows_formats.files import REPORT_FILES
+
+from narrows.switch.readings import FlowDrops, FlowTotals
+
+MODULUS = 1 << 32
+
+
+@dataclass(frozen=True)
+class LastReport:
+    """Totals of one flow index in its last report (32 bits, wrapping)."""
+
+    flow: int
+    arrivals: int
+    departures: int
+
+
+@dataclass(frozen=True)
+class FlowCheck:
+    """One flow index: drops by its last report, drops after it, and drops by the traffic manager."""
+
+    flow: int
+    in_last_report: int
+    after_last_report: int
+    counted_by_switch: int
+
+    @property
+    def holds(self) -> bool:
+        """Whether both sides agree to the packet."""
+        return self.in_last_report + self.after_last_report == self.counted_by_switch
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The outcome for a run; ``port_drops`` is the drop counter of the bottleneck's queue, None if it has none."""
+
+    flows: tuple[FlowCheck, ...]
+    port_drops: int | None
+    problems: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether every flow and the sum agree to the packet."""
+        return not self.problems
+
+    def as_json(self) -> dict[str, Any]:
+        """The outcome as it stands in run.json; flows without any drop are left out."""
+        return {
+            "holds": self.holds,
+            "port_drops": self.port_drops,
+            "sum_of_flows": sum(flow.counted_by_switch for flow in self.flows),
+            "flows_checked": len(self.flows),
+            "flows_with_drops": [asdict(flow) for flow in self.flows if flow.counted_by_switch or not flow.holds],
+            "problems": list(self.problems),
+        }
+
+
+def last_reports(telemetry: Path, bottleneck: int) -> dict[int, LastReport]:
+    """The last report of every flow index of a bottleneck, from the Parquet files of a run."""
+    found: dict[int, LastReport] = {}
+    for path in sorted(telemetry.glob(REPORT_FILES)):
+        file = pq.ParquetFile(path)
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, columns=["bottleneck", "flow", "arrivals", "departures"])
+            table = table.filter(pc.equal(table["bottleneck"], bottleneck))
+            # Reports leave the switch, and are written, in the order of departures; both totals only grow.
+            frame = table.to_pandas().drop_duplicates("flow", keep="last")
+            for row in frame.itertuples(index=False):
+                found[int(row.flow)] = LastReport(int(row.flow), int(row.arrivals), int(row.departures))
+    return found
+
+
+def check(
+    reports: dict[int, LastReport],
+    totals: Sequence[FlowTotals],
+    drops: Sequence[FlowDrops],
+    port_drops: int | None,
+    sampled: bool = False,
+) -> Identity:
+    """Compare the last reports, the program's counters and the traffic manager's counters, flow by flow.
+
+    Args:
+        reports: last report of each flow index.
+        totals: the program's counters of these indices.
+        drops: drops by flow index.
+        port_drops: drops of the queue in all, None if the target does not count them.
+        sampled: not every departure is reported, so that some may follow a flow's last report.
+    """
+    counted = {drop.flow: drop.packets for drop in drops}
+    by_flow = {total.flow: total for total in totals}
+    flows = []
+    problems = []
+    for flow in sorted(reports.keys() | counted.keys()):
+        report = reports.get(flow, LastReport(flow, 0, 0))
+        total = by_flow.get(flow, FlowTotals(flow, report.arrivals, report.departures))
+        departed_later = total.departures - report.departures if sampled else 0
+        result = FlowCheck(
+            flow=flow,
+            in_last_report=(report.arrivals - report.departures) % MODULUS,
+            after_last_report=(total.arrivals - report.arrivals - departed_later) % MODULUS,
+            counted_by_switch=counted.get(flow, 0),
+        )
+        flows.append(result)
+        if not result.holds:
+            problems.append(
+                f"flow index {flow}: {result.in_last_report} drops by its last report and "
+                f"{result.after_last_report} packets that arrived later, but {result.counted_by_switch} drops counted "
+                "by the switch"
+            )
+    in_all = sum(counted.values())
+    if port_drops is not None and in_all != port_drops:
+        problems.append(f"the drops of all flows are {in_all}, but the queue's drop counter says {port_drops}")
+    return Identity(tuple(flows), port_drops, tuple(problems))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user sees while a run is under way: live figures on a terminal, else a line now and then, and a page."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from narrows.run import snapshot_text
+from narrows.run.sampler import Snapshot
+
+# Where lines cannot be overwritten, figures are printed so often.
+LINE_EVERY_S = 5.0
+
+
+class Page(Protocol):
+    """Where progress is shown beside the terminal."""
+
+    def publish(self, kind: str, data: Any) -> None:
+        """Show an event: ``run``, ``phase`` or ``snapshot``, with what belongs to it."""
+
+
+class RunProgress:
+    """Progress of one run; a context manager."""
+
+    def __init__(self, console: Console, title: str, setting: str = "", page: Page | None = None) -> None:
+        """``title`` begins every line; ``setting`` says on the page what the run is."""
+        self._console = console
+        self._title = title
+        self._setting = setting
+        self._page = page
+        self._terminal = console.is_terminal
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[detail]}", style="dim"),
+            console=console,
+        )
+        self._snapshot: Snapshot | None = None
+        self._next_line_s = LINE_EVERY_S
+        self._task: TaskID | None = None
+        self._live = Live(get_renderable=self._render, console=console, transient=True, refresh_per_second=4)
+
+    def __enter__(self) -> Self:
+        """Begin to display."""
+        if self._page is not None:
+            self._page.publish("run", {"title": self._title, "setting": self._setting})
+        if self._terminal:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the live figures away."""
+        if self._terminal:
+            self._live.stop()
+
+    def phase(self, text: str, total_s: float | None = None) -> None:
+        """Begin a phase; ``total_s`` is how long it will take, if that is known."""
+        if self._task is not None:
+            self._progress.remove_task(self._task)
+        self._task = self._progress.add_task(f"{self._title}: {text}", total=total_s, detail="")
+        self._snapshot = None
+        if not self._terminal:
+            lasts = f" ({total_s:g} s)" if total_s else ""
+            self._console.print(f"{self._title}: {text}{lasts}", highlight=False)
+        if self._page is not None:
+            self._page.publish("phase", {"text": text})
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Show figures."""
+        if self._page is not None:
+            self._page.publish("snapshot", snapshot.as_json())
+        self._snapshot = snapshot
+        if self._task is not None:
+            parts = [snapshot_text.left(snapshot), snapshot_text.running(snapshot), snapshot_text.queue(snapshot)]
+            detail = ", ".join(part for part in parts if part)
+            self._progress.update(self._task, completed=snapshot.time_s, detail=detail)
+        if not self._terminal and snapshot.time_s >= self._next_line_s:
+            self._next_line_s += LINE_EVERY_S
+            self._console.print(
+                f"{self._title}: {snapshot_text.line(snapshot)}", highlight=False, markup=False, soft_wrap=True
+            )
+
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        self._console.print(text, highlight=False)
+
+    def _render(self) -> Group:
+        # Called by the display's own thread as well: read once.
+        snapshot = self._snapshot
+        return Group(self._progress, *([] if snapshot is None else [snapshot_text.table(snapshot)]))

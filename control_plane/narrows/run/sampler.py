@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From counters read every now and then to rates: the arithmetic of the live view."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from narrows.experiment.plan import Plan
+from narrows.switch.readings import QueueStats
+
+NANOSECONDS = 1_000_000_000
+TCP = 6
+# Rates are means over about so long: long enough to be read, short enough to show what a flow does.
+WINDOW_S = 1.0
+# The cost of a poll stays bounded: so many flow indices are read at most, in turn if more are busy. Those that have
+# been idle for a while are looked after a few at a time.
+MOST_BUSY = 128
+MOST_IDLE = 8
+IDLE_S = 3.0
+
+
+@dataclass(frozen=True)
+class LearnedFlow:
+    """A flow index and the 5-tuple that owns it, as the switch told."""
+
+    index: int
+    src: str
+    dst: str
+    protocol: int
+    src_port: int
+    dst_port: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters at a time (seconds since the experiment's start).
+
+    ``departed_bytes`` and ``drops`` (packets) are by flow index; what is not in ``departed_bytes`` was not read.
+    Either is None where the target cannot tell.
+    """
+
+    time_s: float
+    queue: QueueStats
+    departed_bytes: Mapping[int, int] | None
+    drops: Mapping[int, int] | None
+
+
+@dataclass(frozen=True)
+class FlowRate:
+    """A flow or a group: L2 rate behind the queue (None before there are two readings), drops so far."""
+
+    name: str
+    group: str
+    cca: str
+    rate_bps: float | None
+    drops: int | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the live view shows at a moment. None is what cannot be told (yet).
+
+    ``rate_bps`` is the L2 rate of everything that left the queue; ``drops`` are packets of the queue since the start.
+    """
+
+    time_s: float
+    left_s: float | None
+    active: int
+    link_bps: int
+    rate_bps: float | None
+    queue_bytes: int | None
+    limit_bytes: int
+    departed_packets: int
+    drops: int | None
+    flows: tuple[FlowRate, ...]
+    groups: tuple[FlowRate, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data for the page."""
+        return asdict(self)
+
+
+class Sampler:
+    """Turns readings into snapshots, for the flows of one plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Know the plan's flows; which index each has is told by `learn`."""
+        self._plan = plan
+        self._owner: dict[int, int] = {}
+        self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
+        self._readings: deque[Reading] = deque()
+        self._totals: dict[int, int] = {}
+        self._moved_at: dict[int, float] = {}
+        self._read_at: dict[int, float] = {}
+
+    def learn(self, learned: LearnedFlow) -> None:
+        """Note who owns an index. What is no flow of the plan (control connections, acknowledgements) is left out."""
+        number = self._by_server.get((learned.dst, learned.dst_port))
+        if number is None or learned.protocol != TCP:
+            return
+        flow = self._plan.flows[number]
+        if learned.src == flow.src and flow.src_port <= learned.src_port < flow.src_port + flow.repeat:
+            self._owner[learned.index] = number
+            self._totals[learned.index] = 0
+            self._moved_at[learned.index] = self._readings[-1].time_s if self._readings else 0.0
+            self._read_at[learned.index] = -1.0
+
+    def to_read(self, time_s: float) -> list[int]:
+        """The flow indices to be read now, those first that have waited longest."""
+        busy: list[int] = []
+        idle: list[int] = []
+        for index, moved_at in self._moved_at.items():
+            (busy if time_s - moved_at < IDLE_S else idle).append(index)
+        waiting = self._read_at.__getitem__
+        return heapq.nsmallest(MOST_BUSY, busy, waiting) + heapq.nsmallest(MOST_IDLE, idle, waiting)
+
+    def take(self, reading: Reading, active: int) -> Snapshot:
+        """Add a reading (later than the one before) and tell what is to be shown; ``active`` are running flows."""
+        for index, total in (reading.departed_bytes or {}).items():
+            self._read_at[index] = reading.time_s
+            if total != self._totals[index]:
+                self._totals[index], self._moved_at[index] = total, reading.time_s
+        known = None if reading.departed_bytes is None else dict(self._totals)
+        self._readings.append(replace(reading, departed_bytes=known))
+        while len(self._readings) > 2 and reading.time_s - self._readings[1].time_s >= WINDOW_S:
+            self._readings.popleft()
+        before = self._readings[0]
+        elapsed = reading.time_s - before.time_s
+        rates = self._rates(before, elapsed)
+        drops = self._drops(reading)
+        flows = tuple(
+            FlowRate(
+                flow.name,
+                flow.group,
+                flow.cca,
+                None if rates is None else rates[number],
+                None if drops is None else drops[number],
+            )
+            for number, flow in enumerate(self._plan.flows)
+        )
+        end = self._plan.end_ns
+        queue = reading.queue
+        # A target that counts no bytes at the queue has those of the flows.
+        link = None if rates is None else sum(rates)
+        if elapsed > 0 and queue.dequeued_bytes is not None and before.queue.dequeued_bytes is not None:
+            link = (queue.dequeued_bytes - before.queue.dequeued_bytes) * 8 / elapsed
+        return Snapshot(
+            time_s=reading.time_s,
+            left_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
+            active=active,
+            link_bps=self._plan.bottleneck.rate_bps,
+            rate_bps=link,
+            queue_bytes=queue.depth_bytes,
+            limit_bytes=self._plan.bottleneck.limit_bytes,
+            departed_packets=queue.dequeued_packets,
+            drops=queue.dropped_packets,
+            flows=flows,
+            groups=_groups(flows),
+        )
+
+    def _rates(self, before: Reading, elapsed: float) -> list[float] | None:
+        """L2 bit/s of each flow of the plan."""
+        if elapsed <= 0 or before.departed_bytes is None:
+            return None
+        moved = [0] * len(self._plan.flows)
+        for index, total in self._totals.items():
+            # An index that was not known before is new, and had counted nothing.
+            moved[self._owner[index]] += total - before.departed_bytes.get(index, 0)
+        return [octets * 8 / elapsed for octets in moved]
+
+    def _drops(self, reading: Reading) -> list[int] | None:
+        if reading.drops is None:
+            return None
+        drops = [0] * len(self._plan.flows)
+        for index, packets in reading.drops.items():
+            if index in self._owner:
+                drops[self._owner[index]] += packets
+        return drops
+
+
+def _groups(flows: tuple[FlowRate, ...]) -> tuple[FlowRate, ...]:
+    members: dict[str, list[FlowRate]] = defaultdict(list)
+    for flow in flows:
+        members[flow.group].append(flow)
+    return tuple(
+        FlowRate(
+            name,
+            name,
+            own[0].cca,
+            None if own[0].rate_bps is None else sum(flow.rate_bps or 0.0 for flow in own),
+            None if own[0].drops is None else sum(flow.drops or 0 for flow in own),
+        )
+        for name, own in members.items()
+    )

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One reading of a switch: counters of its queues, ports and flows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class QueueStats:
+    """One reading of a queue: counters since the target started, and what waits in it now.
+
+    None stands for what a target cannot tell.
+    """
+
+    port: int
+    queue: int
+    rate_bps: int
+    limit_bytes: int
+    limit_packets: int
+    delay_ns: int
+    epoch: int
+    enqueued_packets: int | None
+    enqueued_bytes: int | None
+    dequeued_packets: int
+    dequeued_bytes: int | None
+    dropped_packets: int | None
+    dropped_bytes: int | None
+    depth_packets: int | None
+    depth_bytes: int | None
+    peak_depth_bytes: int | None
+
+
+@dataclass(frozen=True)
+class FlowDrops:
+    """The traffic manager's own count of what one flow index lost at one queue."""
+
+    flow: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class FlowTotals:
+    """The program's own count of one flow index: packets offered to the queue, and packets that left it."""
+
+    flow: int
+    arrivals: int
+    departures: int
+
+
+@dataclass(frozen=True)
+class PortStats:
+    """Counters of one port; everything that could lose a packet outside the queue is named.
+
+    ``rx_ring_drops`` is None where the target cannot tell.
+    """
+
+    port: int
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    rx_ring_drops: int | None
+    rx_errors: int
+    tx_drops: int
+    link_up: bool
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Packets counted on both sides of a place where a target may lose some without counting them."""
+
+    place: str
+    entered: int
+    left: int
+
+    @property
+    def lost(self) -> int:
+        """Packets that went in and did not come out."""
+        return self.entered - self.left

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of the softswitch's TrafficManager service (softswitch/proto/narrows/v1/traffic_manager.proto).
+
+traffic_manager_pb2 is generated: ``python -m grpc_tools.protoc -I softswitch/proto --python_out=DIR --pyi_out=DIR
+narrows/v1/traffic_manager.proto``, then copied here; a test fails when it is not what the .proto says.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import grpc
+from google.protobuf.message import Message
+
+from narrows.errors import RunError
+from narrows.switch import traffic_manager_pb2 as pb
+
+TIMEOUT_S = 10.0
+SERVICE = "narrows.v1.TrafficManager"
+
+Answer = TypeVar("Answer", bound=Message)
+
+
+class TrafficManagerClient:
+    """The service's calls, on a channel that P4Runtime already uses."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        """Use an open channel; it stays the caller's."""
+        self._channel = channel
+
+    async def configure(self, request: pb.ConfigureRequest) -> pb.ConfigureResponse:
+        """Change settings of one queue, between two packets."""
+        return await self._call("Configure", request, pb.ConfigureResponse)
+
+    async def list(self) -> pb.ListResponse:
+        """Settings, counters and depths of all queues, and the switch's clock."""
+        return await self._call("List", pb.ListRequest(), pb.ListResponse)
+
+    async def flow_drops(self, port: int, queue: int) -> pb.FlowDropsResponse:
+        """Drops at one queue by flow index."""
+        return await self._call("FlowDrops", pb.FlowDropsRequest(port=port, queue=queue), pb.FlowDropsResponse)
+
+    async def port_stats(self) -> pb.PortStatsResponse:
+        """Interface counters of all ports."""
+        return await self._call("PortStats", pb.PortStatsRequest(), pb.PortStatsResponse)
+
+    async def _call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
+        call = self._channel.unary_unary(
+            f"/{SERVICE}/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=answer.FromString,
+        )
+        try:
+            response: Answer = await call(request, timeout=TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            raise RunError(f"TrafficManager.{method}: {error.code().name}: {error.details()}") from error
+        return response

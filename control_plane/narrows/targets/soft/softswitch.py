@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A narrows-softswitch process and the connections to it: the embedded target, or a delay line beside another one."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection, Mapping, Sequence
+
+from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
+
+from narrows.errors import RunError
+from narrows.hosts.base import SWITCH, Testbed
+from narrows.hosts.process import Process
+from narrows.paths import binary, compiled_program
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.readings import PortStats
+from narrows.switch.traffic_manager import TrafficManagerClient
+
+READY_S = 20.0
+STOP_S = 10.0
+
+
+def missing_parts() -> list[str]:
+    """What this machine lacks to run a softswitch, each with how to get it."""
+    lacks = [] if find_binary(SOFTSWITCH) else [missing_binary(SOFTSWITCH)]
+    for path in compiled_program("v1model"):
+        if not path.exists():
+            lacks.append(f"{path} is missing; fix: take it from the repository again, or 'make p4' with p4c")
+    return lacks
+
+
+class Softswitch:
+    """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
+
+    def __init__(self, name: str) -> None:
+        """``name`` is what it is in error messages and the names of its files."""
+        self._name = name
+        self._process: Process | None = None
+        self._session: P4RuntimeSession | None = None
+        self._manager: TrafficManagerClient | None = None
+
+    async def start(
+        self, testbed: Testbed, interfaces: Mapping[int, str], seed: int, loopbacks: Sequence[int] = ()
+    ) -> None:
+        """Start it and connect to it; it has no program yet.
+
+        Args:
+            testbed: whose switch namespace it runs in.
+            interfaces: interface of each port.
+            seed: of its random numbers.
+            loopbacks: ports whose output comes in again.
+
+        Raises:
+            RunError: it does not come up; the message has its last output.
+        """
+        files = testbed.state_dir / self._name.replace(" ", "-")
+        address = f"unix:{files.with_suffix('.sock')}"
+        command = [str(binary(SOFTSWITCH)), "serve", "--grpc", address, "--seed", str(seed)]
+        for port, interface in sorted(interfaces.items()):
+            command += ["--port", f"{port}@{interface}"]
+        for port in loopbacks:
+            command += ["--loopback", str(port)]
+        self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
+        await self._process.wait_for_line("ready", READY_S)
+        device_config, p4info = compiled_program("v1model")
+        self._session = P4RuntimeSession(address, p4info, device_config)
+        await self._session.open()
+        self._manager = TrafficManagerClient(self._session.channel)
+
+    def check(self) -> None:
+        """Notice early that it has died.
+
+        Raises:
+            RunError: it is not running, or not any more.
+        """
+        if self._session is None or self._process is None:
+            raise RunError(f"the {self._name} is not running")
+        if self._process.returncode is not None:
+            code = self._process.returncode
+            raise RunError(f"the {self._name} ended with exit code {code}{self._process.last_words()}")
+
+    @property
+    def session(self) -> P4RuntimeSession:
+        """The P4Runtime session.
+
+        Raises:
+            RunError: it is not running, or not any more.
+        """
+        self.check()
+        assert self._session is not None
+        return self._session
+
+    @property
+    def manager(self) -> TrafficManagerClient:
+        """The traffic manager's service.
+
+        Raises:
+            RunError: it is not running, or not any more.
+        """
+        self.check()
+        assert self._manager is not None
+        return self._manager
+
+    async def set_delay(self, port: int, delay_ns: int) -> None:
+        """Hold every frame that leaves a port for a constant time.
+
+        Raises:
+            RunError: the switch refuses, or the delay reads back differently.
+        """
+        await self.manager.configure(pb.ConfigureRequest(port=port, queue=0, delay_ns=delay_ns))
+        delays = {queue.port: queue.delay_ns for queue in (await self.manager.list()).queues}
+        if delays.get(port, 0) != delay_ns:
+            raise RunError(f"port {port} of the {self._name}: the delay reads back as {delays.get(port)} ns")
+
+    async def ports(self) -> list[PortStats]:
+        """Interface counters of all ports."""
+        return [
+            PortStats(
+                port=port.port,
+                rx_packets=port.rx_packets,
+                rx_bytes=port.rx_bytes,
+                tx_packets=port.tx_packets,
+                tx_bytes=port.tx_bytes,
+                rx_ring_drops=port.rx_ring_drops,
+                rx_errors=port.rx_errors,
+                tx_drops=port.tx_drops + port.tx_errors,
+                link_up=port.link_up,
+            )
+            for port in (await self.manager.port_stats()).ports
+        ]
+
+    async def losses(self, queues_except: Collection[int] = (), ports_except: Collection[int] = ()) -> list[str]:
+        """Packets it lost, one line a place.
+
+        Args:
+            queues_except: ports whose queues may drop.
+            ports_except: ports whose interfaces may lose packets.
+        """
+        answer = await self.manager.list()
+        found = [
+            f"port {queue.port}: {queue.dropped_packets} packets dropped at a queue that is not the bottleneck"
+            for queue in answer.queues
+            if queue.dropped_packets and queue.port not in queues_except
+        ]
+        pool = sum(queue.pool_dropped_packets for queue in answer.queues)
+        if pool:
+            found.append(f"{pool} packets dropped because the switch's pool of {answer.pool_limit_packets} was full")
+        looped = (await self.manager.port_stats()).discards.loopback
+        if looped:
+            found.append(f"{looped} packets dropped because a loopback port had no room for them")
+        for port in await self.ports():
+            if port.port in ports_except:
+                continue
+            for count, what in (
+                (port.rx_ring_drops, "not taken in by the switch: its receive ring was full"),
+                (port.rx_errors, "not taken in by the switch: longer than it takes"),
+                (port.tx_drops, "not sent by the switch: the interface refused them"),
+            ):
+                if count:
+                    found.append(f"port {port.port}: {count} packets {what}")
+        return found
+
+    async def stop(self) -> None:
+        """End it; safe to call at any time, and twice."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+            self._manager = None
+        if self._process is not None:
+            process, self._process = self._process, None
+            await process.stop(STOP_S, signal.SIGTERM)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The embedded target: narrows-softswitch in the run's switch namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from narrows_formats.target_profile import TargetProfile
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Plan
+from narrows.hosts.base import Testbed
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.entries import entities, program_digests, read_flow_totals
+from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.targets.base import Realised
+from narrows.targets.soft.softswitch import Softswitch, missing_parts
+
+PROFILE = TargetProfile(
+    name="soft",
+    time_unit_s=1e-9,
+    timestamp_bits=48,
+    depth_unit="bytes",
+    depth_unit_bytes=1,
+    rate_unit="bit/s",
+    rate_layer="l2",
+    delay_line=True,
+    flow_drop_counters=True,
+)
+
+
+class SoftTarget:
+    """The embedded target: one softswitch is all of it."""
+
+    def __init__(self, seed: int = 1) -> None:
+        """Take the seed of the switch's random numbers (loss emulation)."""
+        self._seed = seed
+        self._switch = Softswitch("softswitch")
+
+    @property
+    def profile(self) -> TargetProfile:
+        """Nanoseconds and bytes; bit/s rates, a delay line on every port."""
+        return PROFILE
+
+    @property
+    def session(self) -> P4RuntimeSession:
+        """The P4Runtime session, while the switch runs."""
+        return self._switch.session
+
+    def missing(self) -> list[str]:
+        """What this machine lacks to run the softswitch."""
+        return missing_parts()
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """The softswitch does every plan that can be written down."""
+        return []
+
+    async def start(self, testbed: Testbed) -> None:
+        """Start the switch on the testbed's ports and connect to it.
+
+        Raises:
+            RunError: it does not come up; the message has its last output.
+        """
+        interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
+        await self._switch.start(testbed, interfaces, self._seed)
+
+    async def configure(self, plan: Plan) -> Realised:
+        """Load the program, install the plan's entries and set queues and delays.
+
+        Raises:
+            RunError: the switch refuses something, or a setting reads back differently.
+        """
+        session, manager = self._switch.session, self._switch.manager
+        await session.push_pipeline()
+        bottleneck = plan.bottleneck
+        await manager.configure(
+            pb.ConfigureRequest(
+                port=bottleneck.port,
+                queue=bottleneck.queue,
+                rate_bps=bottleneck.rate_bps,
+                # A depth in packets is kept as one: the byte limit would count a short packet for less.
+                limit_bytes=bottleneck.limit_bytes if bottleneck.limit_packets is None else 0,
+                limit_packets=bottleneck.limit_packets or 0,
+            )
+        )
+        for port in plan.ports:
+            if port.delay_ns:
+                await self._switch.set_delay(port.number, port.delay_ns)
+        # Paths are connected last: no packet passes a switch that is half set up.
+        await session.insert(entities(plan, PROFILE, session.schema))
+        return await self._read_back(plan)
+
+    async def now_ns(self) -> int:
+        """CLOCK_MONOTONIC of this host, as the switch tells it."""
+        return (await self._switch.manager.list()).timestamp_ns
+
+    async def queues(self) -> list[QueueStats]:
+        """All queues that were set or have seen a packet."""
+        return [_queue_stats(queue) for queue in (await self._switch.manager.list()).queues]
+
+    async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
+        """Tail drops at a queue by flow index."""
+        answer = await self._switch.manager.flow_drops(port, queue)
+        return [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in answer.flows]
+
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """The program's arrival and departure counters of some flow indices."""
+        return await read_flow_totals(self._switch.session, flows)
+
+    async def ports(self) -> list[PortStats]:
+        """Interface counters of all ports."""
+        return await self._switch.ports()
+
+    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+        """Packets lost anywhere but at the bottleneck's queue or by loss emulation."""
+        collector = plan.collector.port
+        return await self._switch.losses(queues_except=(plan.bottleneck.port, collector), ports_except=(collector,))
+
+    async def stop(self) -> None:
+        """End the switch; safe to call at any time, and twice."""
+        await self._switch.stop()
+
+    async def _read_back(self, plan: Plan) -> Realised:
+        asked = plan.bottleneck
+        queue = next(q for q in await self.queues() if (q.port, q.queue) == (asked.port, asked.queue))
+        limit = asked.limit_bytes if asked.limit_packets is None else 0
+        if (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != (
+            asked.rate_bps,
+            limit,
+            asked.limit_packets or 0,
+        ):
+            raise RunError(f"the softswitch's queue reads back as {queue}, not {asked}")
+        return Realised(queue.rate_bps, asked.limit_bytes, asked.limit_packets, queue.epoch, program=program_digests())
+
+
+def _queue_stats(queue: pb.Queue) -> QueueStats:
+    return QueueStats(
+        port=queue.port,
+        queue=queue.queue,
+        rate_bps=queue.rate_bps,
+        limit_bytes=queue.limit_bytes,
+        limit_packets=queue.limit_packets,
+        delay_ns=queue.delay_ns,
+        epoch=queue.epoch,
+        enqueued_packets=queue.enqueued_packets,
+        enqueued_bytes=queue.enqueued_bytes,
+        dequeued_packets=queue.dequeued_packets,
+        dequeued_bytes=queue.dequeued_bytes,
+        dropped_packets=queue.dropped_packets,
+        dropped_bytes=queue.dropped_bytes,
+        depth_packets=queue.depth_packets,
+        depth_bytes=queue.depth_bytes,
+        peak_depth_bytes=queue.peak_depth_bytes,
+    )

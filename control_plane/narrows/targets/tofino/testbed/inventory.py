@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The testbed as a lab writes it down: one switch, its cables, and the machines behind them (docs/testbed.md)."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationError, field_validator, model_validator
+
+from narrows.errors import InputError
+from narrows.experiment.quantities import Model, Name, refuse
+from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
+from narrows.targets.tofino.chip.model import CHIPS, PORTS_PER_PIPE, Chip
+
+SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
+FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}
+AUTO_NEGOTIATION = {"default": "PM_AN_DEFAULT", "on": "PM_AN_FORCE_ENABLE", "off": "PM_AN_FORCE_DISABLE"}
+DELAY_LINE = "delay-line"
+MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
+
+
+def _mac(value: object) -> str:
+    text = str(value).lower()
+    if _MAC.match(text) is None:
+        raise refuse("is not a MAC address", "six pairs of hexadecimal digits, such as 02:00:00:00:00:01")
+    return text
+
+
+Mac = Annotated[str, BeforeValidator(_mac)]
+DevPort = Annotated[StrictInt, Field(ge=0, le=MAX_DEV_PORT)]
+
+
+def _switch_word(value: object) -> object:
+    """YAML reads a bare ``on`` and ``off`` as booleans."""
+    return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+
+
+class TlsFiles(Model):
+    """PEM files for TLS to the switch; ``certificate`` and ``key`` for mutual TLS."""
+
+    ca: Path
+    certificate: Path | None = None
+    key: Path | None = None
+    server_name: str | None = None
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise refuse("has one of certificate and key", "both, or neither")
+        return self
+
+
+class Ssh(Model):
+    """How to reach a machine: what ``ssh`` takes. Keys come from the agent or ``identity``; passwords are not asked."""
+
+    host: str
+    user: str | None = None
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] = 22
+    identity: Path | None = None
+    known_hosts: Path | None = None
+    jump: str | None = None
+    sudo: StrictBool = True
+
+
+class Switch(Model):
+    """The switch and how its BF Runtime server is reached.
+
+    The server has neither passwords nor encryption, so it must listen on loopback only: ``address`` is a loopback
+    address (Narrows runs on the switch), or ``tunnel`` forwards one over SSH, or ``tls`` names the certificates of a
+    TLS proxy in front of it. ``insecure: true`` accepts a bare connection over a network you trust.
+    """
+
+    chip: Literal["tofino", "tofino2"]
+    address: str = f"127.0.0.1:{DEFAULT_PORT}"
+    program: str = "narrows"
+    device: Annotated[StrictInt, Field(ge=0, le=7)] = 0
+    client: Literal["auto", "sde", "own"] = "auto"
+    tls: TlsFiles | None = None
+    tunnel: Ssh | None = None
+    insecure: StrictBool = False
+    shaper_clock_hz: Annotated[float, Field(gt=1e8, lt=1e10)] | None = None
+    shaper_counts_fcs: StrictBool | None = None
+    egress_pool: Literal["EG_APP_POOL_1", "EG_APP_POOL_2"] = "EG_APP_POOL_1"
+    ingress_pool: Literal["IG_APP_POOL_1", "IG_APP_POOL_2", "IG_APP_POOL_3"] = "IG_APP_POOL_1"
+
+    @model_validator(mode="after")
+    def _protected(self) -> Self:
+        host, separator, port = self.address.rpartition(":")
+        if not separator or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise refuse(f"address '{self.address}' is not host:port", f"host:port, such as 127.0.0.1:{DEFAULT_PORT}")
+        if self.tls is None and not self.insecure and not is_loopback(host):
+            raise refuse(
+                f"address '{self.address}' is reached without protection: BF Runtime lets everyone in",
+                "a loopback address (with tunnel for a remote switch), tls, or insecure: true on a network you trust",
+            )
+        return self
+
+    @property
+    def generation(self) -> Chip:
+        """The chip's properties."""
+        return CHIPS[self.chip]
+
+    @property
+    def clock_hz(self) -> float:
+        """The clock of the shapers."""
+        return self.shaper_clock_hz or self.generation.shaper_clock_hz
+
+
+class Port(Model):
+    """A front-panel port: ``dev_port`` is the chip's number for it (``$PORT_STR_INFO`` tells it for a name)."""
+
+    name: str
+    dev_port: DevPort
+    speed: Literal["1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G"]
+    fec: Literal["none", "fc", "rs"] = "none"
+    auto_negotiation: Annotated[Literal["default", "on", "off"], BeforeValidator(_switch_word)] = "default"
+
+    @property
+    def speed_bps(self) -> int:
+        """Speed in bit/s, L1."""
+        return SPEED_BPS[self.speed]
+
+
+class Machine(Model):
+    """A server, its NIC that faces the switch, and the switch port that NIC is cabled to. No ``ssh``: this machine."""
+
+    name: Name
+    ssh: Ssh | None = None
+    port: str
+    interface: str
+    mac: Mac
+    address: IPv4Interface | None = None
+    address6: IPv6Interface | None = None
+
+
+class Delay(Model):
+    """Where the base RTT is made, by a delay on what the receiver sends back.
+
+    ``receiver``: netem on the receiver, which holds up to ``limit_packets``. ``line``: the switch sends it by way of
+    the machine that Narrows runs on, whose NIC ``interface`` with the address ``mac`` is cabled to the switch's
+    ``port``. ``none``: the cables' own RTT is enough.
+    """
+
+    at: Literal["receiver", "line", "none"] = "receiver"
+    limit_packets: Annotated[StrictInt, Field(ge=1000)] = 1_000_000
+    port: str | None = None
+    interface: str | None = None
+    mac: Mac | None = None
+
+    @model_validator(mode="after")
+    def _line(self) -> Self:
+        given = [self.port, self.interface, self.mac]
+        if self.at == "line" and None in given:
+            raise refuse("at: line lacks its place", "port, interface and mac of the delay line's NIC")
+        if self.at != "line" and given != [None] * 3:
+            raise refuse(f"at: {self.at} has no NIC", "port, interface and mac with at: line")
+        return self
+
+
+class Inventory(Model):
+    """One testbed."""
+
+    switch: Switch
+    ports: Annotated[tuple[Port, ...], Field(min_length=3)]
+    senders: Annotated[tuple[Machine, ...], Field(min_length=1)]
+    receiver: Machine
+    collector: Machine
+    delay: Delay = Delay()
+
+    @field_validator("ports")
+    @classmethod
+    def _distinct(cls, ports: tuple[Port, ...]) -> tuple[Port, ...]:
+        for attribute in ("name", "dev_port"):
+            values = [getattr(port, attribute) for port in ports]
+            twice = next((value for value in values if values.count(value) > 1), None)
+            if twice is not None:
+                raise refuse(f"has {attribute} '{twice}' twice", "each port once")
+        return ports
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        names = [port.name for port in self.ports]
+        for machine in self.machines:
+            if machine.port not in names:
+                raise refuse(f"{machine.name} is on the unknown port '{machine.port}'", ", ".join(names))
+        for attribute in ("name", "mac"):
+            values = [getattr(machine, attribute) for machine in self.machines]
+            twice = next((value for value in values if values.count(value) > 1), None)
+            if twice is not None:
+                raise refuse(f"two machines have the {attribute} '{twice}'", f"one {attribute} a machine")
+        for machine in self.machines:
+            if machine is not self.receiver and machine.port == self.receiver.port:
+                raise refuse(f"{machine.name} shares the receiver's port '{machine.port}'", "a port of its own")
+            if machine is not self.collector and machine.port == self.collector.port:
+                raise refuse(f"{machine.name} shares the collector's port '{machine.port}'", "a port of its own")
+        if self.delay.port in [sender.port for sender in self.senders]:
+            raise refuse(f"the delay line shares a sender's port '{self.delay.port}'", "a port of its own")
+        if self.collector.ssh is not None:
+            raise refuse(f"{self.collector.name}: reports are collected where Narrows runs", "a collector without ssh")
+        for port in self.ports:
+            if port.speed not in self.switch.generation.speeds:
+                allowed = ", ".join(self.switch.generation.speeds)
+                raise refuse(f"port {port.name} cannot run at {port.speed} on {self.switch.chip}", allowed)
+        return self
+
+    @property
+    def machines(self) -> tuple[Machine, ...]:
+        """Senders, receiver, collector, and the delay line's NIC where there is one."""
+        line = self.delay_line
+        return (*self.senders, self.receiver, self.collector, *(() if line is None else (line,)))
+
+    @property
+    def delay_line(self) -> Machine | None:
+        """This machine as the delay line, with the NIC that it has for that."""
+        delay = self.delay
+        if delay.port is None or delay.interface is None or delay.mac is None:
+            return None
+        return Machine(name=DELAY_LINE, port=delay.port, interface=delay.interface, mac=delay.mac)
+
+    def port_of(self, machine: Machine) -> Port:
+        """The switch port a machine is cabled to."""
+        return next(port for port in self.ports if port.name == machine.port)
+
+    def port(self, dev_port: int) -> Port:
+        """The port with a chip's number.
+
+        Raises:
+            InputError: the inventory has none.
+        """
+        for port in self.ports:
+            if port.dev_port == dev_port:
+                return port
+        raise InputError(f"inventory: no port has dev_port {dev_port}")
+
+    def endpoint(self, address: str | None = None) -> Endpoint:
+        """Where to connect; ``address`` replaces the switch's when a tunnel stands in between."""
+        tls = self.switch.tls
+        return Endpoint(
+            address=address or self.switch.address,
+            program=self.switch.program,
+            device=self.switch.device,
+            tls=None if tls is None else Tls(tls.ca, tls.certificate, tls.key, tls.server_name),
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address can only mean this machine."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read and check an inventory file.
+
+    Raises:
+        InputError: it cannot be read or is not valid; the message names file, field and what is allowed.
+    """
+    try:
+        data: Any = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: not YAML: {error}") from None
+    try:
+        return Inventory.model_validate(data)
+    except ValidationError as error:
+        lines = [
+            f"{path}: {'.'.join(str(part) for part in one['loc']) or 'inventory'}: {one['msg']}"
+            for one in error.errors(include_url=False)
+        ]
+        raise InputError("\n".join(lines)) from None

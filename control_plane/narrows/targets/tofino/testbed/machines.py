@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real machines as the hosts of a run: set up over SSH by deploy/host.sh, and put back afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import RunError
+from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
+from narrows.hosts.base import SWITCH, SwitchAttachment
+from narrows.hosts.process import Process, spawn
+from narrows.hosts.state import RunState
+from narrows.paths import REPOSITORY
+from narrows.targets.tofino.testbed import remote_clock
+from narrows.targets.tofino.testbed.inventory import Inventory, Machine
+from narrows.targets.tofino.testbed.ssh import machine_command, run
+
+HOST_SCRIPT = REPOSITORY / "deploy" / "host.sh"
+REMOTE_SCRIPT = REPOSITORY / "deploy" / "remote.sh"
+MAX_PARALLEL = 16
+# A kernel may take a minute to forget the connections of the run before.
+SET_UP_S = 120.0
+
+
+class SshTestbed:
+    """The machines of one run. See `narrows.hosts.base.Testbed`; names are those of the plan's hosts."""
+
+    def __init__(
+        self, plan: Plan, inventory: Inventory, state_dir: Path, mtu: int, record: RunState | None = None
+    ) -> None:
+        """Take the bound plan; nothing is changed before `create`. Local ends of processes are put on ``record``."""
+        self._plan = plan
+        self._inventory = inventory
+        self._state_dir = state_dir
+        self._mtu = mtu
+        self._record = record
+        self._machines = machines_of(plan, inventory)
+        self._described: dict[str, Any] = {}
+        self._files: dict[str, str] = {}
+        self._changed: list[str] = []
+
+    @property
+    def state_dir(self) -> Path:
+        """Directory for sockets and logs that goes away with the run."""
+        return self._state_dir
+
+    @property
+    def attachments(self) -> tuple[SwitchAttachment, ...]:
+        """None: the switch is a machine of its own."""
+        return ()
+
+    def interface(self, host: str) -> str:
+        """Name of the interface of a host that faces the switch."""
+        return self._machines[host].interface
+
+    def create(self) -> None:
+        """Set all machines up, or none.
+
+        Raises:
+            RunError: a machine cannot be reached or set up; the others are as they were.
+        """
+        self._changed = list(self._machines)
+        try:
+            self._everywhere(self._changed, self._apply)
+            found = self._everywhere(self._changed, self._describe)
+            self._files = {host: facts.pop("files", "") for host, facts in zip(self._changed, found, strict=True)}
+        except RunError:
+            with contextlib.suppress(RunError):
+                self.remove()
+            raise
+        self._described = dict(zip(self._changed, found, strict=True))
+
+    def remove(self) -> None:
+        """Put all machines back; safe to call twice.
+
+        Raises:
+            RunError: a machine could not be put back; the others are.
+        """
+        hosts, self._changed = self._changed, []
+        self._everywhere(hosts, lambda host: self._script(host, "restore"))
+
+    async def spawn(
+        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+    ) -> Process:
+        """Start a process on a machine. It ends with the run: signals are passed on, and a lost connection ends it."""
+        machine = self._machines[host]
+        name = f"{Path(arguments[0]).name} on {machine.name}"
+        if machine.ssh is None:
+            command = list(arguments)
+        else:
+            remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
+            command = [sys.executable, "-m", "narrows.targets.tofino.testbed.relay", *remote]
+        process = await spawn(command, name, stdout=stdout, stderr=stderr)
+        if self._record is not None:
+            self._record.add_process(process.pid)
+        return process
+
+    async def python(self, host: str, script: Path) -> list[str]:
+        """See `narrows.hosts.base.Testbed.python`: the script goes to the machine, which needs Python and nothing else.
+
+        Raises:
+            RunError: the machine cannot be reached.
+        """
+        if self._machines[host].ssh is None:
+            return [sys.executable, "-I", str(script)]
+        return ["python3", "-I", await self.put(host, script.name, script.read_text(encoding="utf-8"))]
+
+    async def put(self, host: str, name: str, text: str) -> str:
+        """See `narrows.hosts.base.Testbed.put`: a file among what host.sh keeps, and removes at the end.
+
+        Raises:
+            RunError: the machine cannot be reached, or the file not be made.
+        """
+        machine = self._machines[host]
+        if machine.ssh is None:
+            local = self.state_dir / name
+            local.write_text(text, encoding="utf-8")
+            return str(local)
+        path = f"{self._files[host]}/{name}"
+        await asyncio.to_thread(run, machine, ["sh", "-c", 'cat >"$1"', "sh", path], text=text)
+        return path
+
+    async def clock_offset_s(self, host: str) -> float:
+        """See `narrows.hosts.base.Testbed.clock_offset_s`.
+
+        Raises:
+            RunError: the machine cannot be reached.
+        """
+        return await asyncio.to_thread(remote_clock.offset_s, self._machines[host])
+
+    def ended(self, process: Process) -> None:
+        """Take a process that has ended off the record."""
+        if self._record is not None:
+            self._record.remove_process(process.pid)
+
+    def silence_senders(self) -> None:
+        """Take the senders' links down.
+
+        Raises:
+            RunError: a sender cannot be reached.
+        """
+        self._everywhere([host.name for host in self._plan.senders], lambda host: self._script(host, "silence"))
+
+    def describe(self) -> dict[str, Any]:
+        """Offloads and kernel settings as read back, for run.json. Nothing of how the machines are reached."""
+        return {
+            "kind": "machines",
+            "mtu": self._mtu,
+            "neighbours": "static",
+            "machines": {host: {"name": self._machines[host].name, **found} for host, found in self._described.items()},
+        }
+
+    def _apply(self, host: str) -> str:
+        return self._script(host, "apply", *self._settings(host))
+
+    def _describe(self, host: str) -> dict[str, str]:
+        lines = self._script(host, "describe").splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def _settings(self, host: str) -> list[str]:
+        plan = self._plan
+        if host in (plan.collector_host.name, SWITCH):
+            # They only take frames off the wire, and put them there.
+            return [f"mtu={self._mtu}"]
+        own = next(one for one in (*plan.senders, plan.receiver) if one.name == host)
+        peers = plan.senders if own == plan.receiver else (plan.receiver,)
+        settings = [
+            f"address={own.address}/{own.prefix}",
+            f"mtu={self._mtu}",
+            f"buffer={plan.tcp_buffer_bytes}",
+            f"ecn={int(plan.bottleneck.ecn_threshold_bytes is not None)}",
+            f"cca={' '.join(ccas_of(plan, host))}",
+            f"neighbour={' '.join(f'{peer.address}/{peer.mac}' for peer in peers)}",
+            f"ports={EPHEMERAL_PORTS[0]} {EPHEMERAL_PORTS[1]}",
+        ]
+        if own == plan.receiver and self._inventory.delay.at == "receiver":
+            settings += [f"delay={self._delays()}", f"limit={self._inventory.delay.limit_packets}"]
+        return settings
+
+    def _delays(self) -> str:
+        """The base RTT of every sender, made on the receiver's way back."""
+        delays = {port.host: port.delay_ns for port in self._plan.ports}
+
+        def delay(sender: Host) -> int:
+            return delays.get(sender.name, 0)
+
+        return " ".join(f"{sender.address}/{delay(sender)}" for sender in self._plan.senders if delay(sender))
+
+    def _script(self, host: str, action: str, *settings: str) -> str:
+        machine = self._machines[host]
+        words = ["sh", "-s", "--", action, machine.interface, *settings]
+        return run(machine, words, text=HOST_SCRIPT.read_text(), timeout_s=SET_UP_S)
+
+    def _everywhere(self, hosts: Sequence[str], act: Callable[[str], Any]) -> list[Any]:
+        """Do the same on several machines at once; all are tried, whatever happens on one."""
+        problems: list[str] = []
+        found: list[Any] = []
+        with ThreadPoolExecutor(MAX_PARALLEL) as pool:
+            for future in [pool.submit(act, host) for host in hosts]:
+                try:
+                    found.append(future.result())
+                except RunError as error:
+                    problems.append(str(error))
+        if problems:
+            raise RunError("\n".join(problems))
+        return found
+
+
+def machines_of(plan: Plan, inventory: Inventory) -> dict[str, Machine]:
+    """The machines that a bound plan uses, by the names of its hosts; `SWITCH` is where a delay line runs."""
+    line = inventory.delay_line
+    return {
+        **({} if line is None else {SWITCH: line}),
+        **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
+        plan.receiver.name: inventory.receiver,
+        plan.collector_host.name: inventory.collector,
+    }
+
+
+def ccas_of(plan: Plan, host: str) -> list[str]:
+    """Congestion controls of the flows that a host sends."""
+    return sorted({flow.cca for flow in plan.flows if flow.sender == host})

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the machines of a testbed lack for a run, found before anything is changed on one of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Plan
+from narrows.hosts.base import SWITCH
+from narrows.targets.tofino.testbed.inventory import Inventory, Machine
+from narrows.targets.tofino.testbed.machines import HOST_SCRIPT, MAX_PARALLEL, ccas_of, machines_of
+from narrows.targets.tofino.testbed.ssh import run
+
+# What our own senders and readers of sockets need on a machine.
+PYTHON = "3.8"
+
+
+class Preflight:
+    """Asks each machine once for each set of requirements, however many runs a sweep has."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        """Nothing is asked before `problems`."""
+        self._inventory = inventory
+        self._found: dict[tuple[str, tuple[str, ...]], str] = {}
+
+    def problems(self, plan: Plan) -> list[str]:
+        """One line for every machine of an adapted plan that cannot be used for it as it is."""
+        wanted: list[tuple[Machine, tuple[str, ...]]] = []
+        for host, machine in machines_of(plan, self._inventory).items():
+            # The traffic tools are not needed where reports are collected.
+            tools = [] if host in (plan.collector_host.name, SWITCH) else ["tools=iperf3", f"python={PYTHON}"]
+            delays = ["netem=yes"] if host == plan.receiver.name and self._inventory.delay.at == "receiver" else []
+            wanted.append((machine, (*tools, *delays, f"cca={' '.join(ccas_of(plan, host))}")))
+        new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
+        with ThreadPoolExecutor(MAX_PARALLEL) as pool:
+            for (machine, needs), problem in zip(new, pool.map(lambda one: _ask(*one), new), strict=True):
+                self._found[machine.name, needs] = problem
+        return [problem for machine, needs in wanted if (problem := self._found[machine.name, needs])]
+
+
+def _ask(machine: Machine, needs: tuple[str, ...]) -> str:
+    try:
+        run(machine, ["sh", "-s", "--", "check", machine.interface, *needs], text=HOST_SCRIPT.read_text())
+    except RunError as error:
+        return str(error)
+    return ""

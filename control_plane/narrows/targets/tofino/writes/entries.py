@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The entries of our own program: the twin of `narrows.switch.entries` for BF Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Address
+
+from narrows_formats.units import format_size
+
+from narrows.experiment.plan import Plan
+from narrows.switch.entries import ACK_QUEUE, COLLECTOR_SESSION, ECN_OFF, FIRST_PRIORITY, delay_bins, loss_threshold
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Operation
+from narrows.targets.tofino.bfrt.values import Key, Lpm, Ternary, Value
+from narrows.targets.tofino.chip.depth import depth_units
+from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
+
+PORT_MASK = 0x1FF
+MAC_MASK = (1 << 48) - 1
+# Tables whose entries of an earlier run would misdirect packets or reports.
+TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
+
+
+def program_writes(plans: Sequence[Plan], cell_bytes: int, reader: Reader, epoch: int = 0) -> list[PlannedWrite]:
+    """Removes what earlier runs left in the program's tables, then installs the plans' entries."""
+    writes = [
+        PlannedWrite(Operation.DELETE, table, entry.key, {}, "left by an earlier run")
+        for table in TABLES
+        for entry in reader.entries(table)
+    ]
+    writes += _delay_bins()
+    for plan in plans:
+        writes += _collector(plan, plan.bottleneck.index)
+        writes += _loss(plan)
+        writes.append(observe_write(plan, cell_bytes, epoch, Operation.INSERT))
+        if plan.ack_bottleneck is not None:
+            writes += _collector(plan, plan.ack_bottleneck)
+            writes.append(_observe_acks(plan.ack_bottleneck))
+    # Last: packets take the bottleneck only once all of it is there.
+    for plan in plans:
+        writes += _paths(plan)
+    return writes
+
+
+def observe_write(plan: Plan, cell_bytes: int, epoch: int, operation: Operation) -> PlannedWrite:
+    """ECN, sampling and settings generation of a bottleneck; a live change writes it with the next ``epoch``."""
+    bottleneck = plan.bottleneck
+    threshold = ECN_OFF
+    words = "off"
+    if bottleneck.ecn_threshold_bytes is not None:
+        threshold = min(depth_units(bottleneck.ecn_threshold_bytes, plan.frame_bytes, cell_bytes), ECN_OFF - 1)
+        words = f"cells, {format_size(bottleneck.ecn_threshold_bytes)} of frames"
+    return PlannedWrite(
+        operation,
+        "bottleneck",
+        {"bottleneck": bottleneck.index},
+        {
+            "threshold": threshold,
+            "mask": (1 << bottleneck.sample_shift) - 1,
+            "shift": bottleneck.sample_shift,
+            "epoch": epoch,
+            "mirror": COLLECTOR_SESSION,
+        },
+        f"mark CE from a depth on, report one departure in {1 << bottleneck.sample_shift}",
+        action="observe",
+        units={"threshold": words},
+    )
+
+
+def _observe_acks(index: int) -> PlannedWrite:
+    """Reports of the way back: every packet, nothing marked."""
+    return PlannedWrite(
+        Operation.INSERT,
+        "bottleneck",
+        {"bottleneck": index},
+        {"threshold": ECN_OFF, "mask": 0, "shift": 0, "epoch": 0, "mirror": COLLECTOR_SESSION},
+        "report every packet of the way back",
+        action="observe",
+        units={"threshold": "off"},
+    )
+
+
+def loss_write(plan: Plan, operation: Operation) -> PlannedWrite:
+    """Emulated loss of a bottleneck."""
+    loss = plan.bottleneck.loss
+    return PlannedWrite(
+        operation,
+        "loss",
+        {"bottleneck": plan.bottleneck.index},
+        {"threshold": loss_threshold(loss)},
+        "emulated loss, counted apart from the queue's drops",
+        action="set_loss",
+        units={"threshold": f"2^-32, a loss ratio of {loss:g}"},
+    )
+
+
+def _loss(plan: Plan) -> Iterator[PlannedWrite]:
+    if plan.bottleneck.loss:
+        yield loss_write(plan, Operation.INSERT)
+
+
+def _delay_bins() -> Iterator[PlannedWrite]:
+    for bin_ in delay_bins():
+        yield PlannedWrite(
+            Operation.INSERT,
+            "delay_bins",
+            {"queue_delay": Lpm(bin_.lowest, bin_.prefix_length)},
+            {"bin": bin_.number},
+            f"queue delays from {bin_.lowest} ns on",
+            action="set_bin",
+        )
+
+
+def _collector(plan: Plan, index: int) -> Iterator[PlannedWrite]:
+    collector = plan.collector
+    data: dict[str, Value] = {
+        "src_mac": mac_number(collector.src_mac),
+        "dst_mac": mac_number(collector.dst_mac),
+        "src_ip": int(IPv4Address(collector.src_address)),
+        "dst_ip": int(IPv4Address(collector.dst_address)),
+        "src_port": collector.src_port,
+        "dst_port": collector.dst_port,
+        "length": collector.report_length,
+    }
+    yield PlannedWrite(
+        Operation.INSERT,
+        "collector",
+        {"bottleneck": index},
+        data,
+        "address of the reports",
+        action="encapsulate",
+        units={
+            "dst_mac": collector.dst_mac,
+            "src_mac": collector.src_mac,
+            "src_ip": collector.src_address,
+            "dst_ip": collector.dst_address,
+            "length": "B, encapsulation included",
+        },
+    )
+
+
+def _paths(plan: Plan) -> Iterator[PlannedWrite]:
+    for number, path in enumerate(plan.paths):
+        key: dict[str, int | str | Ternary | Lpm] = {
+            "ingress_port": Ternary(path.ingress_port, PORT_MASK),
+            "dst_mac": Ternary(mac_number(path.dst_mac), MAC_MASK),
+            "$MATCH_PRIORITY": FIRST_PRIORITY + plan.bottleneck.index * len(plan.paths) + number,
+        }
+        if path.bottleneck is None:
+            data: dict[str, Value] = {"port": path.egress_port}
+            yield _path(key, "wire", data, f"{path.dst_mac} from port {path.ingress_port}: a plain cable")
+        else:
+            limited = path.bottleneck == plan.bottleneck.index
+            queue = plan.bottleneck.queue if limited else ACK_QUEUE
+            data = {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
+            words = "the bottleneck" if limited else "the way back, reported"
+            yield _path(key, "bottleneck", data, f"{path.dst_mac} from port {path.ingress_port}: {words}")
+
+
+def _path(key: Key, action: str, data: dict[str, Value], why: str) -> PlannedWrite:
+    return PlannedWrite(Operation.INSERT, "cross_connect", key, data, why, action=action, pipe=ALL_PIPES)
+
+
+def mac_number(mac: str) -> int:
+    """A MAC address as the number that tables hold."""
+    return int(mac.replace(":", ""), 16)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports: always first, because adding a port (or changing its speed) resets its queues and shapers."""
+
+from __future__ import annotations
+
+from narrows.errors import InputError
+from narrows.targets.tofino.bfrt.client import Operation
+from narrows.targets.tofino.testbed.inventory import AUTO_NEGOTIATION, FEC, Inventory, Port
+from narrows.targets.tofino.writes.planned import PlannedWrite, Reader, text
+
+TABLE = "$PORT"
+# Names of one and the same FEC; the switch may answer with either.
+_FEC_SYNONYMS = {
+    "BF_FEC_TYP_FIRECODE": ("BF_FEC_TYP_FIRECODE", "BF_FEC_TYP_FC"),
+    "BF_FEC_TYP_REED_SOLOMON": ("BF_FEC_TYP_REED_SOLOMON", "BF_FEC_TYP_RS"),
+    "BF_FEC_TYP_NONE": ("BF_FEC_TYP_NONE",),
+}
+_PAUSE = ("$TX_PAUSE_FRAME_EN", "$RX_PAUSE_FRAME_EN")
+_PFC = ("$TX_PFC_EN_MAP", "$RX_PFC_EN_MAP")
+
+
+def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> list[PlannedWrite]:
+    """Adds the ports that are not there; those that are must run as the inventory says.
+
+    Raises:
+        InputError: a port runs at another speed, or with flow control or cut-through on.
+    """
+    writes: list[PlannedWrite] = []
+    for dev_port in dev_ports:
+        port = inventory.port(dev_port)
+        key = {"$DEV_PORT": dev_port}
+        found = reader.entry(TABLE, key)
+        if found is None:
+            writes.append(_add(port))
+            continue
+        speed = text(found, "$SPEED")
+        if speed != f"BF_SPEED_{port.speed}":
+            raise InputError(
+                f"inventory: port {port.name} (dev_port {dev_port}) runs at {speed.removeprefix('BF_SPEED_')}, not at "
+                f"{port.speed}: a change of speed interrupts the link and resets its queues; correct the inventory, "
+                "or delete the port on the switch and let Narrows add it"
+            )
+        for name in (*_PAUSE, *_PFC, "$CUT_THROUGH_EN"):
+            if found.data.get(name):
+                raise InputError(
+                    f"inventory: port {port.name} (dev_port {dev_port}) has {name} on: hosts must be dropped from, not "
+                    "paused, and every packet must be queued; turn it off on the switch"
+                )
+        if not found.data.get("$PORT_ENABLE"):
+            writes.append(
+                PlannedWrite(Operation.MODIFY, TABLE, key, {"$PORT_ENABLE": True}, f"turn port {port.name} on")
+            )
+    return writes
+
+
+def _add(port: Port) -> PlannedWrite:
+    fec = FEC[port.fec]
+    return PlannedWrite(
+        Operation.INSERT,
+        TABLE,
+        {"$DEV_PORT": port.dev_port},
+        {
+            "$SPEED": f"BF_SPEED_{port.speed}",
+            "$FEC": fec,
+            "$AUTO_NEGOTIATION": AUTO_NEGOTIATION[port.auto_negotiation],
+            "$PORT_ENABLE": True,
+        },
+        f"add port {port.name}: the traffic manager is programmed after this, because adding a port resets its queues",
+        expect={"$FEC": _FEC_SYNONYMS[fec]},
+    )

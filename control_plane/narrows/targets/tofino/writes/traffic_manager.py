@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The writes that make a queue of Tofino's traffic manager the bottleneck, and nothing else on the chip.
+
+Order matters and is kept: memory that others must not run out of before the queue does (pools, ingress limits), the
+queue's own depth, then its rate. Every table is one of fixed function; docs/tofino.md explains each field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from narrows_formats.units import format_rate
+
+from narrows.errors import InputError
+from narrows.experiment.plan import Plan
+from narrows.targets.tofino.bfrt.client import Operation
+from narrows.targets.tofino.bfrt.values import Entry, Key
+from narrows.targets.tofino.chip.depth import (
+    HEADROOM_CELLS,
+    Depth,
+    about_size,
+    capacity_cells,
+    depth_for,
+    hysteresis_cells,
+)
+from narrows.targets.tofino.chip.model import Chip, pipe_of
+from narrows.targets.tofino.chip.shaper import RATE_TOLERANCE, Overhead, Shaping, overhead_for, quantise_burst, shape
+from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory
+from narrows.targets.tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
+
+STATIC = "DISABLE"
+SHAPING_UNIT = "BPS"
+NEAREST = "MIN_ERROR"
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Where a bottleneck's queue is: its port, and the port group and number that the queue tables are keyed by."""
+
+    dev_port: int
+    queue: int
+    pipe: int
+    pg_id: int
+    pg_queue: int
+
+    @property
+    def key(self) -> Key:
+        """Key of the tm.queue tables; their target is `pipe`."""
+        return {"pg_id": self.pg_id, "pg_queue": self.pg_queue}
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """One bottleneck as the chip will have it."""
+
+    plan: Plan
+    queue: Queue
+    depth: Depth
+    shaping: Shaping
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What layer the rate of an experiment is in: ``rate_bps`` replaces the plan's L2 rate for ``l1``."""
+
+    name: str = "l2"
+    rate_bps: int | None = None
+
+
+L2 = Layer()
+
+
+class TrafficManager:
+    """Plans the traffic manager's part for all bottlenecks of a switch at once."""
+
+    def __init__(self, inventory: Inventory, reader: Reader, plans: Sequence[Plan], layer: Layer) -> None:
+        """Work out queues, depths and rates.
+
+        Raises:
+            InputError: a rate or depth that the chip does not have, bottlenecks that share a port or a port that the
+                traffic manager does not know; the message names the largest that can be had.
+        """
+        self._inventory = inventory
+        self._reader = reader
+        self._chip: Chip = inventory.switch.generation
+        configuration = self._need("tm.cfg", None)
+        self._cell_bytes = number(configuration, "cell_size_bytes")
+        self.total_cells = number(configuration, "total_cells")
+        if self._cell_bytes != self._chip.cell_bytes:
+            raise InputError(
+                f"inventory: switch.chip is {self._chip.name}, but the switch has cells of {self._cell_bytes} B "
+                f"(tofino has 80, tofino2 176)"
+            )
+        self._overhead: Overhead | None = None
+        self.bottlenecks: list[Bottleneck] = []
+        left = capacity_cells(self._chip, self.total_cells)
+        for plan in plans:
+            bottleneck = self._bottleneck(plan, layer, left)
+            left -= bottleneck.depth.cells
+            self.bottlenecks.append(bottleneck)
+        ports = [bottleneck.queue.dev_port for bottleneck in self.bottlenecks]
+        shared = next((port for port in ports if ports.count(port) > 1), None)
+        if shared is not None:
+            raise InputError(f"two bottlenecks leave by port {shared}; allowed: a port for each")
+
+    @property
+    def cells(self) -> int:
+        """Cells of all bottleneck queues together."""
+        return sum(bottleneck.depth.cells for bottleneck in self.bottlenecks)
+
+    @property
+    def input_ports(self) -> list[int]:
+        """Ports on which packets for a bottleneck arrive."""
+        found = {
+            path.ingress_port
+            for bottleneck in self.bottlenecks
+            for path in bottleneck.plan.paths
+            if path.bottleneck is not None
+        }
+        return sorted(found)
+
+    @property
+    def egress_pipes(self) -> list[int]:
+        """Pipes with a bottleneck queue."""
+        return sorted({bottleneck.queue.pipe for bottleneck in self.bottlenecks})
+
+    def writes(self) -> list[PlannedWrite]:
+        """Everything, in order."""
+        found = [*self.shared_writes(), *self._flow_control(), *self._compensation()]
+        for bottleneck in self.bottlenecks:
+            found += self.queue_writes(bottleneck)
+        return found
+
+    def shared_writes(self) -> list[PlannedWrite]:
+        """Pools and limits that must exceed the bottlenecks' depth."""
+        return [*self._pools(), *self._ingress_limits(), *self._egress_limits()]
+
+    def queue_writes(self, bottleneck: Bottleneck) -> list[PlannedWrite]:
+        """Depth and rate of one bottleneck: also all that a live change of either writes."""
+        return [self._buffer(bottleneck), self._shaper(bottleneck), self._shaper_on(bottleneck)]
+
+    def was_reset(self, bottleneck: Bottleneck) -> bool:
+        """Whether a change of the port's speed, or its being added anew, has undone the queue's rate."""
+        shaping = self._need("tm.queue.sched_shaping", bottleneck.queue.key, bottleneck.queue.pipe)
+        rate_bps = number(shaping, "max_rate") * 1000
+        if abs(rate_bps / bottleneck.shaping.shaper_bps - 1) < RATE_TOLERANCE:
+            return False
+        port = self._reader.entry("$PORT", {"$DEV_PORT": bottleneck.queue.dev_port})
+        speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
+        return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
+
+    def _bottleneck(self, plan: Plan, layer: Layer, left: int) -> Bottleneck:
+        switch = self._inventory.switch
+        settings = plan.bottleneck
+        port = self._inventory.port(settings.port)
+        overhead = overhead_for(layer.name, plan.frame_bytes, switch.shaper_counts_fcs)
+        if self._overhead is None:
+            self._overhead = overhead
+        rate = layer.rate_bps or settings.rate_bps
+        shaping = shape(self._chip, rate, plan.frame_bytes, overhead, port.speed_bps, switch.clock_hz)
+        queue = self._queue(settings.port, settings.queue)
+        found = self._need("tm.queue.buffer", queue.key, queue.pipe)
+        depth = depth_for(
+            self._chip,
+            self._cell_bytes,
+            settings.limit_bytes,
+            plan.frame_bytes,
+            number(found, "guaranteed_cells"),
+            left,
+            settings.rate_bps,
+        )
+        return Bottleneck(plan, queue, depth, shaping)
+
+    def _queue(self, dev_port: int, queue: int) -> Queue:
+        found = self._need("tm.port.cfg", {"dev_port": dev_port})
+        queues = numbers(found, "egress_qid_queues")
+        if queue >= len(queues):
+            raise InputError(f"port {dev_port} has {len(queues)} queues; queue {queue} is not among them")
+        return Queue(dev_port, queue, pipe_of(dev_port), number(found, "pg_id"), queues[queue])
+
+    def _pools(self) -> list[PlannedWrite]:
+        """Pools of the bottlenecks' own: nobody else's packets take their cells, nor they anybody else's."""
+        shared = sum(bottleneck.depth.pool_cells for bottleneck in self.bottlenecks)
+        switch = self._inventory.switch
+        sizes = {
+            switch.egress_pool: (shared + HEADROOM_CELLS, "all bottleneck queues at their limit, and some"),
+            switch.ingress_pool: (self.cells + HEADROOM_CELLS, "what the queues hold is counted at ingress as well"),
+        }
+        return [
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.pool.cfg"),
+                {"pool": pool},
+                {"size_cells": size},
+                f"a pool of its own for the bottlenecks: {why}",
+                units={"size_cells": self._bytes(size)},
+            )
+            for pool, (size, why) in sizes.items()
+        ]
+
+    def _ingress_limits(self) -> list[PlannedWrite]:
+        """Admission at ingress must never refuse what the bottleneck's queue still has room for."""
+        limit = self.cells + HEADROOM_CELLS
+        writes: list[PlannedWrite] = []
+        for dev_port in self.input_ports:
+            key = {"dev_port": dev_port}
+            found = self._need("tm.port.dpg", key)
+            if not found.data.get("icos_0", True):
+                raise InputError(
+                    f"port {dev_port}: a priority group (tm.ppg.cfg) holds its traffic, whose limit would drop first; "
+                    "delete that group on the switch"
+                )
+            hysteresis = hysteresis_cells(self._chip)
+            writes.append(
+                PlannedWrite(
+                    Operation.MODIFY,
+                    self._name("tm.port.dpg"),
+                    key,
+                    {
+                        "guaranteed_cells": number(found, "guaranteed_cells"),
+                        "hysteresis_cells": hysteresis,
+                        "pool_id": self._inventory.switch.ingress_pool,
+                        "pool_max_cells": limit,
+                        "dynamic_baf": STATIC,
+                    },
+                    f"let port {dev_port} fill the bottleneck: the default share of the ingress pool drops earlier",
+                    units={"pool_max_cells": self._bytes(limit)},
+                )
+            )
+        configuration = self._need("tm.cfg", None)
+        if "ig_buffer_limit_cells" in configuration.data:
+            wanted = min(self.total_cells, limit + self._chip.reserve_cells)
+            if (
+                configuration.data.get("ig_buffer_limit_enable")
+                and number(configuration, "ig_buffer_limit_cells") < wanted
+            ):
+                writes.append(
+                    PlannedWrite(
+                        Operation.MODIFY,
+                        self._name("tm.cfg"),
+                        None,
+                        {"ig_buffer_limit_cells": wanted},
+                        "raise the cap that ingress has for the whole switch",
+                        units={"ig_buffer_limit_cells": self._bytes(wanted)},
+                    )
+                )
+        return writes
+
+    def _egress_limits(self) -> list[PlannedWrite]:
+        """Limits of whole ports and pipes, raised only where they are in the way."""
+        writes: list[PlannedWrite] = []
+        wanted = self.cells + HEADROOM_CELLS
+        checks: list[tuple[str, Key | None, int | None, str]] = [
+            ("tm.port.buffer", {"dev_port": port}, None, "ig_limit_cells") for port in self.input_ports
+        ]
+        checks += [
+            ("tm.port.buffer", {"dev_port": bottleneck.queue.dev_port}, None, "eg_limit_cells")
+            for bottleneck in self.bottlenecks
+        ]
+        checks += [("tm.pipe.cfg", None, pipe, "eg_limit_cells") for pipe in self.egress_pipes]
+        for table, key, pipe, field in checks:
+            entry = self._need(table, key) if pipe is None else self._need(table, key, pipe)
+            if number(entry, field) < wanted:
+                write = PlannedWrite(
+                    Operation.MODIFY,
+                    self._name(table),
+                    key,
+                    {field: wanted},
+                    "a limit below the bottleneck's depth would drop first",
+                    units={field: self._bytes(wanted)},
+                )
+                writes.append(write if pipe is None else _on(write, pipe))
+        return writes
+
+    def _flow_control(self) -> list[PlannedWrite]:
+        ports = sorted({*self.input_ports, *(bottleneck.queue.dev_port for bottleneck in self.bottlenecks)})
+        return [
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.port.flowcontrol"),
+                {"dev_port": port},
+                {"mode_tx": "NONE"},
+                "hosts must see drops, not pause frames",
+            )
+            for port in ports
+            if text(self._need("tm.port.flowcontrol", {"dev_port": port}), "mode_tx") != "NONE"
+        ]
+
+    def _compensation(self) -> list[PlannedWrite]:
+        assert self._overhead is not None
+        value = self._overhead.ifg_compensation
+        return [
+            _on(
+                PlannedWrite(
+                    Operation.MODIFY,
+                    self._name("tm.pipe.sched_cfg"),
+                    None,
+                    {"packet_ifg_compensation": value},
+                    f"{self._overhead.note}; holds for every shaper of the pipe",
+                    units={"packet_ifg_compensation": "B a packet"},
+                ),
+                pipe,
+            )
+            for pipe in self.egress_pipes
+        ]
+
+    def _buffer(self, bottleneck: Bottleneck) -> PlannedWrite:
+        depth = bottleneck.depth
+        return _on(
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.queue.buffer"),
+                bottleneck.queue.key,
+                {
+                    "guaranteed_cells": depth.guaranteed_cells,
+                    "hysteresis_cells": depth.hysteresis_cells,
+                    "tail_drop_enable": True,
+                    "pool_id": self._inventory.switch.egress_pool,
+                    "pool_max_cells": depth.pool_cells,
+                    "dynamic_baf": STATIC,
+                },
+                f"tail drop at {depth.cells} cells, which hold {depth.packets} frames of {depth.frame_bytes} B",
+                action="shared_pool",
+                units={
+                    "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
+                    "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
+                },
+            ),
+            bottleneck.queue.pipe,
+        )
+
+    def _shaper(self, bottleneck: Bottleneck) -> PlannedWrite:
+        shaping = bottleneck.shaping
+        realised = int(shaping.shaper_bps / 1000)
+        burst = quantise_burst(self._chip, shaping.burst_bytes)
+        return _on(
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.queue.sched_shaping"),
+                bottleneck.queue.key,
+                {
+                    "unit": SHAPING_UNIT,
+                    "provisioning": NEAREST,
+                    "max_rate": shaping.rate_kbps,
+                    "max_burst_size": shaping.burst_bytes,
+                },
+                f"{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} kbit/s made "
+                f"({shaping.error:+.3%})",
+                units={"max_rate": "kbit/s", "max_burst_size": "B"},
+                # A chip answers with what it made of the rate, the model with what it was told.
+                expect={
+                    "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
+                    "max_burst_size": (shaping.burst_bytes, burst),
+                },
+            ),
+            bottleneck.queue.pipe,
+        )
+
+    def _shaper_on(self, bottleneck: Bottleneck) -> PlannedWrite:
+        return _on(
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.queue.sched_cfg"),
+                bottleneck.queue.key,
+                {"max_rate_enable": True, "scheduling_enable": True},
+                "without this the rate above is not used",
+            ),
+            bottleneck.queue.pipe,
+        )
+
+    def _need(self, table: str, key: Key | None, pipe: int | None = None) -> Entry:
+        name = self._name(table)
+        entry = self._reader.entry(name, key) if pipe is None else self._reader.entry(name, key, pipe)
+        if entry is None:
+            raise InputError(f"the switch has no entry {dict(key or {})} in {name}")
+        return entry
+
+    def _name(self, table: str) -> str:
+        return f"{self._chip.prefix}.{table}"
+
+    def _bytes(self, cells: int) -> str:
+        return f"cells of {self._cell_bytes} B, {about_size(cells * self._cell_bytes)}"
+
+
+def _on(write: PlannedWrite, pipe: int) -> PlannedWrite:
+    """The write for one pipe: tables of queues and pipes refuse a target of all pipes."""
+    return replace(write, pipe=pipe)
