@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from narrows_formats import learned_flows
 from narrows_formats.units import NANOSECONDS
@@ -30,8 +30,8 @@ from narrows.hosts.state import RunState
 from narrows.run import clock, drop_accounting
 from narrows.run.collector import TelemetryCollector
 from narrows.run.observer import Observer
-from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
+from narrows.run.sampler import Snapshot
 from narrows.switch.readings import FlowDrops, QueueStats
 from narrows.targets.base import Balancing, Laboratory, Realised, Target
 from narrows.traffic.traffic import Traffic
@@ -43,6 +43,19 @@ CLOCK_READINGS = 5
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Status = Literal["complete", "partial", "failed"]
+
+
+class Progress(Protocol):
+    """Who is told how a run gets on."""
+
+    def phase(self, text: str, total_s: float | None = None) -> None:
+        """A phase begins; ``total_s`` is how long it will take, if that is known."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Figures of the moment."""
+
+    def note(self, text: str) -> None:
+        """Something that the user is to know."""
 
 
 class Measurement:
@@ -79,7 +92,7 @@ class Measurement:
         """Why the run is not complete; empty when it is."""
         return "\n".join(self._reasons)
 
-    async def run(self, progress: RunProgress) -> None:
+    async def run(self, progress: Progress) -> None:
         """Measure, and write everything but the analysis into the result directory.
 
         Raises:
@@ -101,7 +114,7 @@ class Measurement:
             await self._tear_down(progress)
         self._results.write_run(self._record(started))
 
-    async def _prepare(self, progress: RunProgress) -> None:
+    async def _prepare(self, progress: Progress) -> None:
         """From nothing to a configured switch and waiting servers."""
         self._state.add_directory(self._results.path)
         self._results.create(self._experiment)
@@ -123,7 +136,7 @@ class Measurement:
         await self._traffic.start()
         self._clock_offset_ns = await self._measure_clock_offset()
 
-    async def _flow(self, progress: RunProgress) -> None:
+    async def _flow(self, progress: Progress) -> None:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
         end = self._plan.end_ns
         progress.phase("traffic", None if end is None else end / NANOSECONDS)
@@ -140,7 +153,7 @@ class Measurement:
             with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _finish(self, progress: RunProgress) -> None:
+    async def _finish(self, progress: Progress) -> None:
         """Drain the queue, then read every counter while nothing moves any more."""
         progress.phase("draining the queue and reading counters")
         with self._remembering_failure():
@@ -155,7 +168,7 @@ class Measurement:
         with self._remembering_failure():
             self._readings |= await self._read_counters()
 
-    async def _tear_down(self, progress: RunProgress) -> None:
+    async def _tear_down(self, progress: Progress) -> None:
         """Stop what runs and remove what was made; in this order processes can still say goodbye."""
         progress.phase("removing the testbed")
         self._ending = True
@@ -166,7 +179,7 @@ class Measurement:
             with self._remembering_failure():
                 remove()
 
-    async def _monitor(self, progress: RunProgress) -> None:
+    async def _monitor(self, progress: Progress) -> None:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
@@ -315,7 +328,7 @@ class Measurement:
             self._degrade("failed", str(error))
 
     @contextlib.contextmanager
-    def _cancelled_by_signals(self, progress: RunProgress) -> Iterator[None]:
+    def _cancelled_by_signals(self, progress: Progress) -> Iterator[None]:
         """The first signal ends traffic and begins the orderly end; further ones change nothing about that."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()

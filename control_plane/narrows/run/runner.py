@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import narrows_analysis
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
@@ -20,7 +20,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
-from narrows.run.measurement import Measurement, Status
+from narrows.run.measurement import Measurement, Progress, Status
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Laboratory, Target
@@ -39,13 +39,77 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def check(experiment: Experiment, target: Target, origin: str) -> Plan:
+class Measuring(Protocol):
+    """The part of a run that measures, here or somewhere else (see `narrows.measurement.Measurement`)."""
+
+    status: Status
+    notes: list[str]
+
+    @property
+    def reason(self) -> str:
+        """Why the run is not complete; empty when it is."""
+        ...
+
+    async def run(self, progress: Progress) -> None:
+        """Measure, and write everything but the analysis into the result directory."""
+        ...
+
+
+class Place(Protocol):
+    """Where runs are measured."""
+
+    def problems(self, plan: Plan) -> list[str]:
+        """What it lacks, each with how to get it; empty when the plan can be run there."""
+        ...
+
+    def missing_cca(self, name: str) -> str:
+        """What to tell a user who wants an algorithm that senders do not have there; empty if they have it."""
+        ...
+
+    def state(self) -> RunState:
+        """The record of a run."""
+        ...
+
+    def measurement(
+        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
+    ) -> Measuring:
+        """What measures a run; nothing is created yet."""
+        ...
+
+
+class ThisMachine:
+    """Runs are measured in network namespaces, or with other machines, as time passes."""
+
+    def problems(self, plan: Plan) -> list[str]:
+        """Permissions."""
+        return machine.missing_permissions()
+
+    def missing_cca(self, name: str) -> str:
+        """The running kernel's."""
+        return machine.missing_cca(name)
+
+    def state(self) -> RunState:
+        """In the system's directory for such records."""
+        return RunState.create()
+
+    def measurement(
+        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
+    ) -> Measuring:
+        """On a testbed of namespaces or machines."""
+        return Measurement(experiment, plan, target, state, results)
+
+
+THIS_MACHINE = ThisMachine()
+
+
+def check(experiment: Experiment, target: Target, origin: str, place: Place = THIS_MACHINE) -> Plan:
     """Everything that can be known to go wrong before anything is created.
 
     Args:
         experiment: one run.
         target: the switch that it is for.
         origin: the file, as error messages name it.
+        place: where it will be measured.
 
     Raises:
         InputError: one line for every reason why this experiment cannot run here as written.
@@ -62,12 +126,12 @@ def check(experiment: Experiment, target: Target, origin: str) -> Plan:
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
-            if (problem := machine.missing_cca(group.cca))
+            if (problem := place.missing_cca(group.cca))
         ] + refused
     problems = [f"{origin}: {problem}" for problem in refused]
     if laboratory is None:
         problems += machine.missing_tools()
-    problems += machine.missing_permissions()
+    problems += place.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
     problems += target.missing()
@@ -86,18 +150,19 @@ def execute(
     console: Console,
     title: str,
     page: Page | None = None,
+    place: Place = THIS_MACHINE,
 ) -> Outcome:
     """Run one checked experiment; its results are in ``directory`` afterwards, also when it was cut short.
 
-    Progress goes to ``console``, under ``title``, and to ``page``.
+    Progress goes to ``console``, under ``title``, and to ``page``; ``place`` is the one it was checked for.
 
     Raises:
         RunError: it failed before any traffic flowed, or something could not be removed.
         Interrupted: it was stopped before any traffic flowed.
     """
-    with _record() as state:
+    with _record(place) as state:
         results = RunDirectory(directory, state.run_id)
-        measurement = Measurement(experiment, plan, target, state, results)
+        measurement = place.measurement(experiment, plan, target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
             try:
                 asyncio.run(measurement.run(progress))
@@ -113,12 +178,12 @@ def execute(
 
 
 @contextmanager
-def _record() -> Iterator[RunState]:
+def _record(place: Place) -> Iterator[RunState]:
     """The record of a run. What is still on it when the run ends, or fails in a way that was foreseen, goes with it.
 
     An error of ours leaves it all for `narrows clean`: unfinished results may show what went wrong.
     """
-    state = RunState.create()
+    state = place.state()
     try:
         yield state
     except (KeyboardInterrupt, NarrowsError):

@@ -16,7 +16,7 @@ from narrows.experiment.sweep import Point, Series
 from narrows.run import sweep_results
 from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
-from narrows.run.runner import Outcome, check, execute
+from narrows.run.runner import THIS_MACHINE, Outcome, Place, check, execute
 from narrows.targets.base import Target
 
 
@@ -34,6 +34,7 @@ def run_series(
     directory: Path,
     console: Console,
     page: Page | None = None,
+    place: Place = THIS_MACHINE,
 ) -> Iterator[PointOutcome]:
     """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
 
@@ -43,6 +44,7 @@ def run_series(
         directory: of the single run, or of the series; must not exist.
         console: where progress goes.
         page: where it is shown as well.
+        place: where the runs are measured.
 
     Raises:
         InputError: a point cannot run here as written; nothing was created, for no point.
@@ -50,14 +52,14 @@ def run_series(
         Interrupted: a run was stopped before any traffic flowed.
     """
     check_free(directory)
-    plans = [check(point.experiment, make_target(point.experiment), point.origin) for point in series.points]
+    plans = [check(point.experiment, make_target(point.experiment), point.origin, place) for point in series.points]
     if not series.single:
         make_directory(directory)
     done: list[PointOutcome] = []
     for number, (point, plan) in enumerate(zip(series.points, plans, strict=True), 1):
         title = series.experiment.name if series.single else f"[{number}/{len(series.points)}] {point.directory}"
         target = make_target(point.experiment)
-        outcome = execute(point.experiment, plan, target, directory / point.directory, console, title, page)
+        outcome = execute(point.experiment, plan, target, directory / point.directory, console, title, page, place)
         done.append(PointOutcome(point, outcome))
         if not series.single:
             sweep_results.write_manifest(directory, _manifest(series, done))

@@ -33,9 +33,10 @@ def missing_parts() -> list[str]:
 class Softswitch:
     """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, virtual_time: bool = False) -> None:
         """``name`` is what it is in error messages and the names of its files."""
         self._name = name
+        self._virtual_time = virtual_time
         self._process: Process | None = None
         self._session: P4RuntimeSession | None = None
         self._manager: TrafficManagerClient | None = None
@@ -61,6 +62,9 @@ class Softswitch:
             command += ["--port", f"{port}@{interface}"]
         for port in loopbacks:
             command += ["--loopback", str(port)]
+        if self._virtual_time:
+            # Time passes only while everything sleeps.
+            command += ["--spin-us", "0"]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")

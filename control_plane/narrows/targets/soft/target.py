@@ -33,10 +33,10 @@ PROFILE = TargetProfile(
 class SoftTarget:
     """The embedded target: one softswitch is all of it."""
 
-    def __init__(self, seed: int = 1) -> None:
-        """Take the seed of the switch's random numbers (loss emulation)."""
+    def __init__(self, seed: int = 1, virtual_time: bool = False) -> None:
+        """Take the seed of the switch's random numbers (loss emulation), and whether it runs in virtual time."""
         self._seed = seed
-        self._switch = Softswitch("softswitch")
+        self._switch = Softswitch("softswitch", virtual_time)
 
     @property
     def profile(self) -> TargetProfile:
