@@ -13,7 +13,7 @@ from rich.console import Console
 from narrows.errors import EXIT_FAILED, InputError
 from narrows.hosts import machine
 from narrows.hosts.state import dead_runs
-from narrows.targets.registry import TARGETS, target_factory
+from narrows.targets.registry import LOCAL, check_options, target_class
 from narrows.targets.tofino.doctor import Finding, examine
 from narrows.targets.tofino.testbed.inventory import load_inventory
 
@@ -33,8 +33,8 @@ def findings(target: str = "soft") -> list[Finding]:
     ]
     if loadable:
         found.append(Finding("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
-    for name, make in TARGETS.items():
-        lacks = "; ".join(make(1).missing())
+    for name in LOCAL:
+        lacks = "; ".join(target_class(name)().missing())
         # Nobody needs all targets.
         usable = name == target or not lacks
         found.append(Finding("target", name, lacks) if usable else Finding("target", f"not {name}: {lacks}"))
@@ -48,7 +48,7 @@ def findings(target: str = "soft") -> list[Finding]:
 def doctor(
     target: Annotated[
         str,
-        typer.Option(help=f"{', '.join(TARGETS)}, or tofino: a testbed instead of this machine."),
+        typer.Option(help=f"{', '.join(LOCAL)}, or tofino: a testbed instead of this machine."),
     ] = "soft",
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
 ) -> None:
@@ -71,5 +71,5 @@ def _findings_of(target: str, inventory: Path | None) -> list[Finding]:
         return examine(load_inventory(inventory))
     if inventory is not None:
         raise InputError(f"--inventory: --target {target} has no testbed; allowed: with --target tofino")
-    target_factory(target)
+    check_options(target, None, None)
     return findings(target)

@@ -24,8 +24,6 @@ from narrows.errors import RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
-from narrows.hosts.base import Testbed
-from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.run import clock, drop_accounting
 from narrows.run.collector import TelemetryCollector
@@ -33,7 +31,7 @@ from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
 from narrows.switch.readings import FlowDrops, QueueStats
-from narrows.targets.base import Balancing, Laboratory, Realised, Target
+from narrows.targets.base import Realised, Target
 from narrows.traffic.traffic import Traffic
 
 POLL_S = 0.5
@@ -70,11 +68,7 @@ class Measurement:
         self._target = target
         self._state = state
         self._results = results
-        self._testbed: Testbed
-        if isinstance(target, Laboratory):
-            self._testbed = target.testbed(plan, state, experiment.mtu)
-        else:
-            self._testbed = NetnsTestbed(plan, state, experiment.mtu)
+        self._testbed = target.testbed(plan, state, experiment.mtu)
         self._traffic = Traffic(plan, self._testbed, results.hosts, experiment.telemetry.sockets)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
@@ -119,13 +113,12 @@ class Measurement:
         self._state.add_directory(self._results.path)
         self._results.create(self._experiment)
         # A switch of its own is asked before any machine is touched.
-        elsewhere = isinstance(self._target, Laboratory)
-        if elsewhere:
+        if self._target.has_own_machines:
             progress.phase("connecting to the switch")
             await self._target.start(self._testbed)
         progress.phase("making the testbed")
         self._testbed.create()
-        if not elsewhere:
+        if not self._target.has_own_machines:
             progress.phase("starting the switch")
             await self._target.start(self._testbed)
         self._realised = await self._target.configure(self._plan)
@@ -249,7 +242,7 @@ class Measurement:
         outcome = drop_accounting.check(reports, totals, drops, port_drops, sampled=bottleneck.sample_shift > 0)
         readings["identity"] = outcome.as_json()
         self.notes += [f"identity of drops: {problem}" for problem in outcome.problems]
-        balances = await self._target.balances(self._plan) if isinstance(self._target, Balancing) else []
+        balances = await self._target.balances(self._plan)
         readings["balances"] = [{**asdict(balance), "lost": balance.lost} for balance in balances]
         self.notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"

@@ -23,7 +23,7 @@ from narrows.hosts.state import RunState
 from narrows.run.measurement import Measurement, Progress, Status
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
-from narrows.targets.base import Laboratory, Target
+from narrows.targets.base import Target
 
 ANALYSIS_INTERRUPTED = "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
 
@@ -114,29 +114,25 @@ def check(experiment: Experiment, target: Target, origin: str, place: Place = TH
     Raises:
         InputError: one line for every reason why this experiment cannot run here as written.
     """
-    laboratory = target if isinstance(target, Laboratory) else None
     try:
-        plan = make_plan(experiment)
-        if laboratory is not None:
-            plan = laboratory.adapt(plan)
+        plan = target.adapt(make_plan(experiment))
     except InputError as error:
         raise InputError(f"{origin}: {error}") from error
     refused = target.refusals(plan)
-    if laboratory is None:
+    if not target.has_own_machines:
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
             if (problem := place.missing_cca(group.cca))
         ] + refused
     problems = [f"{origin}: {problem}" for problem in refused]
-    if laboratory is None:
+    if not target.has_own_machines:
         problems += machine.missing_tools()
     problems += place.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
     problems += target.missing()
-    if laboratory is not None and not problems:
-        problems += laboratory.machine_problems(plan)
+    problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
     return plan

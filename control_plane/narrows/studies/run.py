@@ -33,7 +33,7 @@ from narrows.run.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
 from narrows.studies import ccas
 from narrows.studies.catalogue import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
-from narrows.targets.base import Laboratory, Target
+from narrows.targets.base import Target
 
 RESULTS = "results.json"
 SUMMARY_FILE = "summary.json"
@@ -121,7 +121,7 @@ class StudyRun:
     def _runnable(self, study_point: StudyPoint) -> Experiment | str:
         """The experiment with the kernel's names of its algorithms, or why there is none."""
         experiment = study_point.point.experiment
-        if isinstance(self._make_target(experiment), Laboratory):
+        if self._make_target(experiment).has_own_machines:
             # Other machines' kernels send, which `check` looks at.
             return experiment
         return ccas.missing(experiment) or ccas.in_kernel_names(experiment)

@@ -3,18 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
+from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
 from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.entries import entities, program_digests, read_flow_totals
+from narrows.switch.entries import entities, program_digests
 from narrows.switch.p4runtime import P4RuntimeSession
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import Realised
+from narrows.switch.readings import FlowDrops, PortStats, QueueStats
+from narrows.targets.base import Realised, Target, TargetOptions
+from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
 PROFILE = TargetProfile(
@@ -30,13 +32,18 @@ PROFILE = TargetProfile(
 )
 
 
-class SoftTarget:
+class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
     def __init__(self, seed: int = 1, virtual_time: bool = False) -> None:
         """Take the seed of the switch's random numbers (loss emulation), and whether it runs in virtual time."""
         self._seed = seed
         self._switch = Softswitch("softswitch", virtual_time)
+
+    @classmethod
+    def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
+        """Targets with the experiments' seeds."""
+        return lambda experiment: cls(experiment.seed)
 
     @property
     def profile(self) -> TargetProfile:
@@ -51,10 +58,6 @@ class SoftTarget:
     def missing(self) -> list[str]:
         """What this machine lacks to run the softswitch."""
         return missing_parts()
-
-    def refusals(self, plan: Plan) -> list[str]:
-        """The softswitch does every plan that can be written down."""
-        return []
 
     async def start(self, testbed: Testbed) -> None:
         """Start the switch on the testbed's ports and connect to it.
@@ -103,10 +106,6 @@ class SoftTarget:
         """Tail drops at a queue by flow index."""
         answer = await self._switch.manager.flow_drops(port, queue)
         return [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in answer.flows]
-
-    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
-        """The program's arrival and departure counters of some flow indices."""
-        return await read_flow_totals(self._switch.session, flows)
 
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""

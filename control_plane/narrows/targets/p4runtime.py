@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What targets have in common whose program is reached by P4Runtime."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection
+from typing import Any
+
+from narrows.switch.entries import NEW_FLOW, read_departed_bytes, read_flow_totals
+from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.readings import FlowTotals
+from narrows.targets.base import Target
+
+
+class P4RuntimeTarget(Target):
+    """A target whose flows are counted by our program on a P4Runtime switch."""
+
+    @property
+    @abstractmethod
+    def session(self) -> P4RuntimeSession:
+        """The session, while the switch runs.
+
+        Raises:
+            RunError: it does not run.
+        """
+
+    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
+        """The program's arrival and departure counters of some flow indices."""
+        return await read_flow_totals(self.session, flows)
+
+    async def subscribe_new_flows(self) -> None:
+        """Subscribe to the program's digest of new flows."""
+        await self.session.subscribe(NEW_FLOW)
+
+    async def new_flows(self) -> list[dict[str, Any]]:
+        """Records of the digest that have arrived since the last call."""
+        return self.session.take_digests()
+
+    async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """The program's departure counters of some flow indices."""
+        return await read_departed_bytes(self.session, flows)
