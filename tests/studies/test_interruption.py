@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,13 +17,9 @@ import yaml
 from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.process import start_time
 from narrows.hosts.state import RunState, all_runs, existing_namespaces
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
-]
+pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 # ``narrows study`` with one study more, whose experiments are elsewhere.
 NARROWS = """
