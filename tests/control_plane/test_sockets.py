@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from narrows.experiment.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
-from narrows.traffic.sockets import tabulate, write
+from narrows.traffic.socket_table import tabulate, write
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
 FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)

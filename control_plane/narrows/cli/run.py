@@ -15,8 +15,9 @@ from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.experiment.sweep import load_series
 from narrows.hosts.state import dead_runs
 from narrows.live.server import LivePage
+from narrows.run.place import THIS_MACHINE
 from narrows.run.results import default_directory
-from narrows.run.runner import THIS_MACHINE, Outcome
+from narrows.run.runner import Outcome
 from narrows.run.series import run_series
 from narrows.targets.registry import NAMES, check_options, target_factory
 from narrows.virtual.kernels import DEFAULT, find

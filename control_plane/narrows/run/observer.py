@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows_formats.learned_flows import address
+from narrows_formats.digest import address
 
 from narrows.experiment.plan import Plan
 from narrows.run.sampler import LearnedFlow, Reading, Sampler, Snapshot

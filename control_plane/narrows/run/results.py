@@ -7,12 +7,12 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import TYPE_CHECKING, Any
 
 from narrows.errors import InputError
-from narrows.experiment.model import Experiment
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
 
 RUN_FILE = "run.json"
 EXPERIMENT_FILE = "experiment.yaml"
@@ -46,6 +46,8 @@ class RunDirectory:
 
     def create(self, experiment: Experiment) -> None:
         """Make the directory and write down the resolved experiment."""
+        import yaml  # what measures, somewhere else perhaps, does without it
+
         make_directory(self.path)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
         (self.path / EXPERIMENT_FILE).write_text(text, encoding="utf-8")

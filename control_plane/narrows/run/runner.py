@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import narrows_analysis
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
@@ -20,7 +21,9 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
-from narrows.run.measurement import Measurement, Progress, Status
+from narrows.run import record
+from narrows.run.measurement import STOP_SIGNALS, Status
+from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Target
@@ -37,69 +40,6 @@ class Outcome:
     directory: Path
     summary: dict[str, Any] | None
     notes: tuple[str, ...]
-
-
-class Measuring(Protocol):
-    """The part of a run that measures, here or somewhere else (see `narrows.measurement.Measurement`)."""
-
-    status: Status
-    notes: list[str]
-
-    @property
-    def reason(self) -> str:
-        """Why the run is not complete; empty when it is."""
-        ...
-
-    async def run(self, progress: Progress) -> None:
-        """Measure, and write everything but the analysis into the result directory."""
-        ...
-
-
-class Place(Protocol):
-    """Where runs are measured."""
-
-    def problems(self, plan: Plan) -> list[str]:
-        """What it lacks, each with how to get it; empty when the plan can be run there."""
-        ...
-
-    def missing_cca(self, name: str) -> str:
-        """What to tell a user who wants an algorithm that senders do not have there; empty if they have it."""
-        ...
-
-    def state(self) -> RunState:
-        """The record of a run."""
-        ...
-
-    def measurement(
-        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
-    ) -> Measuring:
-        """What measures a run; nothing is created yet."""
-        ...
-
-
-class ThisMachine:
-    """Runs are measured in network namespaces, or with other machines, as time passes."""
-
-    def problems(self, plan: Plan) -> list[str]:
-        """Permissions."""
-        return machine.missing_permissions()
-
-    def missing_cca(self, name: str) -> str:
-        """The running kernel's."""
-        return machine.missing_cca(name)
-
-    def state(self) -> RunState:
-        """In the system's directory for such records."""
-        return RunState.create()
-
-    def measurement(
-        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
-    ) -> Measuring:
-        """On a testbed of namespaces or machines."""
-        return Measurement(experiment, plan, target, state, results)
-
-
-THIS_MACHINE = ThisMachine()
 
 
 def check(experiment: Experiment, target: Target, origin: str, place: Place = THIS_MACHINE) -> Plan:
@@ -156,25 +96,29 @@ def execute(
         RunError: it failed before any traffic flowed, or something could not be removed.
         Interrupted: it was stopped before any traffic flowed.
     """
-    with _record(place) as state:
+    with _on_record(place) as state:
         results = RunDirectory(directory, state.run_id)
         measurement = place.measurement(experiment, plan, target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
+            state.add_directory(results.path)
+            results.create(experiment)
             try:
-                asyncio.run(measurement.run(progress))
+                measured = asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
+            with _put_off_signals(progress):
+                ending = record.write(experiment, plan, measured, results, measurement.surroundings())
             progress.phase("analysing")
             try:
                 summary, problem = _analyse(results.path)
             finally:
                 final = _publish(results, state)
-        notes = (*measurement.notes, *([problem] if problem else []))
-        return Outcome(measurement.status, measurement.reason, final, summary, notes)
+        notes = (*ending.notes, *([problem] if problem else []))
+        return Outcome(ending.status, ending.reason, final, summary, notes)
 
 
 @contextmanager
-def _record(place: Place) -> Iterator[RunState]:
+def _on_record(place: Place) -> Iterator[RunState]:
     """The record of a run. What is still on it when the run ends, or fails in a way that was foreseen, goes with it.
 
     An error of ours leaves it all for `narrows clean`: unfinished results may show what went wrong.
@@ -186,6 +130,24 @@ def _record(place: Place) -> Iterator[RunState]:
         state.destroy()
         raise
     state.destroy()
+
+
+@contextmanager
+def _put_off_signals(progress: RunProgress) -> Iterator[None]:
+    """What was measured is written down whatever is asked for meanwhile."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+
+    def wait(number: int, _frame: object) -> None:
+        progress.note(f"{signal.Signals(number).name}: already ending, please wait")
+
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, wait)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _publish(results: RunDirectory, state: RunState) -> Path:

@@ -14,9 +14,10 @@ from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
 from narrows.run import sweep_results
+from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
-from narrows.run.runner import THIS_MACHINE, Outcome, Place, check, execute
+from narrows.run.runner import Outcome, check, execute
 from narrows.targets.base import Target
 
 

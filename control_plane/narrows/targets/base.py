@@ -11,16 +11,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from narrows_formats.target_profile import TargetProfile
 
-from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+
+if TYPE_CHECKING:
+    # What measures needs only the plan.
+    from narrows.experiment.model import Experiment
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side of a run: its first process, which prepares the machine, measures, and turns it off.
 
-Used as ``python -m narrows.virtual.inside FILE``; the file is a `Task`. What happens is told on the second console, a
-JSON object a line. Little is imported: in a guest every file that is opened costs ten times what it does outside.
+Used as ``python -m narrows.virtual.inside FILE``; the file holds a `Task`. What happens is told on the second console,
+a JSON object a line. Little is imported: in a guest every file that is opened costs ten times what it does outside.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import ctypes
 import json
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -19,6 +20,8 @@ import tty
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from narrows.virtual.task import Task
 
 MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"))
 CHANNEL = "/dev/tty1"
@@ -87,31 +90,24 @@ def power_off() -> None:
     library.reboot(POWER_OFF)
 
 
-def measure(task: dict[str, Any], channel: Channel) -> None:
+def measure(task: Task, channel: Channel) -> None:
     """Make the run, and tell how it ended."""
     from narrows.errors import NarrowsError
-    from narrows.experiment.loader import validate
-    from narrows.experiment.plan import make_plan
     from narrows.hosts.state import RunState
     from narrows.run.measurement import Measurement
-    from narrows.run.results import RunDirectory
     from narrows.targets.soft.target import SoftTarget
 
-    os.environ |= task["environment"]
-    experiment = validate(task["experiment"], "experiment")
-    results = RunDirectory(Path(task["directory"]), task["run_id"])
-    state = RunState.create()
-    measurement = Measurement(
-        experiment, make_plan(experiment), SoftTarget(experiment.seed, virtual_time=True), state, results
-    )
+    target = SoftTarget(task.seed, virtual_time=True)
+    measurement = Measurement(task.plan, target, RunState.create(), task.results, task.socket_interval_ns)
     try:
-        asyncio.run(measurement.run(channel))
+        measured = asyncio.run(measurement.run(channel))
     except asyncio.CancelledError:
         channel.tell(interrupted=True)
     except NarrowsError as error:
         channel.tell(failed=str(error))
     else:
-        channel.tell(status=measurement.status, reason=measurement.reason, notes=measurement.notes)
+        task.found.write_bytes(pickle.dumps(measured))
+        channel.tell(measured=True)
 
 
 def main() -> None:
@@ -122,7 +118,9 @@ def main() -> None:
         channel.tell(up=True)
         channel.pass_signals_on()
         try:
-            measure(json.loads(Path(sys.argv[1]).read_text()), channel)
+            task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
+            os.environ |= task.environment
+            measure(task, channel)
         except BaseException as error:
             traceback.print_exc()
             channel.tell(failed=f"{type(error).__name__} inside the guest: {error}")

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
-from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
 from narrows.switch import traffic_manager_pb2 as pb
@@ -18,6 +18,9 @@ from narrows.switch.readings import FlowDrops, PortStats, QueueStats
 from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
 
 PROFILE = TargetProfile(
     name="soft",
