@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 from rich.console import Console
 
 from narrows.errors import EXIT_FAILED, InputError
-from narrows.hosts import machine
-from narrows.hosts.state import dead_runs
 from narrows.targets.registry import LOCAL, check_options, target_class
-from narrows.targets.tofino.doctor import Finding, examine
-from narrows.targets.tofino.testbed.inventory import load_inventory
+
+if TYPE_CHECKING:
+    from narrows.targets.tofino.doctor import Finding
 
 
 def findings(target: str = "soft") -> list[Finding]:
     """Everything a run with a target on this machine depends on, and which other targets it has."""
+    from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
+
+    from narrows.hosts import machine
+    from narrows.hosts.state import dead_runs
+    from narrows.targets.tofino.doctor import Finding
+
     missing_tools = machine.missing_tools()
     loadable = machine.cca_modules()
     found = [
@@ -66,6 +70,9 @@ def doctor(
 
 def _findings_of(target: str, inventory: Path | None) -> list[Finding]:
     if target == "tofino":
+        from narrows.targets.tofino.doctor import examine
+        from narrows.targets.tofino.testbed.inventory import load_inventory
+
         if inventory is None:
             raise InputError("--inventory: is needed for --target tofino; allowed: an inventory file")
         return examine(load_inventory(inventory))

@@ -5,23 +5,16 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from narrows.cli.table import bottleneck_lines, summary_table
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
-from narrows.experiment.sweep import load_series
-from narrows.hosts.state import dead_runs
-from narrows.live.server import LivePage
-from narrows.run.place import THIS_MACHINE
-from narrows.run.results import default_directory
-from narrows.run.runner import Outcome
-from narrows.run.series import run_series
 from narrows.targets.registry import NAMES, check_options, target_factory
-from narrows.virtual.kernels import DEFAULT, find
-from narrows.virtual.place import VirtualTime
+
+if TYPE_CHECKING:
+    from narrows.run.runner import Outcome
 
 
 def run(
@@ -49,6 +42,15 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment: one run, or one for every point of its sweep and every repetition."""
+    from narrows.experiment.sweep import load_series
+    from narrows.hosts.state import dead_runs
+    from narrows.live.server import LivePage
+    from narrows.run.place import THIS_MACHINE
+    from narrows.run.results import default_directory
+    from narrows.run.series import run_series
+    from narrows.virtual.kernels import DEFAULT, find
+    from narrows.virtual.place import VirtualTime
+
     console = Console()
     check_options(target, bmv2_path, inventory)
     if virtual and target != "soft":
@@ -81,6 +83,8 @@ def run(
 
 
 def _show(outcome: Outcome, console: Console) -> None:
+    from narrows.cli.table import bottleneck_lines, summary_table
+
     if outcome.summary is not None:
         console.print(summary_table(outcome.summary, outcome.directory.name))
         for line in bottleneck_lines(outcome.summary):

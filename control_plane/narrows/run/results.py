@@ -9,13 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from narrows_formats import files
+
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
-
-RUN_FILE = "run.json"
-EXPERIMENT_FILE = "experiment.yaml"
 
 
 def default_directory(name: str) -> Path:
@@ -50,7 +49,7 @@ class RunDirectory:
 
         make_directory(self.path)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
-        (self.path / EXPERIMENT_FILE).write_text(text, encoding="utf-8")
+        (self.path / files.EXPERIMENT).write_text(text, encoding="utf-8")
 
     @property
     def telemetry(self) -> Path:
@@ -64,7 +63,7 @@ class RunDirectory:
 
     def write_run(self, data: dict[str, Any]) -> None:
         """Write run.json."""
-        (self.path / RUN_FILE).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        (self.path / files.RUN).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
     def publish(self) -> Path:
         """Give the directory its name, and, under sudo, its files to the user who asked for them."""

@@ -21,6 +21,7 @@ from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
 from narrows_analysis.studies.results import write_results
+from narrows_formats import files
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, RunError
@@ -28,7 +29,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.model import Experiment
 from narrows.hosts import machine
 from narrows.hosts.state import dead_runs
-from narrows.run.results import EXPERIMENT_FILE, give_to_user, make_directory
+from narrows.run.results import give_to_user, make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
 from narrows.studies import ccas
 from narrows.studies.catalogue import StudyPoint
@@ -36,7 +37,6 @@ from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
 from narrows.targets.base import Target
 
 RESULTS = "results.json"
-SUMMARY_FILE = "summary.json"
 MakeTarget = Callable[[Experiment], Target]
 
 
@@ -209,7 +209,7 @@ class StudyRun:
         directory = self._directory / study_point.directory
         try:
             complete = load_run(directory).run.status == "complete"
-            if complete and not (directory / SUMMARY_FILE).exists():
+            if complete and not (directory / files.SUMMARY).exists():
                 # Interrupted after its traffic: only the analysis is missing.
                 analyze_run(directory)
         except AnalysisError:
@@ -219,7 +219,7 @@ class StudyRun:
         wanted = self._runnable(study_point)
         if isinstance(wanted, str):
             return False
-        if _written(directory / EXPERIMENT_FILE) != wanted.as_yaml_data():
+        if _written(directory / files.EXPERIMENT) != wanted.as_yaml_data():
             raise InputError(
                 f"--out {self._directory}: {study_point.directory} holds a run of another experiment; "
                 "allowed: a directory of this study and variant, or one that does not exist"

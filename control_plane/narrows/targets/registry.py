@@ -6,11 +6,13 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from narrows.errors import InputError
-from narrows.experiment.model import Experiment
-from narrows.targets.base import Target, TargetOptions
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
+    from narrows.targets.base import Target
 
 # Module and class of each.
 CLASSES = {
@@ -43,7 +45,7 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
 def target_class(name: str) -> type[Target]:
     """The class of one of `NAMES`."""
     module, _, attribute = CLASSES[name].partition(":")
-    return cast(type[Target], getattr(importlib.import_module(module), attribute))
+    return cast("type[Target]", getattr(importlib.import_module(module), attribute))
 
 
 def target_factory(
@@ -60,5 +62,7 @@ def target_factory(
     Raises:
         InputError: as `check_options`, or the inventory is not valid.
     """
+    from narrows.targets.base import TargetOptions
+
     check_options(name, bmv2_path, inventory)
     return target_class(name).factory(TargetOptions(results, bmv2_path, inventory))

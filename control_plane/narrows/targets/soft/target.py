@@ -11,16 +11,16 @@ from narrows_formats.target_profile import TargetProfile
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
-from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.entries import entities, program_digests
-from narrows.switch.p4runtime import P4RuntimeSession
 from narrows.switch.readings import FlowDrops, PortStats, QueueStats
 from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
+# Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
+    from narrows.switch import traffic_manager_pb2 as pb
+    from narrows.switch.p4runtime import P4RuntimeSession
 
 PROFILE = TargetProfile(
     name="soft",
@@ -77,6 +77,9 @@ class SoftTarget(P4RuntimeTarget):
         Raises:
             RunError: the switch refuses something, or a setting reads back differently.
         """
+        from narrows.switch import traffic_manager_pb2 as pb
+        from narrows.switch.entries import entities
+
         session, manager = self._switch.session, self._switch.manager
         await session.push_pipeline()
         bottleneck = plan.bottleneck
@@ -124,6 +127,8 @@ class SoftTarget(P4RuntimeTarget):
         await self._switch.stop()
 
     async def _read_back(self, plan: Plan) -> Realised:
+        from narrows.switch.entries import program_digests
+
         asked = plan.bottleneck
         queue = next(q for q in await self.queues() if (q.port, q.queue) == (asked.port, asked.queue))
         limit = asked.limit_bytes if asked.limit_packets is None else 0
