@@ -40,7 +40,7 @@ mod state;
 mod table;
 
 pub use control::{
-    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, Entry,
+    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, EntriesPart, Entry,
     KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 pub use error::{ControlError, LoadError};
