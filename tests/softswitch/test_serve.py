@@ -345,6 +345,28 @@ def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_queues_are_set_by_the_primary_only(network: Network, tmp_path: Path) -> None:
+    """Settings of queues follow P4Runtime's arbitration, and the socket belongs to who started the switch."""
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            assert (tmp_path / "switch.sock").stat().st_mode & 0o777 == 0o600
+            configure = switch.p4.channel.unary_unary(
+                "/narrows.v1.TrafficManager/Configure",
+                request_serializer=pb.ConfigureRequest.SerializeToString,
+                response_deserializer=pb.ConfigureResponse.FromString,
+            )
+            for who in ({}, {"election_id": pb.ElectionId(low=2)}, {"election_id": pb.ElectionId(low=1), "role": "x"}):
+                with pytest.raises(grpc.aio.AioRpcError) as refused:
+                    await configure(pb.ConfigureRequest(port=2, rate_bps=1, **who))
+                assert refused.value.code() == grpc.StatusCode.PERMISSION_DENIED
+            assert not (await switch.tm.list()).queues
+            answer = await configure(pb.ConfigureRequest(port=2, rate_bps=1, election_id=pb.ElectionId(low=1)))
+            assert answer.epoch == 2
+
+    asyncio.run(scenario())
+
+
 def test_command_line_errors(tmp_path: Path) -> None:
     """Bad input ends with exit code 2 and one message."""
     taken = tmp_path / "taken.sock"
@@ -358,6 +380,9 @@ def test_command_line_errors(tmp_path: Path) -> None:
         (["--grpc", f"unix:{taken}"], "another server"),
         (["--grpc", f"unix:{tmp_path}/file"], "not a socket"),
         (["--grpc", f"unix:{tmp_path}/none/s"], "No such file"),
+        (["--grpc", "0.0.0.0:9559"], "not an address of this machine only"),
+        (["--grpc", "[::]:9559"], "not an address of this machine only"),
+        (["--grpc", "0.0.0.0:9559", "--tls-cert", "x"], "--tls-key"),
         (["--grpc", "nonsense"], "expected unix:/path/to.sock or host:port"),
     ):
         found = subprocess.run([BINARY, "serve", *arguments], capture_output=True, text=True, check=False)

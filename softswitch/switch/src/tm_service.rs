@@ -7,8 +7,8 @@ use tonic::{Request, Response, Status};
 use crate::io::{link_is_up, DataPath, Handle};
 use crate::p4runtime::{unavailable, Control};
 use crate::proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
-use crate::switch::PortKind;
 use crate::proto::p4::v1::Uint128;
+use crate::switch::PortKind;
 use crate::tm::{Changes, Drops, QueueStatus, PRIORITIES};
 
 /// Flows whose drops one answer has at most: some 2 MiB.

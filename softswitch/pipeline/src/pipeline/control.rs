@@ -79,7 +79,12 @@ impl Pipeline {
     ///
     /// # Errors
     /// A table id of another program.
-    pub fn table_entries_from(&self, table: TableId, place: usize, count: usize) -> Result<EntriesPart> {
+    pub fn table_entries_from(
+        &self,
+        table: TableId,
+        place: usize,
+        count: usize,
+    ) -> Result<EntriesPart> {
         let (code, state) = self.table(table)?;
         Ok(state.entries_from(code, place, count))
     }

@@ -79,9 +79,8 @@ impl Clients {
             });
         }
         let role = update.role.clone().unwrap_or_default();
-        let says = |config: &prost_types::Any| {
-            !EMPTY_ROLE.contains(&config.type_url.as_str()) || !config.value.is_empty()
-        };
+        let says =
+            |config: &prost_types::Any| !EMPTY_ROLE.contains(&config.type_url.as_str()) || !config.value.is_empty();
         if role.config.as_ref().is_some_and(says) {
             return Err(Status::invalid_argument(
                 "role.config: allowed is google.protobuf.Empty or none: every role has full access",

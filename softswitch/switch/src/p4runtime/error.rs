@@ -115,7 +115,8 @@ mod tests {
             assert!(status.details().len() <= DETAILS_BYTES + 512, "{count} updates");
             let details = rpc::Status::decode(status.details()).expect("google.rpc.Status").details;
             assert_eq!(details.len(), expected);
-            let code = |any: &prost_types::Any| p4::Error::decode(any.value.as_slice()).expect("p4.v1.Error").canonical_code;
+            let code =
+                |any: &prost_types::Any| p4::Error::decode(any.value.as_slice()).expect("p4.v1.Error").canonical_code;
             assert!(details.iter().all(|any| code(any) == Code::NotFound as i32));
         }
     }

@@ -76,7 +76,11 @@ impl P4RuntimeService {
     }
 
     /// Applies the parts of one update, packets between them, until one fails.
-    async fn apply_parts(&self, pipelines: &mut Pipelines, parts: Vec<Operation>) -> Result<Result<(), UpdateError>, Status> {
+    async fn apply_parts(
+        &self,
+        pipelines: &mut Pipelines,
+        parts: Vec<Operation>,
+    ) -> Result<Result<(), UpdateError>, Status> {
         for part in parts {
             if let Err(error) = self.control.with_forwarding(pipelines, part).await? {
                 return Ok(Err(error));
