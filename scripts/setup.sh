@@ -73,13 +73,21 @@ if [ ${#missing[@]} -gt 0 ]; then
     install_packages "${missing[@]}"
 fi
 
+wanted=$(sha256sum pyproject.toml | cut -d' ' -f1)
+have=$(cat ".venv/.installed-$purpose" 2>/dev/null || true)
+pip() { "$1" -m pip install --quiet --disable-pip-version-check "${@:2}"; }
+
+if [ "$have" != "$wanted" ]; then
+    say "installing Python packages of pyproject.toml$extras into .venv"
+    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    # The switch is built from the P4Runtime definitions in this one.
+    pip .venv/bin/python --no-deps "$(sed -nE 's/^ *"(finsy[^"]*)",$/\1/p' pyproject.toml)"
+fi
+
 install_python_packages() {
-    local wanted each
-    wanted=$(sha256sum pyproject.toml | cut -d' ' -f1)
-    if [ "$(cat ".venv/.installed-$purpose" 2>/dev/null || true)" != "$wanted" ]; then
-        say "installing Python packages of pyproject.toml$extras into .venv"
-        [ -x .venv/bin/python ] || "$python" -m venv .venv
-        .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".$extras"
+    if [ "$have" != "$wanted" ]; then
+        pip .venv/bin/python --editable ".$extras"
+        local each
         for each in "${includes[@]}"; do
             echo "$wanted" >".venv/.installed-$each"
         done
@@ -90,13 +98,12 @@ install_python_packages() {
     if [ "$purpose" = test ] && ! cmp -s "$shell_requirements" .venv/p4runtime-shell/.installed; then
         say "installing p4runtime-shell, used by a test, into .venv/p4runtime-shell"
         "$python" -m venv .venv/p4runtime-shell
-        .venv/p4runtime-shell/bin/python -m pip install --quiet --disable-pip-version-check \
-            --requirement "$shell_requirements"
+        pip .venv/p4runtime-shell/bin/python --requirement "$shell_requirements"
         cp "$shell_requirements" .venv/p4runtime-shell/.installed
     fi
 }
 
-# Python packages come over the network while the compiler works.
+# The other Python packages come over the network while the compiler works.
 install_python_packages &
 installation=$!
 trap 'kill "$installation" 2>/dev/null || true' EXIT
