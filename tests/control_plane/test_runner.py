@@ -30,10 +30,10 @@ def test_an_early_interrupt_leaves_no_record(
     state = RunState.create(tmp_path / "state")
     monkeypatch.setattr(RunState, "create", lambda: state)
     monkeypatch.setattr(module, where, interrupt)
-    experiment = load(DEMO)[0]
     nothing: Any = types.SimpleNamespace()
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
     with pytest.raises(KeyboardInterrupt):
-        runner.execute(experiment, nothing, nothing, tmp_path / "out", Console(file=io.StringIO()), "demo")
+        runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []
 
 
@@ -59,10 +59,10 @@ def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkey
     # Something took the name meanwhile.
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "other").touch()
-    experiment = load(DEMO)[0]
     nothing: Any = None
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
     with pytest.raises(RunError, match="Directory not empty; the results are in ") as raised:
-        runner.execute(experiment, nothing, nothing, tmp_path / "out", Console(file=io.StringIO()), "demo")
+        runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     kept = Path(str(raised.value).rpartition(" ")[2])
     assert (kept / "kept").exists()
     assert list((tmp_path / "state").iterdir()) == []

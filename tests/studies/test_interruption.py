@@ -24,11 +24,11 @@ pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 # ``narrows study`` with one study more, whose experiments are elsewhere.
 NARROWS = """
 import functools, pathlib, sys
-from narrows.cli import main, study
+from narrows.cli import main
 from narrows.studies import catalogue
 from narrows_analysis.studies.model import Study, StudyFigure
 catalogue.STUDIES["tiny"] = Study("tiny", "A", "B", "C", (StudyFigure("1", "one", "title"),))
-study.study_points = functools.partial(catalogue.study_points, root=pathlib.Path(sys.argv.pop(1)))
+catalogue.study_points = functools.partial(catalogue.study_points, root=pathlib.Path(sys.argv.pop(1)))
 main()
 """
 ONE: dict[str, Any] = {

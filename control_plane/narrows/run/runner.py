@@ -42,7 +42,17 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def check(experiment: Experiment, target: Target, origin: str, place: Place = THIS_MACHINE) -> Plan:
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run that can be made as written: `check` gives it, `execute` makes it, once."""
+
+    experiment: Experiment
+    plan: Plan
+    target: Target
+    place: Place
+
+
+def check(experiment: Experiment, target: Target, origin: str, place: Place = THIS_MACHINE) -> CheckedRun:
     """Everything that can be known to go wrong before anything is created.
 
     Args:
@@ -75,30 +85,22 @@ def check(experiment: Experiment, target: Target, origin: str, place: Place = TH
     problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
-    return plan
+    return CheckedRun(experiment, plan, target, place)
 
 
-def execute(
-    experiment: Experiment,
-    plan: Plan,
-    target: Target,
-    directory: Path,
-    console: Console,
-    title: str,
-    page: Page | None = None,
-    place: Place = THIS_MACHINE,
-) -> Outcome:
-    """Run one checked experiment; its results are in ``directory`` afterwards, also when it was cut short.
+def execute(run: CheckedRun, directory: Path, console: Console, title: str, page: Page | None = None) -> Outcome:
+    """Make a run; its results are in ``directory`` afterwards, also when it was cut short.
 
-    Progress goes to ``console``, under ``title``, and to ``page``; ``place`` is the one it was checked for.
+    Progress goes to ``console``, under ``title``, and to ``page``.
 
     Raises:
         RunError: it failed before any traffic flowed, or something could not be removed.
         Interrupted: it was stopped before any traffic flowed.
     """
-    with _on_record(place) as state:
+    experiment, plan = run.experiment, run.plan
+    with _on_record(run.place) as state:
         results = RunDirectory(directory, state.run_id)
-        measurement = place.measurement(experiment, plan, target, state, results)
+        measurement = run.place.measurement(experiment, plan, run.target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
             state.add_directory(results.path)
             results.create(experiment)
