@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import subprocess
 import time
@@ -13,7 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from harness import Network
+from harness import BINARY, Network
 from third_party import (
     CONSTANT,
     COPY,
@@ -35,7 +36,10 @@ from third_party import (
     start_switch,
 )
 
-pytestmark = pytest.mark.needs("root", "narrows-softswitch")
+pytestmark = [
+    pytest.mark.skipif(not BINARY.exists(), reason="narrows-softswitch is not built"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
 
 ANSWER, DISCARD, UNMATCHED = "ProbeIngress.answer", "ProbeIngress.discard", "ProbeIngress.unmatched"
 COUNTER, MEMORY, LEARNED = "ProbeIngress.probes", "ProbeIngress.memory", "learned_t"
@@ -75,8 +79,8 @@ def switch() -> Iterator[Network]:
 def kind(request: pytest.FixtureRequest) -> str:
     """Which client."""
     name: str = request.param
-    if name == "p4runtime-shell":
-        assert SHELL_PYTHON.exists(), "p4runtime-shell has no environment; fix: scripts/setup.sh test"
+    if name == "p4runtime-shell" and not SHELL_PYTHON.exists():
+        pytest.skip("p4runtime-shell has no environment: `make test` (scripts/setup.sh test) makes it")
     return name
 
 

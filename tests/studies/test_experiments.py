@@ -19,8 +19,7 @@ from narrows.studies.catalogue import (
     find_study,
     study_points,
 )
-from narrows.studies.processors import most_at_once
-from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
+from narrows.studies.schedule import TimeLeft, in_words, most_at_once, traffic_time_s
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
 from narrows_analysis.studies.model import Point, Study
@@ -45,7 +44,7 @@ def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
     seconds = [traffic_time_s(make_plan(point.point.experiment)) for point in points]
     assert all(second > 0 for second in seconds)
     if quick:
-        assert TimeLeft(seconds).seconds < 40 * 60
+        assert TimeLeft(seconds).seconds < 4 * 3600
 
 
 @pytest.mark.parametrize("study", [one for one in STUDY_LIST if one.controls], ids=lambda one: one.name)
@@ -71,7 +70,7 @@ def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
 def test_a_control_keeps_what_quick_changes() -> None:
     points = control_points(find_study("hock2017"))
     # The full variant has 1 and 10 Gbit/s and five repetitions.
-    assert [point.parameters["bottleneck.rate"] for point in points] == ["200Mbit"] * 4 + ["1Gbit"] * 2
+    assert [point.parameters["bottleneck.rate"] for point in points] == ["200Mbit"] * 12 + ["1Gbit"] * 6
 
 
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)
@@ -104,7 +103,7 @@ def test_the_full_variant_has_every_point_that_a_statement_needs(study: Study) -
         for point in study_points(study, quick=False)
     ]
     for figure in study.figures:
-        mine = [point for point in points if point.experiment == figure.experiment]
+        mine = [point for point in points if point.experiment in figure.experiments]
         for statement in figure.statements:
             assert evaluate(statement, mine).verdict != "not run here", f"{figure.id}: {statement.id}"
         for plot in figure.plots:
@@ -114,6 +113,9 @@ def test_the_full_variant_has_every_point_that_a_statement_needs(study: Study) -
 
 
 class _Anything(dict[str, float]):
+    def __contains__(self, key: object) -> bool:
+        return True
+
     def get(self, key: str, default: Any = None) -> Any:
         return 1.0
 
@@ -121,7 +123,7 @@ class _Anything(dict[str, float]):
 def test_quick_keeps_the_swept_fields_of_the_full_variant() -> None:
     points = [point for point in study_points(find_study("claypool2019"), quick=True) if point.experiment == "loss"]
     assert {point.parameters["bottleneck.rate"] for point in points} == {"80Mbit"}
-    assert {point.parameters["flows.bbr.count"] for point in points} == {"4"}
+    assert {point.parameters["flows.bbr.count"] for point in points} == {"2", "4", "8"}
 
 
 def test_a_figure_alone() -> None:

@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
+from narrows_analysis.studies.checks import Check, Compare, Pick, Within
 from narrows_analysis.studies.explain import explain, loss_by_pacing, loss_by_window
-from narrows_analysis.studies.model import Compare, Pick, Point, Statement, Within
+from narrows_analysis.studies.model import Point, Statement
 
 BUFFER = "bottleneck.buffer"
 WINDOW = {
     "bbr_window_sum_bdp": 2.75, "bbr_model_window_bdp": 2.05, "bbr_budget_bdp": 0.2, "bbr_aggregation_bdp": 0.5,
 }  # fmt: skip
+
+
+def statement(check: Check, by: Literal["", "window", "loss", "model"] = "") -> Statement:
+    return Statement(id="s", says="says", source="figure 1", agrees_if="if", check=check, explained_by=by)
 
 
 def points(**more: float) -> list[Point]:
@@ -20,19 +27,19 @@ def points(**more: float) -> list[Point]:
 
 
 def test_a_queue() -> None:
-    statement = Statement("s", "says", "e", Within(Pick("m", {BUFFER: "8bdp"}), 0, 1), explained_by="window")
-    (sentence,) = explain(statement, points(), True)
+    wanted = statement(Within(pick=Pick("m", {BUFFER: "8bdp"}), high=1), "window")
+    (sentence,) = explain(wanted, points(), True)
     assert sentence.startswith("buffer 8bdp: BBR's windows add up to 2.75 BDP: 2.05 gain x bandwidth x least RTT")
     assert "this is 1.75 BDP; the queue had 1.70." in sentence
     assert sentence.endswith("since 5.1; this kernel's BBR has it) it would be 1.25 BDP.")
-    assert "this kernel's BBR does not have it" in explain(statement, points(), False)[0]
-    assert "this kernel" not in explain(statement, points(), None)[0]
+    assert "this kernel's BBR does not have it" in explain(wanted, points(), False)[0]
+    assert "this kernel" not in explain(wanted, points(), None)[0]
 
 
 def test_a_loss_at_every_setting_that_is_compared() -> None:
-    check = Compare(Pick("m", {BUFFER: "1bdp"}), Pick("m", {BUFFER: "8bdp"}), 0, 1)
+    check = Compare(left=Pick("m", {BUFFER: "1bdp"}), right=Pick("m", {BUFFER: "8bdp"}), high=1)
     found = explain(
-        Statement("s", "says", "e", check, explained_by="loss"),
+        statement(check, "loss"),
         points(bbr_pacing_sum=1.25, loss_ratio=0.19, buffer_bdp=1.0),
     )
     assert [sentence.partition(":")[0] for sentence in found] == ["buffer 1bdp", "buffer 8bdp"]
@@ -41,9 +48,9 @@ def test_a_loss_at_every_setting_that_is_compared() -> None:
 
 
 def test_nothing_without_the_measures_or_the_wish() -> None:
-    check = Within(Pick("m"), 0, 1)
-    assert explain(Statement("s", "says", "e", check, explained_by="loss"), points()) == []
-    assert explain(Statement("s", "says", "e", check), points()) == []
+    check = Within(pick=Pick("m"), high=1)
+    assert explain(statement(check, "loss"), points()) == []
+    assert explain(statement(check), points()) == []
 
 
 def test_losses() -> None:
@@ -59,14 +66,14 @@ def test_a_model_and_its_premises() -> None:
         "model_share": 0.55, "goodput_fraction.bbr": 0.35, "goodput_first_half.bbr": 0.3,
         "goodput_second_half.bbr": 0.4, "bbr_inflight_sum_bdp": 1.95, "socket_rtt_s.bbr": 0.12,
     }  # fmt: skip
-    statement = Statement("s", "says", "e", Within(Pick("goodput_fraction.bbr"), 0, 1), explained_by="model")
-    (sentence,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, measures)])
+    wanted = statement(Within(pick=Pick("goodput_fraction.bbr"), high=1), "model")
+    (sentence,) = explain(wanted, [Point("e", {BUFFER: "8bdp"}, 1, measures)])
     assert "least RTT of 180 ms; the queue was 90% full and BBR's estimate 60 ms." in sentence
     assert "2.00 BDP of the 5.00 BDP in path and queue, 40%." in sentence
     assert sentence.endswith("(30% in the first half of the window, 40% in the second), the model's 55%.")
     assert "40%. Goodput" in sentence
     # What is not as the model has it is named.
-    (paced,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "bbr_inflight_sum_bdp": 1.5})])
+    (paced,) = explain(wanted, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "bbr_inflight_sum_bdp": 1.5})])
     assert "40%. Of its window it had 1.50 BDP in flight: its pacing rate was what limited it" in paced
-    (late,) = explain(statement, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "socket_rtt_s.bbr": 0.15})])
+    (late,) = explain(wanted, [Point("e", {BUFFER: "8bdp"}, 1, {**measures, "socket_rtt_s.bbr": 0.15})])
     assert "is twice the estimate or less, 120 ms here; it was 150 ms. Goodput" in late

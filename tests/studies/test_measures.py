@@ -51,6 +51,11 @@ def test_a_whole_run_has_the_measures_of_its_truth(competition: tuple[RunData, s
         sum(truth.l2_bytes) * 8 / 20e6 / (value(measures, "window_end_s") - value(measures, "window_begin_s")), rel=0.02
     )
     assert 0 < value(measures, "lossy_windows") <= 1
+    low, high = run.summary["fairness"]["window_s"]
+    assert value(measures, "common_s") == pytest.approx(high - low)
+    # The queue is full once, from the first loss on, and the flows are unfair for all of their few seconds or never.
+    assert value(measures, "fillings") >= 1
+    assert value(measures, "convergences") == 0
     length = value(measures, "window_end_s") - value(measures, "window_begin_s")
     assert value(measures, "window_rtts") == pytest.approx(length / (value(measures, "rtt_ratio") * 0.02))
     halves = [value(measures, f"goodput_{half}_half.bbr") for half in ("first", "second")]

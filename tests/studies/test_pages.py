@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Control, Point, Results, Study, Variant
@@ -23,10 +24,12 @@ def test_the_committed_page_is_the_code_s(study: Study) -> None:
 
 
 def results(loss: float) -> Results:
+    """Three runs that are all alike."""
     parameters = {"bottleneck.rate": "80Mbit", "bottleneck.buffer": "0.5bdp", "flows.bbr.count": "4"}
-    point = Point("loss", parameters, 1, {"loss_ratio": loss, "lossy_windows": 1.0, "utilization": 0.98765})
+    measures = {"loss_ratio": loss, "lossy_windows": 1.0, "utilization": 0.98765}
+    points = tuple(Point("loss", parameters, number, measures) for number in (1, 2, 3))
     machine = {"target": "soft", "kernel": "6.1", "cpus": 2}
-    return Results("claypool2019", "quick", (point,), {"loss/0001": "failed: no reason"}, machine)
+    return Results("claypool2019", "quick", points, {"loss/0001": "failed: no reason"}, machine)
 
 
 def test_results_can_be_read_back(tmp_path: Path) -> None:
@@ -42,13 +45,19 @@ def test_results_can_be_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("loss", "verdict"), [(0.11, "agrees"), (0.02, "differs")])
 def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, verdict: str) -> None:
     page = publish(CLAYPOOL, results(loss), tmp_path / "no-runs", tmp_path).read_text()
-    line = next(line for line in page.splitlines() if line.startswith("| loss is 11 % at 0.5 BDP"))
-    assert line.endswith(f"| {loss * 100:g} % | {verdict} |")
+    line = next(line for line in page.splitlines() if "| loss is 11 % at 0.5 BDP" in line)
+    setting = "buffer 0.5bdp, rate 80Mbit, count 4"
+    assert line.startswith("| figure 7 |")
+    assert line.endswith(f"| {setting}: {loss * 100:g} % (+-0 %, n=3) | {verdict} (n=3) |")
     assert "| not run here |" in page
     assert "1 point: failed: no reason" in page
     assert "The full variant was not run" in page
     assert ("| Setting | `utilization` |" in page) == (verdict == "differs")
-    assert ("| buffer 0.5bdp, rate 80Mbit, count 4 | 0.988 |" in page) == (verdict == "differs")
+    assert ("| buffer 0.5bdp, rate 80Mbit, count 4 | 0.988 (+-0, n=3) |" in page) == (verdict == "differs")
+    # What cannot be run is on the page, with the reason; and so is what changed in a rule.
+    assert "| figures 11 and 12 | what BBR_Shallow" in page
+    assert "- **Rule changed after data were seen**, *they take turns with a period of about 20 s*: Any period" in page
+    assert '| figure 6 | above 10 % on average. "BBR can misestimate' in page
     assert results_path(CLAYPOOL, "quick", tmp_path).exists()
     # Drawn from the results; what is drawn from runs is left out without them.
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["claypool2019-7-1-quick.png"]
@@ -56,22 +65,40 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
 
 
 def test_counts() -> None:
-    assert verdict_counts(CLAYPOOL, results(0.11)).startswith("3 agree, 0 differ, ")
-    assert verdict_counts(CLAYPOOL, results(0.02)).startswith("1 agree, 2 differ, ")
+    # The two figures that cannot be run count as one thing said that was not run.
+    assert verdict_counts(CLAYPOOL, results(0.11)) == "3 agree, 0 differ, 0 undecided, 21 not run here"
+    assert verdict_counts(CLAYPOOL, results(0.02)) == "1 agree, 2 differ, 0 undecided, 21 not run here"
+    single = replace(results(0.11), points=results(0.11).points[:1])
+    assert verdict_counts(CLAYPOOL, single) == (
+        "0 agree, 0 differ, 3 undecided (3 with means that agree), 21 not run here"
+    )
 
 
-LONGER = replace(CLAYPOOL, controls=(Control("longer", "loss", "for 300 s", ("half-bdp",)),))
+@pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
+def test_the_committed_results_are_of_experiments_that_there_are(study: Study) -> None:
+    """A point of settings that no longer exist is judged by nobody's rule."""
+    for variant, quick in (("quick", True), ("full", False)):
+        path = results_path(study, variant, DOCS)
+        if path.exists():
+            known = {(one.experiment, tuple(sorted(one.parameters.items()))) for one in study_points(study, quick)}
+            found = {(one.experiment, tuple(sorted(one.parameters.items()))) for one in read_results(path).points}
+            assert found <= known, variant
+
+
+LONGER = replace(
+    CLAYPOOL, controls=(Control(id="longer", experiment="loss", change="for 300 s", statements=("half-bdp",)),)
+)
 
 
 @pytest.mark.parametrize(
     ("quick", "longer", "note"),
     [
-        (0.02, 0.11, "- **Control**, for 300 s: 11 %. The difference goes away."),
-        (0.02, 0.03, "- **Control**, for 300 s: 3 %. The difference stays."),
-        (0.11, 0.11, ""),
-        # What agrees only because a quick run is short is told as well.
-        (0.11, 0.03, "- **Control** of *loss is 11 % at 0.5 BDP*, for 300 s: 3 %. Here it differs."),
-        (0.02, None, ""),
+        (0.02, 0.11, "- **Control**, for 300 s: {}: agrees (n=3). The difference goes away."),
+        (0.02, 0.03, "- **Control**, for 300 s: {}: differs (n=3). The difference stays."),
+        # A control that agrees where the quick run does is told, and one that does not.
+        (0.11, 0.11, "- **Control** of *loss is 11 % at 0.5 BDP*, for 300 s: {}: agrees (n=3)."),
+        (0.11, 0.03, "- **Control** of *loss is 11 % at 0.5 BDP*, for 300 s: {}: differs (n=3). Here it differs."),
+        (0.02, None, "- **Control**, for 300 s: not run here."),
     ],
 )
 def test_a_control_says_whether_a_difference_goes_away(
@@ -82,6 +109,7 @@ def test_a_control_says_whether_a_difference_goes_away(
     control = replace(results(0.0), variant=variant, points=points if longer is not None else ())
     publish(LONGER, control, tmp_path, tmp_path)
     page = publish(LONGER, results(quick), tmp_path, tmp_path).read_text()
-    assert [line for line in page.splitlines() if line.startswith("- **Control**")] == ([note] if note else [])
+    value = f"buffer 0.5bdp, rate 80Mbit, count 4: {(longer or 0) * 100:g} % (+-0 %, n=3)"
+    assert [line for line in page.splitlines() if line.startswith("- **Control**")] == [note.format(value)]
     # What a control gives is no verdict of the study.
     assert verdict_counts(LONGER, results(quick)) == verdict_counts(CLAYPOOL, results(quick))

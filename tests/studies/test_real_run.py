@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,18 @@ from narrows.studies.catalogue import study_points
 from narrows.studies.run import StudyRun
 from narrows.targets.registry import target_factory
 from narrows_analysis import RunData
-from narrows_analysis.studies.model import Pick, Plot, Statement, Study, StudyFigure, Within
+from narrows_analysis.studies.checks import Pick, Within
+from narrows_analysis.studies.model import Plot, Statement, Study, StudyFigure
 from narrows_analysis.studies.page import publish
 from narrows_analysis.studies.probes import read_sockets
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from rich.console import Console
 
-pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
+]
 
 WORKLOAD: dict[str, Any] = {
     "flows": 6,
@@ -45,9 +51,32 @@ ONE: dict[str, Any] = {
     ],
     "sweep": {"flows.large.cca": ["bbr", "cubic"]},
 }
-FASTER = Statement("s", "all trains end", "0 to 2 s", Within(Pick("fct_s.train"), 0, 2), "s")
-PLOTS = (Plot("time", "Over time", ("goodput", "delay", "queue", "loss", "cwnd"), group="large"),)
-STUDY = Study("tiny", "A", "B", "C", (StudyFigure("1", "one", "title", (FASTER,), PLOTS, (0.0, 1.0), "large"),))
+FASTER = Statement(
+    id="s",
+    says="all trains end",
+    source="figure 1",
+    agrees_if="0 to 2 s",
+    check=Within(pick=Pick("fct_s.train"), low=0, high=2),
+    unit="s",
+)
+PLOTS = (Plot(kind="time", title="Over time", panels=("goodput", "delay", "queue", "loss", "cwnd"), group="large"),)
+STUDY = Study(
+    "tiny",
+    "A",
+    "B",
+    "C",
+    (
+        StudyFigure(
+            id="1",
+            experiment="one",
+            title="title",
+            statements=(FASTER,),
+            plots=PLOTS,
+            window=(0.0, 1.0),
+            life_of="large",
+        ),
+    ),
+)
 
 
 def test_a_study_from_start_to_end(tmp_path: Path) -> None:

@@ -1,40 +1,100 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mean and confidence interval of repetitions."""
+"""Means of repetitions with 95 % confidence intervals, their sums, and how many repetitions an interval needs.
+
+An estimate is a sum of means of independent samples, such as the difference of two settings. Its interval is Student's
+t with the degrees of freedom of Welch and Satterthwaite (B. L. Welch, "The generalization of Student's problem when
+several different population variances are involved", Biometrika 34, 1947); for one sample this is the ordinary t
+interval.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import variance
 
-# 97.5 % quantiles of Student's t distribution for 1, 2, ... 30 degrees of freedom, and beyond.
-_T975 = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
-_T975_MANY = 1.96
+import numpy as np
+import numpy.typing as npt
+
+LEVEL = 0.95
+# More repetitions than this are no advice.
+MOST_REPETITIONS = 1000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Variance of one value of a sample (already with the square of its weight) and number of values."""
+
+    variance: float
+    count: int
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Mean of ``count`` values, and half the width of its 95 % confidence interval; None from one value."""
+    """A mean, or a sum of means, and the samples that it is made of.
+
+    ``missing`` is the number of repetitions that do not have the measured quantity.
+    """
 
     mean: float
-    half_width: float | None
-    count: int
+    samples: tuple[Sample, ...]
+    missing: int = 0
+
+    @property
+    def count(self) -> int:
+        """Number of values of the smallest sample."""
+        return min((sample.count for sample in self.samples), default=0)
+
+    @property
+    def half_width(self) -> float | None:
+        """Half the width of the 95 % confidence interval; None if a sample has one value only."""
+        if self.count < 2:
+            return None
+        return float(half_widths(self.samples, np.array([[sample.count for sample in self.samples]], dtype=float))[0])
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Ends of the 95 % confidence interval."""
+        half = self.half_width
+        return None if half is None else (self.mean - half, self.mean + half)
+
+    def repetitions_apart_from(self, value: float) -> int | None:
+        """The least number of values a sample with which, mean and variances staying as they are, the interval does
+        not hold a value; None if no reasonable number would do, or if a sample has one value only."""
+        if self.count < 2:
+            return None
+        counts = np.arange(2, MOST_REPETITIONS + 1, dtype=float)
+        halves = half_widths(self.samples, np.repeat(counts[:, None], len(self.samples), axis=1))
+        enough = np.flatnonzero(halves < abs(self.mean - value))
+        return int(counts[enough[0]]) if len(enough) else None
 
 
-def estimate(values: Sequence[float]) -> Estimate | None:
-    """Mean and 95 % confidence interval of the values; None if there are none.
+def half_widths(samples: Sequence[Sample], counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Half the width of the interval with other numbers of values; ``counts`` has a row for each case."""
+    from scipy.special import stdtrit  # Slow to import, and only intervals need it.
 
-    Source: Student's t interval, for independent repetitions.
+    variances = np.array([sample.variance for sample in samples]) / counts
+    total = variances.sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        freedom = total**2 / (variances**2 / (counts - 1)).sum(axis=1)
+        widths = stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(total)
+    # All values alike: there is no doubt, and no degree of freedom either.
+    return np.where(total > 0, widths, 0.0)
+
+
+def estimate(*samples: Sequence[float], constant: float = 0.0, missing: int = 0) -> Estimate | None:
+    """The sum of the samples' means and a constant; None if a sample has no values.
+
+    Args:
+        samples: values of independent repetitions, a sequence for each sample.
+        constant: what is added to the sum.
+        missing: number of repetitions without a value.
     """
-    count = len(values)
-    if not count:
+    if not samples or not all(len(values) for values in samples):
         return None
-    mean = math.fsum(values) / count
-    if count == 1:
-        return Estimate(mean, None, 1)
-    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
-    quantile = _T975[count - 2] if count - 2 < len(_T975) else _T975_MANY
-    return Estimate(mean, quantile * math.sqrt(variance / count), count)
+    return Estimate(
+        constant + math.fsum(math.fsum(values) / len(values) for values in samples),
+        tuple(Sample(variance(values) if len(values) > 1 else 0.0, len(values)) for values in samples),
+        missing,
+    )

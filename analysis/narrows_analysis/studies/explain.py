@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from narrows_analysis.studies.evaluate import describe, picks, settings
-from narrows_analysis.studies.model import Pick, Point, Statement
+from narrows_analysis.studies.checks import Pick, picks
+from narrows_analysis.studies.evaluate import settings
+from narrows_analysis.studies.judge import describe
+from narrows_analysis.studies.model import Point, Statement
 
 Means = Mapping[str, float]
 

@@ -3,24 +3,17 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import (
-    Compare,
-    Control,
-    Pick,
-    Plot,
-    Statement,
-    Study,
-    StudyFigure,
-    Where,
-    Within,
-    through_tbf,
-)
+from narrows_analysis.studies.checks import Compare, Every, Pick, Where, Within
+from narrows_analysis.studies.model import Control, Plot, Statement, Study, StudyFigure, through_tbf
 
 BUFFER, CCA, COUNT = "bottleneck.buffer", "flows.all.cca", "flows.all.count"
 SMALL, LARGE = "0.8bdp", "8bdp"
+ONE_BBR: Where = {BUFFER: LARGE, CCA: "bbr", COUNT: "1"}
+SEVERAL_BBR: Where = {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}
 BBR_SMALL: Where = {BUFFER: SMALL, CCA: "bbr", COUNT: "6"}
 CUBIC_SMALL: Where = {BUFFER: SMALL, CCA: "cubic", COUNT: "6"}
 PAIRS = "flows.*.count"
+SUPPRESSED = 0.8  # share of BBR from which CUBIC is called suppressed: a fourth of BBR's is left
 
 STUDY = Study(
     name="hock2017",
@@ -31,156 +24,209 @@ STUDY = Study(
     differences="The quick variant keeps RTTs and buffers (in BDP) and lowers the rate.",
     figures=(
         StudyFigure(
-            "single",
-            "alone",
-            "1 BBR flow",
-            (
+            id="single",
+            experiment="alone",
+            title="1 BBR flow",
+            statements=(
                 Statement(
-                    "rate",
-                    "a single flow has the bottleneck's rate",
-                    "utilization 90 % or more at 8 BDP",
-                    Within(Pick("utilization", {BUFFER: LARGE, CCA: "bbr", COUNT: "1"}), 0.9, 1.01),
-                    "%",
+                    id="rate",
+                    says="a single flow has the bottleneck's rate",
+                    source="slides: single flow",
+                    agrees_if="utilization 90 % or more at 8 BDP",
+                    check=Within(pick=Pick("utilization", ONE_BBR), low=0.9, high=1.01),
+                    unit="%",
                     evidence=("queue_bdp", "bbr_bandwidth_sum", "loss_ratio"),
                 ),
                 Statement(
-                    "queue",
-                    "with a queue that is nearly empty",
-                    "0.35 BDP or less on average",
-                    Within(Pick("queue_bdp", {BUFFER: LARGE, CCA: "bbr", COUNT: "1"}), 0.0, 0.35),
-                    "BDP",
-                    ("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
-                    "window",
+                    id="queue",
+                    says="with a queue that is nearly empty",
+                    source="slides: single flow",
+                    agrees_if="0.35 BDP or less on average",
+                    check=Within(pick=Pick("queue_bdp", ONE_BBR), high=0.35),
+                    unit="BDP",
+                    evidence=("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    explained_by="window",
                 ),
             ),
-            (Plot("time", "A single BBR flow", ("goodput", "queue"), where={BUFFER: LARGE, CCA: "bbr", COUNT: "1"}),),
+            plots=(Plot(kind="time", title="A single BBR flow", panels=("goodput", "queue"), where=ONE_BBR),),
         ),
         StudyFigure(
-            "several",
-            "alone",
-            "2 to 6 BBR flows, 8 BDP",
-            (
+            id="several",
+            experiment="alone",
+            title="2 to 6 BBR flows, 8 BDP",
+            statements=(
                 Statement(
-                    "queue",
-                    "from two flows on a queue of 1 to 1.5 BDP stands",
-                    "0.75 to 1.75 BDP with each number of flows",
-                    Within(Pick("queue_bdp", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 0.75, 1.75, each=True),
-                    "BDP",
-                    ("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
-                    "window",
+                    id="queue",
+                    says="from two flows on a queue of 1 to 1.5 BDP stands",
+                    source="slides: several flows, large buffer",
+                    agrees_if="0.75 to 1.75 BDP with each number of flows",
+                    check=Within(pick=Pick("queue_bdp", SEVERAL_BBR), low=0.75, high=1.75, each=True),
+                    unit="BDP",
+                    evidence=("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s"),
+                    explained_by="window",
                 ),
                 Statement(
-                    "rtt",
-                    "which doubles the RTT",
-                    "1.75 to 2.75 times the base with each number of flows",
-                    Within(Pick("rtt_ratio", {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}), 1.75, 2.75, each=True),
-                    "x",
-                    ("queue_bdp",),
-                    "window",
+                    id="rtt",
+                    says="which doubles the RTT",
+                    source="slides: several flows, large buffer",
+                    agrees_if="1.75 to 2.75 times the base with each number of flows",
+                    check=Within(pick=Pick("rtt_ratio", SEVERAL_BBR), low=1.75, high=2.75, each=True),
+                    unit="x",
+                    evidence=("queue_bdp",),
+                    explained_by="window",
                 ),
                 Statement(
-                    "intra",
-                    "there is no consistent fairness among 6 BBR flows",
-                    "Jain's index below 0.9 at one buffer or both",
-                    Within(Pick("jain", {CCA: "bbr", COUNT: "6"}), 0.0, 0.9, some=True),
+                    id="intra",
+                    says="there is no consistent fairness among 6 BBR flows",
+                    source="slides: intra-protocol fairness",
+                    agrees_if="Jain's index below 0.9 at one buffer or both",
+                    check=Within(pick=Pick("jain", {CCA: "bbr", COUNT: "6"}), high=0.9, some=True),
                     evidence=("rate_p25.all", "rate_p75.all", "loss_ratio", "probe_synchrony"),
                 ),
             ),
-            (Plot("time", "6 BBR flows in a deep buffer", ("goodput", "queue"), where={**BBR_SMALL, BUFFER: LARGE}),),
+            plots=(
+                Plot(
+                    kind="time",
+                    title="6 BBR flows in a deep buffer",
+                    panels=("goodput", "queue"),
+                    where={**BBR_SMALL, BUFFER: LARGE},
+                ),
+            ),
         ),
         StudyFigure(
-            "small-buffer",
-            "alone",
-            "6 BBR or 6 CUBIC flows, 0.8 BDP",
-            (
+            id="small-buffer",
+            experiment="alone",
+            title="6 BBR or 6 CUBIC flows, 0.8 BDP",
+            statements=(
                 Statement(
-                    "massive",
-                    "BBR's loss is massive",
-                    "4 % or more",
-                    Within(Pick("loss_ratio", BBR_SMALL), 0.04, 1.0),
-                    "%",
+                    id="massive",
+                    says="BBR's loss is massive",
+                    source="slides: small buffer",
+                    agrees_if="4 % or more",
+                    check=Within(pick=Pick("loss_ratio", BBR_SMALL), low=0.04),
+                    unit="%",
                     evidence=("queue_fill", "bbr_pacing_sum", "bbr_window_sum_bdp"),
                 ),
                 Statement(
-                    "tiny",
-                    "CUBIC's is tiny beside it",
-                    "BBR's 5 times as high or more",
-                    Compare(Pick("loss_ratio", BBR_SMALL), Pick("loss_ratio", CUBIC_SMALL), 5, float("inf")),
-                    "%",
-                    evidence=("queue_fill", "utilization"),
-                ),
-            ),
-            (Plot("lines", "Loss by number of flows", ("loss_ratio",), x=COUNT, by=CCA, where={BUFFER: SMALL}),),
-        ),
-        StudyFigure(
-            "against-cubic",
-            "against-cubic",
-            "BBR beside CUBIC, both buffers",
-            (
-                Statement(
-                    "suppressed",
-                    "in a small buffer one BBR flow suppresses CUBIC",
-                    "share of BBR 80 % or more",
-                    Within(Pick("share.bbr", {BUFFER: SMALL, PAIRS: "1"}), 0.8, 1.0),
-                    "%",
-                    ("loss_ratio.bbr", "loss_ratio.cubic"),
-                ),
-                Statement(
-                    "may-lose",
-                    "in a large one it may lose",
-                    "share of BBR below 50 %",
-                    Within(Pick("share.bbr", {BUFFER: LARGE, PAIRS: "1"}), 0.0, 0.5),
-                    "%",
-                    ("queue_bdp", "model_share"),
-                ),
-                Statement(
-                    "several",
-                    "two BBR flows together suppress two CUBIC flows more than one does one",
-                    "their share at 8 BDP is higher",
-                    Compare(
-                        Pick("share.bbr", {BUFFER: LARGE, PAIRS: "2"}),
-                        Pick("share.bbr", {BUFFER: LARGE, PAIRS: "1"}),
-                        1.0,
-                        float("inf"),
+                    id="tiny",
+                    says="three orders of magnitude above CUBIC's",
+                    source="slides: small buffer",
+                    agrees_if="more than 10 to the power of 2.5 times CUBIC's, which rounds to three orders",
+                    check=Compare(
+                        left=Pick("loss_ratio", BBR_SMALL), right=Pick("loss_ratio", CUBIC_SMALL), low=10**2.5
                     ),
-                    "%",
-                    ("share.bbr",),
+                    unit="%",
+                    evidence=("queue_fill", "utilization"),
+                    changed="A factor of 5 was enough.",
                 ),
             ),
-            (
-                Plot("time", "1 BBR against 1 CUBIC, 0.8 BDP", ("goodput", "queue"), where={BUFFER: SMALL, PAIRS: "1"}),
-                Plot("time", "2 BBR against 2 CUBIC, 8 BDP", ("goodput", "queue"), where={BUFFER: LARGE, PAIRS: "2"}),
+            plots=(
+                Plot(
+                    kind="lines",
+                    title="Loss by number of flows",
+                    panels=("loss_ratio",),
+                    x=COUNT,
+                    by=CCA,
+                    where={BUFFER: SMALL},
+                ),
             ),
         ),
         StudyFigure(
-            "rtt-fairness",
-            "rtt-fairness",
-            "3 BBR flows of 20, 40 and 80 ms",
-            (
+            id="against-cubic",
+            experiment="against-cubic",
+            title="BBR beside CUBIC, both buffers",
+            statements=(
                 Statement(
-                    "longest",
-                    "the longer the RTT the higher the throughput: 80 ms beats 40 ms",
-                    "quotient of the shares above 1",
-                    Compare(Pick("share.rtt80"), Pick("share.rtt40"), 1.0, float("inf")),
-                    "%",
-                    ("share.rtt20", "share.rtt40", "share.rtt80"),
+                    id="suppressed",
+                    says="in a small buffer one BBR flow suppresses CUBIC",
+                    source="slides: inter-protocol fairness",
+                    agrees_if="share of BBR 80 % or more",
+                    check=Within(pick=Pick("share.bbr", {BUFFER: SMALL, PAIRS: "1"}), low=SUPPRESSED),
+                    unit="%",
+                    evidence=("loss_ratio.bbr", "loss_ratio.cubic"),
                 ),
                 Statement(
-                    "middle",
-                    "and 40 ms beats 20 ms",
-                    "quotient of the shares above 1",
-                    Compare(Pick("share.rtt40"), Pick("share.rtt20"), 1.0, float("inf")),
-                    "%",
+                    id="may-lose",
+                    says="in a large one it may lose",
+                    source="slides: inter-protocol fairness",
+                    agrees_if="share of BBR below 50 %",
+                    check=Within(pick=Pick("share.bbr", {BUFFER: LARGE, PAIRS: "1"}), high=0.5),
+                    unit="%",
+                    evidence=("queue_bdp", "model_share"),
+                ),
+                Statement(
+                    id="several",
+                    says="several BBR flows together suppress CUBIC severely, and more than one does",
+                    source="slides: inter-protocol fairness",
+                    quote="severely suppressed",
+                    agrees_if="share of two BBR flows beside two CUBIC flows, each started separately, 80 % or more, "
+                    "and above that of one beside one, at 8 BDP",
+                    check=Every(
+                        (
+                            Within(pick=Pick("share.bbr", {BUFFER: LARGE, PAIRS: "2"}), low=SUPPRESSED),
+                            Compare(
+                                left=Pick("share.bbr", {BUFFER: LARGE, PAIRS: "2"}),
+                                right=Pick("share.bbr", {BUFFER: LARGE, PAIRS: "1"}),
+                                low=1.0,
+                            ),
+                        )
+                    ),
+                    unit="%",
+                    evidence=("queue_bdp", "bbr_min_rtt_s", "loss_ratio.bbr", "loss_ratio.cubic"),
+                    changed="Any increase was enough, and the second flows of both algorithms started together.",
+                ),
+            ),
+            plots=(
+                Plot(
+                    kind="time",
+                    title="1 BBR against 1 CUBIC, 0.8 BDP",
+                    panels=("goodput", "queue"),
+                    where={BUFFER: SMALL, PAIRS: "1"},
+                ),
+                Plot(
+                    kind="time",
+                    title="2 BBR against 2 CUBIC, 8 BDP",
+                    panels=("goodput", "queue"),
+                    where={BUFFER: LARGE, PAIRS: "2"},
+                ),
+            ),
+        ),
+        StudyFigure(
+            id="rtt-fairness",
+            experiment="rtt-fairness",
+            title="3 BBR flows of 20, 40 and 80 ms",
+            statements=(
+                Statement(
+                    id="longest",
+                    says="the longer the RTT the higher the throughput: 80 ms beats 40 ms",
+                    source="slides: RTT fairness",
+                    agrees_if="quotient of the shares above 1",
+                    check=Compare(left=Pick("share.rtt80"), right=Pick("share.rtt40"), low=1.0),
+                    unit="%",
+                    evidence=("share.rtt20", "share.rtt40", "share.rtt80"),
+                ),
+                Statement(
+                    id="middle",
+                    says="and 40 ms beats 20 ms",
+                    source="slides: RTT fairness",
+                    agrees_if="quotient of the shares above 1",
+                    check=Compare(left=Pick("share.rtt40"), right=Pick("share.rtt20"), low=1.0),
+                    unit="%",
                     evidence=("share.rtt20", "share.rtt40", "share.rtt80", "queue_bdp"),
                 ),
             ),
-            (Plot("time", "Three RTTs in one bottleneck", ("goodput", "queue")),),
+            plots=(Plot(kind="time", title="Three RTTs in one bottleneck", panels=("goodput", "queue")),),
         ),
     ),
     controls=(
-        Control("alone-longer", "alone", "for 120 s", ("intra",)),
-        Control("alone-staggered", "alone", "started one after the other, 3 s apart", ("intra",)),
-        Control("alone-full-rate", "alone", "at 1 Gbit/s, as published", ("intra",)),
+        Control(id="alone-longer", experiment="alone", change="for 120 s", statements=("intra",)),
+        Control(
+            id="alone-staggered",
+            experiment="alone",
+            change="started one after the other, 3 s apart",
+            statements=("intra",),
+        ),
+        Control(id="alone-full-rate", experiment="alone", change="at 1 Gbit/s, as published", statements=("intra",)),
         through_tbf("alone", "intra"),
     ),
 )

@@ -19,6 +19,7 @@ from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate
+from narrows_analysis.studies.cycles import convergences, fillings
 from narrows_analysis.studies.probes import probe_measures, read_sockets
 from narrows_analysis.studies.ware import expect
 
@@ -58,6 +59,9 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
     measures |= turns(longest)
+    measures["common_s"] = _common_time(run)
+    measures["convergences"] = convergences(longest)
+    measures["fillings"] = fillings(queue, run.run.bottleneck.buffer_bytes or np.nan)
     measures |= _sockets(run, flows, queue, begin, end)
     measures |= _completion(run)
     measures |= _model(run)
@@ -78,6 +82,12 @@ def measured_time(run: RunData, window: tuple[float, float], life_of: str) -> tu
         ends = float(run.flows["time_s"].max()) if len(run.flows) else 0.0
         low, high = run.summary["fairness"]["window_s"] or (0.0, ends)
     return low + (high - low) * window[0], low + (high - low) * window[1]
+
+
+def _common_time(run: RunData) -> float | None:
+    """Seconds in which all flows run; None if they never do."""
+    window = run.summary["fairness"]["window_s"]
+    return window[1] - window[0] if window else None
 
 
 def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s: float) -> Measures:

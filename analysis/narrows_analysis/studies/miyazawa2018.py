@@ -3,22 +3,14 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import (
-    Control,
-    Pick,
-    Plot,
-    Statement,
-    Study,
-    StudyFigure,
-    Where,
-    Within,
-    through_tbf,
-)
+from narrows_analysis.studies.checks import Every, Pick, Where, Within
+from narrows_analysis.studies.model import Control, Plot, Statement, Study, StudyFigure, through_tbf
 
 BUFFER = "bottleneck.buffer"
 # What 16,384 and 65,536 full-size packets are at 1 Gbit/s.
 SMALLER: Where = {BUFFER: "198.443008ms"}
 LARGER: Where = {BUFFER: "793.772032ms"}
+TWICE = 2.0
 
 STUDY = Study(
     name="miyazawa2018",
@@ -30,64 +22,103 @@ STUDY = Study(
     "that those packets last at that rate. The quick variant has a tenth of rate, queues in packets, and windows.",
     figures=(
         StudyFigure(
-            "cycle",
-            "deep-buffer",
-            "the smaller queue",
-            (
+            id="cycle",
+            experiment="deep-buffer",
+            title="the smaller queue",
+            statements=(
                 Statement(
-                    "full",
-                    "the queue reaches its limit again and again",
-                    "95 % of the buffer or more at peak",
-                    Within(Pick("queue_max_fill", SMALLER), 0.95, 1.0),
-                    "%",
-                    evidence=("queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+                    id="full",
+                    says="the queue reaches its limit again and again",
+                    source="results with 16,384 packets",
+                    agrees_if="95 % of the buffer, then below 80 %, twice or more often",
+                    check=Within(pick=Pick("fillings", SMALLER), low=TWICE),
+                    evidence=("queue_max_fill", "queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+                    changed="Reaching it once was enough.",
                 ),
                 Statement(
-                    "cycles",
-                    "unfair and converging phases repeat",
-                    "the shares oscillate with a correlation of 0.3 or more",
-                    Within(Pick("turn_correlation", SMALLER), 0.3, 1.0),
+                    id="cycles",
+                    says="unfair and converging phases repeat",
+                    source="results with 16,384 packets",
+                    agrees_if="the flows converge (Jain's index of 10 s 0.95 or more) after an unfair phase (below "
+                    "0.8) twice or more often, and the queue fills as often",
+                    check=Every(
+                        (
+                            Within(pick=Pick("convergences", SMALLER), low=TWICE),
+                            Within(pick=Pick("fillings", SMALLER), low=TWICE),
+                        )
+                    ),
                     evidence=("turn_period_s", "share.bbr", "jain_first_half", "jain_second_half", "window_rtts"),
+                    changed="A correlation of the shares of 0.3 was enough, which the larger queue's runs, that do not "
+                    "cycle, reach too.",
                 ),
             ),
-            (Plot("time", "Goodput and queue: the smaller queue", ("goodput", "queue"), where=SMALLER),),
-            (0.1, 1.0),
+            plots=(
+                Plot(
+                    kind="time",
+                    title="Goodput and queue: the smaller queue",
+                    panels=("goodput", "queue"),
+                    where=SMALLER,
+                ),
+            ),
+            window=(0.1, 1.0),
         ),
         StudyFigure(
-            "divergence",
-            "deep-buffer",
-            "the larger queue",
-            (
+            id="divergence",
+            experiment="deep-buffer",
+            title="the larger queue",
+            statements=(
                 Statement(
-                    "never-full",
-                    "the queue never fills",
-                    "below 95 % of the buffer at peak",
-                    Within(Pick("queue_max_fill", LARGER), 0.0, 0.95),
-                    "%",
-                    ("loss_ratio", "queue_fill"),
+                    id="never-full",
+                    says="the queue never fills",
+                    source="results with 65,536 packets",
+                    agrees_if="below 95 % of the buffer at peak",
+                    check=Within(pick=Pick("queue_max_fill", LARGER), high=0.95),
+                    unit="%",
+                    evidence=("loss_ratio", "queue_fill", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
                 ),
                 Statement(
-                    "converge",
-                    "and the flows converge once",
-                    "share of BBR 30 to 70 %",
-                    Within(Pick("share.bbr", LARGER), 0.3, 0.7),
-                    "%",
-                    ("jain_first_half", "jain_second_half", "window_rtts"),
-                    "model",
+                    id="converge",
+                    says="and the flows converge once",
+                    source="results with 65,536 packets",
+                    agrees_if="one convergence (as above), and Jain's index 0.9 or more in the second half",
+                    check=Every(
+                        (
+                            Within(pick=Pick("convergences", LARGER), low=1, high=1),
+                            Within(pick=Pick("jain_second_half", LARGER), low=0.9),
+                        )
+                    ),
+                    evidence=("share.bbr", "jain_first_half", "window_rtts"),
+                    explained_by="model",
+                    changed="A mean share of 30 to 70 % was enough, which flows that take turns have too.",
                 ),
             ),
-            (Plot("time", "Goodput and queue: the larger queue", ("goodput", "queue"), where=LARGER),),
-            (0.1, 1.0),
+            plots=(
+                Plot(
+                    kind="time", title="Goodput and queue: the larger queue", panels=("goodput", "queue"), where=LARGER
+                ),
+            ),
+            window=(0.1, 1.0),
         ),
     ),
     controls=(
-        Control("longer", "deep-buffer", "for 400 s", ("full", "cycles", "never-full", "converge")),
-        Control("much-longer", "deep-buffer", "for 1000 s", ("cycles",)),
         Control(
-            "full-size",
-            "deep-buffer",
-            "at 1 Gbit/s, with all 16,384 or 65,536 packets, for 200 s",
-            ("full", "cycles", "never-full", "converge"),
+            id="longer",
+            experiment="deep-buffer",
+            change="for 400 s",
+            statements=("full", "cycles", "never-full", "converge"),
+        ),
+        Control(id="much-longer", experiment="deep-buffer", change="for 1000 s", statements=("full", "cycles")),
+        Control(
+            id="windows-maximum",
+            experiment="deep-buffer",
+            change="both windows as large as Linux allows, so that none of them limits",
+            statements=("full", "cycles", "never-full", "converge"),
+        ),
+        Control(
+            id="full-size",
+            experiment="deep-buffer",
+            change="at 1 Gbit/s, with all 16,384 or 65,536 packets, for 200 s",
+            statements=("full", "cycles", "never-full", "converge"),
         ),
         through_tbf("deep-buffer", "full", "cycles", "never-full", "converge"),
     ),

@@ -11,10 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-# A parameter's value as written in the experiment file, or a range (least, greatest) of its number.
-Condition = str | tuple[float, float]
-Where = Mapping[str, Condition]
-Unit = Literal["%", "BDP", "s", "Mbit/s", "x", ""]
+from narrows_analysis.studies.checks import Check, Condition, Unit, Where
+
 # ``tbf`` are controls too: see benchmarks/through_tbf.py.
 Variant = Literal["quick", "full", "controls", "tbf"]
 
@@ -45,128 +43,43 @@ class Point:
         return all(self._meets(name, wanted) for name, wanted in where.items())
 
     def _meets(self, name: str, wanted: Condition) -> bool:
-        value = self.parameters.get(name)
+        value = self.experiment if name == "experiment" else self.parameters.get(name)
         if value is None or isinstance(wanted, str):
             return value == wanted
         found = number(value)
         return found is not None and wanted[0] <= found <= wanted[1]
 
 
-@dataclass(frozen=True)
-class Pick:
-    """A measure of the points that meet ``where``."""
-
-    measure: str
-    where: Where = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Within:
-    """The measure is in [low, high]: its mean over all picked points; with ``each`` its mean at every setting, with
-    ``some`` that at one setting or more.
-
-    With ``must_exist`` points that were run and do not have what is measured, such as a period, differ.
-    """
-
-    pick: Pick
-    low: float
-    high: float
-    each: bool = False
-    must_exist: bool = False
-    some: bool = False
-
-
-@dataclass(frozen=True)
-class Compare:
-    """The quotient of the means of two picks is in [low, high]."""
-
-    left: Pick
-    right: Pick
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Farthest:
-    """``left`` is above ``right``, and by more at the greatest value of a swept parameter than at any other."""
-
-    left: Pick
-    right: Pick
-    over: str
-
-
-@dataclass(frozen=True)
-class Trend:
-    """Along a swept parameter the measure rises (or falls) by ``least`` or more in all, without a step the other way of
-    more than ``slack`` of the whole change."""
-
-    pick: Pick
-    over: str
-    rising: bool
-    least: float
-    slack: float = 0.25
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """The parameter at which the measure crosses ``level``, by linear interpolation, is in [low, high]."""
-
-    pick: Pick
-    over: str
-    level: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Dip:
-    """The measure has its least value inside the range of ``over``, ``least`` or more below the greater end; and for
-    each value of ``by`` at another place, moving one way."""
-
-    pick: Pick
-    over: str
-    by: str
-    least: float
-
-
-@dataclass(frozen=True)
-class Model:
-    """At every setting the measure is within ``tolerance`` of a formula's value, which the point holds as a measure."""
-
-    pick: Pick
-    expected: str
-    tolerance: float
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Over the values of ``across``, all else equal, the measure's means differ by at most ``most``."""
-
-    pick: Pick
-    across: str
-    most: float
-
-
-Check = Within | Compare | Farthest | Trend | Crossing | Dip | Model | Spread
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One thing that a publication says, in our words, and the check that it comes down to.
+    """One thing that a publication says, and the check that it comes down to.
 
-    Where ours differs, the measures named by ``evidence`` are shown, and what `explain` makes of ``explained_by``.
+    Attributes:
+        id: a short name.
+        says: what is said, in our words.
+        source: figure, table, section or slide that says it.
+        quote: the publication's own words, where we have them.
+        agrees_if: the check in words.
+        check: when ours agrees.
+        unit: of the values shown.
+        evidence: measures that are shown where ours differs.
+        explained_by: what `explain` takes apart where ours differs.
+        changed: how the rule changed after data were seen, and why.
     """
 
     id: str
     says: str
-    expected: str
+    source: str
+    quote: str = ""
+    agrees_if: str
     check: Check
     unit: Unit = ""
     evidence: tuple[str, ...] = ()
     explained_by: Literal["", "window", "loss", "model"] = ""
+    changed: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plot:
     """A figure in the form of the paper's.
 
@@ -185,7 +98,7 @@ class Plot:
     group: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StudyFigure:
     """One figure (or table) of a publication.
 
@@ -195,6 +108,7 @@ class StudyFigure:
         title: conditions in a line.
         window: part of the time in which all flows run that is measured, as fractions.
         life_of: group in whose lifetime the window lies, for groups that do not all run together.
+        beside: other experiments whose points the statements look at too; their picks then name an experiment.
     """
 
     id: str
@@ -204,9 +118,24 @@ class StudyFigure:
     plots: tuple[Plot, ...] = ()
     window: tuple[float, float] = (0.25, 1.0)
     life_of: str = ""
+    beside: tuple[str, ...] = ()
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """Names of all experiments that the figure's statements look at."""
+        return (self.experiment, *self.beside)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """Something that the publication says and no experiment of ours can show, and why."""
+
+    source: str
+    says: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Control:
     """Quick points with one thing changed, to see whether a difference goes away with it.
 
@@ -233,7 +162,12 @@ THROUGH_TBF = "through-tbf"
 
 def through_tbf(experiment: str, *statements: str) -> Control:
     """The control that replaces the switch's queue by the kernel's."""
-    return Control(f"{THROUGH_TBF}-{experiment}", experiment, "the same flows through the kernel's tc tbf", statements)
+    return Control(
+        id=f"{THROUGH_TBF}-{experiment}",
+        experiment=experiment,
+        change="the same flows through the kernel's tc tbf",
+        statements=statements,
+    )
 
 
 @dataclass(frozen=True)
@@ -246,6 +180,7 @@ class Study:
     differences: str
     figures: tuple[StudyFigure, ...]
     controls: tuple[Control, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def experiments(self) -> tuple[str, ...]:

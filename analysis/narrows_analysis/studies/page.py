@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's page: for each figure the published statement, ours, and the verdict; all of it computed from results."""
+"""A study's page: every published statement, ours, and the verdict; all of it computed from results."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from narrows_analysis.studies.evaluate import Finding, evaluate
+from narrows_analysis.studies.evaluate import Finding, evaluate, verdict_text
 from narrows_analysis.studies.explain import explain
 from narrows_analysis.studies.model import Control, Point, Results, Study, StudyFigure, Variant
 from narrows_analysis.studies.plots import draw_all, image_name
-from narrows_analysis.studies.results import points_of, read_results, write_results
+from narrows_analysis.studies.results import figure_points, points_of, read_results, write_results
 
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", "tbf")
@@ -21,7 +21,7 @@ RESULTS, FIGURES = "results", "figures"
 def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]]:
     """Every statement of a study with its verdict, in the order of the figures."""
     return [
-        (figure, evaluate(statement, points_of(results, figure.experiment)))
+        (figure, evaluate(statement, figure_points(results, figure)))
         for figure in study.figures
         for statement in figure.statements
     ]
@@ -40,9 +40,13 @@ def control_findings(study: Study, results: Results) -> list[tuple[Control, Find
 
 
 def verdict_counts(study: Study, results: Results) -> str:
-    """``12 agree, 3 differ, 4 not run here``."""
-    counts = Counter(found.verdict for _, found in findings(study, results))
-    return f"{counts['agrees']} agree, {counts['differs']} differ, {counts['not run here']} not run here"
+    """``12 agree, 3 differ, 5 undecided (4 with means that agree), 4 not run here``."""
+    found = [finding for _, finding in findings(study, results)]
+    counts = Counter(finding.verdict for finding in found)
+    leaning = sum(finding.verdict == "undecided" and finding.leaning is True for finding in found)
+    undecided = f"{counts['undecided']} undecided" + (f" ({leaning} with means that agree)" if leaning else "")
+    not_run = counts["not run here"] + len(study.left_out)
+    return f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, {not_run} not run here"
 
 
 def publish(study: Study, results: Results, runs: Path, place: Path) -> Path:
@@ -87,6 +91,7 @@ def render(study: Study, place: Path) -> str:
         "",
         *_machines(results),
         *_verdicts(study, results),
+        *_claims(study, results),
     ]
     for figure in study.figures:
         lines += _figure(study, figure, results, controls, place)
@@ -114,6 +119,23 @@ def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:
     return [f"**Verdicts, {one.variant}.** {verdict_counts(study, one)}." for one in results] + [""]
 
 
+def _claims(study: Study, results: Sequence[Results]) -> list[str]:
+    """The table of everything that the publication says."""
+    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one in results)
+    lines = ["## What is published, and ours", "", head, "|---|---|---|" + "---|---|" * len(results)]
+    for figure in study.figures:
+        for statement in figure.statements:
+            quote = f' "{statement.quote}"' if statement.quote else ""
+            row = f"| {statement.source} | {statement.says}.{quote} | {statement.agrees_if} |"
+            for one in results:
+                found = evaluate(statement, figure_points(one, figure))
+                row += f" {_cell(found.ours)} | {verdict_text(found)} |"
+            lines.append(row)
+    for left in study.left_out:
+        lines.append(f"| {left.source} | {left.says} | - |" + f" {left.reason} | not run here |" * len(results))
+    return [*lines, ""]
+
+
 def _figure(
     study: Study, figure: StudyFigure, results: Sequence[Results], controls: Sequence[Results], place: Path
 ) -> list[str]:
@@ -121,20 +143,16 @@ def _figure(
         f"## Figure {figure.id}: {figure.title}" if figure.id[0].isdigit() else f"## {figure.id}: {figure.title}",
         "",
     ]
-    head = "| Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one in results)
-    lines += [head, "|---|---|" + "---|---|" * len(results)]
-    notes = []
     for statement in figure.statements:
-        row = f"| {statement.says} | {statement.expected} |"
+        if statement.changed:
+            lines += [f"- **Rule changed after data were seen**, *{statement.says}*: {statement.changed}", ""]
         for one in results:
-            found = evaluate(statement, points_of(one, figure.experiment))
-            row += f" {_cell(found.ours)} | {found.verdict} |"
-            if found.verdict == "differs":
-                notes += _notes(found, one, points_of(one, figure.experiment))
+            points = figure_points(one, figure)
+            found = evaluate(statement, points)
+            if found.differs:
+                lines += _notes(found, one, points)
             if one.variant == "quick":
-                notes += _controlled(study, figure, found, controls)
-        lines.append(row)
-    lines += ["", *notes]
+                lines += _controlled(study, figure, found, controls)
     for number, plot in enumerate(figure.plots):
         for one in results:
             image = image_name(study, figure, number, one.variant)
@@ -146,7 +164,8 @@ def _figure(
 def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[str]:
     """What was measured beside a difference, and what it says about where the difference comes from."""
     statement = found.statement
-    lines = [f"Where ours differs ({results.variant}): *{statement.says}*. Measured there:", ""]
+    word = "differs" if found.verdict == "differs" else "seems to differ"
+    lines = [f"Where ours {word} ({results.variant}): *{statement.says}*. Measured there:", ""]
     if found.evidence:
         lines += [
             "| Setting | " + " | ".join(f"`{name}`" for name in statement.evidence) + " |",
@@ -160,25 +179,33 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
 
 
 def _controlled(study: Study, figure: StudyFigure, quick: Finding, results: Sequence[Results]) -> list[str]:
-    """Whether a quick difference goes away with one thing changed, or whether one comes."""
-    found = [
-        (control, judged)
+    """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
+    mine = [
+        control
+        for control in study.controls
+        if control.experiment == figure.experiment and quick.statement.id in control.statements
+    ]
+    found = {
+        control.id: judged
         for one in results
         for control, judged in control_findings(study, one)
-        if control.experiment == figure.experiment and judged.statement == quick.statement
-    ]
-    ends = {
-        ("differs", "agrees"): "The difference goes away.",
-        ("differs", "differs"): "The difference stays.",
-        ("agrees", "differs"): "Here it differs.",
+        if judged.statement == quick.statement
     }
-    of = f" of *{quick.statement.says}*" if quick.verdict == "agrees" else ""
-    lines = [
-        f"- **Control**{of}, {control.change}: {judged.ours}. {ends[quick.verdict, judged.verdict]}"
-        for control, judged in found
-        if (quick.verdict, judged.verdict) in ends
-    ]
-    return [*lines, ""] if lines else []
+    if not mine:
+        return ["No control changes one thing of this yet, which would decide why.", ""] if quick.differs else []
+    of = "" if quick.differs else f" of *{quick.statement.says}*"
+    return [*(f"- **Control**{of}, {one.change}: {_control(quick, found.get(one.id))}" for one in mine), ""]
+
+
+def _control(quick: Finding, control: Finding | None) -> str:
+    if control is None or control.verdict == "not run here":
+        return "not run here."
+    ends = {
+        (True, "agrees"): " The difference goes away.",
+        (True, "differs"): " The difference stays.",
+        (False, "differs"): " Here it differs.",
+    }
+    return f"{control.ours}: {verdict_text(control)}.{ends.get((quick.differs, control.verdict), '')}"
 
 
 def _cell(text: str) -> str:

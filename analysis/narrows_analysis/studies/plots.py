@@ -15,9 +15,11 @@ from matplotlib.figure import Figure
 from narrows_analysis.colors import PALETTE
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.run_data import RunData
+from narrows_analysis.studies.checks import Pick
 from narrows_analysis.studies.confidence import Estimate
 from narrows_analysis.studies.evaluate import settings
-from narrows_analysis.studies.model import Pick, Plot, Point, Results, Study, StudyFigure, number
+from narrows_analysis.studies.linear import Linear, Repetitions, mean, single
+from narrows_analysis.studies.model import Plot, Point, Results, Study, StudyFigure, number
 from narrows_analysis.studies.probes import read_sockets
 from narrows_analysis.studies.results import points_of
 
@@ -195,18 +197,15 @@ def _lines(plot: Plot, points: list[Point], _: Path) -> Figure | None:
 
 
 def _along(x: str, measure: str, points: list[Point]) -> dict[float, Estimate]:
-    """A measure at each value of ``x``; where several settings share a value, their mean without an interval."""
-    several: dict[float, list[Estimate]] = {}
-    for key, value in settings(Pick(measure), points).items():
-        position = number(dict(key)[x])
-        if position is not None:
-            several.setdefault(position, []).append(value)
-    return {
-        position: values[0]
-        if len(values) == 1
-        else Estimate(sum(one.mean for one in values) / len(values), None, sum(one.count for one in values))
-        for position, values in several.items()
-    }
+    """A measure at each value of ``x``; the mean of all settings that share a value."""
+    repetitions = Repetitions(points)
+    several: dict[float, list[Linear]] = {}
+    for term in repetitions.terms(Pick(measure)):
+        position = number(dict(term.key)[x])
+        if position is not None and repetitions.estimate(single(term))[0] is not None:
+            several.setdefault(position, []).append(single(term))
+    found = {position: repetitions.estimate(mean(terms))[0] for position, terms in several.items()}
+    return {position: value for position, value in found.items() if value is not None}
 
 
 def _quartiles(plot: Plot, points: list[Point], _: Path) -> Figure | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.studies.model import Point, Results
+from narrows_analysis.studies.model import Point, Results, StudyFigure
 
 DIGITS = 6
 
@@ -50,9 +50,14 @@ def read_results(path: Path) -> Results:
         raise AnalysisError(f"{path}: is not a study's results: {error}") from None
 
 
-def points_of(results: Results, experiment: str) -> Sequence[Point]:
-    """The points of one experiment."""
-    return [point for point in results.points if point.experiment == experiment]
+def points_of(results: Results, *experiments: str) -> Sequence[Point]:
+    """The points of experiments."""
+    return [point for point in results.points if point.experiment in experiments]
+
+
+def figure_points(results: Results, figure: StudyFigure) -> Sequence[Point]:
+    """The points that a figure's statements look at."""
+    return points_of(results, *figure.experiments)
 
 
 def _rounded(value: float | None) -> float | None:

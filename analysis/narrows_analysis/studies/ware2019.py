@@ -3,17 +3,8 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.model import (
-    Control,
-    Model,
-    Pick,
-    Plot,
-    Spread,
-    Statement,
-    Study,
-    StudyFigure,
-    through_tbf,
-)
+from narrows_analysis.studies.checks import Model, Pick, Spread
+from narrows_analysis.studies.model import Control, Plot, Statement, Study, StudyFigure, through_tbf
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
 
@@ -25,42 +16,50 @@ STUDY = Study(
     differences="The formula is evaluated for the very rate, buffer and frame size of each run.",
     figures=(
         StudyFigure(
-            "model",
-            "sweep",
-            "1 BBR flow against 1 to 16 CUBIC flows, 2 to 32 BDP",
-            (
+            id="model",
+            experiment="sweep",
+            title="1 BBR flow against 1 to 16 CUBIC flows, 2 to 32 BDP",
+            statements=(
                 Statement(
-                    "share",
-                    "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes",
-                    "within 15 % of capacity at every setting",
-                    Model(Pick("goodput_fraction.bbr"), "model_share", 0.15),
-                    "%",
-                    ("probe_gap_s", "bbr_bandwidth_sum", "bbr_model_window_bdp", "loss_ratio.bbr", "loss_ratio.cubic"),
-                    "model",
+                    id="share",
+                    says="BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes",
+                    source="the model",
+                    agrees_if="within 15 % of capacity at every setting",
+                    check=Model(pick=Pick("goodput_fraction.bbr"), expected="model_share", tolerance=0.15),
+                    unit="%",
+                    evidence=(
+                        "probe_gap_s",
+                        "bbr_bandwidth_sum",
+                        "bbr_model_window_bdp",
+                        "loss_ratio.bbr",
+                        "loss_ratio.cubic",
+                    ),
+                    explained_by="model",
                 ),
                 Statement(
-                    "independent",
-                    "it does not depend on the number of CUBIC flows",
-                    "10 % of capacity apart or less",
-                    Spread(Pick("goodput_fraction.bbr"), COUNT, most=0.10),
-                    "%",
-                    ("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_window_sum_bdp"),
+                    id="independent",
+                    says="it does not depend on the number of CUBIC flows",
+                    source="the model",
+                    agrees_if="10 % of capacity apart or less",
+                    check=Spread(pick=Pick("goodput_fraction.bbr"), across=COUNT, most=0.1),
+                    unit="%",
+                    evidence=("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_window_sum_bdp"),
                 ),
             ),
-            (
+            plots=(
                 Plot(
-                    "lines",
-                    "Share of one BBR flow, and the model's",
-                    ("goodput_fraction.bbr", "model_share"),
-                    BUFFER,
-                    COUNT,
+                    kind="lines",
+                    title="Share of one BBR flow, and the model's",
+                    panels=("goodput_fraction.bbr", "model_share"),
+                    x=BUFFER,
+                    by=COUNT,
                 ),
             ),
-            (0.5, 1.0),
+            window=(0.5, 1.0),
         ),
     ),
     controls=(
-        Control("longer", "sweep", "for 240 s", ("share", "independent")),
+        Control(id="longer", experiment="sweep", change="for 240 s", statements=("share", "independent")),
         through_tbf("sweep", "share", "independent"),
     ),
 )

@@ -7,14 +7,15 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from narrows_formats import files
+import yaml
 
 from narrows.errors import InputError
+from narrows.experiment.model import Experiment
 
-if TYPE_CHECKING:
-    from narrows.experiment.model import Experiment
+RUN_FILE = "run.json"
+EXPERIMENT_FILE = "experiment.yaml"
 
 
 def default_directory(name: str) -> Path:
@@ -45,11 +46,9 @@ class RunDirectory:
 
     def create(self, experiment: Experiment) -> None:
         """Make the directory and write down the resolved experiment."""
-        import yaml  # what measures, somewhere else perhaps, does without it
-
         make_directory(self.path)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
-        (self.path / files.EXPERIMENT).write_text(text, encoding="utf-8")
+        (self.path / EXPERIMENT_FILE).write_text(text, encoding="utf-8")
 
     @property
     def telemetry(self) -> Path:
@@ -63,7 +62,7 @@ class RunDirectory:
 
     def write_run(self, data: dict[str, Any]) -> None:
         """Write run.json."""
-        (self.path / files.RUN).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        (self.path / RUN_FILE).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
     def publish(self) -> Path:
         """Give the directory its name, and, under sudo, its files to the user who asked for them."""

@@ -2,7 +2,7 @@
 """Which algorithm of this kernel is the one that a study means; another one is never taken in its place.
 
 Studies write ``bbr`` for BBRv1, ``bbr2`` and ``bbr3``. A kernel with BBRv3 calls it ``bbr``, and says so by a version
-of its module, which mainline's BBRv1 does not have.
+of its module, which mainline's BBRv1 does not have; Google's kernel with BBRv3 calls BBRv1 ``bbr1``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def bbr_ack_aggregation() -> bool | None:
 def kernel_name(cca: str) -> str | None:
     """What this kernel calls the algorithm that a study means; None if it does not have it."""
     if cca == "bbr" and bbr_version() != 1:
-        return None
+        return "bbr1" if "bbr1" in machine.kernel_ccas() else None
     if cca == "bbr3" and bbr_version() == 3 and "bbr3" not in machine.kernel_ccas():
         return "bbr" if "bbr" in machine.kernel_ccas() else None
     return None if machine.missing_cca(cca) else cca

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,13 @@ import yaml
 from narrows.errors import EXIT_OK
 from narrows.experiment.plan import ACK_BOTTLENECKS
 from narrows_analysis import load
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
-pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
+]
 
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 EXPERIMENT: dict[str, Any] = {

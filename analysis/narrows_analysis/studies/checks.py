@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a published statement comes down to: which measure of which points, and what must hold of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+# A parameter's value as written in the experiment file, or a range (least, greatest) of its number.
+Condition = str | tuple[float, float]
+Where = Mapping[str, Condition]
+Unit = Literal["%", "BDP", "s", "Mbit/s", "x", ""]
+MORE = float("inf")
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A measure of the points that meet ``where``; ``experiment`` can be a condition like any parameter.
+
+    Attributes:
+        measure: its name.
+        where: conditions on the points.
+        absent: what a run says that does not have the measure: "unknown", nothing, so that it leaves the statement
+            undecided; "differs", it was looked for and is not there; or the name of another measure that is a lower
+            bound of this one ("never converged": later than the end of the run).
+        needs: measure and least value of it below which a run says nothing, such as a number of completions.
+    """
+
+    measure: str
+    where: Where = field(default_factory=dict)
+    absent: str = "unknown"
+    needs: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """The measure is in [low, high]: its mean over all picked points; with ``each`` its mean at every setting, with
+    ``some`` that at one setting or more. ``unit`` is that of the measure, where it is not the statement's."""
+
+    pick: Pick
+    low: float = -MORE
+    high: float = MORE
+    each: bool = False
+    some: bool = False
+    unit: Unit | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare:
+    """The quotient of the means of two picks is above ``low`` and below ``high``; both are no less than 0. With ``by``
+    at each value of that parameter that both have."""
+
+    left: Pick
+    right: Pick
+    low: float = 0.0
+    high: float = MORE
+    by: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Farthest:
+    """``left`` is above ``right``, and by more at the greatest value of a swept parameter than at any other."""
+
+    left: Pick
+    right: Pick
+    over: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trend:
+    """Along a swept parameter the measure rises (or falls) by ``least`` or more in all, without a step the other way of
+    more than ``slack`` of the whole change."""
+
+    pick: Pick
+    over: str
+    rising: bool
+    least: float
+    slack: float = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crossing:
+    """Along a swept parameter the measure passes ``level`` between ``low`` and ``high``, and nowhere before: below
+    ``low`` it is on one side, at ``high`` on the other. Between points it is interpolated linearly."""
+
+    pick: Pick
+    over: str
+    level: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extreme:
+    """At ``at`` the measure is less (or greater) than at any other value of a swept parameter, on both sides of it;
+    ``ends`` allows it to be the first or last value."""
+
+    pick: Pick
+    over: str
+    at: str
+    kind: Literal["least", "greatest"]
+    ends: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """At every setting the measure is within ``tolerance`` of a formula's value, which the point holds as a measure."""
+
+    pick: Pick
+    expected: str
+    tolerance: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Over the values of ``across``, all else equal, the measure's means differ by at most ``most``; with ``relative``
+    by that part of the greater one."""
+
+    pick: Pick
+    across: str
+    most: float
+    relative: bool = False
+
+
+@dataclass(frozen=True)
+class Every:
+    """All of several checks."""
+
+    checks: tuple[Check, ...]
+
+
+Check = Within | Compare | Farthest | Trend | Crossing | Extreme | Model | Spread | Every
+
+
+def picks(check: Check) -> tuple[Pick, ...]:
+    """What a check looks at."""
+    if isinstance(check, Every):
+        return tuple(pick for one in check.checks for pick in picks(one))
+    return (check.left, check.right) if isinstance(check, Compare | Farthest) else (check.pick,)

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a check and points to a decision: every check comes down to weighted sums of means that must be positive."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from narrows_analysis.studies.checks import (
+    MORE,
+    Check,
+    Compare,
+    Crossing,
+    Every,
+    Extreme,
+    Farthest,
+    Model,
+    Pick,
+    Spread,
+    Trend,
+    Unit,
+    Within,
+    picks,
+)
+from narrows_analysis.studies.confidence import Estimate
+from narrows_analysis.studies.decision import Decision, every, exists, positive, some
+from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
+from narrows_analysis.studies.model import Point, number
+
+Show = Callable[[float | Estimate | None, Unit], str]
+
+
+class NotRun(Exception):
+    """The points that a check needs are not there; says what is missing."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A decision and the values it rests on, in words; ``count`` is the least number of repetitions of a setting."""
+
+    decision: Decision
+    ours: str
+    count: int
+
+
+def judge(check: Check, points: Sequence[Point], show: Show, unit: Unit) -> Judgement:
+    """Decide a check.
+
+    Args:
+        check: what must hold.
+        points: runs that it may look at.
+        show: writes a value in a unit.
+        unit: of the values.
+
+    Raises:
+        NotRun: points that it needs are missing.
+    """
+    return _Judge(Repetitions(points), show, unit).judge(check)
+
+
+def describe(key: Key) -> str:
+    """A setting in words, with a colon behind it if there are any."""
+    text = ", ".join(f"{name.rpartition('.')[2]} {value}" for name, value in key if name != "experiment")
+    return f"{text}: " if text else ""
+
+
+class _Judge:
+    def __init__(self, repetitions: Repetitions, show: Show, unit: Unit) -> None:
+        self._repetitions = repetitions
+        self._show = show
+        self._unit = unit
+
+    def judge(self, check: Check) -> Judgement:
+        if isinstance(check, Every):
+            parts = [_Judge(self._repetitions, self._show, self._unit).judge(one) for one in check.checks]
+            return Judgement(
+                every([part.decision for part in parts]),
+                "; ".join(part.ours for part in parts),
+                min(part.count for part in parts),
+            )
+        there = [self._existence(pick) for pick in picks(check)]
+        count = min(len(self._repetitions.runs(term.key)) for pick in picks(check) for term in self._terms(pick))
+        try:
+            decision, ours = self._of(check)
+        except _NoValue as nothing:
+            decision, ours = Decision("open", None), str(nothing)
+        existing = [decision for decision in there if decision is not None]
+        return Judgement(every([*existing, decision]) if existing else decision, ours, count)
+
+    def _of(self, check: Check) -> tuple[Decision, str]:
+        match check:
+            case Within():
+                return self._within(check)
+            case Compare():
+                return self._compare(check)
+            case Farthest():
+                return self._farthest(check)
+            case Trend():
+                return self._trend(check)
+            case Crossing():
+                return self._crossing(check)
+            case Extreme():
+                return self._extreme(check)
+            case Model():
+                return self._model(check)
+            case Spread():
+                return self._spread(check)
+        raise TypeError(f"{check!r} is no check")
+
+    # What checks are made of.
+
+    def _terms(self, pick: Pick) -> list[Term]:
+        found = self._repetitions.terms(pick)
+        if not found or not any(
+            pick.measure in run.measures for term in found for run in self._repetitions.runs(term.key)
+        ):
+            conditions = ", ".join(f"{name} {_condition(wanted)}" for name, wanted in pick.where.items())
+            raise NotRun(f"no point with {pick.measure}" + (f" at {conditions}" if conditions else ""))
+        return found
+
+    def _existence(self, pick: Pick) -> Decision | None:
+        """Whether what a pick looks for is there, if its absence says something."""
+        if pick.absent != "differs":
+            return None
+        values = [value_of(pick, run)[0] for term in self._terms(pick) for run in self._repetitions.runs(term.key)]
+        lacking = sum(value is None for value in values)
+        return exists(len(values) - lacking, lacking)
+
+    def _positive(self, total: Linear, strict: bool = False) -> Decision:
+        estimate, bound = self._repetitions.estimate(total)
+        return Decision("open", None) if estimate is None else positive(estimate, strict, bound)
+
+    def _shown(self, total: Linear) -> str:
+        estimate, bound = self._repetitions.estimate(total)
+        if estimate is None:
+            return "none"
+        prefix = {"exact": "", "at least": "at least ", "at most": "at most ", "unknown": "about "}[bound]
+        return prefix + self._show(estimate, self._unit)
+
+    def _value(self, total: Linear) -> float:
+        estimate, _ = self._repetitions.estimate(total)
+        if estimate is None:
+            raise _NoValue("none")
+        return estimate.mean
+
+    def _mean(self, pick: Pick) -> Linear:
+        return mean([single(term) for term in self._terms(pick)])
+
+    def _along(self, pick: Pick, over: str) -> list[tuple[float, Linear]]:
+        """The measure at each number of a parameter, over all other parameters; two at least."""
+        values: dict[float, list[Linear]] = {}
+        for term in self._terms(pick):
+            position = number(dict(term.key).get(over, ""))
+            if position is not None:
+                values.setdefault(position, []).append(single(term))
+        if len(values) < 2:
+            raise NotRun(f"fewer than two values of {over}")
+        return [(position, mean(values[position])) for position in sorted(values)]
+
+    def _line(self, line: Sequence[tuple[float, Linear]]) -> str:
+        return ", ".join(f"{x:g}: {self._shown(y)}" for x, y in line)
+
+    # The checks.
+
+    def _between(self, total: Linear, low: float, high: float, strict: bool = False) -> Decision:
+        parts = [self._positive(total.plus(-low), strict)] if low > -MORE else []
+        parts += [self._positive(total * -1 + Linear({}, high), strict)] if high < MORE else []
+        return every(parts)
+
+    def _within(self, check: Within) -> tuple[Decision, str]:
+        self._unit = self._unit if check.unit is None else check.unit
+        if not check.each and not check.some:
+            total = self._mean(check.pick)
+            return self._between(total, check.low, check.high), self._shown(total)
+        terms = self._terms(check.pick)
+        parts = [self._between(single(term), check.low, check.high) for term in terms]
+        text = "; ".join(f"{describe(term.key)}{self._shown(single(term))}" for term in terms)
+        return (every(parts) if check.each else some(parts)), text
+
+    def _compare(self, check: Compare) -> tuple[Decision, str]:
+        lefts, rights = (self._grouped(pick, check.by) for pick in (check.left, check.right))
+        both = [value for value in lefts if value in rights]
+        if not both:
+            raise NotRun(f"no value of {check.by} with both")
+        found = [self._quotient(lefts[value], rights[value], check) for value in both]
+        texts = [f"{value}: {text}" if len(both) > 1 else text for value, (_, text) in zip(both, found, strict=True)]
+        return every([decision for decision, _ in found]), "; ".join(texts)
+
+    def _grouped(self, pick: Pick, by: str) -> dict[str, Linear]:
+        """The mean of what is picked at each value of a parameter; at the value "" without one."""
+        groups: dict[str, list[Linear]] = {}
+        for term in self._terms(pick):
+            groups.setdefault(dict(term.key).get(by, ""), []).append(single(term))
+        return {value: mean(sums) for value, sums in groups.items()}
+
+    def _quotient(self, left: Linear, right: Linear, check: Compare) -> tuple[Decision, str]:
+        parts = [self._positive(left - check.low * right, strict=True)] if check.low > 0 else []
+        parts += [self._positive(check.high * right - left, strict=True)] if check.high < MORE else []
+        text = f"{self._shown(left)} against {self._shown(right)}"
+        values = [self._repetitions.estimate(total)[0] for total in (left, right)]
+        if None in values:
+            return Decision("open", None), text
+        means = [value.mean for value in values if value is not None]
+        return every(parts), text + (f" (quotient {means[0] / means[1]:.3g})" if means[1] else "")
+
+    def _farthest(self, check: Farthest) -> tuple[Decision, str]:
+        ends = dict(self._along(check.right, check.over))
+        apart = [(x, y - ends[x]) for x, y in self._along(check.left, check.over) if x in ends]
+        if len(apart) < 2:
+            raise NotRun(f"fewer than two values of {check.over}")
+        last = apart[-1][1]
+        parts = [self._positive(last, strict=True)]
+        parts += [self._positive(last - difference, strict=True) for _, difference in apart[:-1]]
+        return every(parts), f"apart by {self._line(apart)}"
+
+    def _trend(self, check: Trend) -> tuple[Decision, str]:
+        line = self._along(check.pick, check.over)
+        sign = 1 if check.rising else -1
+        change = sign * (line[-1][1] - line[0][1])
+        parts = [self._positive(change.plus(-check.least)), self._positive(change, strict=True)]
+        parts += [
+            self._positive(check.slack * change + sign * (after - before))
+            for (_, before), (_, after) in itertools.pairwise(line)
+        ]
+        return every(parts), self._line(line)
+
+    def _crossing(self, check: Crossing) -> tuple[Decision, str]:
+        line = self._along(check.pick, check.over)
+        if check.low < line[0][0] or check.high > line[-1][0]:
+            raise NotRun(f"no points around {check.low:g} to {check.high:g} of {check.over}")
+        above = [(x, y.plus(-check.level)) for x, y in line]
+        before = [y for x, y in above if x < check.low] + [_at(above, check.low)]
+        after = _at(above, check.high)
+        ways = [
+            every([self._positive(sign * y) for y in before] + [self._positive(-sign * after, strict=True)])
+            for sign in (1, -1)
+        ]
+        where = crossing([(x, self._value(y)) for x, y in above])
+        return some(ways), f"{'never' if where is None else f'at {where:.3g}'} ({self._line(line)})"
+
+    def _extreme(self, check: Extreme) -> tuple[Decision, str]:
+        line = self._along(check.pick, check.over)
+        place = number(check.at)
+        here = dict(line).get(place) if place is not None else None
+        if here is None:
+            raise NotRun(f"no point with {check.pick.measure} at {check.over} {check.at}")
+        others = [(x, y) for x, y in line if x != place]
+        if not check.ends and not (line[0][0] < (place or 0.0) < line[-1][0]):
+            raise NotRun(f"no points on both sides of {check.over} {check.at}")
+        sign = 1 if check.kind == "least" else -1
+        return every([self._positive(sign * (y - here), strict=True) for _, y in others]), self._line(line)
+
+    def _model(self, check: Model) -> tuple[Decision, str]:
+        formulas = {term.key: single(term) for term in self._terms(Pick(check.expected, check.pick.where))}
+        # Where the formula says nothing there is nothing to compare.
+        terms = [term for term in self._terms(check.pick) if self._repetitions.estimate(formulas[term.key])[0]]
+        if not terms:
+            raise NotRun(f"no point with {check.expected}")
+        parts = [self._between(single(term) - formulas[term.key], -check.tolerance, check.tolerance) for term in terms]
+        values = [(describe(term.key), self._shown(single(term)), self._shown(formulas[term.key])) for term in terms]
+        return every(parts), "; ".join(f"{setting}{value}, formula {formula}" for setting, value, formula in values)
+
+    def _spread(self, check: Spread) -> tuple[Decision, str]:
+        rest: dict[Key, list[Term]] = {}
+        for term in self._terms(check.pick):
+            rest.setdefault(tuple(item for item in term.key if item[0] != check.across), []).append(term)
+        groups = [terms for terms in rest.values() if len(terms) > 1]
+        if not groups:
+            raise NotRun(f"fewer than two values of {check.across}")
+        pairs = [pair for terms in groups for pair in itertools.permutations([single(term) for term in terms], 2)]
+        if check.relative:
+            parts = [self._positive(b - (1 - check.most) * a) for a, b in pairs]
+        else:
+            parts = [self._positive((b - a).plus(check.most)) for a, b in pairs]
+        text = "; ".join(f"{describe(term.key)}{self._shown(single(term))}" for terms in groups for term in terms)
+        return every(parts), text
+
+
+class _NoValue(Exception):
+    """No repetition has the measure."""
+
+
+def _condition(wanted: object) -> str:
+    return f"{wanted[0]:g} to {wanted[1]:g}" if isinstance(wanted, tuple) else str(wanted)
+
+
+def _at(line: Sequence[tuple[float, Linear]], position: float) -> Linear:
+    """A line's value between its points."""
+    for (x0, y0), (x1, y1) in itertools.pairwise(line):
+        if x0 <= position <= x1:
+            part = (position - x0) / (x1 - x0)
+            return (1 - part) * y0 + part * y1
+    raise ValueError(f"{position:g} is outside of the line")
+
+
+def crossing(line: Sequence[tuple[float, float]]) -> float | None:
+    """Where a line of (x, y), ascending in x, first crosses 0; None if it stays on one side."""
+    for (x0, y0), (x1, y1) in itertools.pairwise(line):
+        if y0 * y1 <= 0 and y0 != y1:
+            return x0 - (x1 - x0) * y0 / (y1 - y0)
+    return None

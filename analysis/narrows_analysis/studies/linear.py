@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weighted sums of measures at settings, estimated from the repetitions there.
+
+Measures of one run are summed within each repetition, so that what they share (two shares that add up to 1, say) does
+not count twice; settings are independent of one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from narrows_analysis.studies.checks import Pick
+from narrows_analysis.studies.confidence import Estimate, estimate
+from narrows_analysis.studies.decision import Bound
+from narrows_analysis.studies.model import Point
+
+Key = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Term:
+    """A picked measure at one setting."""
+
+    key: Key
+    # Conditions have no hash; two picks that differ in nothing else may share one.
+    pick: Pick = field(hash=False)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A weighted sum of terms, and a constant."""
+
+    weights: Mapping[Term, float]
+    constant: float = 0.0
+
+    def __add__(self, other: Linear) -> Linear:
+        """The sum of two sums; weights of a term that is in both add up."""
+        weights = dict(self.weights)
+        for term, weight in other.weights.items():
+            weights[term] = weights.get(term, 0.0) + weight
+        return Linear(weights, self.constant + other.constant)
+
+    def __mul__(self, factor: float) -> Linear:
+        """The sum with all weights multiplied."""
+        return Linear({term: weight * factor for term, weight in self.weights.items()}, self.constant * factor)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Linear) -> Linear:
+        """The difference of two sums."""
+        return self + other * -1
+
+    def plus(self, constant: float) -> Linear:
+        """The sum and a number."""
+        return Linear(self.weights, self.constant + constant)
+
+
+def mean(sums: Sequence[Linear]) -> Linear:
+    """The mean of several sums, each counting the same."""
+    total = sums[0]
+    for one in sums[1:]:
+        total = total + one
+    return total * (1 / len(sums))
+
+
+class Repetitions:
+    """The runs of an experiment by setting."""
+
+    def __init__(self, points: Sequence[Point]) -> None:
+        """Take all points that a statement may look at."""
+        self._points = points
+
+    def terms(self, pick: Pick) -> list[Term]:
+        """Every setting that a pick selects and that has been run, whether its runs have the measure or not."""
+        keys = dict.fromkeys(setting(point) for point in self._points if point.meets(pick.where))
+        return [Term(key, pick) for key in keys]
+
+    def runs(self, key: Key) -> list[Point]:
+        """The repetitions at a setting."""
+        return [point for point in self._points if setting(point) == key]
+
+    def estimate(self, total: Linear) -> tuple[Estimate | None, Bound]:
+        """A sum, and whether it is a bound only; None if a setting has no run with all measures."""
+        by_key: dict[Key, list[tuple[Pick, float]]] = {}
+        for term, weight in total.weights.items():
+            if weight:
+                by_key.setdefault(term.key, []).append((term.pick, weight))
+        samples: list[list[float]] = []
+        missing = 0
+        directions: set[int] = set()
+        for key, picked in by_key.items():
+            values: list[float] = []
+            for point in self.runs(key):
+                found = [(weight, *value_of(pick, point)) for pick, weight in picked]
+                known = [(weight, value) for weight, value, _ in found if value is not None]
+                if len(known) < len(found):
+                    missing += 1
+                    continue
+                directions |= {1 if weight > 0 else -1 for weight, _, bounded in found if bounded}
+                values.append(sum(weight * value for weight, value in known))
+            samples.append(values)
+        bounds: dict[frozenset[int], Bound] = {
+            frozenset(): "exact",
+            frozenset({1}): "at least",
+            frozenset({-1}): "at most",
+            frozenset({1, -1}): "unknown",
+        }
+        return estimate(*samples, constant=total.constant, missing=missing), bounds[frozenset(directions)]
+
+
+def single(term: Term) -> Linear:
+    """A single term as a sum."""
+    return Linear({term: 1.0})
+
+
+def setting(point: Point) -> Key:
+    """What sets a point apart from others of its experiment, without the repetition."""
+    return (("experiment", point.experiment), *sorted(point.parameters.items()))
+
+
+def value_of(pick: Pick, point: Point) -> tuple[float | None, bool]:
+    """The picked measure of a run, and whether that is only a lower bound; None if it says nothing."""
+    if pick.needs is not None and (point.measures.get(pick.needs[0]) or 0.0) < pick.needs[1]:
+        return None, False
+    value = point.measures.get(pick.measure)
+    if value is None and pick.absent not in ("unknown", "differs"):
+        return (point.measures.get(pick.absent), True) if pick.measure in point.measures else (None, False)
+    return value, False

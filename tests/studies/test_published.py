@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Made-up results that a study's statements must tell apart; most of them an earlier rule judged wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from narrows_analysis.studies.catalogue import STUDIES
+from narrows_analysis.studies.evaluate import evaluate
+from narrows_analysis.studies.model import Point
+
+BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
+Run = tuple[Mapping[str, str], Mapping[str, float | None]]
+
+
+def found(study: str, figure: str, statement: str, *runs: Run) -> str:
+    """The verdict on a statement of a study where each of these runs was made three times, with equal results."""
+    checked = next(one for one in STUDIES[study].figures if one.id == figure)
+    wanted = next(one for one in checked.statements if one.id == statement)
+    points = [
+        Point(where.get("experiment", checked.experiment), where, number, measures)
+        for where, measures in runs
+        for number in (1, 2, 3)
+    ]
+    return evaluate(wanted, points).verdict
+
+
+# Claypool et al.
+
+
+@pytest.mark.parametrize(
+    ("half", "one", "deep", "expected"),
+    [
+        (0.11, 0.055, 0.0, ["agrees", "agrees", "agrees", "agrees"]),
+        (0.02, 0.01, 0.0, ["differs", "differs", "agrees", "differs"]),
+        (0.055, 0.11, 0.05, ["differs", "differs", "differs", "differs"]),
+    ],
+)
+def test_claypool_figure_7(half: float, one: float, deep: float, expected: list[str]) -> None:
+    losses = {"0.5bdp": half, "1bdp": one, "1.5bdp": deep, "2bdp": deep}
+    runs: list[Run] = [
+        ({RATE: "80Mbit", BUFFER: buffer, "flows.bbr.count": "4"}, {"loss_ratio": loss})
+        for buffer, loss in losses.items()
+    ]
+    ids = ("half-bdp", "one-bdp", "none", "falls")
+    assert [found("claypool2019", "7", statement, *runs) for statement in ids] == expected
+
+
+@pytest.mark.parametrize(("buffer", "loss"), [("1.5bdp", 0.02), ("1.75bdp", 0.009)])
+def test_claypool_none_is_none_from_1_5_bdp_on(buffer: str, loss: float) -> None:
+    # The rule began at 1.75 BDP, and called 0.9 % none.
+    run = ({RATE: "80Mbit", BUFFER: buffer, "flows.bbr.count": "4"}, {"loss_ratio": loss})
+    assert found("claypool2019", "7", "none", run) == "differs"
+
+
+def test_claypool_loss_at_every_rate_and_number_of_flows() -> None:
+    # 10.5 % on average, which was all that the rule looked at.
+    runs: list[Run] = [
+        ({RATE: rate, BUFFER: "0.5bdp", "flows.bbr.count": count}, {"loss_ratio": loss})
+        for rate, count, loss in (("40Mbit", "2", 0.03), ("80Mbit", "4", 0.11), ("120Mbit", "8", 0.175))
+    ]
+    assert found("claypool2019", "7", "half-bdp", *runs) == "differs"
+    assert found("claypool2019", "7", "half-bdp", runs[1]) == "agrees"
+
+
+@pytest.mark.parametrize(
+    ("period", "correlation", "expected"),
+    # 20 s between two values that have nothing to do with one another was a cycle.
+    [(20.0, 0.5, "agrees"), (20.0, 0.1, "differs"), (9.0, 0.5, "differs"), (None, 0.0, "differs")],
+)
+def test_claypool_cycles_are_correlated(period: float | None, correlation: float, expected: str) -> None:
+    run = (
+        {BUFFER: "1.75bdp", "flows.*.count": "2"},
+        {"turn_period_s": period, "turn_correlation": correlation},
+    )
+    assert found("claypool2019", "9", "cycle", run) == expected
+
+
+@pytest.mark.parametrize(("peak", "expected"), [(0.06, "agrees"), (0.087, "differs"), (0.01, "differs")])
+def test_claypool_loss_peaks(peak: float, expected: str) -> None:
+    run = ({BUFFER: "1.75bdp", "flows.*.count": "2"}, {"loss_max": peak})
+    assert found("claypool2019", "9", "loss-peaks", run) == expected
+
+
+# Ware et al.
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.55, "agrees"), (0.2, "differs")])
+def test_ware(share: float, expected: str) -> None:
+    run = ({BUFFER: "8bdp"}, {"goodput_fraction.bbr": share, "model_share": 0.55})
+    assert found("ware2019", "model", "share", run) == expected
+
+
+# Hock et al.
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "expected"),
+    [
+        (0.85, 0.99, "agrees"),
+        (0.99, 0.85, "agrees"),
+        # What the other studies' rules call fair, at both buffers, is consistently fair.
+        (0.95, 0.98, "differs"),
+    ],
+)
+def test_hock_no_consistent_fairness(small: float, large: float, expected: str) -> None:
+    six = {"flows.all.cca": "bbr", "flows.all.count": "6"}
+    runs: list[Run] = [({**six, BUFFER: "0.8bdp"}, {"jain": small}), ({**six, BUFFER: "8bdp"}, {"jain": large})]
+    assert found("hock2017", "several", "intra", *runs) == expected
+
+
+@pytest.mark.parametrize(("four", "six", "expected"), [(1.2, 1.4, "agrees"), (0.2, 2.0, "differs")])
+def test_hock_each_number_of_flows_has_the_queue(four: float, six: float, expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: "8bdp", "flows.all.cca": "bbr", "flows.all.count": count}, {"queue_bdp": depth})
+        for count, depth in (("4", four), ("6", six))
+    ]
+    assert found("hock2017", "several", "queue", *runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("bbr", "cubic", "expected"),
+    # Five times as much was enough.
+    [(0.1, 0.0001, "agrees"), (0.1, 0.0, "agrees"), (0.1, 0.02, "differs"), (0.1, 0.001, "differs")],
+)
+def test_hock_loss_is_three_orders_of_magnitude_apart(bbr: float, cubic: float, expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: "0.8bdp", "flows.all.cca": cca, "flows.all.count": "6"}, {"loss_ratio": loss})
+        for cca, loss in (("bbr", bbr), ("cubic", cubic))
+    ]
+    assert found("hock2017", "small-buffer", "tiny", *runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    # Any increase was enough; severe suppression is not a share of 55 %.
+    [(0.4, 0.9, "agrees"), (0.4, 0.55, "differs"), (0.95, 0.9, "differs")],
+)
+def test_hock_severely_suppressed(one: float, two: float, expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: "8bdp", "flows.*.count": count}, {"share.bbr": share}) for count, share in (("1", one), ("2", two))
+    ]
+    assert found("hock2017", "against-cubic", "several", *runs) == expected
+
+
+# Hurtig et al.
+
+TRAINS = "flows.train.cca", "flows.large.cca"
+RATES = ("10Mbit", "20Mbit", "30Mbit", "40Mbit", "60Mbit", "70Mbit")
+
+
+def utilization(size: str, dip: str, depth: float = 0.1) -> list[Run]:
+    """Runs of trains of a size at all rates, with a dip at one of them."""
+    return [
+        (
+            {"flows.train.cca": "bbr", "flows.train.size": size, RATE: rate},
+            {"utilization": 0.9 - (depth if rate == dip else 0.0)},
+        )
+        for rate in RATES
+    ]
+
+
+def test_hurtig_utilization_dips_where_it_is_published() -> None:
+    # A dip that moves the other way, from 60 to 20 Mbit/s, was as good as the published one.
+    for size, published, inverted in (
+        ("500KB", "20Mbit", "60Mbit"),
+        ("1MB", "40Mbit", "30Mbit"),
+        ("2MB", "60Mbit", "20Mbit"),
+    ):
+        statement = f"dip-{size}"
+        assert found("hurtig2018", "6-7", statement, *utilization(size, published)) == "agrees"
+        assert found("hurtig2018", "6-7", statement, *utilization(size, inverted)) == "differs"
+        assert found("hurtig2018", "6-7", statement, *utilization(size, "none")) == "differs"
+
+
+@pytest.mark.parametrize(
+    ("utilized", "goodput", "expected"),
+    [
+        (((0.9, 0.85), (0.95, 0.7)), ((0.5, 0.5), (0.5, 0.5)), "agrees"),
+        # Only the large flow's goodput is farthest apart at the longest gap, which the rule looked at.
+        (((0.95, 0.7), (0.9, 0.85)), ((0.5, 0.5), (0.9, 0.2)), "differs"),
+    ],
+)
+def test_hurtig_figure_8_is_about_utilization(
+    utilized: tuple[tuple[float, float], ...], goodput: tuple[tuple[float, float], ...], expected: str
+) -> None:
+    runs: list[Run] = [
+        (
+            {"flows.train.cca": train, "flows.train.gap": gap},
+            {"utilization": utilized[n][m], "goodput_fraction.large": goodput[n][m]},
+        )
+        for n, gap in enumerate(("100ms", "900ms"))
+        for m, train in enumerate(("cubic", "bbr"))
+    ]
+    assert found("hurtig2018", "8", "bbr-at-long-gaps", *runs) == expected
+
+
+def small_flows(large: str, train: str, times: dict[str, float], completions: float = 20.0) -> list[Run]:
+    return [
+        (
+            {"flows.large.cca": large, "flows.train.cca": train, RATE: "20Mbit", BUFFER: buffer},
+            {"fct_s.train": time, "completions.train": completions},
+        )
+        for buffer, time in times.items()
+    ]
+
+
+def test_hurtig_hardly_depends_on_the_buffer() -> None:
+    def bbr(completions: float = 20.0, **times: float) -> str:
+        runs = small_flows("bbr", "bbr", {"0.5bdp": times["small"], "8bdp": times["large"]}, completions)
+        return found("hurtig2018", "2-4", "bbr-bbr", *runs)
+
+    assert bbr(small=2.0, large=2.1) == "agrees"
+    # 35 % apart was hardly apart.
+    assert bbr(small=2.0, large=2.7) == "differs"
+    # And one completion was enough to say so.
+    assert bbr(small=2.0, large=2.1, completions=1.0) == "undecided"
+
+
+def test_hurtig_pairs_of_figure_2() -> None:
+    bbr = small_flows("bbr", "cubic", {"0.5bdp": 4.0, "2bdp": 2.05, "8bdp": 1.5})
+    cubic = small_flows("cubic", "cubic", {"0.5bdp": 1.5, "2bdp": 2.0, "8bdp": 3.9})
+    assert found("hurtig2018", "2-4", "parity", *bbr, *cubic) == "agrees"
+    assert found("hurtig2018", "2-4", "shallow-like-bloated", *bbr, *cubic) == "agrees"
+    fast = small_flows("bbr", "cubic", {"0.5bdp": 2.0, "2bdp": 1.2, "8bdp": 1.5})
+    assert found("hurtig2018", "2-4", "parity", *fast, *cubic) == "differs"
+    assert found("hurtig2018", "2-4", "shallow-like-bloated", *fast, *cubic) == "differs"
+
+
+def test_hurtig_every_rate_counts() -> None:
+    # Ten times as slow at 5 Mbit/s hides 70 Mbit/s in a mean over all rates.
+    runs: list[Run] = [
+        (
+            {"flows.large.cca": "cubic", "flows.train.cca": "cubic", RATE: rate, BUFFER: buffer},
+            {"fct_s.train": time, "completions.train": 20.0},
+        )
+        for rate, buffer, time in (
+            ("5Mbit", "0.5bdp", 10.0),
+            ("5Mbit", "8bdp", 20.0),
+            ("70Mbit", "0.5bdp", 1.0),
+            ("70Mbit", "8bdp", 0.8),
+        )
+    ]
+    assert found("hurtig2018", "2-4", "cubic-cubic", *runs) == "differs"
+    assert found("hurtig2018", "2-4", "cubic-cubic", *runs[:2]) == "agrees"
+
+
+def test_hurtig_utilization_beside_trains() -> None:
+    def link(bbr: float, cubic: float) -> str:
+        runs: list[Run] = [
+            ({"flows.large.cca": "cubic", "flows.train.cca": train, BUFFER: "0.5bdp"}, {"utilization": value})
+            for train, value in (("bbr", bbr), ("cubic", cubic))
+        ]
+        return found("hurtig2018", "2-4", "utilization", *runs)
+
+    assert (link(0.6, 0.9), link(0.9, 0.9)) == ("agrees", "differs")
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"0.5bdp": 1.1, "2bdp": 1.15, "8bdp": 1.12}, "agrees"),
+        # 0.5 and 4 BDP were all that was looked at, and 40 % was flat.
+        ({"0.5bdp": 1.1, "2bdp": 1.5, "8bdp": 1.1}, "differs"),
+        ({"0.5bdp": 1.1, "4bdp": 1.5}, "differs"),
+    ],
+)
+def test_hurtig_flat(times: dict[str, float], expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: buffer, "flows.rival.cca": "cubic"}, {"fct_s.subject": time, "completions.subject": 20.0})
+        for buffer, time in times.items()
+    ]
+    assert found("hurtig2018", "9", "flat", *runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("bbr", "cubic", "expected"),
+    [
+        # (mean, standard deviation) of the completion times
+        ((4.0, 2.4), (2.0, 0.8), "agrees"),
+        # A greater deviation of times that are longer in the same measure is no greater variability.
+        ((4.0, 2.0), (2.0, 1.1), "differs"),
+        ((4.0, 1.2), (2.0, 1.0), "differs"),
+    ],
+)
+def test_hurtig_variable(bbr: tuple[float, float], cubic: tuple[float, float], expected: str) -> None:
+    runs: list[Run] = [
+        (
+            {BUFFER: "0.5bdp", "flows.rival.cca": rival},
+            {"fct_s.subject": mean, "fct_cv.subject": deviation / mean, "completions.subject": 20.0},
+        )
+        for rival, (mean, deviation) in (("bbr", bbr), ("cubic", cubic))
+    ]
+    assert found("hurtig2018", "9", "variable", *runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"), [(0.95, 0.8, "agrees"), (0.9, 0.8946, "differs"), (0.88, 0.95, "differs")]
+)
+def test_hurtig_pacing_is_significantly_lower(one: float, two: float, expected: str) -> None:
+    runs: list[Run] = [
+        # The median does not count; a quotient of 0.994 is not significant.
+        ({BUFFER: buffer, "flows.large.cca": "bbr"}, {"pacing_fraction.large": rate, "pacing_median.large": 1 - rate})
+        for buffer, rate in (("1bdp", one), ("2bdp", two))
+    ]
+    assert found("hurtig2018", "10-12", "pacing", *runs) == expected
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        ({"0.5bdp": 3.0, "1bdp": 2.0, "2bdp": 1.5, "8bdp": 1.6}, "agrees"),
+        # It falls by 1.5 s from 0.5 to 2 BDP, which was enough, and is longest at 8 BDP.
+        ({"0.5bdp": 3.0, "1bdp": 2.0, "2bdp": 1.5, "8bdp": 4.0}, "differs"),
+    ],
+)
+def test_hurtig_worst_at_half_a_bdp(times: dict[str, float], expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: buffer, "flows.large.cca": "bbr"}, {"fct_s.train": time, "completions.train": 10.0})
+        for buffer, time in times.items()
+    ]
+    assert found("hurtig2018", "10-12", "worst", *runs) == expected
+
+
+def test_hurtig_small_flows() -> None:
+    def runs(bbr: dict[str, float], cubic: dict[str, float], measure: str) -> list[Run]:
+        return [
+            ({BUFFER: buffer, "flows.large.cca": large}, {measure: value, "completions.train": 20.0})
+            for large, line in (("bbr", bbr), ("cubic", cubic))
+            for buffer, value in line.items()
+        ]
+
+    time = "fct_s.train"
+    good = runs({"4bdp": 0.5, "8bdp": 0.6}, {"4bdp": 0.8, "8bdp": 1.2}, time)
+    # The mean of both gains 22 %, and 8 BDP alone 50 %, but they do not gain at 4 BDP.
+    one = runs({"4bdp": 0.9, "8bdp": 0.6}, {"4bdp": 0.8, "8bdp": 1.2}, time)
+    assert found("hurtig2018", "13-15", "gains", *good) == "agrees"
+    assert found("hurtig2018", "13-15", "gains", *one) == "differs"
+    for statement, measure in (("retransmits", "retransmit_ratio.train"), ("tail", "fct_p95_s.train")):
+        more = runs({"1bdp": 0.3, "2bdp": 0.2}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
+        less = runs({"1bdp": 0.3, "2bdp": 0.05}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
+        assert found("hurtig2018", "13-15", statement, *more) == "agrees"
+        assert found("hurtig2018", "13-15", statement, *less) == "differs"
+
+
+# Miyazawa et al.
+
+SMALLER, LARGER = {BUFFER: "198.443008ms"}, {BUFFER: "793.772032ms"}
+
+
+@pytest.mark.parametrize(
+    ("convergences", "fillings", "expected"),
+    [
+        (3.0, 5.0, "agrees"),
+        # A run of the larger queue converges once; its shares can be as correlated as those of a cycle.
+        (1.0, 0.0, "differs"),
+        (1.0, 5.0, "differs"),
+        (3.0, 1.0, "differs"),
+    ],
+)
+def test_miyazawa_cycles(convergences: float, fillings: float, expected: str) -> None:
+    run = (SMALLER, {"convergences": convergences, "fillings": fillings, "turn_correlation": 0.41})
+    assert found("miyazawa2018", "cycle", "cycles", run) == expected
+
+
+@pytest.mark.parametrize(
+    ("convergences", "second_half", "expected"),
+    # A share of half is that of flows that take turns too.
+    [(1.0, 0.99, "agrees"), (4.0, 0.8, "differs"), (0.0, 0.6, "differs"), (1.0, 0.7, "differs")],
+)
+def test_miyazawa_convergence_is_no_mean_share(convergences: float, second_half: float, expected: str) -> None:
+    run = (LARGER, {"convergences": convergences, "jain_second_half": second_half, "share.bbr": 0.5})
+    assert found("miyazawa2018", "divergence", "converge", run) == expected
+
+
+# Zeynali et al.
+
+
+def of_versions(measure: str, **values: float) -> list[Run]:
+    return [({"flows.all.cca": cca, BUFFER: "0.5bdp"}, {measure: value}) for cca, value in values.items()]
+
+
+def test_zeynali_v1_retransmits_more_than_later_versions() -> None:
+    measure = "retransmit_ratio.all"
+    most = of_versions(measure, bbr=0.1, bbr2=0.01, bbr3=0.02, cubic=0.001)
+    # More than CUBIC, which the rule looked at, and less than BBRv3.
+    not_most = of_versions(measure, bbr=0.1, bbr2=0.01, bbr3=0.2, cubic=0.001)
+    assert found("zeynali2024", "5-6", "retransmits", *most) == "agrees"
+    assert found("zeynali2024", "5-6", "retransmits", *not_most) == "differs"
+    assert found("zeynali2024", "5-6", "retransmits", *most[:1], *most[3:]) == "not run here"
+
+
+def test_zeynali_never_is_a_value() -> None:
+    at = {"flows.all.cca": "bbr3", BUFFER: "16bdp"}
+
+    def v3(time: float | None) -> str:
+        return found("zeynali2024", "5-6", "v3-slow", (at, {"convergence_s": time, "common_s": 285.0}))
+
+    # Runs that never converged counted as not run.
+    assert (v3(None), v3(250.0), v3(20.0)) == ("agrees", "agrees", "differs")
+
+
+def test_zeynali_convergence_of_both_starts() -> None:
+    def runs(together: float | None, staggered: float | None) -> list[Run]:
+        return [
+            ({"experiment": experiment, "flows.all.cca": "bbr3"}, {"convergence_s": time, "common_s": 285.0})
+            for experiment, time in (("together", together), ("staggered", staggered))
+        ]
+
+    assert found("zeynali2024", "3-6", "v3-deteriorates", *runs(10.0, 100.0)) == "agrees"
+    assert found("zeynali2024", "3-6", "v3-deteriorates", *runs(10.0, None)) == "agrees"
+    assert found("zeynali2024", "3-6", "v3-deteriorates", *runs(10.0, 12.0)) == "differs"
+    assert found("zeynali2024", "3-6", "v3-deteriorates", *runs(None, None)) == "undecided"
+
+
+def test_zeynali_order_of_figure_8() -> None:
+    order = of_versions("jain", bbr=0.9, bbr3=0.8, bbr2=0.7, cubic=0.95)
+    other = of_versions("jain", bbr=0.9, bbr3=0.7, bbr2=0.8, cubic=0.5)
+    # CUBIC's place is not published, and no longer judged.
+    assert found("zeynali2024", "7-9", "order", *order) == "agrees"
+    assert found("zeynali2024", "7-9", "order", *other) == "differs"
+    ids = [statement.id for figure in STUDIES["zeynali2024"].figures for statement in figure.statements]
+    assert "v1-faster-than-cubic" not in ids
+
+
+@pytest.mark.parametrize(("two", "five", "expected"), [(0.7, 0.9, "agrees"), (0.7, 0.4, "differs")])
+def test_zeynali_cubic_with_more_flows(two: float, five: float, expected: str) -> None:
+    run = ({"flows.all.cca": "cubic"}, {"jain_of_2": two, "jain_of_5": five})
+    assert found("zeynali2024", "7-9", "cubic-many", run) == expected
+
+
+def test_zeynali_every_buffer_and_rtt() -> None:
+    def runs(deep: float) -> list[Run]:
+        return [
+            ({"flows.*.cca": "bbr3", "flows.short.rtt": "10ms", BUFFER: buffer}, {"share.long": share})
+            for buffer, share in (("1bdp", 0.8), ("16bdp", deep))
+        ]
+
+    # 1 BDP was all that was run.
+    for figure in ("10-12", "13-15"):
+        assert found("zeynali2024", figure, "favours-long-bbr3", *runs(0.7)) == "agrees"
+        assert found("zeynali2024", figure, "favours-long-bbr3", *runs(0.3)) == "differs"
+
+
+@pytest.mark.parametrize(("near", "far", "expected"), [(0.2, 0.6, "agrees"), (0.6, 0.2, "differs")])
+def test_zeynali_gap(near: float, far: float, expected: str) -> None:
+    runs: list[Run] = [
+        (
+            {"flows.*.cca": "bbr", "flows.short.rtt": rtt, BUFFER: "1bdp"},
+            {"throughput_difference": difference, "share.long": 0.6},
+        )
+        for rtt, difference in (("80ms", near), ("10ms", far))
+    ]
+    assert found("zeynali2024", "10-12", "gap", *runs) == expected
+
+
+def test_zeynali_v3_beside_cubic() -> None:
+    def run(share: float, again: float) -> Run:
+        where = {"flows.first.cca": "bbr3", "flows.second.cca": "cubic", BUFFER: "0.5bdp"}
+        return where, {"share.first": share, "retransmit_ratio.first": again}
+
+    # 60 % was as much like BBRv1 as 90 %; retransmissions were not looked at.
+    assert found("zeynali2024", "16-18", "v3-like-v1", run(0.9, 0.1)) == "agrees"
+    assert found("zeynali2024", "16-18", "v3-like-v1", run(0.62, 0.1)) == "differs"
+    assert found("zeynali2024", "16-18", "retransmits-bbr3", run(0.9, 0.1)) == "agrees"
+    assert found("zeynali2024", "16-18", "retransmits-bbr3", run(0.9, 0.004)) == "differs"
+
+
+def test_zeynali_grids_of_all_versions() -> None:
+    def runs(**indices: float) -> list[Run]:
+        return [
+            ({"flows.bbr.cca": version, "flows.bbr.count": "1", "flows.cubic.count": "5"}, {"jain": index})
+            for version, index in indices.items()
+        ]
+
+    assert found("zeynali2024", "19", "v2-shares", *runs(bbr=0.3, bbr2=0.9)) == "agrees"
+    assert found("zeynali2024", "19", "v2-shares", *runs(bbr=0.9, bbr2=0.3)) == "differs"
+    assert found("zeynali2024", "19", "v3-no-room", *runs(bbr3=0.3, bbr2=0.9)) == "agrees"
+    assert found("zeynali2024", "19", "v3-no-room", *runs(bbr3=0.9, bbr2=0.3)) == "differs"
+
+
+def test_zeynali_flow_sizes() -> None:
+    def workload(bbr: tuple[float, float, float], cubic: tuple[float, float, float]) -> list[Run]:
+        return [
+            (
+                {"flows.all.cca": cca},
+                {f"slowdown_{size}.all": value for size, value in zip(("small", "medium", "large"), line, strict=True)},
+            )
+            for cca, line in (("bbr", bbr), ("cubic", cubic))
+        ]
+
+    every = workload((3.0, 2.5, 2.0), (4.0, 4.0, 4.0))
+    # Long flows gain on CUBIC's, which was all that was judged; short ones do not, and long ones not on short ones.
+    some = workload((3.0, 4.5, 3.5), (2.5, 4.0, 4.5))
+    for statement in ("v1-long", "v1-every-size"):
+        assert found("zeynali2024", "20-21", statement, *every) == "agrees"
+        assert found("zeynali2024", "20-21", statement, *some) == "differs"
