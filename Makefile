@@ -28,7 +28,8 @@ lint: ## formatters and linters only
 	@scripts/lint.sh
 
 .PHONY: ptf
-ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino|tofino-fake
+ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino|tofino-fake (needs root)
+	@scripts/setup.sh ptf
 	@$(SUDO) $(VENV)/python ptf-tests/run.py --target $(TARGET) $(if $(CHIP),--chip $(CHIP)) \
 		$(if $(TESTBED),--testbed $(TESTBED))
 

@@ -27,7 +27,7 @@ from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.traffic.connection import Connection
-from narrows.traffic.sockets import TABLE
+from narrows.traffic.socket_table import TABLE
 from narrows.traffic.traffic import Traffic
 from pyroute2 import IPRoute
 

@@ -117,7 +117,8 @@ set_interrupts() {
         remember "systemctl start irqbalance"
         systemctl stop irqbalance
     fi
-    cpus=$(cat "$device/local_cpulist" 2>/dev/null | tr ',' '\n' | while IFS=- read -r from to; do
+    [ -r "$device/local_cpulist" ] || return 0
+    cpus=$(tr ',' '\n' <"$device/local_cpulist" | while IFS=- read -r from to; do
         seq "$from" "${to:-$from}"
     done)
     [ -n "$cpus" ] || return 0

@@ -21,7 +21,7 @@ tofino2) option=TOFINO2 ;;
 *) fail "usage: install-switch.sh tofino|tofino2" ;;
 esac
 [ "$(id -u)" = 0 ] || fail "needs root; fix: sudo"
-[ -n "${SDE:-}" ] && [ -d "$SDE/p4studio" ] || fail "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"
+[ -d "${SDE:-}/p4studio" ] || fail "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"
 SDE_INSTALL=${SDE_INSTALL:-$SDE/install}
 [ -x "$SDE_INSTALL/bin/bf_switchd" ] || fail "$SDE_INSTALL has no bf_switchd; fix: build the SDE first"
 narrows=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)

@@ -117,14 +117,15 @@ class Client:
         self._sessions: set[int] = set()
         stream = self._stub.StreamChannel(iter(self._requests.get, None))
         threading.Thread(target=self._read, args=(stream,), daemon=True).start()
-        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=self._election())
+        arbitration = p4r.MasterArbitrationUpdate(device_id=DEVICE_ID, election_id=self.election)
         self._requests.put(p4r.StreamMessageRequest(arbitration=arbitration))
         answer = self._arbitration.get(timeout=TIMEOUT_S)
         if answer.status.code != 0:
             raise RuntimeError(f"not primary: {answer.status.message}")
 
-    @staticmethod
-    def _election() -> p4r.Uint128:
+    @property
+    def election(self) -> p4r.Uint128:
+        """The election id of the primary that this is."""
         return p4r.Uint128(low=1)
 
     def _read(self, stream: Iterator[p4r.StreamMessageResponse]) -> None:
@@ -148,7 +149,7 @@ class Client:
             self.remove_mirror(session)
         request = p4r.SetForwardingPipelineConfigRequest(
             device_id=DEVICE_ID,
-            election_id=self._election(),
+            election_id=self.election,
             action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT,
         )
         request.config.p4info.CopyFrom(self.program.info)
@@ -159,7 +160,7 @@ class Client:
             self._digests.get()
 
     def _write(self, kind: p4r.Update.Type.ValueType, entities: Iterable[p4r.Entity]) -> None:
-        request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=self._election())
+        request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=self.election)
         request.updates.extend(p4r.Update(type=kind, entity=entity) for entity in entities)
         self._stub.Write(request, timeout=TIMEOUT_S)
 

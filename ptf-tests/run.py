@@ -67,7 +67,7 @@ def ptf_command(folder: Path, *options: str) -> list[str]:
     beside = Path(sys.executable).parent / "ptf"
     program = str(beside) if beside.exists() else shutil.which("ptf")
     if program is None:
-        raise RuntimeError("ptf is not installed; run make setup")
+        raise RuntimeError("ptf is not installed; fix: scripts/setup.sh ptf")
     return [
         sys.executable,
         program,

@@ -12,6 +12,9 @@ echo "lint: ruff, mypy, layers"
 .venv/bin/mypy benchmarks
 .venv/bin/lint-imports --no-logo
 
+echo "lint: shellcheck"
+shellcheck scripts/*.sh .ci/run
+
 echo "lint: rustfmt, clippy"
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked --quiet -- -D warnings

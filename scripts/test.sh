@@ -12,4 +12,4 @@ cargo test --workspace --release --locked --quiet
 echo "test: PTF suite on the softswitch"
 $sudo .venv/bin/python ptf-tests/run.py --target soft
 echo "test: Python"
-$sudo .venv/bin/python -m pytest -q -rs
+$sudo .venv/bin/python -m pytest -q

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,24 @@ import pytest
 import synthetic
 from harness import Network
 from narrows_analysis import Summary, analyze_run
+from needs import (
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_make_collect_report,
+    pytest_runtest_makereport,
+    pytest_runtest_setup,
+    pytest_terminal_summary,
+    require,
+)
+
+__all__ = [
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_make_collect_report",
+    "pytest_runtest_makereport",
+    "pytest_runtest_setup",
+    "pytest_terminal_summary",
+]
 
 # A test run in the background of a script inherits an ignored SIGINT, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -28,8 +45,7 @@ def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthet
 @pytest.fixture
 def network() -> Iterator[Network]:
     """A namespace for each host and for the softswitch; gone afterwards."""
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
+    require("root")
     network = Network()
     try:
         network.up()

@@ -3,16 +3,20 @@
 
 `analyze_run`, `analyze_source` and `write_report` make the results of a run or a capture; `load` opens them as pandas
 frames; the package's modules `metrics`, `gallery` and `sweep` hold the metrics, the figures for a paper, and what
-concerns many runs.
+concerns many runs. What these names stand for is imported when one is used: pandas takes a second.
 """
 
-from narrows_analysis.errors import AnalysisError
-from narrows_analysis.report.page import write_report
-from narrows_analysis.run_data import RunData, load
-from narrows_analysis.summary.analyze import analyze_run
-from narrows_analysis.summary.capture import SourceSettings, analyze_source
-from narrows_analysis.summary.sections import Summary
-from narrows_analysis.sweep import load_sweep, write_sweep_report
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from narrows_analysis.errors import AnalysisError
+    from narrows_analysis.report.page import write_report
+    from narrows_analysis.run_data import RunData, load
+    from narrows_analysis.summary.analyze import analyze_run
+    from narrows_analysis.summary.capture import SourceSettings, analyze_source
+    from narrows_analysis.summary.sections import Summary
+    from narrows_analysis.sweep import load_sweep, write_sweep_report
 
 __all__ = [
     "AnalysisError",
@@ -26,3 +30,22 @@ __all__ = [
     "write_report",
     "write_sweep_report",
 ]
+
+_MODULES = {
+    "AnalysisError": "errors",
+    "RunData": "run_data",
+    "SourceSettings": "summary.capture",
+    "Summary": "summary.sections",
+    "analyze_run": "summary.analyze",
+    "analyze_source": "summary.capture",
+    "load": "run_data",
+    "load_sweep": "sweep",
+    "write_report": "report.page",
+    "write_sweep_report": "sweep",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

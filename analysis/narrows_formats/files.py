@@ -1,5 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of the files of a run's directory."""
+"""Names of the files and folders of a run's directory, and of a sweep's."""
 
+RUN = "run.json"
+EXPERIMENT = "experiment.yaml"
+SUMMARY = "summary.json"
+FLOWS = "flows.parquet"
+QUEUE = "queue.parquet"
+DISTRIBUTIONS = "distributions.parquet"
+REPORT = "report.html"
+
+TELEMETRY = "telemetry"
 # In a telemetry directory; sorted by name they are in order of time.
 REPORT_FILES = "reports-*.parquet"
+FLOW_KEYS = "flow_keys.parquet"
+LEARNED_FLOWS = "learned_flows.parquet"
+COLLECTOR = "collector.json"
+
+HOSTS = "hosts"
+# In the hosts' directory.
+SOCKETS = "sockets.parquet"
+
+# In a sweep's directory.
+SWEEP = "sweep.json"
+SWEEP_TABLE = "sweep.parquet"

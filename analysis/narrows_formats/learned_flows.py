@@ -7,12 +7,13 @@ Unlike the keys in reports these are complete whatever the sampling.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from narrows_formats.digest import address
 
 TABLE = "learned_flows.parquet"
 SCHEMA = pa.schema(
@@ -45,9 +46,3 @@ def write(records: Sequence[dict[str, Any]], path: Path) -> None:
         for record in records
     ]
     pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
-
-
-def address(record: dict[str, Any], name: str) -> str:
-    """An address of a record as text; 128 bits wide in the digest, IPv4 in the low ones."""
-    kind = IPv6Address if record["is_ipv6"] else IPv4Address
-    return str(kind(record[name]))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from expected import V1modelHash
 from lab import Lab
-from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse
+from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse, ElectionId
 from p4runtime import TIMEOUT_S, Client, open_channel
 from processes import Child
 
@@ -65,7 +65,9 @@ class Softswitch:
                 self._configure(port, queue, rate_bps=0, limit_bytes=0, limit_packets=DEFAULT_LIMIT_PACKETS)
 
     def _configure(self, port: int, queue: int, **settings: int) -> None:
-        answer = self._call(ConfigureRequest(port=port, queue=queue, **settings), timeout=TIMEOUT_S)
+        primary = ElectionId(low=self.control.election.low)
+        request = ConfigureRequest(port=port, queue=queue, election_id=primary, **settings)
+        answer = self._call(request, timeout=TIMEOUT_S)
         # Reports have 16 bits for it, and 0 says that nobody counts settings.
         self._epochs[port, queue] = (answer.epoch - 1) % 0xFFFF + 1
 

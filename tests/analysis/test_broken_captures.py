@@ -15,7 +15,7 @@ from narrows_analysis import AnalysisError, Summary, analyze_run, analyze_source
 from narrows_formats.programs import COLLECTOR, find_binary
 
 BINARY = find_binary(COLLECTOR)
-pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built (make setup)")
+pytestmark = pytest.mark.needs(COLLECTOR)
 FORMATS = ("pcap", "pcapng", "telemetry")
 REPORT = 42
 REPORTS = 3000

@@ -18,9 +18,7 @@ from scapy.packet import Packet
 from scapy.utils import wrpcap
 
 SWITCH = find_binary(SOFTSWITCH)
-pytestmark = pytest.mark.skipif(
-    SWITCH is None or find_binary(COLLECTOR) is None, reason="narrows is not built (make setup)"
-)
+pytestmark = pytest.mark.needs(SOFTSWITCH, COLLECTOR)
 PACKETS = 500
 PAYLOAD = 1000
 # From the switch to the receiver and back, and to the sender and back, in packets, of which one comes each millisecond.

@@ -14,9 +14,9 @@ import pytest
 import synthetic
 from narrows_analysis import analyze_run, analyze_source, load
 from narrows_analysis.intervals import queue_intervals
-from narrows_formats.programs import COLLECTOR, find_binary
+from narrows_formats.programs import COLLECTOR
 
-pytestmark = pytest.mark.skipif(find_binary(COLLECTOR) is None, reason="narrows-collector is not built (make setup)")
+pytestmark = pytest.mark.needs(COLLECTOR)
 CELL_BYTES = 80
 
 

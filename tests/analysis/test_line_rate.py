@@ -18,9 +18,7 @@ from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
 SWITCH = find_binary(SOFTSWITCH)
-pytestmark = pytest.mark.skipif(
-    SWITCH is None or find_binary(COLLECTOR) is None, reason="narrows is not built (make setup)"
-)
+pytestmark = pytest.mark.needs(SOFTSWITCH, COLLECTOR)
 LIMIT_BYTES = 500_000
 DURATION_NS = 12_000_000
 FLOWS = 40

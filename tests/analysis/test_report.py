@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, Summary, analyze_run, write_report
+from playwright.sync_api import sync_playwright
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pages are not opened")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: pages are not opened")
+CHROMIUM = shutil.which("chromium")
+needs_browser = pytest.mark.needs("chromium")
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
@@ -30,7 +30,7 @@ Competition = tuple[Path, synthetic.Truth, Summary]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()

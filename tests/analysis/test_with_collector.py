@@ -13,7 +13,7 @@ import pytest
 from narrows_analysis import analyze_run
 
 COLLECTOR = Path(__file__).parents[2] / "target" / "release" / "narrows-collector"
-pytestmark = pytest.mark.skipif(not COLLECTOR.exists(), reason="narrows-collector is not built (cargo build --release)")
+pytestmark = pytest.mark.needs("narrows-collector")
 
 
 def collector(*arguments: str | Path) -> None:

@@ -16,10 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from helpers import BINARY, account, collector, pcap_frames, send_paced
 
-pytestmark = [
-    pytest.mark.skipif(not BINARY.exists(), reason="narrows-collector is not built"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = pytest.mark.needs("root", "narrows-collector")
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from narrows_formats.programs import COLLECTOR, find_binary
 from typer.testing import CliRunner
 
 BINARY = find_binary(COLLECTOR)
-pytestmark = pytest.mark.skipif(BINARY is None, reason="narrows-collector is not built")
+pytestmark = pytest.mark.needs(COLLECTOR)
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 REPORTS = 20_000
 
@@ -137,8 +137,7 @@ def namespace() -> Iterator[str]:
     subprocess.run(["ip", "netns", "del", name], check=True)
 
 
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_collect_stores_until_it_is_stopped(
     namespace: str, capture: Path, tmp_path: Path, number: signal.Signals

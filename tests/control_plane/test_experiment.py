@@ -8,6 +8,7 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load
+from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Series, load_series
 
 BASE: dict[str, Any] = {
@@ -28,7 +29,7 @@ def series(path: Path, **changes: Any) -> Series:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    experiment, _ = load(write(tmp_path))
+    experiment = load(write(tmp_path))
     assert experiment.bottleneck.rate == 100_000_000
     assert experiment.bottleneck.rate_layer == "l2"
     assert experiment.bottleneck.rtt == 40_000_000
@@ -40,7 +41,7 @@ def test_defaults(tmp_path: Path) -> None:
 
 def test_groups_are_named_after_their_cca(tmp_path: Path) -> None:
     flow = {"cca": "bbr", "duration": "1s"}
-    experiment, _ = load(write(tmp_path, flows=[flow, flow, {**flow, "name": "bbr-2"}, flow]))
+    experiment = load(write(tmp_path, flows=[flow, flow, {**flow, "name": "bbr-2"}, flow]))
     assert [group.name for group in experiment.flows] == ["bbr", "bbr-3", "bbr-2", "bbr-4"]
 
 
@@ -54,7 +55,7 @@ def test_resolved_experiment_is_an_experiment(tmp_path: Path) -> None:
     first = series(tmp_path, **changes).points[0].experiment
     again = tmp_path / "again.yaml"
     again.write_text(yaml.safe_dump(first.as_yaml_data()))
-    assert load(again)[0] == first
+    assert load(again) == first
 
 
 def test_one_run_without_sweep(tmp_path: Path) -> None:
@@ -109,6 +110,21 @@ def test_sweep_errors(tmp_path: Path, sweep: dict[str, list[Any]], message: str)
 
 
 def test_acks_need_every_report(tmp_path: Path) -> None:
-    assert load(write(tmp_path, telemetry={"acks": True}))[0].telemetry.acks
+    assert load(write(tmp_path, telemetry={"acks": True})).telemetry.acks
     with pytest.raises(InputError, match="has acks together with a sample above 1"):
         load(write(tmp_path, telemetry={"acks": True, "sample": 2}))
+
+
+@pytest.mark.parametrize(("changes", "times"), [({}, 1), ({"sweep": {"seed": [1, 2, 3]}}, 4)])
+def test_every_experiment_is_validated_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], times: int
+) -> None:
+    file, seen = write(tmp_path, **changes), []
+
+    def counted(data: Any) -> Experiment:
+        seen.append(data)
+        return Experiment(**data)
+
+    monkeypatch.setattr(Experiment, "model_validate", counted)
+    load_series(file)
+    assert len(seen) == times

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from narrows.live.server import LivePage
+from playwright.sync_api import sync_playwright
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pages are not opened")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: pages are not opened")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.needs("chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 FLAGS += ["--disable-component-update", "--disable-sync"]
 DASH = "\u2013"
@@ -60,7 +60,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
         browser.close()

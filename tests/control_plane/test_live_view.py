@@ -37,7 +37,7 @@ def plan_of(path: Path, flows: list[dict[str, Any]]) -> Plan:
     bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
     file = path / "experiment.yaml"
     file.write_text(yaml.safe_dump({"name": "live", "bottleneck": bottleneck, "flows": flows}))
-    return make_plan(load(file)[0])
+    return make_plan(load(file))
 
 
 @pytest.fixture

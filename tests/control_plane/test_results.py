@@ -28,7 +28,7 @@ def test_results_appear_whole_or_not_at_all(tmp_path: Path) -> None:
     assert not final.exists()
     assert results.publish() == final
     assert json.loads((final / "run.json").read_text()) == {"status": "complete"}
-    assert load(final / "experiment.yaml")[0] == EXPERIMENT
+    assert load(final / "experiment.yaml") == EXPERIMENT
     assert yaml.safe_load((final / "experiment.yaml").read_text())["bottleneck"]["buffer"] == "1bdp"
     assert [path.name for path in final.parent.iterdir()] == ["result"]
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import types
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from narrows.errors import RunError
 from narrows.experiment.loader import load
 from narrows.hosts.state import RunState
-from narrows.run import runner
+from narrows.run import place, record, runner
 from narrows.run.results import RunDirectory
 from rich.console import Console
 
@@ -22,44 +23,46 @@ def interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("where", ["RunDirectory", "Measurement"])
-def test_an_early_interrupt_leaves_no_record(where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("module", "where"), [(runner, "RunDirectory"), (place, "Measurement")])
+def test_an_early_interrupt_leaves_no_record(
+    module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = RunState.create(tmp_path / "state")
     monkeypatch.setattr(RunState, "create", lambda: state)
-    monkeypatch.setattr(runner, where, interrupt)
-    experiment = load(DEMO)[0]
-    nothing: Any = None
+    monkeypatch.setattr(module, where, interrupt)
+    nothing: Any = types.SimpleNamespace()
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
     with pytest.raises(KeyboardInterrupt):
-        runner.execute(experiment, nothing, nothing, tmp_path / "out", Console(file=io.StringIO()), "demo")
+        runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []
 
 
 class Measured:
     """A measurement that has something to keep."""
 
-    status, reason, notes = "complete", "", ()
-
-    def __init__(self, _experiment: Any, _plan: Any, _target: Any, state: RunState, results: RunDirectory) -> None:
-        self._state, self._results = state, results
+    def __init__(self, _plan: Any, _target: Any, _state: RunState, results: RunDirectory, _interval: int) -> None:
+        self._results = results
 
     async def run(self, _progress: Any) -> None:
-        self._state.add_directory(self._results.path)
-        self._results.path.mkdir()
         (self._results.path / "kept").touch()
+
+    def surroundings(self) -> dict[str, Any]:
+        return {}
 
 
 def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = RunState.create(tmp_path / "state")
     monkeypatch.setattr(RunState, "create", lambda: state)
-    monkeypatch.setattr(runner, "Measurement", Measured)
+    monkeypatch.setattr(place, "Measurement", Measured)
+    monkeypatch.setattr(record, "write", lambda *_: record.Ending("complete", "", ()))
     monkeypatch.setattr(runner, "_analyse", lambda path: (None, ""))
     # Something took the name meanwhile.
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "other").touch()
-    experiment = load(DEMO)[0]
     nothing: Any = None
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
     with pytest.raises(RunError, match="Directory not empty; the results are in ") as raised:
-        runner.execute(experiment, nothing, nothing, tmp_path / "out", Console(file=io.StringIO()), "demo")
+        runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     kept = Path(str(raised.value).rpartition(" ")[2])
     assert (kept / "kept").exists()
     assert list((tmp_path / "state").iterdir()) == []

@@ -4,18 +4,16 @@ from __future__ import annotations
 import dataclasses
 import socket
 import struct
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
-import pytest
 from narrows.experiment.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
-from narrows.traffic.sockets import tabulate, write
+from narrows.traffic.socket_table import tabulate, write
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
 FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)
@@ -58,7 +56,6 @@ def test_parse() -> None:
     assert socket_sampler.parse(bytes(72)) is None
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="sock_diag is Linux's")
 def test_the_kernel_answers() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

@@ -31,15 +31,17 @@ BASE: dict[str, Any] = {
 SWEEP = {"bottleneck.buffer": ["0.5bdp", "1bdp"]}
 
 
-def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, **changes: Any) -> Path:
+def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...] = (), **changes: Any) -> Path:
     """A series whose runs only write a summary."""
 
-    def execute(experiment: Any, plan: Any, target: Any, directory: Path, *_: Any) -> Outcome:
+    def execute(run: Any, directory: Path, *_: Any) -> Outcome:
+        assert not (path / "out" / "sweep.parquet").exists(), "the table is made once, at the end"
         directory.mkdir()
         summary = {**SUMMARY, "format": FORMAT}
         (directory / "summary.json").write_text(json.dumps(summary))
         (directory / "run.json").write_text("{}")
-        return Outcome("complete", "", directory, summary, ())
+        status: Any = "failed" if directory.name in failing else "complete"
+        return Outcome(status, "", directory, summary, ())
 
     monkeypatch.setattr(series_module, "check", lambda *_: None)
     monkeypatch.setattr(series_module, "execute", execute)
@@ -47,7 +49,7 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, **changes: Any) -> Path
     file.write_text(yaml.safe_dump({**BASE, **changes}))
     out = path / "out"
     outcomes = list(run_series(load_series(file), lambda _: None, out, Console(file=io.StringIO())))  # type: ignore[arg-type,return-value]
-    assert {item.outcome.status for item in outcomes} == {"complete"}
+    assert outcomes[-1].outcome.status == ("failed" if failing else "complete")
     return out
 
 
@@ -60,6 +62,15 @@ def test_a_sweep_ends_with_a_table_and_a_page(monkeypatch: pytest.MonkeyPatch, t
     assert list(table["bottleneck.buffer"]) == ["0.5bdp", "0.5bdp", "1bdp", "1bdp"]
     page = (out / "report.html").read_text()
     assert "buffers" in page and "0.5bdp" in page and "Jain" in page
+
+
+def test_a_sweep_that_a_failure_ends_has_a_table_of_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    out = run_all(monkeypatch, tmp_path, failing=("0001-buffer=0.5bdp",), sweep=SWEEP)
+    table = pd.read_parquet(out / "sweep.parquet")
+    assert set(table["directory"]) == {"0001-buffer=0.5bdp"} and set(table["status"]) == {"failed"}
+    assert "1 of 2 runs have no results" in (out / "report.html").read_text()
 
 
 def test_repetitions_have_a_table_but_no_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def test_a_distribution_can_be_a_file(tmp_path: Path) -> None:
     # The resolved experiment needs the file no more.
     (tmp_path / "sizes.txt").unlink()
     (tmp_path / "again.yaml").write_text(yaml.safe_dump(point.as_yaml_data()))
-    assert load(tmp_path / "again.yaml")[0] == point
+    assert load(tmp_path / "again.yaml") == point
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_plan(tmp_path: Path) -> None:
     web = {"cca": "cubic", "workload": WORKLOAD, "start": "1s"}
     train = {"cca": "bbr", "size": "1MB", "repeat": 5, "until": "bulk"}
     bulk = {"cca": "bbr", "name": "bulk", "duration": "5s", "count": 3, "stagger": "2s"}
-    plan = make_plan(load(write(tmp_path, web, train, bulk))[0])
+    plan = make_plan(load(write(tmp_path, web, train, bulk)))
     played, sized, *others = plan.flows
     assert (played.repeat, len(played.arrivals), sized.until) == (400, 400, "bulk")
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
@@ -157,7 +157,7 @@ def done(number: int) -> dict[str, Any]:
 
 def train(tmp_path: Path, **changes: Any) -> Flow:
     flow = {"cca": "bbr", "size": "1kB", "repeat": 2, "gap": "100ms", **changes}
-    return make_plan(load(write(tmp_path, flow, {"cca": "reno", "duration": "5s"}))[0]).flows[0]
+    return make_plan(load(write(tmp_path, flow, {"cca": "reno", "duration": "5s"}))).flows[0]
 
 
 def test_a_train_has_ended_when_its_flows_have(tmp_path: Path) -> None:

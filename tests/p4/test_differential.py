@@ -51,11 +51,6 @@ FLOW_COUNTERS = (ARRIVAL_COUNTER, DEPARTURE_COUNTER, LOSS_COUNTER)
 
 @pytest.fixture(scope="module")
 def twins() -> Iterator[Twins]:
-    missing = TARGETS["bmv2"].missing()
-    if missing is not None:
-        pytest.skip(f"differential test: {missing}")
-    if os.geteuid() != 0:
-        pytest.skip("differential test: root is needed for network namespaces")
     print(f"\ndifferential test: NARROWS_DIFFERENTIAL_SEED={SEED}")
     compiled = REPOSITORY / "p4src" / "compiled" / "v1model"
     with running([TARGETS["soft"], TARGETS["bmv2"]], compiled, SEED) as started:
@@ -128,6 +123,7 @@ def outputs(twins: Twins, device: int) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.needs("bmv2", "root")
 @seed(SEED)
 @settings(
     max_examples=EXAMPLES,

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -21,8 +20,6 @@ import expected  # noqa: E402
 import frames  # noqa: E402
 import lab  # noqa: E402
 from mutations import MUTATIONS  # noqa: E402
-
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for network namespaces")
 
 
 def case_names() -> set[str]:
@@ -79,7 +76,7 @@ def own_namespaces(pid: int) -> list[str]:
     return [path.name for path in Path("/run/netns").glob(f"{lab.PREFIX}{pid}-*")]
 
 
-@needs_root
+@pytest.mark.needs("root")
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_leaves_nothing(stop: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, str(SUITE / "run.py"), "--target", "soft", "--case", "queueing"]
@@ -100,7 +97,7 @@ def test_an_interrupted_run_leaves_nothing(stop: signal.Signals, tmp_path: Path)
     assert not [pid for pid in children if Path(f"/proc/{pid}").exists()]
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_the_next_run_removes_what_a_killed_one_left() -> None:
     # No process has this id: it is above what Linux gives out.
     dead = f"{lab.PREFIX}{2**22 + 1}-soft"

@@ -7,11 +7,8 @@ Packets are not exercised on Tofino here: they pass the softswitch, the fakes se
 from __future__ import annotations
 
 import ast
-import importlib.util
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,8 +36,6 @@ from targets.tofino_control import LARGEST_PRIORITY  # noqa: E402
 from targets.tofino_model import compile_program, configuration, port_map  # noqa: E402
 from targets.tofino_switch import LOOPBACK, TofinoSwitch  # noqa: E402
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="root is needed for network namespaces")
-needs_no_sde = pytest.mark.skipif(importlib.util.find_spec("bfrt_grpc") is not None, reason="the SDE is here")
 SESSION = 5
 
 
@@ -96,7 +91,7 @@ def case_classes() -> dict[str, ast.ClassDef]:
     return found
 
 
-@needs_root
+@pytest.mark.needs("root")
 def test_the_control_plane_of_every_case_is_accepted() -> None:
     command = [sys.executable, str(SUITE / "run.py"), "--target", "tofino-fake"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -129,7 +124,7 @@ def test_what_tofino_has_not_has_a_reason(model: str, fake: FakeSwitch) -> None:
     one.close()
 
 
-@needs_no_sde
+@pytest.mark.needs("no-sde")
 @pytest.mark.parametrize("target", ["tofino", "tofino-model"])
 def test_without_the_sde_one_line_says_why(target: str) -> None:
     command = [sys.executable, str(SUITE / "run.py"), "--target", target]
@@ -268,12 +263,7 @@ def test_a_wrong_testbed_is_named(tmp_path: Path, text: str, complaint: str) -> 
     assert "lab.yaml" in str(error.value) or "chip" in str(error.value)
 
 
-def has_tofino_backend() -> bool:
-    """Whether p4c on this machine compiles for Tofino."""
-    return shutil.which("p4c") is not None and shutil.which("bfas") is not None
-
-
-@pytest.mark.skipif(not has_tofino_backend(), reason="no p4c with a Tofino backend")
+@pytest.mark.needs("p4c-tofino")
 def test_what_the_driver_is_told_is_there(tmp_path: Path) -> None:
     chip = CHIPS["tofino"]
     compile_program(chip, tmp_path)

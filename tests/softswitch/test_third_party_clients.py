@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import signal
 import subprocess
 import time
@@ -14,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from harness import BINARY, Network
+from harness import Network
 from third_party import (
     CONSTANT,
     COPY,
@@ -36,10 +35,7 @@ from third_party import (
     start_switch,
 )
 
-pytestmark = [
-    pytest.mark.skipif(not BINARY.exists(), reason="narrows-softswitch is not built"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-]
+pytestmark = pytest.mark.needs("root", "narrows-softswitch")
 
 ANSWER, DISCARD, UNMATCHED = "ProbeIngress.answer", "ProbeIngress.discard", "ProbeIngress.unmatched"
 COUNTER, MEMORY, LEARNED = "ProbeIngress.probes", "ProbeIngress.memory", "learned_t"
@@ -79,8 +75,8 @@ def switch() -> Iterator[Network]:
 def kind(request: pytest.FixtureRequest) -> str:
     """Which client."""
     name: str = request.param
-    if name == "p4runtime-shell" and not SHELL_PYTHON.exists():
-        pytest.skip("p4runtime-shell has no environment: `make test` (scripts/setup.sh test) makes it")
+    if name == "p4runtime-shell":
+        assert SHELL_PYTHON.exists(), "p4runtime-shell has no environment; fix: scripts/setup.sh test"
     return name
 
 

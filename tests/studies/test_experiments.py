@@ -19,7 +19,8 @@ from narrows.studies.catalogue import (
     find_study,
     study_points,
 )
-from narrows.studies.schedule import TimeLeft, in_words, most_at_once, traffic_time_s
+from narrows.studies.processors import most_at_once
+from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
 from narrows_analysis.studies.model import Point, Study

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,22 +17,18 @@ import yaml
 from narrows.errors import EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.process import start_time
 from narrows.hosts.state import RunState, all_runs, existing_namespaces
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
-]
+pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 # ``narrows study`` with one study more, whose experiments are elsewhere.
 NARROWS = """
 import functools, pathlib, sys
-from narrows.cli import main, study
+from narrows.cli import main
 from narrows.studies import catalogue
 from narrows_analysis.studies.model import Study, StudyFigure
 catalogue.STUDIES["tiny"] = Study("tiny", "A", "B", "C", (StudyFigure(id="1", experiment="one", title="title"),))
-study.study_points = functools.partial(catalogue.study_points, root=pathlib.Path(sys.argv.pop(1)))
+catalogue.study_points = functools.partial(catalogue.study_points, root=pathlib.Path(sys.argv.pop(1)))
 main()
 """
 ONE: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,10 @@ from narrows_analysis.studies.checks import Pick, Within
 from narrows_analysis.studies.model import Plot, Statement, Study, StudyFigure
 from narrows_analysis.studies.page import publish
 from narrows_analysis.studies.probes import read_sockets
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from rich.console import Console
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
-]
+pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 WORKLOAD: dict[str, Any] = {
     "flows": 6,

@@ -15,10 +15,12 @@ from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import make_plan
 from narrows.hosts import machine
-from narrows.run.runner import ANALYSIS_INTERRUPTED, Outcome
+from narrows.run.place import THIS_MACHINE
+from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.run import RESULTS, StudyRun
+from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.measures import Measures
 from narrows_analysis.studies.model import Study, StudyFigure
@@ -54,6 +56,10 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Study:
     return _Study(tmp_path, monkeypatch)
 
 
+def checked(experiment: Experiment, target: Any, _origin: str) -> CheckedRun:
+    return CheckedRun(experiment, make_plan(experiment), target, THIS_MACHINE)
+
+
 class _Study:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.path = path
@@ -64,7 +70,7 @@ class _Study:
         self.outcome: Callable[[str], str | Exception] = lambda directory: "complete"
         (path / "mine").mkdir()
         self.write()
-        monkeypatch.setattr(run, "check", lambda experiment, target, origin: make_plan(experiment))
+        monkeypatch.setattr(run, "check", checked)
         monkeypatch.setattr(run, "execute", self._execute)
         monkeypatch.setattr(run, "load_run", _Run)
         monkeypatch.setattr(run, "analyze_run", lambda directory: self.analysed.append(directory.name))
@@ -80,12 +86,12 @@ class _Study:
     def go(self, quick: bool = True, at_once: int = 1) -> str:
         self.ran.clear()
         console = Console(file=io.StringIO(), width=200)
-        runner = StudyRun(STUDY, "quick" if quick else "full", self.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
+        runner = StudyRun(STUDY, "quick" if quick else "full", self.out, "soft", lambda _: SoftTarget(), console)
         self.results = runner.run(self.points(quick), at_once)
         assert isinstance(console.file, io.StringIO)
         return console.file.getvalue()
 
-    def _execute(self, experiment: Experiment, plan: object, target: object, directory: Path, *_: object) -> Outcome:
+    def _execute(self, checked_run: CheckedRun, directory: Path, *_: object) -> Outcome:
         self.ran.append(directory.name)
         outcome = self.outcome(directory.name)
         if isinstance(outcome, Exception):
@@ -93,7 +99,7 @@ class _Study:
         # A directory that is there already would be overwritten, or refused.
         directory.mkdir()
         (directory / "run.json").write_text(json.dumps({"status": outcome}))
-        (directory / "experiment.yaml").write_text(yaml.safe_dump(experiment.as_yaml_data()))
+        (directory / "experiment.yaml").write_text(yaml.safe_dump(checked_run.experiment.as_yaml_data()))
         interrupted = outcome == "complete" and directory.name in self.analysis_interrupted
         if interrupted:
             return Outcome("complete", "", directory, None, (ANALYSIS_INTERRUPTED,))
@@ -155,7 +161,7 @@ def test_a_failure_does_not_end_the_study(study: _Study) -> None:
 def test_other_points_stay_in_the_results(study: _Study) -> None:
     study.go()
     console = Console(quiet=True)
-    runner = StudyRun(STUDY, "quick", study.out, "soft", lambda experiment: None, console)  # type: ignore[arg-type, return-value]
+    runner = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console)
     first, *others = study.points()
     assert len(runner.run([first], 1, others).points) == 3
     assert len(read_results(study.out / RESULTS).points) == 3
@@ -209,7 +215,7 @@ def test_what_the_target_refuses_is_left_out(study: _Study, monkeypatch: pytest.
     def check(experiment: Experiment, target: object, origin: str) -> object:
         if str(experiment.bottleneck.buffer) != "1bdp":
             raise InputError(f"{origin}: bottleneck.buffer: too deep for this switch")
-        return make_plan(experiment)
+        return checked(experiment, target, origin)
 
     monkeypatch.setattr(run, "check", check)
     study.go()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import make_plan
 from narrows.hosts.state import existing_namespaces
 from narrows.traffic.connection import Connection
-from narrows_formats.programs import SOFTSWITCH, find_binary
+from narrows_formats.programs import SOFTSWITCH
 
 RATE_BPS = 10_000_000
 EXPERIMENT = validate(
@@ -122,9 +121,7 @@ def test_an_experiment_without_the_control_is_refused(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
-@pytest.mark.skipif(not find_binary(SOFTSWITCH), reason="the binaries are not built")
+@pytest.mark.needs("root", "tc", SOFTSWITCH)
 def test_real_flows(script: Any) -> None:
     before = existing_namespaces()
     found = asyncio.run(script.send_through(EXPERIMENT, PLAN))

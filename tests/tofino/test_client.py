@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from fakeswitch.faults import Fault, abort, refuse, stall
-from fakeswitch.fixtures import KINDS, PIPE, RECEIVER_PORT, SDE, client, kind, switch
+from fakeswitch.fixtures import KINDS, PIPE, RECEIVER_PORT, client, kind, switch
 from fakeswitch.server import PROGRAM, FakeSwitch
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
 from narrows.targets.tofino.bfrt import sde_module
@@ -26,7 +26,7 @@ __all__ = ["client", "kind", "switch"]
 PORT: Data = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_REED_SOLOMON", "$PORT_ENABLE": True}
 
 
-@pytest.mark.skipif(not SDE, reason="the SDE's client is not on PYTHONPATH: all tests use our own only")
+@pytest.mark.needs("sde")
 def test_the_sde_s_client_runs_these_tests_too() -> None:
     assert KINDS == ("own", "sde")
 
@@ -223,7 +223,7 @@ def test_messages_are_those_of_the_real_protocol() -> None:
     assert grpc.StatusCode.UNKNOWN.value[0] == 2
 
 
-@pytest.mark.skipif(not SDE, reason="the SDE's client is not on PYTHONPATH: its messages are not compared with ours")
+@pytest.mark.needs("sde")
 def test_our_messages_are_those_of_the_sde() -> None:
     sde_module.load()
     theirs = importlib.import_module("bfrt_grpc.bfruntime_pb2").DESCRIPTOR

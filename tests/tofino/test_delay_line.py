@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +27,7 @@ from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows.targets.tofino.testbed.machines import machines_of
-from narrows_formats.programs import SOFTSWITCH, find_binary
+from narrows_formats.programs import SOFTSWITCH
 
 LINE_PORT = 160
 LINE_MAC = "02:00:00:00:00:05"
@@ -151,11 +150,7 @@ def paths_on(switch: FakeSwitch) -> list[tuple[int, str, int]]:
     return found
 
 
-@pytest.mark.root
-@pytest.mark.skipif(
-    os.geteuid() != 0 or find_binary(SOFTSWITCH) is None or shutil.which("ping") is None,
-    reason="needs root, ping and the softswitch",
-)
+@pytest.mark.needs("root", "ping", SOFTSWITCH)
 def test_each_sender_has_its_round_trip_time(cables: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
     switch = FakeSwitch("tofino")

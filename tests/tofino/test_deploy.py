@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SCRIPTS = sorted(DEPLOY.glob("*.sh"))
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
-ROOT = pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
+ROOT = pytest.mark.needs("root", "unshare")
 
 
 def run(*command: str, directory: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -27,13 +26,13 @@ def test_scripts_are_posix_shell(script: Path) -> None:
     assert run("sh", "-n", str(script)).returncode == 0
 
 
-@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="no shellcheck")
+@pytest.mark.needs("shellcheck")
 def test_shellcheck_has_nothing_to_say() -> None:
     checked = run("shellcheck", *map(str, SCRIPTS))
     assert checked.returncode == 0, checked.stdout
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd-analyze")
+@pytest.mark.needs("systemd-analyze")
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_units_are_valid(unit: Path, tmp_path: Path) -> None:
     # A template is checked as one of its instances. The collector is not installed where it is looked for.

@@ -28,7 +28,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import make_plan
 from narrows.hosts import base as hosts
 from narrows.run.observer import Observer
-from narrows.targets.base import Laboratory, Target
+from narrows.targets.base import Target
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.planner import with_settings
 from narrows.targets.tofino.programming.audit import read_audit
@@ -252,7 +252,7 @@ def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_
     plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").adapt(make_plan(make_experiment()))
     testbed: hosts.Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
     assert target.profile.depth_unit == "cells" and testbed.attachments == ()
-    assert isinstance(target, Laboratory)
+    assert target.has_own_machines
 
 
 def test_live_changes_and_their_restoration(switch: FakeSwitch, target: TofinoTarget) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from fakeswitch.fixtures import inventory_data, make_experiment
-from fakeswitch.machines import CLOCKS_APART_S, Machines, usable
+from fakeswitch.machines import CLOCKS_APART_S, Machines
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan, make_plan
@@ -27,7 +27,7 @@ from narrows.targets.tofino.testbed import remote_clock
 from narrows.targets.tofino.testbed.inventory import Inventory, Ssh
 from narrows.targets.tofino.testbed.machines import SshTestbed
 
-pytestmark = pytest.mark.skipif(not usable(), reason="needs root, sshd and ssh")
+pytestmark = pytest.mark.needs("root", "sshd", "ssh")
 
 NAMES = ["alice", "bob", "carol"]
 HERE = Path(__file__).resolve().parent

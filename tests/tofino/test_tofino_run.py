@@ -22,17 +22,13 @@ import pandas as pd
 import pytest
 import yaml
 from fakeswitch.fixtures import inventory_data
-from fakeswitch.machines import Machines, usable
+from fakeswitch.machines import Machines
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from narrows.hosts.state import all_runs
 from narrows.targets.tofino.programming.audit import outstanding, read_audit
-from narrows_formats.programs import COLLECTOR, find_binary
+from narrows_formats.programs import COLLECTOR
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(not usable(), reason="needs root, sshd and ssh"),
-    pytest.mark.skipif(find_binary(COLLECTOR) is None, reason="the collector is not built"),
-]
+pytestmark = pytest.mark.needs("root", "sshd", "ssh", COLLECTOR)
 
 HOSTS = ["alice", "bob", "carol", "dave"]
 SWITCH = "switch"
@@ -238,10 +234,8 @@ def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
         lab.machines.remove_nic("dave", "ens2f0")
 
 
+@pytest.mark.needs("no-netem")
 def test_a_receiver_without_netem_is_told_before_anything_is_changed(lab: Lab) -> None:
-    has_netem = "unshare -n tc qdisc add dev lo root netem delay 1ms"
-    if subprocess.run(has_netem.split(), capture_output=True).returncode == 0:
-        pytest.skip("this kernel has netem")
     lab.data["delay"] = {"at": "receiver"}
     code, printed = lab.run()
     assert code == EXIT_BAD_INPUT, printed

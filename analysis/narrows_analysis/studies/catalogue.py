@@ -3,10 +3,9 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies import claypool2019, hock2017, hurtig2018, miyazawa2018, ware2019, zeynali2024
-from narrows_analysis.studies.model import Study
+from importlib import import_module
 
-STUDIES: dict[str, Study] = {
-    module.STUDY.name: module.STUDY
-    for module in (claypool2019, hock2017, hurtig2018, miyazawa2018, zeynali2024, ware2019)
-}
+from narrows_analysis.studies.model import Study
+from narrows_analysis.studies.names import NAMES
+
+STUDIES: dict[str, Study] = {name: import_module(f"narrows_analysis.studies.{name}").STUDY for name in NAMES}

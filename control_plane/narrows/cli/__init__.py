@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from narrows import __version__
 from narrows.cli import analyze, clean, collect, doctor, plan, report, run, study
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
@@ -37,6 +36,8 @@ for command in (
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from narrows import __version__
+
         print(f"narrows {__version__}")
         raise typer.Exit
 

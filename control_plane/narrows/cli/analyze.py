@@ -8,17 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import narrows_analysis
 import typer
-from narrows_formats.files import REPORT_FILES
+from narrows_formats import files
 from narrows_formats.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 from rich.console import Console
 
 from narrows.cli.collector_command import options
-from narrows.cli.table import bottleneck_lines, summary_table
 from narrows.errors import InputError
-from narrows.run import sweep_results
-from narrows.run.results import RUN_FILE, check_free, give_to_user
 
 # Depths in packets count full-size Ethernet frames.
 FULL_FRAME_BYTES = 1514
@@ -30,11 +26,11 @@ def run_directories(directory: Path) -> list[Path]:
     Raises:
         InputError: it is neither.
     """
-    if (directory / RUN_FILE).exists():
+    if (directory / files.RUN).exists():
         return [directory]
-    found = sorted(path.parent for path in directory.glob(f"*/{RUN_FILE}") if not path.parent.name.startswith("."))
+    found = sorted(path.parent for path in directory.glob(f"*/{files.RUN}") if not path.parent.name.startswith("."))
     if not found:
-        raise InputError(f"{directory}: is not a run's directory (no {RUN_FILE}) and holds none")
+        raise InputError(f"{directory}: is not a run's directory (no {files.RUN}) and holds none")
     return found
 
 
@@ -77,6 +73,11 @@ def analyze(
     A run or a sweep gets its results and report in its own directory again. Telemetry by itself and captures get
     the same, and the engine's tables, in --out.
     """
+    import narrows_analysis
+
+    from narrows.run import sweep_results
+    from narrows.run.results import check_free
+
     interval_ns = _interval(interval)
     interval_s = None if interval_ns is None else interval_ns / NANOSECONDS
     raw = options(
@@ -128,7 +129,7 @@ def _parsed(option: str, text: str | None, parse: Callable[[str], Any]) -> Any:
 
 def _is_telemetry(source: Path) -> bool:
     """Whether it is reports only: a file, or a directory of the collector's."""
-    return source.is_file() or (not (source / RUN_FILE).exists() and any(source.glob(REPORT_FILES)))
+    return source.is_file() or (not (source / files.RUN).exists() and any(source.glob(files.REPORT_FILES)))
 
 
 def _interval(text: str | None) -> int | None:
@@ -146,6 +147,11 @@ def _interval(text: str | None) -> int | None:
 
 def _finish(path: Path, analyse: Callable[[], dict[str, Any]]) -> None:
     """Analyse into the directory ``path``, write its report and show the summary."""
+    import narrows_analysis
+
+    from narrows.cli.table import bottleneck_lines, summary_table
+    from narrows.run.results import give_to_user
+
     console = Console()
     try:
         summary = analyse()

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 
 from narrows.errors import InputError
-from narrows.hosts.state import all_runs, clean_dead_runs
 
 
 def clean() -> None:
     """Remove what killed runs left: processes, namespaces, links, unfinished results. Live runs are not touched."""
+    from narrows.hosts.state import all_runs, clean_dead_runs
+
     if os.geteuid() != 0:
         raise InputError("removing network namespaces needs root; fix: run with sudo")
     removed = clean_dead_runs()

@@ -4,14 +4,8 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-
-from narrows_formats.programs import COLLECTOR
-
-from narrows.paths import binary
-from narrows.run.results import give_to_user
 
 KILLED = 128
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -34,6 +28,13 @@ def run_collector(arguments: Sequence[str], out: Path) -> int:
     Raises:
         InputError: narrows-collector is not built.
     """
+    import subprocess
+
+    from narrows_formats.programs import COLLECTOR
+
+    from narrows.paths import binary
+    from narrows.run.results import give_to_user
+
     command = [str(binary(COLLECTOR)), *arguments]
     # In a session of its own, so that Ctrl-C reaches it once, through us.
     process = subprocess.Popen(command, start_new_session=True)

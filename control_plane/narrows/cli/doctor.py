@@ -4,22 +4,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 from rich.console import Console
 
 from narrows.errors import EXIT_FAILED, InputError
-from narrows.hosts import machine
-from narrows.hosts.state import dead_runs
-from narrows.targets.registry import TARGETS, target_factory
-from narrows.targets.tofino.doctor import Finding, examine
-from narrows.targets.tofino.testbed.inventory import load_inventory
+from narrows.targets.registry import LOCAL, check_options, target_class
+
+if TYPE_CHECKING:
+    from narrows.targets.tofino.doctor import Finding
 
 
 def findings(target: str = "soft") -> list[Finding]:
     """Everything a run with a target on this machine depends on, and which other targets it has."""
+    from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
+
+    from narrows.hosts import machine
+    from narrows.hosts.state import dead_runs
+    from narrows.targets.tofino.doctor import Finding
+
     missing_tools = machine.missing_tools()
     loadable = machine.cca_modules()
     found = [
@@ -33,8 +37,8 @@ def findings(target: str = "soft") -> list[Finding]:
     ]
     if loadable:
         found.append(Finding("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
-    for name, make in TARGETS.items():
-        lacks = "; ".join(make(1).missing())
+    for name in LOCAL:
+        lacks = "; ".join(target_class(name)().missing())
         # Nobody needs all targets.
         usable = name == target or not lacks
         found.append(Finding("target", name, lacks) if usable else Finding("target", f"not {name}: {lacks}"))
@@ -48,7 +52,7 @@ def findings(target: str = "soft") -> list[Finding]:
 def doctor(
     target: Annotated[
         str,
-        typer.Option(help=f"{', '.join(TARGETS)}, or tofino: a testbed instead of this machine."),
+        typer.Option(help=f"{', '.join(LOCAL)}, or tofino: a testbed instead of this machine."),
     ] = "soft",
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
 ) -> None:
@@ -66,10 +70,13 @@ def doctor(
 
 def _findings_of(target: str, inventory: Path | None) -> list[Finding]:
     if target == "tofino":
+        from narrows.targets.tofino.doctor import examine
+        from narrows.targets.tofino.testbed.inventory import load_inventory
+
         if inventory is None:
             raise InputError("--inventory: is needed for --target tofino; allowed: an inventory file")
         return examine(load_inventory(inventory))
     if inventory is not None:
         raise InputError(f"--inventory: --target {target} has no testbed; allowed: with --target tofino")
-    target_factory(target)
+    check_options(target, None, None)
     return findings(target)

@@ -5,16 +5,15 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from narrows.errors import InputError
-from narrows.experiment.sweep import load_series
-from narrows.targets.tofino.planner import plan as plan_writes
-from narrows.targets.tofino.testbed.inventory import load_inventory
-from narrows.targets.tofino.writes.planned import PlannedWrite
+
+if TYPE_CHECKING:
+    from narrows.targets.tofino.writes.planned import PlannedWrite
 
 TARGET = "tofino"
 # So many entries of one table are shown; of longer rows the rest is counted.
@@ -28,6 +27,10 @@ def plan(
     all_entries: Annotated[bool, typer.Option("--all", help="Show every entry, however many.")] = False,
 ) -> None:
     """Show every write that running an experiment makes on the switch. Nothing is connected to or changed."""
+    from narrows.experiment.sweep import load_series
+    from narrows.targets.tofino.planner import plan as plan_writes
+    from narrows.targets.tofino.testbed.inventory import load_inventory
+
     if target != TARGET:
         raise InputError(f"--target {target}: has no switch to write to; allowed: {TARGET}")
     console = Console()

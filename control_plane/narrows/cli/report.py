@@ -6,19 +6,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import narrows_analysis
 import typer
 
-from narrows.cli.analyze import run_directories
 from narrows.errors import InputError
-from narrows.run import sweep_results
-from narrows.run.results import give_to_user
 
 
 def report(
     directory: Annotated[Path, typer.Argument(help="Directory of a run or of a sweep.", show_default=False)],
 ) -> None:
     """Write the report.html of a run, or of a sweep and all its runs, from analysed results and print the path."""
+    import narrows_analysis
+
+    from narrows.cli.analyze import run_directories
+    from narrows.run import sweep_results
+    from narrows.run.results import give_to_user
+
     for path in run_directories(directory):
         try:
             written = narrows_analysis.write_report(path)

@@ -5,20 +5,16 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
-from narrows.cli.table import bottleneck_lines, summary_table
-from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
-from narrows.experiment.sweep import load_series
-from narrows.hosts.state import dead_runs
-from narrows.live.server import LivePage
-from narrows.run.results import default_directory
-from narrows.run.runner import Outcome
-from narrows.run.series import run_series
+from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import NAMES, check_options, target_factory
+
+if TYPE_CHECKING:
+    from narrows.run.runner import Outcome
 
 
 def run(
@@ -33,6 +29,12 @@ def run(
         typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),
     ] = None,
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")
+    ] = False,
+    kernel: Annotated[
+        str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
+    ] = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
         int | None,
@@ -40,8 +42,22 @@ def run(
     ] = None,
 ) -> None:
     """Run an experiment: one run, or one for every point of its sweep and every repetition."""
+    from narrows.experiment.sweep import load_series
+    from narrows.hosts.state import dead_runs
+    from narrows.live.server import LivePage
+    from narrows.run.place import THIS_MACHINE
+    from narrows.run.results import default_directory
+    from narrows.run.series import run_series
+    from narrows.virtual.kernels import DEFAULT, find
+    from narrows.virtual.place import VirtualTime
+
     console = Console()
     check_options(target, bmv2_path, inventory)
+    if virtual and target != "soft":
+        raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft")
+    if kernel is not None and not virtual:
+        raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
+    place = VirtualTime(find(kernel or DEFAULT)) if virtual else THIS_MACHINE
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory)
@@ -55,7 +71,7 @@ def run(
         if live or live_port is not None:
             live_page = stack.enter_context(LivePage(live_port or 0))
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
-        for item in run_series(series, make_target, directory, console, live_page):
+        for item in run_series(series, make_target, directory, console, live_page, place):
             _show(item.outcome, console)
             if item.outcome.status == "partial":
                 code = EXIT_INTERRUPTED
@@ -67,6 +83,8 @@ def run(
 
 
 def _show(outcome: Outcome, console: Console) -> None:
+    from narrows.cli.table import bottleneck_lines, summary_table
+
     if outcome.summary is not None:
         console.print(summary_table(outcome.summary, outcome.directory.name))
         for line in bottleneck_lines(outcome.summary):

@@ -4,30 +4,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.evaluate import verdict_text
-from narrows_analysis.studies.model import Variant
-from narrows_analysis.studies.page import (
-    FIGURES,
-    control_findings,
-    findings,
-    publish,
-    results_path,
-    verdict_counts,
-)
-from narrows_analysis.studies.results import read_results
+from narrows_analysis.studies.names import NAMES as STUDIES
 from rich.console import Console
-from rich.table import Table
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
-from narrows.run.results import give_to_user
-from narrows.studies.catalogue import control_points, find_study, study_points
-from narrows.studies.run import RESULTS, StudyRun
-from narrows.studies.schedule import CPUS_A_RUN, this_machine
+from narrows.studies.processors import CPUS_A_RUN, this_machine
 from narrows.targets.registry import NAMES, target_factory
+
+if TYPE_CHECKING:
+    from narrows_analysis.studies.model import Variant
 
 STYLES = {"agrees": "green", "differs": "red", "undecided": "yellow", "not run here": "dim"}
 
@@ -63,6 +51,22 @@ def study(
     ] = None,
 ) -> None:
     """Re-run what a published study did, and say how close it came. Goes on where it was interrupted."""
+    from narrows_analysis.studies.evaluate import verdict_text
+    from narrows_analysis.studies.page import (
+        FIGURES,
+        control_findings,
+        findings,
+        publish,
+        results_path,
+        verdict_counts,
+    )
+    from narrows_analysis.studies.results import read_results
+    from rich.table import Table
+
+    from narrows.run.results import give_to_user
+    from narrows.studies.catalogue import control_points, find_study, study_points
+    from narrows.studies.run import RESULTS, StudyRun
+
     console = Console()
     chosen = find_study(name)
     if controls and (quick or figure):

@@ -47,15 +47,24 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def load(path: Path) -> tuple[Experiment, dict[str, Any]]:
-    """Read an experiment file; the second value is the data as written, which a sweep varies.
+def read_experiment(path: Path) -> dict[str, Any]:
+    """The data of an experiment file as written, with the distributions that it names; `validate` checks it.
+
+    Raises:
+        InputError: a file cannot be read, or is not YAML.
+    """
+    data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
+    _inline_distributions(data, path)
+    return data
+
+
+def load(path: Path) -> Experiment:
+    """Read an experiment file.
 
     Raises:
         InputError: the file cannot be read, is not YAML, or is not an experiment.
     """
-    data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
-    _inline_distributions(data, path)
-    return validate(data, str(path)), data
+    return validate(read_experiment(path), str(path))
 
 
 def read_mapping(path: Path, what: str) -> dict[str, Any]:

@@ -10,12 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING
 
 from narrows_formats.units import bdp_bytes
 
 from narrows.errors import InputError
-from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, FlowGroup
-from narrows.experiment.workload import Arrival
+
+if TYPE_CHECKING:
+    # A run that takes place somewhere else takes only the plan with it.
+    from narrows.experiment.model import Experiment, FlowGroup
+    from narrows.experiment.workload import Arrival
 
 ETHERNET_HEADER_BYTES = 14
 # Preamble 8, frame check sequence 4 and inter-frame gap 12: what an L1 rate counts beside the L2 frame.
@@ -218,6 +222,8 @@ def make_plan(experiment: Experiment) -> Plan:
 
 def _tcp_buffer(bottleneck: Bottleneck, longest_rtt_ns: int) -> int:
     """Upper bound of a socket's buffers with which they limit nothing: four times what path and queue can hold."""
+    from narrows.experiment.model import MAX_TCP_BUFFER
+
     in_flight = bottleneck.rate_bps * longest_rtt_ns // 8_000_000_000 + bottleneck.limit_bytes
     return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import InputError
-from narrows.experiment.loader import fields_at, load, suggestion, validate
+from narrows.experiment.loader import fields_at, read_experiment, suggestion, validate
 from narrows.experiment.model import Experiment
 
 
@@ -48,7 +48,7 @@ def load_series(path: Path) -> Series:
     Raises:
         InputError: the file or one of the points is not valid.
     """
-    return make_series(load(path)[1], str(path))
+    return make_series(read_experiment(path), str(path))
 
 
 def make_series(data: dict[str, Any], origin: str) -> Series:
@@ -58,6 +58,8 @@ def make_series(data: dict[str, Any], origin: str) -> Series:
         InputError: the experiment or one of its points is not valid.
     """
     experiment = validate(data, origin)
+    if experiment.repeat == 1 and not experiment.sweep:
+        return Series(experiment, (Point(experiment, {}, 1, "", origin),))
     return Series(experiment, tuple(_points(experiment, data, origin)))
 
 
@@ -126,6 +128,4 @@ def _directory(number: int, parameters: dict[str, Any], repetition: int, experim
     labels = [f"{field.rpartition('.')[2]}={value}" for field, value in parameters.items()]
     if experiment.repeat > 1:
         labels.append(f"r{repetition}")
-    if not labels:
-        return ""
     return re.sub(r"[^A-Za-z0-9._=-]", "_", "-".join([f"{number:04d}", *labels]))[:120]

@@ -8,15 +8,11 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from narrows_formats.files import REPORT_FILES
+from narrows_formats.files import FLOW_KEYS, REPORT_FILES
 from narrows_formats.units import NANOSECONDS
 
 from narrows.traffic.connection import Connection
 
-FLOW_KEYS = "flow_keys.parquet"
 PROTOCOL_TCP = 6
 # What tells the reports of one flow, and which of them carry data.
 COLUMNS = ("bottleneck", "flow", "signature", "payload_length", "timestamp")
@@ -42,6 +38,9 @@ def from_reports(telemetry: Path, bottleneck: int, connections: Sequence[Connect
         connections: what was started, in any order.
         time_unit_s: seconds of one unit of the reports' timestamps.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
         keys = pq.read_table(telemetry / FLOW_KEYS).to_pylist()
     except (OSError, pa.ArrowInvalid):
@@ -64,6 +63,10 @@ def from_reports(telemetry: Path, bottleneck: int, connections: Sequence[Connect
 
 def _first_data(telemetry: Path, bottleneck: int, flow: int, signature: int) -> int | None:
     """Timestamp of a flow's first report of a packet with data; reports are written in the order of departures."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     for path in sorted(telemetry.glob(REPORT_FILES)):
         try:
             file = pq.ParquetFile(path)

@@ -13,8 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from narrows_formats.files import REPORT_FILES
 
 from narrows.switch.readings import FlowDrops, FlowTotals
@@ -73,6 +71,9 @@ class Identity:
 
 def last_reports(telemetry: Path, bottleneck: int) -> dict[int, LastReport]:
     """The last report of every flow index of a bottleneck, from the Parquet files of a run."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
     found: dict[int, LastReport] = {}
     for path in sorted(telemetry.glob(REPORT_FILES)):
         file = pq.ParquetFile(path)

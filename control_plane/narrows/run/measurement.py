@@ -12,28 +12,26 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
-from narrows_formats import learned_flows
+from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS
 
-from narrows import __version__
 from narrows.errors import RunError
-from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
 from narrows.hosts import machine
-from narrows.hosts.base import Testbed
-from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
-from narrows.run import clock, drop_accounting
 from narrows.run.collector import TelemetryCollector
 from narrows.run.observer import Observer
-from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.switch.readings import FlowDrops, QueueStats
-from narrows.targets.base import Balancing, Laboratory, Realised, Target
+from narrows.run.sampler import Snapshot
+from narrows.switch.p4runtime import DIGEST_WAIT_NS
+from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.targets.base import Realised, Target
+from narrows.traffic.connection import Connection
+from narrows.traffic.sockets import Readings
 from narrows.traffic.traffic import Traffic
 
 POLL_S = 0.5
@@ -45,42 +43,87 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Status = Literal["complete", "partial", "failed"]
 
 
+class Progress(Protocol):
+    """Who is told how a run gets on."""
+
+    def phase(self, text: str, total_s: float | None = None) -> None:
+        """A phase begins; ``total_s`` is how long it will take, if that is known."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Figures of the moment."""
+
+    def note(self, text: str) -> None:
+        """Something that the user is to know."""
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the switch had counted when nothing moved any more; None is what it cannot tell.
+
+    ``totals`` are of all flow indices that it has told of and of those with drops.
+    """
+
+    queues: list[QueueStats]
+    ports: list[PortStats]
+    port_drops: int | None
+    drops: list[FlowDrops]
+    totals: list[FlowTotals]
+    balances: list[Balance]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a measurement has found, beside the files in the run's directory: all that run.json is written from.
+
+    ``reasons`` say why ``status`` is not complete; ``notes`` are for the user. ``origin_s`` is the monotonic time of
+    the experiment's start, and ``clock_offset_ns`` the switch's clock minus that clock, where it can be read.
+    ``counters`` and ``losses_elsewhere`` are None if there was no time to read them.
+    """
+
+    status: Status
+    reasons: tuple[str, ...]
+    notes: tuple[str, ...]
+    started: datetime
+    ended: datetime
+    profile: TargetProfile
+    realised: Realised
+    testbed: dict[str, Any]
+    origin_s: float
+    clock_offset_ns: int | None
+    connections: list[Connection]
+    sockets: tuple[Readings, ...]
+    learned: list[dict[str, Any]]
+    counters: Counters | None
+    losses_elsewhere: list[str] | None
+
+
 class Measurement:
     """One run on one testbed."""
 
     def __init__(
-        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
+        self, plan: Plan, target: Target, state: RunState, results: RunDirectory, socket_interval_ns: int
     ) -> None:
-        """Nothing is created before `run`."""
-        self._experiment = experiment
+        """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0."""
+        mtu = plan.frame_bytes - ETHERNET_HEADER_BYTES
         self._plan = plan
         self._target = target
         self._state = state
         self._results = results
-        self._testbed: Testbed
-        if isinstance(target, Laboratory):
-            self._testbed = target.testbed(plan, state, experiment.mtu)
-        else:
-            self._testbed = NetnsTestbed(plan, state, experiment.mtu)
-        self._traffic = Traffic(plan, self._testbed, results.hosts, experiment.telemetry.sockets)
+        self._testbed = target.testbed(plan, state, mtu)
+        self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._realised: Realised | None = None
         self._clock_offset_ns: int | None = None
-        self._readings: dict[str, Any] = {}
+        self._counters: Counters | None = None
+        self._losses: list[str] | None = None
         self._ending = False
         self._signal: signal.Signals | None = None
         self._reasons: list[str] = []
-        self.status: Status = "complete"
-        self.notes: list[str] = []
+        self._status: Status = "complete"
 
-    @property
-    def reason(self) -> str:
-        """Why the run is not complete; empty when it is."""
-        return "\n".join(self._reasons)
-
-    async def run(self, progress: RunProgress) -> None:
-        """Measure, and write everything but the analysis into the result directory.
+    async def run(self, progress: Progress) -> Measured:
+        """Measure; telemetry and what the hosts say is in the result directory afterwards.
 
         Raises:
             RunError: it failed before any traffic flowed, or the testbed cannot be removed.
@@ -99,31 +142,31 @@ class Measurement:
                     progress.note(reason)
                 raise
             await self._tear_down(progress)
-        self._results.write_run(self._record(started))
+        return self._measured(started)
 
-    async def _prepare(self, progress: RunProgress) -> None:
+    def surroundings(self) -> dict[str, Any]:
+        """What run.json says of where it was measured."""
+        return {"host": machine.describe()}
+
+    async def _prepare(self, progress: Progress) -> None:
         """From nothing to a configured switch and waiting servers."""
-        self._state.add_directory(self._results.path)
-        self._results.create(self._experiment)
         # A switch of its own is asked before any machine is touched.
-        elsewhere = isinstance(self._target, Laboratory)
-        if elsewhere:
+        if self._target.has_own_machines:
             progress.phase("connecting to the switch")
             await self._target.start(self._testbed)
         progress.phase("making the testbed")
         self._testbed.create()
-        if not elsewhere:
+        if not self._target.has_own_machines:
             progress.phase("starting the switch")
             await self._target.start(self._testbed)
         self._realised = await self._target.configure(self._plan)
-        self.notes += self._realised.notes
         await self._observer.start()
         progress.phase("starting collector and servers")
         await self._collector.start()
         await self._traffic.start()
         self._clock_offset_ns = await self._measure_clock_offset()
 
-    async def _flow(self, progress: RunProgress) -> None:
+    async def _flow(self, progress: Progress) -> None:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
         end = self._plan.end_ns
         progress.phase("traffic", None if end is None else end / NANOSECONDS)
@@ -140,7 +183,7 @@ class Measurement:
             with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _finish(self, progress: RunProgress) -> None:
+    async def _finish(self, progress: Progress) -> None:
         """Drain the queue, then read every counter while nothing moves any more."""
         progress.phase("draining the queue and reading counters")
         with self._remembering_failure():
@@ -153,9 +196,9 @@ class Measurement:
         with self._remembering_failure():
             await self._collector.stop()
         with self._remembering_failure():
-            self._readings |= await self._read_counters()
+            self._counters = await self._read_counters()
 
-    async def _tear_down(self, progress: RunProgress) -> None:
+    async def _tear_down(self, progress: Progress) -> None:
         """Stop what runs and remove what was made; in this order processes can still say goodbye."""
         progress.phase("removing the testbed")
         self._ending = True
@@ -166,7 +209,7 @@ class Measurement:
             with self._remembering_failure():
                 remove()
 
-    async def _monitor(self, progress: RunProgress) -> None:
+    async def _monitor(self, progress: Progress) -> None:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
@@ -210,100 +253,53 @@ class Measurement:
                 raise RunError("the bottleneck's queue does not drain")
             await asyncio.sleep(DRAIN_POLL_S)
 
-    async def _read_counters(self) -> dict[str, Any]:
-        """Final state of the switch, and the identity between its counters and the telemetry."""
+    async def _read_counters(self) -> Counters:
+        """Final state of the switch."""
         bottleneck = self._plan.bottleneck
+        # The switch gathers what it tells of new flows for a moment.
+        await asyncio.sleep(DIGEST_WAIT_NS / NANOSECONDS)
         await self._observer.learn()
-        learned_flows.write(self._observer.learned, self._results.telemetry / learned_flows.TABLE)
-        queues = await self._target.queues()
         drops = await self._target.flow_drops(bottleneck.port, bottleneck.queue)
-        reports = drop_accounting.last_reports(self._results.telemetry, bottleneck.index)
-        totals = await self._target.flow_totals(reports.keys() | {drop.flow for drop in drops})
-        port_drops = (await self._bottleneck_queue()).dropped_packets
-        if not reports and self.status == "complete":
-            self._degrade("failed", "no telemetry report arrived")
-        counted = self._target.profile.flow_drop_counters
-        readings: dict[str, Any] = {
-            "traffic_manager": {
-                "queues": [asdict(queue) for queue in queues],
-                "flow_drops": [asdict(drop) for drop in drops] if counted else None,
-                "ports": [asdict(port) for port in await self._target.ports()],
-            },
-        }
-        if not counted:
-            # The program's packet counters are kept apart from the registers that reports are filled from.
-            drops = [FlowDrops(total.flow, total.arrivals - total.departures, 0) for total in totals]
-        outcome = drop_accounting.check(reports, totals, drops, port_drops, sampled=bottleneck.sample_shift > 0)
-        readings["identity"] = outcome.as_json()
-        self.notes += [f"identity of drops: {problem}" for problem in outcome.problems]
-        balances = await self._target.balances(self._plan) if isinstance(self._target, Balancing) else []
-        readings["balances"] = [{**asdict(balance), "lost": balance.lost} for balance in balances]
-        self.notes += [
-            f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
-            for balance in balances
-            if balance.lost
-        ]
-        return readings
+        learned = {record["index"] for record in self._observer.learned if record["bottleneck"] == bottleneck.index}
+        return Counters(
+            queues=await self._target.queues(),
+            ports=await self._target.ports(),
+            port_drops=(await self._bottleneck_queue()).dropped_packets,
+            drops=drops,
+            totals=await self._target.flow_totals(learned | {drop.flow for drop in drops}),
+            balances=await self._target.balances(self._plan),
+        )
 
     async def _note_losses(self) -> None:
         """A run that lost packets anywhere else than it was to has not measured what it was to."""
-        losses = await self._target.losses_elsewhere(self._plan)
-        self._readings["losses_elsewhere"] = losses
-        if losses:
-            self._degrade("failed", "packets were lost where the experiment loses none: " + "; ".join(losses))
+        self._losses = await self._target.losses_elsewhere(self._plan)
+        if self._losses:
+            self._degrade("failed", "packets were lost where the experiment loses none: " + "; ".join(self._losses))
 
-    def _clock_origin(self) -> clock.Origin:
-        """The switch's time at the experiment's start."""
-        if self._clock_offset_ns is not None:
-            return clock.Origin(round(self._traffic.origin_s * NANOSECONDS) + self._clock_offset_ns, "switch clock")
-        bottleneck = self._plan.bottleneck.index
-        return clock.from_reports(
-            self._results.telemetry, bottleneck, self._traffic.connections, self._target.profile.time_unit_s
-        )
-
-    def _record(self, started: datetime) -> dict[str, Any]:
-        """run.json."""
-        settings = self._experiment.bottleneck
-        bottleneck = self._plan.bottleneck
+    def _measured(self, started: datetime) -> Measured:
         assert self._realised is not None
-        origin = self._clock_origin()
-        return {
-            "narrows_version": __version__,
-            "name": self._experiment.name,
-            "started": started.isoformat(),
-            "ended": datetime.now(UTC).isoformat(),
-            "status": self.status,
-            "reason": self.reason or None,
-            "seed": self._experiment.seed,
-            "target_profile": self._target.profile.as_json(),
-            "host": {**machine.describe(), "testbed": self._testbed.describe()},
-            "switch": {"program": self._realised.program, "notes": list(self._realised.notes)},
-            "bottleneck": {
-                "index": bottleneck.index,
-                "rate_bps": self._realised.rate_bps,
-                "rate_layer": "l2",
-                "rate_packets_s": self._realised.rate_packets_s,
-                "written_rate_bps": settings.rate,
-                "written_rate_layer": settings.rate_layer,
-                "buffer_bytes": self._realised.limit_bytes,
-                "buffer_packets": self._realised.limit_packets,
-                "rtt_s": settings.rtt / NANOSECONDS,
-                "bdp_bytes": float(self._plan.bdp_bytes),
-                "mtu_frame_bytes": self._plan.frame_bytes,
-                "loss": bottleneck.loss,
-                "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
-            },
-            "telemetry": {"sample": self._experiment.telemetry.sample},
-            "clock_origin_ns": origin.ns,
-            "clock_origin_source": origin.source,
-            "flows": [connection.as_json() for connection in self._traffic.connections],
-            **self._readings,
-        }
+        return Measured(
+            status=self._status,
+            reasons=tuple(self._reasons),
+            notes=self._realised.notes,
+            started=started,
+            ended=datetime.now(UTC),
+            profile=self._target.profile,
+            realised=self._realised,
+            testbed=self._testbed.describe(),
+            origin_s=self._traffic.origin_s,
+            clock_offset_ns=self._clock_offset_ns,
+            connections=self._traffic.connections,
+            sockets=self._traffic.socket_readings,
+            learned=self._observer.learned,
+            counters=self._counters,
+            losses_elsewhere=self._losses,
+        )
 
     def _degrade(self, status: Status, reason: str) -> None:
         """A run that has failed stays failed; every reason is kept."""
-        if self.status != "failed":
-            self.status = status
+        if self._status != "failed":
+            self._status = status
         self._reasons.append(reason)
 
     @contextlib.contextmanager
@@ -315,7 +311,7 @@ class Measurement:
             self._degrade("failed", str(error))
 
     @contextlib.contextmanager
-    def _cancelled_by_signals(self, progress: RunProgress) -> Iterator[None]:
+    def _cancelled_by_signals(self, progress: Progress) -> Iterator[None]:
         """The first signal ends traffic and begins the orderly end; further ones change nothing about that."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()

@@ -7,40 +7,14 @@ calls: the traffic manager's list of queues, its drops by flow, and the departur
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from narrows_formats.learned_flows import address
+from narrows_formats.digest import address
 
 from narrows.experiment.plan import Plan
 from narrows.run.sampler import LearnedFlow, Reading, Sampler, Snapshot
-from narrows.switch.entries import NEW_FLOW, read_departed_bytes
-from narrows.switch.p4runtime import P4RuntimeSession
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import Target
-
-
-@runtime_checkable
-class SpeaksP4Runtime(Protocol):
-    """A target whose program is reached by P4Runtime."""
-
-    @property
-    def session(self) -> P4RuntimeSession:
-        """The session, while the switch runs."""
-        ...
-
-
-@runtime_checkable
-class CountsFlows(Protocol):
-    """A target that reads its program's counters itself. Of other targets only the queue is shown."""
-
-    async def new_flows(self) -> list[dict[str, Any]]:
-        """Records of the program's digest that have arrived since the last call."""
-        ...
-
-    async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
-        """L2 bytes of some flow indices that have left the bottleneck's queue."""
-        ...
 
 
 class Observer:
@@ -59,8 +33,7 @@ class Observer:
         Raises:
             RunError: the switch refuses to tell.
         """
-        if isinstance(self._target, SpeaksP4Runtime):
-            await self._target.session.subscribe(NEW_FLOW)
+        await self._target.subscribe_new_flows()
 
     async def sample(self, queue: QueueStats, time_s: float, active: int) -> Snapshot:
         """One poll.
@@ -74,11 +47,7 @@ class Observer:
             RunError: the switch does not answer.
         """
         await self.learn()
-        departed: dict[int, int] | None = None
-        if isinstance(self._target, SpeaksP4Runtime):
-            departed = await read_departed_bytes(self._target.session, self._sampler.to_read(time_s))
-        elif isinstance(self._target, CountsFlows):
-            departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
+        departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
         drops: dict[int, int] | None = None
         if self._target.profile.flow_drop_counters:
             bottleneck = self._plan.bottleneck
@@ -92,11 +61,7 @@ class Observer:
         Raises:
             RunError: the switch does not answer.
         """
-        records: list[dict[str, Any]] = []
-        if isinstance(self._target, SpeaksP4Runtime):
-            records = self._target.session.take_digests()
-        elif isinstance(self._target, CountsFlows):
-            records = await self._target.new_flows()
+        records = await self._target.new_flows()
         for record in records:
             self._sampler.learn(learned_flow(record))
         self.learned += records

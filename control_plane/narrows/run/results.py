@@ -7,15 +7,14 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
+from narrows_formats import files
 
 from narrows.errors import InputError
-from narrows.experiment.model import Experiment
 
-RUN_FILE = "run.json"
-EXPERIMENT_FILE = "experiment.yaml"
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
 
 
 def default_directory(name: str) -> Path:
@@ -46,9 +45,11 @@ class RunDirectory:
 
     def create(self, experiment: Experiment) -> None:
         """Make the directory and write down the resolved experiment."""
+        import yaml  # what measures, somewhere else perhaps, does without it
+
         make_directory(self.path)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
-        (self.path / EXPERIMENT_FILE).write_text(text, encoding="utf-8")
+        (self.path / files.EXPERIMENT).write_text(text, encoding="utf-8")
 
     @property
     def telemetry(self) -> Path:
@@ -62,7 +63,7 @@ class RunDirectory:
 
     def write_run(self, data: dict[str, Any]) -> None:
         """Write run.json."""
-        (self.path / RUN_FILE).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        (self.path / files.RUN).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
     def publish(self) -> Path:
         """Give the directory its name, and, under sudo, its files to the user who asked for them."""

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +21,12 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
-from narrows.run.measurement import Measurement, Status
+from narrows.run import record
+from narrows.run.measurement import STOP_SIGNALS, Status
+from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
-from narrows.targets.base import Laboratory, Target
+from narrows.targets.base import Target
 
 ANALYSIS_INTERRUPTED = "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
 
@@ -39,55 +42,54 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def check(experiment: Experiment, target: Target, origin: str) -> Plan:
+@dataclass(frozen=True)
+class CheckedRun:
+    """A run that can be made as written: `check` gives it, `execute` makes it, once."""
+
+    experiment: Experiment
+    plan: Plan
+    target: Target
+    place: Place
+
+
+def check(experiment: Experiment, target: Target, origin: str, place: Place = THIS_MACHINE) -> CheckedRun:
     """Everything that can be known to go wrong before anything is created.
 
     Args:
         experiment: one run.
         target: the switch that it is for.
         origin: the file, as error messages name it.
+        place: where it will be measured.
 
     Raises:
         InputError: one line for every reason why this experiment cannot run here as written.
     """
-    laboratory = target if isinstance(target, Laboratory) else None
     try:
-        plan = make_plan(experiment)
-        if laboratory is not None:
-            plan = laboratory.adapt(plan)
+        plan = target.adapt(make_plan(experiment))
     except InputError as error:
         raise InputError(f"{origin}: {error}") from error
     refused = target.refusals(plan)
-    if laboratory is None:
+    if not target.has_own_machines:
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
-            if (problem := machine.missing_cca(group.cca))
+            if (problem := place.missing_cca(group.cca))
         ] + refused
     problems = [f"{origin}: {problem}" for problem in refused]
-    if laboratory is None:
+    if not target.has_own_machines:
         problems += machine.missing_tools()
-    problems += machine.missing_permissions()
+    problems += place.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
     problems += target.missing()
-    if laboratory is not None and not problems:
-        problems += laboratory.machine_problems(plan)
+    problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
-    return plan
+    return CheckedRun(experiment, plan, target, place)
 
 
-def execute(
-    experiment: Experiment,
-    plan: Plan,
-    target: Target,
-    directory: Path,
-    console: Console,
-    title: str,
-    page: Page | None = None,
-) -> Outcome:
-    """Run one checked experiment; its results are in ``directory`` afterwards, also when it was cut short.
+def execute(run: CheckedRun, directory: Path, console: Console, title: str, page: Page | None = None) -> Outcome:
+    """Make a run; its results are in ``directory`` afterwards, also when it was cut short.
 
     Progress goes to ``console``, under ``title``, and to ``page``.
 
@@ -95,36 +97,59 @@ def execute(
         RunError: it failed before any traffic flowed, or something could not be removed.
         Interrupted: it was stopped before any traffic flowed.
     """
-    with _record() as state:
+    experiment, plan = run.experiment, run.plan
+    with _on_record(run.place) as state:
         results = RunDirectory(directory, state.run_id)
-        measurement = Measurement(experiment, plan, target, state, results)
+        measurement = run.place.measurement(experiment, plan, run.target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
+            state.add_directory(results.path)
+            results.create(experiment)
             try:
-                asyncio.run(measurement.run(progress))
+                measured = asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
+            with _put_off_signals(progress):
+                ending = record.write(experiment, plan, measured, results, measurement.surroundings())
             progress.phase("analysing")
             try:
                 summary, problem = _analyse(results.path)
             finally:
                 final = _publish(results, state)
-        notes = (*measurement.notes, *([problem] if problem else []))
-        return Outcome(measurement.status, measurement.reason, final, summary, notes)
+        notes = (*ending.notes, *([problem] if problem else []))
+        return Outcome(ending.status, ending.reason, final, summary, notes)
 
 
 @contextmanager
-def _record() -> Iterator[RunState]:
+def _on_record(place: Place) -> Iterator[RunState]:
     """The record of a run. What is still on it when the run ends, or fails in a way that was foreseen, goes with it.
 
     An error of ours leaves it all for `narrows clean`: unfinished results may show what went wrong.
     """
-    state = RunState.create()
+    state = place.state()
     try:
         yield state
     except (KeyboardInterrupt, NarrowsError):
         state.destroy()
         raise
     state.destroy()
+
+
+@contextmanager
+def _put_off_signals(progress: RunProgress) -> Iterator[None]:
+    """What was measured is written down whatever is asked for meanwhile."""
+    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+
+    def wait(number: int, _frame: object) -> None:
+        progress.note(f"{signal.Signals(number).name}: already ending, please wait")
+
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, wait)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _publish(results: RunDirectory, state: RunState) -> Path:

@@ -14,6 +14,7 @@ from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
 from narrows.run import sweep_results
+from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
 from narrows.run.runner import Outcome, check, execute
@@ -34,8 +35,11 @@ def run_series(
     directory: Path,
     console: Console,
     page: Page | None = None,
+    place: Place = THIS_MACHINE,
 ) -> Iterator[PointOutcome]:
     """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
+
+    The table and the page of a sweep are made when it ends, whether it is complete or not.
 
     Args:
         series: the checked experiment file.
@@ -43,6 +47,7 @@ def run_series(
         directory: of the single run, or of the series; must not exist.
         console: where progress goes.
         page: where it is shown as well.
+        place: where the runs are measured.
 
     Raises:
         InputError: a point cannot run here as written; nothing was created, for no point.
@@ -50,21 +55,24 @@ def run_series(
         Interrupted: a run was stopped before any traffic flowed.
     """
     check_free(directory)
-    plans = [check(point.experiment, make_target(point.experiment), point.origin) for point in series.points]
-    if not series.single:
-        make_directory(directory)
+    runs = [check(point.experiment, make_target(point.experiment), point.origin, place) for point in series.points]
+    if series.single:
+        yield PointOutcome(series.points[0], execute(runs[0], directory, console, series.experiment.name, page))
+        return
+    make_directory(directory)
     done: list[PointOutcome] = []
-    for number, (point, plan) in enumerate(zip(series.points, plans, strict=True), 1):
-        title = series.experiment.name if series.single else f"[{number}/{len(series.points)}] {point.directory}"
-        target = make_target(point.experiment)
-        outcome = execute(point.experiment, plan, target, directory / point.directory, console, title, page)
-        done.append(PointOutcome(point, outcome))
-        if not series.single:
+    try:
+        for number, (point, run) in enumerate(zip(series.points, runs, strict=True), 1):
+            title = f"[{number}/{len(runs)}] {point.directory}"
+            done.append(PointOutcome(point, execute(run, directory / point.directory, console, title, page)))
             sweep_results.write_manifest(directory, _manifest(series, done))
+            yield done[-1]
+            if done[-1].outcome.status != "complete":
+                return
+    finally:
+        # However the series ends: what is complete of it can be looked at.
+        if done:
             sweep_results.write_results(directory)
-        yield done[-1]
-        if outcome.status != "complete":
-            return
 
 
 def _manifest(series: Series, done: list[PointOutcome]) -> dict[str, Any]:

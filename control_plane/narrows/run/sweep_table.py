@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 TABLE = "sweep.parquet"
 
 
@@ -49,6 +47,8 @@ def rows(
 
 def write(directory: Path, table: Sequence[dict[str, Any]]) -> Path:
     """Write the table of a sweep's directory, in one step."""
+    import pandas as pd
+
     path = directory / TABLE
     temporary = path.with_suffix(".tmp")
     pd.DataFrame(list(table)).to_parquet(temporary, index=False)

@@ -12,7 +12,7 @@ from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Study
 
 from narrows.errors import InputError
-from narrows.experiment.loader import load, read_mapping, suggestion, validate
+from narrows.experiment.loader import read_experiment, read_mapping, suggestion, validate
 from narrows.experiment.sweep import Point, Series, assign, make_series
 from narrows.paths import REPOSITORY
 
@@ -57,7 +57,7 @@ def load_experiment(study: str, experiment: str, quick: bool, root: Path = EXPER
         InputError: a file is missing, or something in it is not valid.
     """
     path = root / study / f"{experiment}.yaml"
-    data = load(path)[1]
+    data = read_experiment(path)
     return make_series(*_changed(data, root / study / QUICK, experiment)) if quick else make_series(data, str(path))
 
 
@@ -117,7 +117,7 @@ def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
         raise InputError(f"--controls: {study.name} has none; allowed: a study with experiments in {CONTROLS}")
     points = []
     for control in controls:
-        data = load(root / study.name / f"{control.experiment}.yaml")[1]
+        data = read_experiment(root / study.name / f"{control.experiment}.yaml")
         quick = _changed(data, root / study.name / QUICK, control.experiment)[0]
         points += _points(
             control.id, make_series(*_changed(quick, overlay, control.id)), control.experiment, study, root
@@ -127,7 +127,7 @@ def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
 
 def _points(name: str, series: Series, experiment: str, study: Study, root: Path) -> list[StudyPoint]:
     """The runs of a series, with the parameters that the full variant of an experiment sweeps."""
-    swept = list(load(root / study.name / f"{experiment}.yaml")[0].sweep)
+    swept = list(read_experiment(root / study.name / f"{experiment}.yaml").get("sweep", {}))
     points = []
     for point in series.points:
         written = point.experiment.as_yaml_data()

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
 from narrows_analysis.studies.results import write_results
+from narrows_formats import files
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, RunError
@@ -28,23 +29,23 @@ from narrows.experiment.loader import validate
 from narrows.experiment.model import Experiment
 from narrows.hosts import machine
 from narrows.hosts.state import dead_runs
-from narrows.run.results import EXPERIMENT_FILE, give_to_user, make_directory
-from narrows.run.runner import ANALYSIS_INTERRUPTED, Outcome, check, execute
+from narrows.run.results import give_to_user, make_directory
+from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome, check, execute
 from narrows.studies import ccas
 from narrows.studies.catalogue import StudyPoint
 from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
-from narrows.targets.base import Laboratory, Target
+from narrows.targets.base import Target
 
 RESULTS = "results.json"
-SUMMARY_FILE = "summary.json"
 MakeTarget = Callable[[Experiment], Target]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A point that is to be run: with the kernel's names of its algorithms, and seconds of traffic."""
+    """A point that is to be run, what was checked for it, and seconds of traffic."""
 
     study_point: StudyPoint
+    run: CheckedRun
     traffic_s: float
 
 
@@ -109,19 +110,19 @@ class StudyRun:
         if isinstance(experiment, str):
             self._skipped[str(study_point.directory)] = experiment
             return None
-        point = replace(study_point.point, experiment=experiment)
+        point = study_point.point
         try:
-            plan = check(experiment, self._make_target(experiment), point.origin)
+            run = check(experiment, self._make_target(experiment), point.origin)
         except InputError as error:
             self._refusals.append(error)
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
-        return Task(replace(study_point, point=point), traffic_time_s(plan))
+        return Task(study_point, run, traffic_time_s(run.plan))
 
     def _runnable(self, study_point: StudyPoint) -> Experiment | str:
         """The experiment with the kernel's names of its algorithms, or why there is none."""
         experiment = study_point.point.experiment
-        if isinstance(self._make_target(experiment), Laboratory):
+        if self._make_target(experiment).has_own_machines:
             # Other machines' kernels send, which `check` looks at.
             return experiment
         return ccas.missing(experiment) or ccas.in_kernel_names(experiment)
@@ -157,25 +158,22 @@ class StudyRun:
                 outcome = self._run_point(task, title)
                 yield task, outcome, time.monotonic() - began
             return
-        with _pool(at_once, self) as pool:
-            arguments = {pool.submit(_run_in_worker, task): task for task in tasks}
+        with _pool(at_once, self, tasks) as pool:
+            arguments = {pool.submit(_run_in_worker, number): task for number, task in enumerate(tasks)}
             for future in as_completed(arguments):
                 outcome, took_s = future.result()
                 yield arguments[future], outcome, took_s
 
     def _run_point(self, task: Task, title: str) -> Outcome | RunError:
         """Run a point; a failure is remembered, and does not keep the others from being run."""
-        point = task.study_point.point
         directory = self._directory / task.study_point.directory
         if directory.exists():
             shutil.rmtree(directory)
         # A point of the same figure that runs beside this one may have made it.
         with suppress(FileExistsError):
             make_directory(directory.parent)
-        target = self._make_target(point.experiment)
         try:
-            plan = check(point.experiment, target, point.origin)
-            return execute(point.experiment, plan, target, directory, self._console, title)
+            return execute(task.run, directory, self._console, title)
         except RunError as error:
             return error
 
@@ -209,7 +207,7 @@ class StudyRun:
         directory = self._directory / study_point.directory
         try:
             complete = load_run(directory).run.status == "complete"
-            if complete and not (directory / SUMMARY_FILE).exists():
+            if complete and not (directory / files.SUMMARY).exists():
                 # Interrupted after its traffic: only the analysis is missing.
                 analyze_run(directory)
         except AnalysisError:
@@ -219,7 +217,7 @@ class StudyRun:
         wanted = self._runnable(study_point)
         if isinstance(wanted, str):
             return False
-        if _written(directory / EXPERIMENT_FILE) != wanted.as_yaml_data():
+        if _written(directory / files.EXPERIMENT) != wanted.as_yaml_data():
             raise InputError(
                 f"--out {self._directory}: {study_point.directory} holds a run of another experiment; "
                 "allowed: a directory of this study and variant, or one that does not exist"
@@ -269,18 +267,19 @@ def _why(outcome: Outcome | RunError) -> str:
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else "its analysis failed"
 
 
-# What a worker process runs points of; it has it from its parent, since targets cannot be sent to a process.
-_in_worker: list[StudyRun] = []
+# What a worker process runs; it has it from its parent, since targets cannot be sent to a process.
+_in_worker: list[tuple[StudyRun, list[Task]]] = []
 
 
-def _run_in_worker(task: Task) -> tuple[Outcome | RunError, float]:
-    return _in_worker[0].run_quietly(task)
+def _run_in_worker(number: int) -> tuple[Outcome | RunError, float]:
+    study, tasks = _in_worker[0]
+    return study.run_quietly(tasks[number])
 
 
 @contextmanager
-def _pool(at_once: int, study: StudyRun) -> Iterator[ProcessPoolExecutor]:
+def _pool(at_once: int, study: StudyRun, tasks: list[Task]) -> Iterator[ProcessPoolExecutor]:
     """Processes, because a run takes the signals of its own; at an interruption all runs are told to end."""
-    _in_worker[:] = [study]
+    _in_worker[:] = [(study, tasks)]
     pool = ProcessPoolExecutor(at_once, mp_context=get_context("fork"))
     try:
         yield pool

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long runs take, and how many of them a machine can hold at once without one disturbing another."""
+"""How long runs take."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from narrows_formats.units import NANOSECONDS
@@ -11,25 +10,8 @@ from narrows_formats.units import NANOSECONDS
 from narrows.experiment.plan import Plan
 from narrows.traffic.sized import is_sized, size_of
 
-# The switch, the collector, the senders and the receiver of a run can each keep a processor busy.
-CPUS_A_RUN = 4
 OVERHEAD_S = 12.0
 SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
-
-
-def most_at_once(cpus: int, load: float) -> int:
-    """How many runs the machine can hold: one for every four processors that nothing else uses, one at least.
-
-    Args:
-        cpus: processors that may be used.
-        load: mean number of runnable processes before the study.
-    """
-    return max(1, int((cpus - load) // CPUS_A_RUN))
-
-
-def this_machine() -> int:
-    """`most_at_once` of this machine, now."""
-    return most_at_once(len(os.sched_getaffinity(0)), os.getloadavg()[0])
 
 
 def traffic_time_s(plan: Plan) -> float:

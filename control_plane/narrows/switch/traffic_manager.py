@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from narrows.errors import RunError
 from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.p4runtime import ELECTION_ID
 
 TIMEOUT_S = 10.0
 SERVICE = "narrows.v1.TrafficManager"
@@ -29,16 +30,25 @@ class TrafficManagerClient:
         self._channel = channel
 
     async def configure(self, request: pb.ConfigureRequest) -> pb.ConfigureResponse:
-        """Change settings of one queue, between two packets."""
-        return await self._call("Configure", request, pb.ConfigureResponse)
+        """Change settings of one queue, between two packets, as the primary controller that a P4Runtime session is."""
+        asked = pb.ConfigureRequest(election_id=pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low))
+        asked.MergeFrom(request)
+        return await self._call("Configure", asked, pb.ConfigureResponse)
 
     async def list(self) -> pb.ListResponse:
         """Settings, counters and depths of all queues, and the switch's clock."""
         return await self._call("List", pb.ListRequest(), pb.ListResponse)
 
     async def flow_drops(self, port: int, queue: int) -> pb.FlowDropsResponse:
-        """Drops at one queue by flow index."""
-        return await self._call("FlowDrops", pb.FlowDropsRequest(port=port, queue=queue), pb.FlowDropsResponse)
+        """Drops at one queue by flow index; all of them, however many answers that takes."""
+        found = pb.FlowDropsResponse()
+        request = pb.FlowDropsRequest(port=port, queue=queue)
+        while True:
+            page = await self._call("FlowDrops", request, pb.FlowDropsResponse)
+            found.flows.extend(page.flows)
+            if not page.HasField("next_flow"):
+                return found
+            request.first_flow = page.next_flow
 
     async def port_stats(self) -> pb.PortStatsResponse:
         """Interface counters of all ports."""

@@ -7,20 +7,32 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class ConfigureRequest(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_BYTES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_PACKETS_FIELD_NUMBER: _ClassVar[int]
     DELAY_NS_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
     limit_bytes: int
     limit_packets: int
     delay_ns: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ...) -> None: ...
+    election_id: ElectionId
+    role: str
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ...) -> None: ...
+
+class ElectionId(_message.Message):
+    __slots__ = ("high", "low")
+    HIGH_FIELD_NUMBER: _ClassVar[int]
+    LOW_FIELD_NUMBER: _ClassVar[int]
+    high: int
+    low: int
+    def __init__(self, high: _Optional[int] = ..., low: _Optional[int] = ...) -> None: ...
 
 class ConfigureResponse(_message.Message):
     __slots__ = ("epoch", "timestamp_ns")
@@ -91,18 +103,22 @@ class Queue(_message.Message):
     def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ...) -> None: ...
 
 class FlowDropsRequest(_message.Message):
-    __slots__ = ("port", "queue")
+    __slots__ = ("port", "queue", "first_flow")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FLOW_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ...) -> None: ...
+    first_flow: int
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., first_flow: _Optional[int] = ...) -> None: ...
 
 class FlowDropsResponse(_message.Message):
-    __slots__ = ("flows",)
+    __slots__ = ("flows", "next_flow")
     FLOWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FLOW_FIELD_NUMBER: _ClassVar[int]
     flows: _containers.RepeatedCompositeFieldContainer[FlowDrop]
-    def __init__(self, flows: _Optional[_Iterable[_Union[FlowDrop, _Mapping]]] = ...) -> None: ...
+    next_flow: int
+    def __init__(self, flows: _Optional[_Iterable[_Union[FlowDrop, _Mapping]]] = ..., next_flow: _Optional[int] = ...) -> None: ...
 
 class FlowDrop(_message.Message):
     __slots__ = ("flow", "packets", "bytes")
@@ -170,4 +186,4 @@ class Port(_message.Message):
     tx_drops: int
     tx_errors: int
     rx_partial_checksums: int
-    def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., link_up: bool = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., rx_ring_drops: _Optional[int] = ..., rx_errors: _Optional[int] = ..., tx_drops: _Optional[int] = ..., tx_errors: _Optional[int] = ..., rx_partial_checksums: _Optional[int] = ...) -> None: ...
+    def __init__(self, port: _Optional[int] = ..., interface: _Optional[str] = ..., link_up: _Optional[bool] = ..., rx_packets: _Optional[int] = ..., rx_bytes: _Optional[int] = ..., tx_packets: _Optional[int] = ..., tx_bytes: _Optional[int] = ..., rx_ring_drops: _Optional[int] = ..., rx_errors: _Optional[int] = ..., tx_drops: _Optional[int] = ..., tx_errors: _Optional[int] = ..., rx_partial_checksums: _Optional[int] = ...) -> None: ...

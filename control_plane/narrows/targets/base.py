@@ -1,22 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every target promises the runner.
+"""What every target promises a run.
 
-The order of calls is fixed: `Target.missing` and `Target.refusals` before anything is created, then `start`,
-`configure`, any number of readings, and `stop`, which is called whatever happened before.
+The order of calls is fixed: `Target.adapt`, `missing`, `refusals` and `machine_problems` before anything is created;
+then `testbed`, `start`, `configure`, any number of readings, and `stop`, which is called whatever happened before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
+from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+
+if TYPE_CHECKING:
+    # What measures needs only the plan.
+    from narrows.experiment.model import Experiment
 
 
 @dataclass(frozen=True)
@@ -35,95 +42,134 @@ class Realised:
     program: dict[str, Any] = field(default_factory=dict)
 
 
-class Target(Protocol):
-    """One switch, for one run."""
+@dataclass(frozen=True)
+class TargetOptions:
+    """What the command line says of a target: see `narrows.targets.registry.target_factory`."""
+
+    results: Path
+    bmv2_path: Path | None = None
+    inventory: Path | None = None
+
+
+class Target(ABC):
+    """One switch, for one run. What has a default here is what most switches need not say."""
+
+    has_own_machines: ClassVar[bool] = False
+    """Whether the switch and the hosts are machines of a testbed. This machine's tools and algorithms do not matter
+    then, and the switch is asked before a host is touched."""
+
+    @classmethod
+    @abstractmethod
+    def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
+        """What makes a target for each run of an experiment.
+
+        Raises:
+            InputError: a file that the options name is not valid.
+        """
 
     @property
+    @abstractmethod
     def profile(self) -> TargetProfile:
         """Units and capabilities."""
-        ...
 
+    def adapt(self, plan: Plan) -> Plan:
+        """The plan on the target's ports and machines.
+
+        Raises:
+            InputError: it does not fit them.
+        """
+        return plan
+
+    @abstractmethod
     def missing(self) -> list[str]:
         """What this machine lacks to use the target, each with how to get it; empty when it can be used."""
-        ...
 
     def refusals(self, plan: Plan) -> list[str]:
-        """What of this plan the target cannot do as written; empty when it can do all of it."""
-        ...
+        """What of an adapted plan the target cannot do as written; empty when it can do all of it."""
+        return []
 
+    def machine_problems(self, plan: Plan) -> list[str]:
+        """What other machines lack for an adapted plan, each with how to get it. Looks only; nothing is changed."""
+        return []
+
+    def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
+        """The hosts of an adapted plan; nothing is made or changed before its `create`."""
+        return NetnsTestbed(plan, state, mtu)
+
+    @abstractmethod
     async def start(self, testbed: Testbed) -> None:
         """Start the switch on the testbed's ports (or connect to it).
 
         Raises:
             RunError: it does not come up; the message has its last output.
         """
-        ...
 
+    @abstractmethod
     async def configure(self, plan: Plan) -> Realised:
         """Load the program, install the entries and set the queues.
 
         Raises:
             RunError: the switch refuses something; the message names what.
         """
-        ...
 
     async def now_ns(self) -> int | None:
         """The switch's clock, the one that stamps reports, in nanoseconds; None where it cannot be read."""
-        ...
+        return None
 
+    @abstractmethod
     async def queues(self) -> list[QueueStats]:
         """All queues that the target knows."""
-        ...
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
-        """Drops at a queue, per flow index; empty where the target has no such counter."""
-        ...
+        """The traffic manager's drops at a queue, per flow index; empty where it has no such counter."""
+        return []
 
+    @abstractmethod
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's counters of some flow indices."""
-        ...
 
+    async def subscribe_new_flows(self) -> None:
+        """Have the switch tell each new flow from now on, where it must be asked; called before there is traffic.
+
+        Raises:
+            RunError: the switch refuses.
+        """
+        return
+
+    @abstractmethod
+    async def new_flows(self) -> list[dict[str, Any]]:
+        """Records of the program's digest of new flows that have arrived since the last call.
+
+        Raises:
+            RunError: the switch does not answer.
+        """
+
+    @abstractmethod
+    async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
+        """L2 bytes of some flow indices that have left the bottleneck's queue.
+
+        Raises:
+            RunError: the switch does not answer.
+        """
+
+    @abstractmethod
     async def ports(self) -> list[PortStats]:
         """All ports."""
-        ...
 
+    @abstractmethod
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
         """Packets lost where the experiment does not say so, one line a place.
 
         Not counted are the bottleneck's queue, loss emulation, and lost reports, which their sequence numbers show.
         """
-        ...
-
-    async def stop(self) -> None:
-        """Stop the switch, or give it back as it was found. Safe to call at any time, and twice."""
-        ...
-
-
-@runtime_checkable
-class Balancing(Protocol):
-    """A target that may lose packets without counting them, so that what enters and what leaves is compared."""
 
     async def balances(self, plan: Plan) -> list[Balance]:
-        """Both sides of every such place, since the target was configured; read when nothing moves any more."""
-        ...
+        """Packets counted on both sides of every place that may lose some without counting them.
 
-
-@runtime_checkable
-class Laboratory(Protocol):
-    """A target that comes with a testbed of machines, which are checked and set up instead of this one."""
-
-    def adapt(self, plan: Plan) -> Plan:
-        """The plan on the testbed's ports and machines.
-
-        Raises:
-            InputError: it does not fit the testbed.
+        Counted since the target was configured; read when nothing moves any more.
         """
-        ...
+        return []
 
-    def machine_problems(self, plan: Plan) -> list[str]:
-        """What the machines lack for an adapted plan, each with how to get it. Looks only; nothing is changed."""
-        ...
-
-    def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
-        """The machines of an adapted plan; nothing is changed before its `create`."""
-        ...
+    @abstractmethod
+    async def stop(self) -> None:
+        """Stop the switch, or give it back as it was found. Safe to call at any time, and twice."""

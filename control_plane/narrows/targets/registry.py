@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Targets by the name that ``--target`` takes."""
+"""Targets by the name that ``--target`` takes; a target's modules are imported when it is asked for."""
 
 from __future__ import annotations
 
-import functools
+import importlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from narrows.errors import InputError
-from narrows.experiment.model import Experiment
-from narrows.targets.base import Target
-from narrows.targets.bmv2.target import Bmv2Target
-from narrows.targets.soft.target import SoftTarget
-from narrows.targets.tofino.target import TofinoTarget
-from narrows.targets.tofino.testbed.inventory import load_inventory
-from narrows.targets.tofino.testbed.preflight import Preflight
 
-# Targets that are all on this machine, made for one run with the seed of its random numbers.
-TARGETS: dict[str, Callable[[int], Target]] = {"soft": SoftTarget, "bmv2": Bmv2Target}
-# A switch and machines of a lab, named in an inventory.
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
+    from narrows.targets.base import Target
+
+# Module and class of each.
+CLASSES = {
+    "soft": "narrows.targets.soft.target:SoftTarget",
+    "bmv2": "narrows.targets.bmv2.target:Bmv2Target",
+    "tofino": "narrows.targets.tofino.target:TofinoTarget",
+}
+NAMES = tuple(CLASSES)
+# A switch and machines of a lab, named in an inventory; all others are on this machine.
 TOFINO = "tofino"
-NAMES = (*TARGETS, TOFINO)
+LOCAL = tuple(name for name in NAMES if name != TOFINO)
 
 
 def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> None:
@@ -39,6 +42,12 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
         raise InputError(f"--inventory: is needed for --target {TOFINO}; allowed: an inventory file")
 
 
+def target_class(name: str) -> type[Target]:
+    """The class of one of `NAMES`."""
+    module, _, attribute = CLASSES[name].partition(":")
+    return cast("type[Target]", getattr(importlib.import_module(module), attribute))
+
+
 def target_factory(
     name: str, bmv2_path: Path | None = None, inventory: Path | None = None, results: Path = Path("results")
 ) -> Callable[[Experiment], Target]:
@@ -53,11 +62,7 @@ def target_factory(
     Raises:
         InputError: as `check_options`, or the inventory is not valid.
     """
+    from narrows.targets.base import TargetOptions
+
     check_options(name, bmv2_path, inventory)
-    if inventory is not None:
-        testbed = load_inventory(inventory)
-        audit = results.parent / f"{results.absolute().name}.audit.jsonl"
-        preflight = Preflight(testbed)
-        return lambda experiment: TofinoTarget(testbed, audit, preflight=preflight)
-    make = TARGETS[name] if bmv2_path is None else functools.partial(Bmv2Target, path=bmv2_path)
-    return lambda experiment: make(experiment.seed)
+    return target_class(name).factory(TargetOptions(results, bmv2_path, inventory))

@@ -13,7 +13,7 @@ from narrows.hosts.base import Testbed
 from narrows.traffic.connection import Connection
 from narrows.traffic.iperf3 import Iperf3Traffic
 from narrows.traffic.sized import SizedTraffic
-from narrows.traffic.sockets import SocketSampler
+from narrows.traffic.sockets import Readings, SocketSampler
 
 
 class Traffic:
@@ -42,6 +42,11 @@ class Traffic:
     def connections(self) -> list[Connection]:
         """Every connection so far, in the order of run.json's flows."""
         return [*self._iperf3.connections, *self._sized.connections]
+
+    @property
+    def socket_readings(self) -> tuple[Readings, ...]:
+        """What was read of the senders' sockets, one a sender."""
+        return self._sampler.readings
 
     async def start(self) -> None:
         """Start the receiving side and the sampling.
@@ -85,4 +90,4 @@ class Traffic:
         """
         await self._iperf3.stop()
         await self._sized.stop(time.monotonic() - self._origin)
-        await self._sampler.stop(self.connections, self._origin)
+        await self._sampler.stop()

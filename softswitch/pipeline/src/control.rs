@@ -99,6 +99,15 @@ pub struct Entry {
     pub action: ActionCall,
 }
 
+/// Some entries of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntriesPart {
+    /// Each with its order of insertion and its direct counter (zero if the table has none).
+    pub entries: Vec<(u32, Entry, CounterValue)>,
+    /// Where to go on; `None`: that was all.
+    pub next: Option<usize>,
+}
+
 /// Packets and bytes of a counter cell. Bytes are those received (ingress length), as in BMv2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CounterValue {

@@ -40,8 +40,8 @@ mod state;
 mod table;
 
 pub use control::{
-    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord, Entry,
-    KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
+    ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord,
+    EntriesPart, Entry, KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
 };
 pub use error::{ControlError, LoadError};
 pub use jit::prefetch_value as prefetch;

@@ -230,6 +230,44 @@ fn entries_are_read_modified_and_counted() {
 }
 
 #[test]
+fn a_table_is_read_in_parts() {
+    let (mut pipeline, table) = pipeline(&[("exact", "a")], "exact");
+    for key in 0..7 {
+        let added = pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(key)], 0, 10 + key));
+        assert_eq!(added, Ok(()));
+    }
+    // A place that was free is used again: by place, the order is not that of insertion.
+    assert_eq!(
+        pipeline.table_delete(table, &[KeyMatch::Exact(2)], 0),
+        Ok(())
+    );
+    assert_eq!(
+        pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(9)], 0, 19)),
+        Ok(())
+    );
+    assert_eq!(
+        pipeline.table_delete(table, &[KeyMatch::Exact(4)], 0),
+        Ok(())
+    );
+    let (mut found, mut next, mut sizes) = (vec![], Some(0), vec![]);
+    while let Some(place) = next {
+        let part = pipeline
+            .table_entries_from(table, place, 3)
+            .unwrap_or_default();
+        sizes.push(part.entries.len());
+        found.extend(part.entries);
+        next = part.next;
+    }
+    assert_eq!(sizes, vec![3, 2, 1]);
+    found.sort_by_key(|(sequence, ..)| *sequence);
+    let found: Vec<_> = found
+        .into_iter()
+        .map(|(_, entry, count)| (entry, count))
+        .collect();
+    assert_eq!(Ok(found), pipeline.table_entries(table));
+}
+
+#[test]
 fn the_default_action_can_be_set_and_reset() {
     let (mut pipeline, table) = pipeline(&[("exact", "a")], "exact");
     let call = ActionCall {

@@ -10,6 +10,7 @@ pub mod p4runtime;
 pub mod replay;
 pub mod serve;
 pub mod switch;
+pub mod tls;
 pub mod tm;
 pub mod tm_service;
 

@@ -5,33 +5,41 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use clap::Args;
+use narrows_pipeline::DigestRecord;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{signal, SignalKind};
+use tokio::sync::mpsc::Receiver;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::server::Router;
 use tonic::transport::Server;
 
 use crate::failure::Failure;
-use crate::io::{spawn, LoopSettings, Port, DIGEST_CHANNEL};
+use crate::io::{spawn, LoopSettings, Port, Running, DIGEST_CHANNEL};
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use crate::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use crate::switch::{PortKind, Switch};
+use crate::tls::TlsArgs;
 use crate::tm::PORTS;
 use crate::tm_service::TrafficManagerService;
 
 /// Longest gRPC message, in bytes: a pipeline configuration is the largest.
 const MESSAGE_LIMIT: usize = 64 << 20;
+/// Calls and streams that one client can have open.
+const STREAMS_PER_CONNECTION: u32 = 64;
 
 /// Arguments of `serve`.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Where gRPC is served: unix:/path/to.sock or host:port
+    /// Where gRPC is served: unix:/path/to.sock (for its owner only) or host:port (of this machine; elsewhere with TLS)
     #[arg(long)]
     grpc: Address,
+    #[command(flatten)]
+    tls: TlsArgs,
     /// A port of the switch on a Linux interface: NUMBER@INTERFACE (repeatable)
     #[arg(long = "port", value_name = "N@IF")]
     ports: Vec<PortSpec>,
@@ -159,16 +167,38 @@ fn announce() -> Result<(), Failure> {
     written.map_err(|error| Failure::internal(format!("standard output: {error}")))
 }
 
+/// Refuses to be programmed by whoever reaches this machine: an address that is not its own needs TLS.
+async fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
+    let Address::Tcp(host) = address else {
+        return match secured {
+            true => Err(Failure::usage("--tls-cert: TLS is for host:port, not for a Unix socket")),
+            false => Ok(()),
+        };
+    };
+    let mut addresses = tokio::net::lookup_host(host).await.map_err(|error| cannot_listen(host, &error))?;
+    match secured || addresses.all(|address| address.ip().is_loopback()) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "--grpc {host}: not an address of this machine only: allowed are unix:/path/to.sock, 127.0.0.1, [::1], or any \
+             address with --tls-cert, --tls-key and --tls-client-ca"
+        ))),
+    }
+}
+
 async fn listen(
     router: Router,
     address: &Address,
+    announced: &AtomicBool,
     stopped: impl std::future::Future<Output = ()>,
 ) -> Result<(), Failure> {
     let result = match address {
         Address::Unix(path) => {
             remove_stale(path)?;
+            // SAFETY: sets the mask of this process and touches nothing else. The socket is the only file that it makes.
+            unsafe { libc::umask(0o177) };
             let listener =
                 UnixListener::bind(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
+            announced.store(true, Ordering::Relaxed);
             announce()?;
             let result = router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped).await;
             // The socket may have been removed by someone else meanwhile.
@@ -200,9 +230,14 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         real_time: args.real_time,
     };
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
-    let (handle, thread) = spawn(switch, ports, settings, digest_sender)
+    let running = spawn(switch, ports, settings, digest_sender)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
+    serve(args, running, digest_receiver)
+}
 
+/// Serves gRPC until it is told to stop or the data path ends.
+fn serve(args: &ServeArgs, running: Running, digest_receiver: Receiver<DigestRecord>) -> Result<(), Failure> {
+    let Running { handle, thread, ended } = running;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("control thread: {error}")))?;
     let served = runtime.block_on(async {
@@ -216,7 +251,9 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
         let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
-        let router = Server::builder().add_service(p4runtime).add_service(traffic_manager);
+        check_reach(&args.grpc, args.tls.is_given()).await?;
+        let server = args.tls.secure(Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION))?;
+        let router = { server }.add_service(p4runtime).add_service(traffic_manager);
         let stopped = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -225,19 +262,21 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
         };
         // Open streams never end by themselves: the server is dropped as soon as it is told to stop.
         let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
-        let serving = listen(router, &args.grpc, async {
+        let announced = AtomicBool::new(false);
+        let serving = listen(router, &args.grpc, &announced, async {
             let _ = stopping.await;
         });
         let result = tokio::select! {
             result = serving => result,
             () = stopped => Ok(()),
+            // By a panic, which has been reported: better no switch than one that answers and forwards nothing.
+            _ = ended => Err(Failure::internal("the data path has ended")),
         };
         drop(stop);
         digests.abort();
-        if let Address::Unix(path) = &args.grpc {
-            if result.is_ok() {
-                let _ = std::fs::remove_file(path);
-            }
+        // Not if it was never this server's.
+        if let (Address::Unix(path), true) = (&args.grpc, announced.load(Ordering::Relaxed)) {
+            let _ = std::fs::remove_file(path);
         }
         result
     });
@@ -250,6 +289,90 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn arguments(grpc: &str) -> ServeArgs {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: ServeArgs,
+        }
+        <Line as clap::Parser>::parse_from(["serve", "--grpc", grpc]).args
+    }
+
+    fn running() -> (Running, Receiver<DigestRecord>) {
+        let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
+        let (sender, receiver) = tokio::sync::mpsc::channel(1);
+        (spawn(Switch::new(&[], 1), vec![], settings, sender).expect("threads"), receiver)
+    }
+
+    fn alone() -> tokio::runtime::Runtime {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime")
+    }
+
+    #[test]
+    fn ends_with_an_error_when_the_data_path_panics() {
+        let path = std::env::temp_dir().join(format!("narrows-panic-{}.sock", std::process::id()));
+        let address = format!("unix:{}", path.display());
+        let (running, digests) = running();
+        let handle = running.handle.clone();
+        let server = std::thread::spawn(move || serve(&arguments(&address), running, digests));
+        let started = std::time::Instant::now();
+        while UnixStream::connect(&path).is_err() {
+            assert!(started.elapsed().as_secs() < 10, "does not listen");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(&path).expect("socket").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "others can program the switch");
+        let answer = alone().block_on(handle.call(|_| -> () { panic!("a fault of the data path, for this test") }));
+        assert!(answer.is_err());
+        while !server.is_finished() {
+            assert!(started.elapsed().as_secs() < 20, "still serves");
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        let failure = server.join().expect("no panic").expect_err("must fail");
+        assert_eq!((failure.exit_code, failure.to_string().as_str()), (1, "the data path has ended"));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn commands_to_the_data_path_are_bounded() {
+        let (running, _digests) = running();
+        let handle = running.handle.clone();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        alone().block_on(async {
+            let mut calls = vec![];
+            let first = handle.clone();
+            calls.push(tokio::spawn(async move { first.call(move |_| gate.recv().is_ok()).await }));
+            for _ in 0..500 {
+                let handle = handle.clone();
+                calls.push(tokio::spawn(async move { handle.call(|_| true).await }));
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            // The data path is held up: few commands wait for it, the callers for room.
+            assert_eq!(handle.room(), 0);
+            go.send(()).expect("the data path waits");
+            for call in calls {
+                assert_eq!(call.await.expect("no panic"), Ok(true));
+            }
+        });
+        handle.stop();
+        running.thread.join().expect("ends");
+    }
+
+    #[test]
+    fn listens_elsewhere_with_tls_only() {
+        let reach = |grpc: &str, secured| {
+            alone().block_on(check_reach(&grpc.parse().expect("address"), secured)).map_err(|failure| failure.exit_code)
+        };
+        for own in ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1"] {
+            assert_eq!((reach(own, false), reach(own, true)), (Ok(()), Ok(())), "{own}");
+        }
+        for other in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1"] {
+            assert_eq!((reach(other, false), reach(other, true)), (Err(2), Ok(())), "{other}");
+        }
+        assert_eq!((reach("unix:/s", false), reach("unix:/s", true)), (Ok(()), Err(2)));
+    }
 
     #[test]
     fn port_syntax() {

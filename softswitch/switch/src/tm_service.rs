@@ -7,8 +7,12 @@ use tonic::{Request, Response, Status};
 use crate::io::{link_is_up, DataPath, Handle};
 use crate::p4runtime::{unavailable, Control};
 use crate::proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
+use crate::proto::p4::v1::Uint128;
 use crate::switch::PortKind;
-use crate::tm::{Changes, QueueStatus, PRIORITIES};
+use crate::tm::{Changes, Drops, QueueStatus, PRIORITIES};
+
+/// Flows whose drops one answer has at most: some 2 MiB.
+const FLOWS_AT_ONCE: usize = 65_536;
 
 /// Serves narrows.v1.TrafficManager.
 pub struct TrafficManagerService {
@@ -60,6 +64,16 @@ fn queue_message(status: &QueueStatus) -> narrows::Queue {
     }
 }
 
+/// As much as one answer has of a queue's drops by flow, in order of flow.
+fn page_of(mut drops: Vec<(u32, Drops)>, first_flow: u32) -> narrows::FlowDropsResponse {
+    drops.retain(|(flow, _)| *flow >= first_flow);
+    drops.sort_unstable_by_key(|(flow, _)| *flow);
+    let next_flow = drops.get(FLOWS_AT_ONCE).map(|(flow, _)| *flow);
+    let flows = drops.into_iter().take(FLOWS_AT_ONCE);
+    let flows = flows.map(|(flow, drops)| narrows::FlowDrop { flow, packets: drops.packets, bytes: drops.bytes });
+    narrows::FlowDropsResponse { flows: flows.collect(), next_flow }
+}
+
 #[tonic::async_trait]
 impl TrafficManager for TrafficManagerService {
     async fn configure(
@@ -67,6 +81,8 @@ impl TrafficManager for TrafficManagerService {
         request: Request<narrows::ConfigureRequest>,
     ) -> Result<Response<narrows::ConfigureResponse>, Status> {
         let request = request.into_inner();
+        let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
+        self.control.clients().check_primary(&request.role, election_id.as_ref())?;
         let configure = move |data_path: &mut DataPath| {
             let queue = queue_of(data_path, request.port, request.queue)?;
             let changes = Changes {
@@ -102,12 +118,10 @@ impl TrafficManager for TrafficManagerService {
         let read = move |data_path: &mut DataPath| {
             let (port, queue) = queue_of(data_path, request.port, request.queue)?;
             let drops = data_path.switch.tm.flow_drops(port, queue).map_err(Status::invalid_argument)?;
-            let flows = drops.into_iter();
-            let flows =
-                flows.map(|(flow, drops)| narrows::FlowDrop { flow, packets: drops.packets, bytes: drops.bytes });
-            Ok(narrows::FlowDropsResponse { flows: flows.collect() })
+            Ok(drops)
         };
-        self.handle.call(read).await.map_err(unavailable)?.map(Response::new)
+        let drops: Result<_, Status> = self.handle.call(read).await.map_err(unavailable)?;
+        Ok(Response::new(page_of(drops?, request.first_flow)))
     }
 
     async fn port_stats(
@@ -151,5 +165,23 @@ impl TrafficManager for TrafficManagerService {
                 digests: digests_dropped + self.control.digests().dropped(),
             }),
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_by_flow_come_in_pages() {
+        let count = FLOWS_AT_ONCE as u32 + 10;
+        let drops = |flow: u32| (3 * flow, Drops { packets: 1, bytes: u64::from(flow) });
+        let all: Vec<_> = (0..count).rev().map(drops).collect();
+        let first = page_of(all.clone(), 0);
+        assert_eq!((first.flows.len(), first.next_flow), (FLOWS_AT_ONCE, Some(3 * FLOWS_AT_ONCE as u32)));
+        let rest = page_of(all, first.next_flow.expect("more"));
+        assert_eq!((rest.flows.len(), rest.next_flow), (10, None));
+        let flows = first.flows.iter().chain(&rest.flows).map(|drop| drop.flow);
+        assert!(flows.eq((0..count).map(|flow| 3 * flow)));
     }
 }

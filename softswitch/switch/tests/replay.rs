@@ -285,3 +285,41 @@ fn mistakes_are_named_and_change_nothing() {
         assert!(!directory.0.join("out/summary.json").exists());
     }
 }
+
+/// A program that sends frames back to a loopback port that has neither rate nor delay: time stands still for them.
+#[test]
+fn a_loop_without_time_ends() {
+    let directory = Directory::new("endless");
+    let mut endless = config();
+    endless["loopbacks"] = json!([9]);
+    endless["until_ns"] = json!(1_000_000);
+    let wire = |from: u16, to: u16| {
+        json!({"table": "NarrowsIngress.cross_connect.cross_connect", "match": {"ingress_port": from}, "priority": 1,
+               "action": "NarrowsIngress.cross_connect.wire", "params": {"port": to}})
+    };
+    endless["entries"] = json!([wire(1, 9), wire(9, 9)]);
+    endless["queues"] = json!([]);
+    endless["inputs"][0]["generator"]["stop_ns"] = json!(100_000);
+    let (summary, _, _) = directory.run(&endless);
+    let sent = summary["inputs"][0]["packets"].as_u64().unwrap();
+    assert!(sent > 50);
+    assert_eq!(summary["discards"]["loopback"], sent);
+    // With a rate time goes by, and the frames stay on their way.
+    endless["queues"] = json!([{"port": 9, "rate_bps": 1_000_000_000u64}]);
+    let (summary, _, _) = directory.run(&endless);
+    assert_eq!((&summary["discards"]["loopback"], &summary["held_packets"]), (&json!(0), &json!(sent)));
+}
+
+/// A clone session that asks for more copies than one packet can have.
+#[test]
+fn copies_of_a_packet_are_bounded() {
+    let directory = Directory::new("copies");
+    let mut many = config();
+    many["clone_sessions"][0]["ports"] = json!(vec![3; 1_500]);
+    many["inputs"][0]["generator"]["stop_ns"] = json!(20_000);
+    let (summary, out, reports) = directory.run(&many);
+    let frames = out.len() as u64;
+    assert!(frames > 5);
+    assert_eq!(reports.len() as u64, 1_024 * frames);
+    assert_eq!(summary["discards"]["clones"], (1_500 - 1_024) * frames);
+}

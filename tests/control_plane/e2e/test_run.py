@@ -22,13 +22,9 @@ import yaml
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.process import start_time
 from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
-]
+pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 RATE_BPS = 20_000_000

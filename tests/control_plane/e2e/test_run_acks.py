@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,13 +15,9 @@ import yaml
 from narrows.errors import EXIT_OK
 from narrows.experiment.plan import ACK_BOTTLENECKS
 from narrows_analysis import load
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
-]
+pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 EXPERIMENT: dict[str, Any] = {

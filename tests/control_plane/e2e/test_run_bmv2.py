@@ -19,15 +19,10 @@ import yaml
 from narrows.errors import EXIT_FAILED, EXIT_OK
 from narrows.hosts.links import call_inside, links
 from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces, namespace_pids
-from narrows.targets.bmv2.simple_switch import EXECUTABLE, missing
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows.targets.bmv2.simple_switch import EXECUTABLE
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 
-pytestmark = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
-    pytest.mark.skipif(not (find_binary(SOFTSWITCH) and find_binary(COLLECTOR)), reason="the binaries are not built"),
-    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
-]
+pytestmark = pytest.mark.needs("bmv2", "root", SOFTSWITCH, COLLECTOR)
 
 NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
 PACKETS_S = 991

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -14,11 +13,6 @@ PREFIX = "nwdev-tofino-"
 SSHD = "/usr/sbin/sshd"
 MANAGEMENT = "192.0.2"
 CLOCKS_APART_S = 10_000
-
-
-def usable() -> bool:
-    """Whether this machine can make them."""
-    return os.geteuid() == 0 and os.access(SSHD, os.X_OK) and shutil.which("ssh") is not None
 
 
 def _do(*command: str, check: bool = True) -> None:

@@ -7,7 +7,7 @@ import asyncio
 import functools
 import signal
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,18 +15,20 @@ from narrows_formats.target_profile import TargetProfile
 from thrift.transport.TTransport import TTransportException
 
 from narrows.errors import RunError
+from narrows.experiment.model import Experiment
 from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.links import Link, call_inside, links, run
 from narrows.hosts.process import Process
 from narrows.paths import compiled_program
-from narrows.switch.entries import entities, program_digests, read_flow_totals, read_packet_sum, register_name
+from narrows.switch.entries import entities, program_digests, read_packet_sum, register_name
 from narrows.switch.p4runtime import P4RuntimeSession
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import Realised
+from narrows.switch.readings import Balance, PortStats, QueueStats
+from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.targets.bmv2.simple_switch import Thrift
+from narrows.targets.p4runtime import P4RuntimeTarget
 
 PROFILE = TargetProfile(
     name="bmv2",
@@ -49,14 +51,13 @@ STILL_PACKETS = 3
 _Answer = TypeVar("_Answer")
 
 
-class Bmv2Target:
+class Bmv2Target(P4RuntimeTarget):
     """One simple_switch_grpc, for one run: P4Runtime over a Unix socket, Thrift inside the switch's namespace."""
 
-    def __init__(self, seed: int = 1, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None) -> None:
         """Nothing is started before `start`.
 
         Args:
-            seed: not used, BMv2's random numbers take none.
             path: the executable or the directory it is in; by default `simple_switch.find` looks for it.
         """
         self._path = path
@@ -71,6 +72,11 @@ class Bmv2Target:
         self._departures = 0
         self._moved_at = 0.0
         self._lock = asyncio.Lock()
+
+    @classmethod
+    def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
+        """Targets of one executable; BMv2's random numbers take no seed."""
+        return lambda experiment: cls(options.bmv2_path)
 
     @property
     def profile(self) -> TargetProfile:
@@ -185,14 +191,6 @@ class Bmv2Target:
                 peak_depth_bytes=None,
             )
         ]
-
-    async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
-        """Drops are silent here: an empty list."""
-        return []
-
-    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
-        """The program's arrival and departure counters of some flow indices."""
-        return await read_flow_totals(self._connected(), flows)
 
     async def ports(self) -> list[PortStats]:
         """What the kernel counted at BMv2's interfaces since `configure`; nobody counts what libpcap lost behind."""

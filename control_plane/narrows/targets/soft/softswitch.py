@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
 
@@ -12,10 +13,12 @@ from narrows.errors import RunError
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
-from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.p4runtime import P4RuntimeSession
 from narrows.switch.readings import PortStats
-from narrows.switch.traffic_manager import TrafficManagerClient
+
+# Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
+if TYPE_CHECKING:
+    from narrows.switch.p4runtime import P4RuntimeSession
+    from narrows.switch.traffic_manager import TrafficManagerClient
 
 READY_S = 20.0
 STOP_S = 10.0
@@ -33,9 +36,10 @@ def missing_parts() -> list[str]:
 class Softswitch:
     """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, virtual_time: bool = False) -> None:
         """``name`` is what it is in error messages and the names of its files."""
         self._name = name
+        self._virtual_time = virtual_time
         self._process: Process | None = None
         self._session: P4RuntimeSession | None = None
         self._manager: TrafficManagerClient | None = None
@@ -54,6 +58,9 @@ class Softswitch:
         Raises:
             RunError: it does not come up; the message has its last output.
         """
+        from narrows.switch.p4runtime import P4RuntimeSession
+        from narrows.switch.traffic_manager import TrafficManagerClient
+
         files = testbed.state_dir / self._name.replace(" ", "-")
         address = f"unix:{files.with_suffix('.sock')}"
         command = [str(binary(SOFTSWITCH)), "serve", "--grpc", address, "--seed", str(seed)]
@@ -61,6 +68,9 @@ class Softswitch:
             command += ["--port", f"{port}@{interface}"]
         for port in loopbacks:
             command += ["--loopback", str(port)]
+        if self._virtual_time:
+            # Time passes only while everything sleeps.
+            command += ["--spin-us", "0"]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")
@@ -108,6 +118,8 @@ class Softswitch:
         Raises:
             RunError: the switch refuses, or the delay reads back differently.
         """
+        from narrows.switch import traffic_manager_pb2 as pb
+
         await self.manager.configure(pb.ConfigureRequest(port=port, queue=0, delay_ns=delay_ns))
         delays = {queue.port: queue.delay_ns for queue in (await self.manager.list()).queues}
         if delays.get(port, 0) != delay_ns:

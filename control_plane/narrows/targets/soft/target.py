@@ -3,19 +3,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
-from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.entries import entities, program_digests, read_flow_totals
-from narrows.switch.p4runtime import P4RuntimeSession
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import Realised
+from narrows.switch.readings import FlowDrops, PortStats, QueueStats
+from narrows.targets.base import Realised, Target, TargetOptions
+from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
+
+# Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
+    from narrows.switch import traffic_manager_pb2 as pb
+    from narrows.switch.p4runtime import P4RuntimeSession
 
 PROFILE = TargetProfile(
     name="soft",
@@ -30,13 +35,18 @@ PROFILE = TargetProfile(
 )
 
 
-class SoftTarget:
+class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
-    def __init__(self, seed: int = 1) -> None:
-        """Take the seed of the switch's random numbers (loss emulation)."""
+    def __init__(self, seed: int = 1, virtual_time: bool = False) -> None:
+        """Take the seed of the switch's random numbers (loss emulation), and whether it runs in virtual time."""
         self._seed = seed
-        self._switch = Softswitch("softswitch")
+        self._switch = Softswitch("softswitch", virtual_time)
+
+    @classmethod
+    def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
+        """Targets with the experiments' seeds."""
+        return lambda experiment: cls(experiment.seed)
 
     @property
     def profile(self) -> TargetProfile:
@@ -51,10 +61,6 @@ class SoftTarget:
     def missing(self) -> list[str]:
         """What this machine lacks to run the softswitch."""
         return missing_parts()
-
-    def refusals(self, plan: Plan) -> list[str]:
-        """The softswitch does every plan that can be written down."""
-        return []
 
     async def start(self, testbed: Testbed) -> None:
         """Start the switch on the testbed's ports and connect to it.
@@ -71,6 +77,9 @@ class SoftTarget:
         Raises:
             RunError: the switch refuses something, or a setting reads back differently.
         """
+        from narrows.switch import traffic_manager_pb2 as pb
+        from narrows.switch.entries import entities
+
         session, manager = self._switch.session, self._switch.manager
         await session.push_pipeline()
         bottleneck = plan.bottleneck
@@ -104,10 +113,6 @@ class SoftTarget:
         answer = await self._switch.manager.flow_drops(port, queue)
         return [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in answer.flows]
 
-    async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
-        """The program's arrival and departure counters of some flow indices."""
-        return await read_flow_totals(self._switch.session, flows)
-
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
         return await self._switch.ports()
@@ -122,6 +127,8 @@ class SoftTarget:
         await self._switch.stop()
 
     async def _read_back(self, plan: Plan) -> Realised:
+        from narrows.switch.entries import program_digests
+
         asked = plan.bottleneck
         queue = next(q for q in await self.queues() if (q.port, q.queue) == (asked.port, asked.queue))
         limit = asked.limit_bytes if asked.limit_packets is None else 0

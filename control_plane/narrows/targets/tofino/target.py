@@ -12,11 +12,12 @@ from typing import Any, TypeVar
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import InputError, NarrowsError, RunError
+from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.state import RunState
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import Realised
+from narrows.switch.readings import FlowTotals, PortStats, QueueStats
+from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.tofino.bfrt.client import Client, Operation, describe_key
 from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.errors import BfrtError
@@ -29,7 +30,7 @@ from narrows.targets.tofino.programming.programmer import Programmer, restore_al
 from narrows.targets.tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows.targets.tofino.readings.counters import Counters, clear_writes
 from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
 from narrows.targets.tofino.testbed.machines import SshTestbed
 from narrows.targets.tofino.testbed.preflight import Preflight
 from narrows.targets.tofino.testbed.tunnel import Tunnel
@@ -49,11 +50,13 @@ MOST_MENDED = 100
 _Answer = TypeVar("_Answer")
 
 
-class TofinoTarget:
-    """One switch, for one run. See `narrows.targets.base.Target`.
+class TofinoTarget(Target):
+    """One switch, for one run.
 
     Calls to the switch block a thread, one at a time; the event loop stays free.
     """
+
+    has_own_machines = True
 
     def __init__(
         self,
@@ -92,6 +95,15 @@ class TofinoTarget:
         self._epoch = 0
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
+
+    @classmethod
+    def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
+        """Targets of one testbed, whose machines are asked once; the log of changes is beside the results."""
+        assert options.inventory is not None
+        inventory = load_inventory(options.inventory)
+        audit = options.results.parent / f"{options.results.absolute().name}.audit.jsonl"
+        preflight = Preflight(inventory)
+        return lambda experiment: cls(inventory, audit, preflight=preflight)
 
     @property
     def profile(self) -> TargetProfile:
@@ -180,9 +192,6 @@ class TofinoTarget:
         """
         return await self._call(lambda: self._change(plan))
 
-    async def now_ns(self) -> None:
-        """Not to be had: no table of BF Runtime shows the clock that stamps reports."""
-
     async def queues(self) -> list[QueueStats]:
         """The bottlenecks' queues. Packets and bytes are the program's, depth is read from the chip.
 
@@ -191,10 +200,6 @@ class TofinoTarget:
         """
         self._delay_line.check()
         return await self._call(self._queues)
-
-    async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
-        """The traffic manager counts no drops by flow: an empty list."""
-        return []
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's arrivals and departures of some flow indices."""

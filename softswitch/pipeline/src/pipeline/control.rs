@@ -2,7 +2,9 @@
 //! What the control plane does to a pipeline's state.
 
 use super::Pipeline;
-use crate::control::{ActionCall, CounterId, CounterValue, Entry, KeyMatch, RegisterId, TableId};
+use crate::control::{
+    ActionCall, CounterId, CounterValue, EntriesPart, Entry, KeyMatch, RegisterId, TableId,
+};
 use crate::error::ControlError;
 use crate::table::{wide_ones, TableCode, TableState};
 
@@ -70,6 +72,21 @@ impl Pipeline {
     pub fn table_entries(&self, table: TableId) -> Result<Vec<(Entry, CounterValue)>> {
         let (code, state) = self.table(table)?;
         Ok(state.entries(code))
+    }
+
+    /// Some entries of a table: those in its places from `place` on, `count` places at most, with their order of insertion, and
+    /// the place to go on from (`None`: that was all). So a large table can be read a part at a time.
+    ///
+    /// # Errors
+    /// A table id of another program.
+    pub fn table_entries_from(
+        &self,
+        table: TableId,
+        place: usize,
+        count: usize,
+    ) -> Result<EntriesPart> {
+        let (code, state) = self.table(table)?;
+        Ok(state.entries_from(code, place, count))
     }
 
     /// The default action (`NoAction` without parameters if the program has none).

@@ -8,7 +8,7 @@ use super::key_map::{KeyMap, NONE};
 use super::lookup::{Lookup, DIRECT_BITS};
 use super::prefixes::{Magnitudes, Prefixes};
 use super::{wide_ones, KeyLayout, KeyPart, TableCode, BLOCK};
-use crate::control::{ActionCall, CounterValue, Entry, KeyMatch, MatchKind};
+use crate::control::{ActionCall, CounterValue, EntriesPart, Entry, KeyMatch, MatchKind};
 use crate::error::ControlError;
 use crate::exec::Frame;
 use crate::packet::Packet;
@@ -266,28 +266,40 @@ impl TableState {
             .filter_map(|(h, s)| Some((s.as_ref()?.sequence, h)))
             .collect();
         handles.sort_unstable();
-        let entry = |handle: usize| {
-            let stored = self.stored[handle].as_ref()?;
-            let record = self.record(handle as u32);
-            let action = describe(code, self.action(handle as u32), &record[1..]);
-            let counter = if code.info.direct_counter {
-                self.counters[handle]
-            } else {
-                CounterValue::default()
-            };
-            Some((
-                Entry {
-                    key: stored.key.clone(),
-                    priority: stored.priority,
-                    action,
-                },
-                counter,
-            ))
-        };
         handles
             .into_iter()
-            .filter_map(|(_, handle)| entry(handle))
+            .filter_map(|(_, handle)| self.entry(code, handle))
             .collect()
+    }
+
+    /// The entries in `count` places from `place` on.
+    pub(crate) fn entries_from(&self, code: &TableCode, place: usize, count: usize) -> EntriesPart {
+        let end = place.saturating_add(count).min(self.stored.len());
+        let entries = (place..end).filter_map(|handle| {
+            let (entry, counter) = self.entry(code, handle)?;
+            Some((self.stored[handle].as_ref()?.sequence, entry, counter))
+        });
+        EntriesPart {
+            entries: entries.collect(),
+            next: (end < self.stored.len()).then_some(end),
+        }
+    }
+
+    fn entry(&self, code: &TableCode, handle: usize) -> Option<(Entry, CounterValue)> {
+        let stored = self.stored[handle].as_ref()?;
+        let record = self.record(handle as u32);
+        let action = describe(code, self.action(handle as u32), &record[1..]);
+        let counter = if code.info.direct_counter {
+            self.counters[handle]
+        } else {
+            CounterValue::default()
+        };
+        let entry = Entry {
+            key: stored.key.clone(),
+            priority: stored.priority,
+            action,
+        };
+        Some((entry, counter))
     }
 
     pub(crate) fn default_call(&self, code: &TableCode) -> ActionCall {

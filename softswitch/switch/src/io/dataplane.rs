@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use narrows_pipeline::DigestRecord;
+use tokio::sync::{oneshot, Semaphore};
 
 use super::clock::{now_ns, WallOffset};
 use super::port::Port;
@@ -26,6 +27,8 @@ const MAINTENANCE_NS: u64 = 250_000_000;
 const STAMP_AHEAD_NS: u64 = 10_000_000;
 /// A data path that had something to do all this time leaves part of the sending to the helper.
 const BUSY_NS: u64 = 1_000_000;
+/// Commands that wait for the data path at most; whoever has another one waits until there is room.
+const COMMANDS_WAITING: usize = 64;
 /// Digest records on their way to the control thread; more are dropped and counted.
 pub const DIGEST_CHANNEL: usize = 65_536;
 
@@ -84,6 +87,7 @@ type Command = Box<dyn FnOnce(&mut DataPath) + Send>;
 #[derive(Clone)]
 pub struct Handle {
     commands: Sender<Command>,
+    room: Arc<Semaphore>,
     wake: Arc<OwnedFd>,
 }
 
@@ -96,17 +100,26 @@ impl Handle {
         Ok(())
     }
 
-    /// Runs `command` on the data path between two packets and waits for its result.
+    /// Runs `command` on the data path between two packets and waits for its result; before that, until few others wait.
     pub async fn call<R: Send + 'static>(
         &self,
         command: impl FnOnce(&mut DataPath) -> R + Send + 'static,
     ) -> Result<R, Gone> {
-        let (reply, result) = tokio::sync::oneshot::channel();
+        let room = Arc::clone(&self.room).acquire_owned().await.map_err(|_| Gone)?;
+        let (reply, result) = oneshot::channel();
         self.post(Box::new(move |data_path| {
+            let answer = command(data_path);
+            drop(room);
             // The caller may have been cancelled meanwhile: the command ran all the same.
-            let _ = reply.send(command(data_path));
+            let _ = reply.send(answer);
         }))?;
         result.await.map_err(|_| Gone)
+    }
+
+    /// How many more commands can be sent without waiting for room.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.room.available_permits()
     }
 
     /// Ends the data-path thread.
@@ -116,13 +129,23 @@ impl Handle {
     }
 }
 
+/// A data path at work.
+pub struct Running {
+    /// The way to it.
+    pub handle: Handle,
+    /// Its thread.
+    pub thread: JoinHandle<()>,
+    /// Is closed as soon as the thread has ended, for whatever reason.
+    pub ended: oneshot::Receiver<()>,
+}
+
 /// Starts the data path on a thread of its own. Digest records of the program go to `digests`.
 pub fn spawn(
     switch: Switch,
     ports: Vec<Port>,
     settings: LoopSettings,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
-) -> io::Result<(Handle, JoinHandle<()>)> {
+) -> io::Result<Running> {
     // SAFETY: plain system call; the result is checked.
     let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
     if fd < 0 {
@@ -132,12 +155,16 @@ pub fn spawn(
     let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
     let (sender, receiver) = mpsc::channel();
     let ports = Ports::new(ports)?;
-    let handle = Handle { commands: sender, wake: Arc::clone(&wake) };
+    let handle = Handle { commands: sender, room: Arc::new(Semaphore::new(COMMANDS_WAITING)), wake: Arc::clone(&wake) };
+    let (alive, ended) = oneshot::channel::<()>();
     let data_path =
         DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], stop: false };
-    let thread =
-        thread::Builder::new().name("data-path".into()).spawn(move || run(data_path, &receiver, &wake, settings))?;
-    Ok((handle, thread))
+    let thread = thread::Builder::new().name("data-path".into()).spawn(move || {
+        // Dropped when the thread ends, also by a panic.
+        let _alive = alive;
+        run(data_path, &receiver, &wake, settings);
+    })?;
+    Ok(Running { handle, thread, ended })
 }
 
 fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, settings: LoopSettings) {
@@ -153,7 +180,8 @@ fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, se
     while !data_path.stop {
         let now = now_ns();
         let mut worked = data_path.forward(now);
-        while let Ok(command) = commands.try_recv() {
+        // One only: the next one has its turn after the packets that arrived meanwhile.
+        if let Ok(command) = commands.try_recv() {
             command(&mut data_path);
             worked = true;
         }

@@ -16,7 +16,7 @@ mod wait;
 mod wakeups;
 mod xdp;
 
-pub use dataplane::{spawn, DataPath, Gone, Handle, LoopSettings, DIGEST_CHANNEL};
+pub use dataplane::{spawn, DataPath, Gone, Handle, LoopSettings, Running, DIGEST_CHANNEL};
 pub use port::{Port, PortCounters};
 pub use socket::link_is_up;
 

@@ -13,6 +13,12 @@ use crate::proto::p4::v1::{
 /// Role configurations that say nothing: finsy cannot leave it out. Anything else is refused, not ignored.
 const EMPTY_ROLE: [&str; 2] = ["", "type.googleapis.com/google.protobuf.Empty"];
 
+/// Bytes of a role's name; roles that have had a primary; streams that are open at once. What a client can make the switch
+/// remember is bounded by them.
+const MAX_ROLE_NAME: usize = 256;
+const MAX_ROLES: usize = 64;
+const MAX_STREAMS: usize = 256;
+
 /// Messages to one client's stream.
 pub type ToClient = Sender<Result<StreamMessageResponse, Status>>;
 
@@ -28,6 +34,7 @@ struct Client {
 pub struct Clients {
     device_id: u64,
     next: u64,
+    streams: usize,
     clients: BTreeMap<u64, Client>,
     /// Highest election id seen for each role, also of clients that left: a role's primary is the client that holds it.
     highest: BTreeMap<String, u128>,
@@ -47,10 +54,14 @@ impl Clients {
         Clients { device_id, ..Clients::default() }
     }
 
-    /// A number for a new stream.
-    pub fn connect(&mut self) -> u64 {
+    /// A number for a new stream. Errors: RESOURCE_EXHAUSTED.
+    pub fn connect(&mut self) -> Result<u64, Status> {
+        if self.streams >= MAX_STREAMS {
+            return Err(Status::resource_exhausted(format!("{MAX_STREAMS} streams are open: no more are served")));
+        }
+        self.streams += 1;
         self.next += 1;
-        self.next
+        Ok(self.next)
     }
 
     /// An arbitration message of a stream. On error the stream is to be closed with it.
@@ -68,10 +79,17 @@ impl Clients {
             });
         }
         let role = update.role.clone().unwrap_or_default();
-        if role.config.as_ref().is_some_and(|config| !EMPTY_ROLE.contains(&config.type_url.as_str())) {
+        let says =
+            |config: &prost_types::Any| !EMPTY_ROLE.contains(&config.type_url.as_str()) || !config.value.is_empty();
+        if role.config.as_ref().is_some_and(says) {
             return Err(Status::invalid_argument(
                 "role.config: allowed is google.protobuf.Empty or none: every role has full access",
             ));
+        }
+        if role.name.len() > MAX_ROLE_NAME {
+            let length = role.name.len();
+            let message = format!("role.name has {length} bytes: allowed are at most {MAX_ROLE_NAME}");
+            return Err(Status::invalid_argument(message));
         }
         if previous.is_some_and(|previous| previous.role.name != role.name) {
             return Err(Status::failed_precondition("the role of a stream cannot change"));
@@ -88,6 +106,9 @@ impl Clients {
             return Err(Status::invalid_argument("election id exists: another client of this role has it"));
         }
         let name = role.name.clone();
+        if election_id.is_some() && !self.highest.contains_key(&name) && self.highest.len() >= MAX_ROLES {
+            return Err(Status::resource_exhausted(format!("{MAX_ROLES} roles have had a primary: no more are kept")));
+        }
         let before = self.primary(&name);
         if let Some(id) = election_id {
             let highest = self.highest.entry(name.clone()).or_default();
@@ -104,6 +125,7 @@ impl Clients {
 
     /// A stream has ended.
     pub fn disconnect(&mut self, client: u64) {
+        self.streams = self.streams.saturating_sub(1);
         let Some(name) = self.clients.get(&client).map(|state| state.role.name.clone()) else {
             return;
         };
@@ -143,6 +165,11 @@ impl Clients {
     /// Checks that a write comes from the primary of its role.
     pub fn authorize(&self, device_id: u64, role: &str, election_id: Option<&Uint128>) -> Result<(), Status> {
         self.check_device(device_id)?;
+        self.check_primary(role, election_id)
+    }
+
+    /// Checks that a request comes from the primary of its role.
+    pub fn check_primary(&self, role: &str, election_id: Option<&Uint128>) -> Result<(), Status> {
         let id = election_id.map(number).filter(|id| *id > 0);
         let primary = self.primary(role).and_then(|client| self.clients.get(&client));
         match primary {
@@ -165,10 +192,13 @@ impl Clients {
         self.clients.get(&client).is_some_and(|state| self.primary(&state.role.name) == Some(client))
     }
 
-    /// Sends a message to the primary of every role; returns how many got it.
-    pub fn to_primaries(&self, response: &StreamMessageResponse) -> usize {
+    /// Sends a message to the primary of every role; returns how many got it and how many missed it.
+    pub fn to_primaries(&self, response: &StreamMessageResponse) -> (usize, usize) {
         let primaries = self.clients.iter().filter(|(client, _)| self.is_primary(**client));
-        primaries.filter(|(_, state)| state.stream.try_send(Ok(response.clone())).is_ok()).count()
+        primaries.fold((0, 0), |(reached, missed), (_, state)| match state.stream.try_send(Ok(response.clone())) {
+            Ok(()) => (reached + 1, missed),
+            Err(_) => (reached, missed + 1),
+        })
     }
 }
 
@@ -185,7 +215,7 @@ mod tests {
 
     fn client(clients: &mut Clients) -> (u64, ToClient, FromSwitch) {
         let (sender, receiver) = channel(16);
-        (clients.connect(), sender, receiver)
+        (clients.connect().expect("few streams"), sender, receiver)
     }
 
     fn ask(election_id: u64) -> MasterArbitrationUpdate {
@@ -242,8 +272,55 @@ mod tests {
         let role = |config| Some(Role { name: "x".into(), config, ..Default::default() });
         let restricted = MasterArbitrationUpdate { role: role(config("example/Role")), ..ask(8) };
         assert_eq!(clients.arbitrate(b, &to_b, &restricted).expect_err("config").code(), Code::InvalidArgument);
+        let mut full = config(EMPTY_ROLE[1]);
+        full.iter_mut().for_each(|config| config.value = vec![0; 9]);
+        let full = MasterArbitrationUpdate { role: role(full), ..ask(8) };
+        assert_eq!(clients.arbitrate(b, &to_b, &full).expect_err("value").code(), Code::InvalidArgument);
         let empty = MasterArbitrationUpdate { role: role(config(EMPTY_ROLE[1])), ..ask(8) };
         assert!(clients.arbitrate(b, &to_b, &empty).is_ok());
+    }
+
+    #[test]
+    fn what_clients_make_it_remember_is_bounded() {
+        let mut clients = Clients::new(1);
+        let named = |name: String| {
+            let role = Some(Role { name, ..Default::default() });
+            MasterArbitrationUpdate { role, ..ask(5) }
+        };
+        let (a, to_a, _from_a) = client(&mut clients);
+        let long = clients.arbitrate(a, &to_a, &named("r".repeat(MAX_ROLE_NAME + 1))).expect_err("long name");
+        assert_eq!(long.code(), Code::InvalidArgument);
+        clients.disconnect(a);
+        for number in 0..MAX_ROLES {
+            let (one, to_one, _from_one) = client(&mut clients);
+            clients.arbitrate(one, &to_one, &named(format!("role {number}"))).expect("within bounds");
+            clients.disconnect(one);
+        }
+        let (b, to_b, _from_b) = client(&mut clients);
+        let one_more = clients.arbitrate(b, &to_b, &named("one more".into())).expect_err("too many roles");
+        assert_eq!(one_more.code(), Code::ResourceExhausted);
+        clients.arbitrate(b, &to_b, &named("role 7".into())).expect("a role that is known");
+    }
+
+    #[test]
+    fn open_streams_are_bounded() {
+        let mut clients = Clients::new(1);
+        let open: Vec<u64> = (0..MAX_STREAMS).map(|_| clients.connect().expect("within bounds")).collect();
+        assert_eq!(clients.connect().expect_err("too many").code(), Code::ResourceExhausted);
+        clients.disconnect(open[0]);
+        assert!(clients.connect().is_ok());
+    }
+
+    #[test]
+    fn a_primary_that_does_not_read_is_told_of() {
+        let mut clients = Clients::new(1);
+        let none = clients.to_primaries(&StreamMessageResponse::default());
+        assert_eq!(none, (0, 0));
+        let (sender, _receiver) = channel(2);
+        let a = clients.connect().expect("few streams");
+        clients.arbitrate(a, &sender, &ask(5)).expect("first");
+        let counts: Vec<_> = (0..3).map(|_| clients.to_primaries(&StreamMessageResponse::default())).collect();
+        assert_eq!(counts, vec![(1, 0), (0, 1), (0, 1)]);
     }
 
     #[test]

@@ -9,11 +9,11 @@ use tonic::Status;
 use super::arbitration::Clients;
 use super::digest::Digests;
 use super::error::UpdateError;
-use super::read::Cookies;
+use super::read::{Cookies, Query, ENTRIES_AT_ONCE};
 use super::schema::Schema;
 use crate::forwarding::Forwarding;
 use crate::io::{Gone, Handle};
-use crate::proto::p4::v1::ForwardingPipelineConfig;
+use crate::proto::p4::v1::{self as p4, ForwardingPipelineConfig};
 
 /// A verified pipeline configuration.
 pub struct Configuration {
@@ -125,6 +125,29 @@ impl Control {
         pipelines.active = Some(configuration);
         pipelines.saved = None;
         Ok(())
+    }
+
+    /// Answers a query; what it reads is of one state, as writes wait meanwhile. Packets do not.
+    pub async fn query(&self, query: Query) -> Result<Vec<p4::Entity>, Status> {
+        let mut pipelines = self.pipelines.lock().await;
+        let answer = match query {
+            Query::Once(look) => self.with_forwarding(&mut pipelines, look).await?,
+            Query::Entries(table, answer) => {
+                let (mut found, mut next) = (vec![], Some(0));
+                while let Some(place) = next {
+                    let fetch = move |forwarding: &mut Forwarding| {
+                        forwarding.pipeline.table_entries_from(table, place, ENTRIES_AT_ONCE)
+                    };
+                    let part = self.with_forwarding(&mut pipelines, fetch).await?.map_err(UpdateError::from)?;
+                    found.extend(part.entries);
+                    next = part.next;
+                }
+                drop(pipelines);
+                found.sort_by_key(|(sequence, ..)| *sequence);
+                answer(found.into_iter().map(|(_, entry, count)| (entry, count)).collect())
+            }
+        };
+        Ok(answer?)
     }
 
     /// Runs `action` on the forwarding state that reads and writes refer to: the saved one if there is one, else the data

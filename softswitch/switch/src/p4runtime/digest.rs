@@ -78,7 +78,7 @@ impl Digests {
         self.streams.clear();
     }
 
-    /// Records that were dropped because too many wait or are unacknowledged.
+    /// Records that were dropped because too many wait or are unacknowledged, or that no or not every primary got.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -105,6 +105,17 @@ impl Digests {
     pub fn acknowledge(&mut self, id: u32, list_id: u64) {
         if let Some(stream) = self.streams.values_mut().find(|stream| stream.id == id) {
             stream.release(list_id);
+        }
+    }
+
+    /// A list did not get to a primary: its records are counted as dropped. If it got to none, they may be told again.
+    pub fn undelivered(&mut self, list: &StreamMessageResponse, to_none: bool) {
+        let Some(Update::Digest(list)) = &list.update else {
+            return;
+        };
+        self.dropped += list.data.len() as u64;
+        if to_none {
+            self.acknowledge(list.digest_id, list.list_id);
         }
     }
 
@@ -248,6 +259,22 @@ mod tests {
         digests.acknowledge(77, 1);
         digests.add(record(u128::MAX), start);
         assert_eq!(digests.dropped(), 6);
+    }
+
+    #[test]
+    fn what_nobody_got_is_counted_and_may_be_told_again() {
+        let start = Instant::now();
+        let mut digests = digests(0, 2, i64::MAX);
+        digests.add(record(1), start);
+        digests.add(record(2), start);
+        let lists = digests.due(start);
+        assert_eq!(sizes(&lists), vec![2]);
+        digests.undelivered(&lists[0], false);
+        digests.add(record(1), start);
+        assert_eq!((digests.dropped(), digests.due(start).len()), (2, 0));
+        digests.undelivered(&lists[0], true);
+        digests.add(record(1), start);
+        assert_eq!((digests.dropped(), sizes(&digests.due(start))), (4, vec![1]));
     }
 
     #[test]

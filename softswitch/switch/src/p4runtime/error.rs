@@ -56,11 +56,18 @@ impl From<ControlError> for UpdateError {
     }
 }
 
+fn any(error: p4::Error) -> prost_types::Any {
+    prost_types::Any { type_url: "type.googleapis.com/p4.v1.Error".into(), value: error.encode_to_vec() }
+}
+
 impl From<UpdateError> for Status {
     fn from(error: UpdateError) -> Self {
         Status::new(error.code, error.message)
     }
 }
+
+/// Bytes of the details of an RPC's error: they travel in a header, and clients refuse long ones.
+const DETAILS_BYTES: usize = 6 << 10;
 
 /// The RPC's result for the results of its updates, in order: as the specification wants it, UNKNOWN with one
 /// `p4.v1.Error` for each update when any failed.
@@ -79,16 +86,40 @@ pub fn batch_status(results: &[Result<(), UpdateError>]) -> Result<(), Status> {
                 ..Default::default()
             },
         };
-        prost_types::Any { type_url: "type.googleapis.com/p4.v1.Error".into(), value: error.encode_to_vec() }
+        any(error)
     });
+    let mut details: Vec<prost_types::Any> = details.collect();
+    if details.iter().map(Message::encoded_len).sum::<usize>() > DETAILS_BYTES {
+        // A code for each update is what clients need; a batch too long for that has its first error only.
+        let code = |result: &Result<(), UpdateError>| result.as_ref().map_or_else(|error| error.code as i32, |()| 0);
+        let codes = results.iter().map(|result| p4::Error { canonical_code: code(result), ..Default::default() });
+        details = codes.map(any).collect();
+        if details.iter().map(Message::encoded_len).sum::<usize>() > DETAILS_BYTES {
+            details.clear();
+        }
+    }
     let message = format!("{failed} of {} updates failed, the first: {}", results.len(), first.message);
-    let status = rpc::Status { code: Code::Unknown as i32, message: message.clone(), details: details.collect() };
+    let status = rpc::Status { code: Code::Unknown as i32, message: message.clone(), details };
     Err(Status::with_details(Code::Unknown, message, status.encode_to_vec().into()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn details_fit_into_a_header() {
+        for (count, expected) in [(40, 40), (100, 100), (5_000, 0)] {
+            let results: Vec<_> = (0..count).map(|_| Err(UpdateError::not_found("m".repeat(90)))).collect();
+            let status = batch_status(&results).expect_err("failed");
+            assert!(status.details().len() <= DETAILS_BYTES + 512, "{count} updates");
+            let details = rpc::Status::decode(status.details()).expect("google.rpc.Status").details;
+            assert_eq!(details.len(), expected);
+            let code =
+                |any: &prost_types::Any| p4::Error::decode(any.value.as_slice()).expect("p4.v1.Error").canonical_code;
+            assert!(details.iter().all(|any| code(any) == Code::NotFound as i32));
+        }
+    }
 
     #[test]
     fn every_update_has_its_error() {

@@ -3,24 +3,58 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use narrows_pipeline::{CounterValue, Entry, TableId};
+use prost::Message;
+
 use super::entry;
 use super::error::UpdateError;
 use super::schema::{Schema, Table};
 use super::value::encode;
-use super::write::{cells, Cookie, EntryKey};
+use super::write::{cells, parts, Cookie, EntryKey};
 use crate::forwarding::Forwarding;
 use crate::proto::p4::v1::{
     self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
 };
 
-/// Answers one entity of the request from the forwarding state.
-pub type Query = Box<dyn FnOnce(&mut Forwarding) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
+/// Answers from the forwarding state.
+type Look = Box<dyn FnOnce(&mut Forwarding) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
+
+/// Makes the answer of a table's entries.
+type Answer = Box<dyn FnOnce(Vec<(Entry, CounterValue)>) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
+
+/// Answers a part of the request.
+pub enum Query {
+    /// With one look at the forwarding state.
+    Once(Look),
+    /// With all entries of a table, which are fetched in parts of [`ENTRIES_AT_ONCE`].
+    Entries(TableId, Answer),
+}
+
+/// Entries of a table that are read between the same two packets, so that a large table does not hold up packets.
+pub const ENTRIES_AT_ONCE: usize = 512;
+
+/// Bytes of one reply at most; clients accept 4 MiB unless they say otherwise.
+const REPLY_BYTES: usize = 1 << 20;
+
+/// Entities in replies of bounded length; one at least.
+pub fn replies(entities: Vec<p4::Entity>) -> Vec<p4::ReadResponse> {
+    let (mut replies, mut bytes) = (vec![p4::ReadResponse::default()], 0);
+    for entity in entities {
+        let length = entity.encoded_len();
+        if bytes > 0 && bytes + length > REPLY_BYTES {
+            replies.push(p4::ReadResponse::default());
+            bytes = 0;
+        }
+        bytes += length;
+        if let Some(reply) = replies.last_mut() {
+            reply.entities.push(entity);
+        }
+    }
+    replies
+}
 
 /// What controllers stored with their entries.
 pub type Cookies = Arc<HashMap<EntryKey, Cookie>>;
-
-/// Cells of a counter or register that one query reads, so that a large array does not hold up packets.
-const CELLS: u64 = 4_096;
 
 fn wrap(entity: Entity) -> p4::Entity {
     p4::Entity { entity: Some(entity) }
@@ -86,6 +120,7 @@ fn entries(
     wanted: &p4::TableEntry,
     as_counters: bool,
 ) -> Result<Query, UpdateError> {
+    let table_id = table.id;
     let (schema, cookies, table) = (Arc::clone(schema), Arc::clone(cookies), table.clone());
     if wanted.is_default_action {
         let call = move |forwarding: &mut Forwarding| {
@@ -96,7 +131,7 @@ fn entries(
                 p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
             Ok(if as_counters { vec![] } else { vec![wrap(Entity::TableEntry(entry))] })
         };
-        return Ok(Box::new(call));
+        return Ok(Query::Once(Box::new(call)));
     }
     let exactly = match wanted.r#match.is_empty() {
         true => None,
@@ -108,8 +143,7 @@ fn entries(
         Some(p4::table_action::Type::Action(action)) if action.action_id != 0 => Some(action.action_id),
         _ => None,
     });
-    Ok(Box::new(move |forwarding| {
-        let found = forwarding.pipeline.table_entries(table.id)?;
+    let answer = move |found: Vec<(Entry, CounterValue)>| {
         let found = found.into_iter().filter(|(found, _)| match &exactly {
             Some((key, priority)) => found.key == *key && (!table.has_priority || found.priority == *priority),
             None => priority == 0 || found.priority == priority,
@@ -145,17 +179,13 @@ fn entries(
             true => Err(UpdateError::not_found(format!("table {}: no entry with this key", table.name))),
             false => Ok(answers),
         }
-    }))
+    };
+    Ok(Query::Entries(table_id, Box::new(answer)))
 }
 
 #[allow(deprecated)]
 fn set_cookie_number(entry: &mut p4::TableEntry, number: u64) {
     entry.controller_metadata = number;
-}
-
-fn chunks(range: std::ops::Range<u64>) -> impl Iterator<Item = std::ops::Range<u64>> {
-    let end = range.end;
-    range.step_by(CELLS as usize).map(move |start| start..(start + CELLS).min(end))
 }
 
 fn index(cell: u64) -> Option<p4::Index> {
@@ -166,14 +196,14 @@ fn counters(schema: &Schema, wanted: &p4::CounterEntry) -> Result<Vec<Query>, Up
     let mut queries: Vec<Query> = vec![];
     for (counter_id, known) in select(&schema.counters, wanted.counter_id, "counter")? {
         let id = known.id;
-        for part in chunks(cells(wanted.index.as_ref(), known.size, "counter")?) {
-            queries.push(Box::new(move |forwarding| {
+        for part in parts(cells(wanted.index.as_ref(), known.size, "counter")?) {
+            queries.push(Query::Once(Box::new(move |forwarding| {
                 let read = |cell| {
                     let data = Some(entry::counter_data(forwarding.pipeline.counter_read(id, cell)?));
                     Ok(wrap(Entity::CounterEntry(p4::CounterEntry { counter_id, index: index(cell), data })))
                 };
                 part.map(read).collect()
-            }));
+            })));
         }
     }
     Ok(queries)
@@ -183,22 +213,22 @@ fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, 
     let mut queries: Vec<Query> = vec![];
     for (register_id, known) in select(&schema.registers, wanted.register_id, "register")? {
         let id = known.id;
-        for part in chunks(cells(wanted.index.as_ref(), known.size, &known.name)?) {
-            queries.push(Box::new(move |forwarding| {
+        for part in parts(cells(wanted.index.as_ref(), known.size, &known.name)?) {
+            queries.push(Query::Once(Box::new(move |forwarding| {
                 let read = |cell| {
                     let value = encode(forwarding.pipeline.register_read(id, cell)?);
                     let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(value)) });
                     Ok(wrap(Entity::RegisterEntry(p4::RegisterEntry { register_id, index: index(cell), data })))
                 };
                 part.map(read).collect()
-            }));
+            })));
         }
     }
     Ok(queries)
 }
 
 fn sessions(session_id: u32) -> Query {
-    Box::new(move |forwarding| {
+    Query::Once(Box::new(move |forwarding| {
         let all = forwarding.sessions.iter().filter(|(number, _)| session_id == 0 || u32::from(*number) == session_id);
         let answers = all.map(|(number, session)| {
             let replicas = session.replicas.iter().map(|&(port, instance)| p4::Replica {
@@ -224,5 +254,26 @@ fn sessions(session_id: u32) -> Query {
             true => Err(UpdateError::not_found(format!("there is no clone session {session_id}"))),
             false => Ok(answers),
         }
-    })
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_are_of_bounded_length() {
+        assert_eq!(replies(vec![]), vec![p4::ReadResponse::default()]);
+        let entity = |length: usize| {
+            let entry = p4::TableEntry { metadata: vec![7; length], ..Default::default() };
+            wrap(Entity::TableEntry(entry))
+        };
+        let all: Vec<p4::Entity> = (0..5_000).map(|number| entity(800 + number % 400)).collect();
+        let parts = replies(all.clone());
+        assert!(parts.len() > 4 && parts.iter().all(|part| part.encoded_len() < 2 * REPLY_BYTES));
+        assert_eq!(parts.into_iter().flat_map(|part| part.entities).collect::<Vec<_>>(), all);
+        // What is longer than a reply by itself is alone in one.
+        let sizes = replies(vec![entity(9), entity(REPLY_BYTES), entity(9)]);
+        assert_eq!(sizes.iter().map(|part| part.entities.len()).collect::<Vec<_>>(), vec![1, 1, 1]);
+    }
 }

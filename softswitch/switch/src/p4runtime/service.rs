@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::sync::Arc;
 
+use tokio::sync::mpsc::{error::SendError, Sender};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::control::{Control, Pipelines};
 use super::error::{batch_status, UpdateError};
-use super::read::queries;
+use super::read::{queries, replies, Query};
 use super::stream;
 use super::write::{decode_update, Decoded, Operation};
 use crate::proto::p4::v1::{
@@ -74,6 +75,20 @@ impl P4RuntimeService {
         Ok(())
     }
 
+    /// Applies the parts of one update, packets between them, until one fails.
+    async fn apply_parts(
+        &self,
+        pipelines: &mut Pipelines,
+        parts: Vec<Operation>,
+    ) -> Result<Result<(), UpdateError>, Status> {
+        for part in parts {
+            if let Err(error) = self.control.with_forwarding(pipelines, part).await? {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
+    }
+
     async fn write_all(&self, updates: &[p4::Update]) -> Result<Vec<Result<(), UpdateError>>, Status> {
         let mut pipelines = self.control.pipelines.lock().await;
         let schema = Arc::clone(&pipelines.current()?.schema);
@@ -81,6 +96,14 @@ impl P4RuntimeService {
         let (mut positions, mut operations, mut cookies) = (vec![], vec![], vec![]);
         for (position, update) in updates.iter().enumerate() {
             match decode_update(&schema, update) {
+                Ok(Decoded::Parts(parts)) => {
+                    // Updates are applied in order.
+                    let earlier = self.apply(&mut pipelines, std::mem::take(&mut operations)).await?;
+                    for (position, result) in std::mem::take(&mut positions).into_iter().zip(earlier) {
+                        results[position] = result;
+                    }
+                    results[position] = self.apply_parts(&mut pipelines, parts).await?;
+                }
                 Ok(Decoded::Operation(operation)) => {
                     positions.push(position);
                     operations.push(operation);
@@ -121,6 +144,30 @@ impl P4RuntimeService {
     }
 }
 
+/// Answers a request a query at a time.
+async fn answer(
+    control: &Control,
+    digests: Vec<p4::Entity>,
+    all: Vec<Query>,
+    to_client: &Sender<Result<p4::ReadResponse, Status>>,
+) -> Result<(), SendError<Result<p4::ReadResponse, Status>>> {
+    for reply in replies(digests) {
+        to_client.send(Ok(reply)).await?;
+    }
+    for query in all {
+        // The lock is not held while the client is waited for: it may be slow.
+        match control.query(query).await {
+            Ok(entities) => {
+                for reply in replies(entities) {
+                    to_client.send(Ok(reply)).await?;
+                }
+            }
+            Err(status) => return to_client.send(Err(status)).await,
+        }
+    }
+    Ok(())
+}
+
 type Stream<T> = ReceiverStream<Result<T, Status>>;
 
 #[tonic::async_trait]
@@ -159,16 +206,8 @@ impl P4Runtime for P4RuntimeService {
         }
         let control = Arc::clone(&self.control);
         tokio::spawn(async move {
-            let _ = sender.send(Ok(p4::ReadResponse { entities: answers })).await;
-            for query in all {
-                let answer = control.with_forwarding(&mut *control.pipelines.lock().await, query).await;
-                let answer = answer.and_then(|result| result.map_err(Status::from));
-                let failed = answer.is_err();
-                let sent = sender.send(answer.map(|entities| p4::ReadResponse { entities })).await;
-                if failed || sent.is_err() {
-                    break;
-                }
-            }
+            // An error means that the client went away.
+            let _ = answer(&control, answers, all, &sender).await;
         });
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -232,7 +271,8 @@ impl P4Runtime for P4RuntimeService {
         request: Request<Streaming<p4::StreamMessageRequest>>,
     ) -> Result<Response<Self::StreamChannelStream>, Status> {
         let (sender, receiver) = tokio::sync::mpsc::channel(STREAM_BACKLOG);
-        tokio::spawn(stream::serve(Arc::clone(&self.control), request.into_inner(), sender));
+        let client = self.control.clients().connect()?;
+        tokio::spawn(stream::serve(Arc::clone(&self.control), client, request.into_inner(), sender));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
 

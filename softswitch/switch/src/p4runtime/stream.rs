@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use narrows_pipeline::DigestRecord;
+use prost::Message;
 use tokio::sync::mpsc::Receiver;
 use tonic::{Code, Status, Streaming};
 
@@ -14,9 +15,16 @@ use crate::proto::p4::v1::{
     StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
 };
 
+/// Longest message that is repeated in an error report, in bytes: many reports may wait for a client that reads slowly.
+const ECHO_LIMIT: usize = 1_024;
+
 /// Serves one client's stream until it ends.
-pub async fn serve(control: Arc<Control>, mut requests: Streaming<StreamMessageRequest>, to_client: ToClient) {
-    let client = control.clients().connect();
+pub async fn serve(
+    control: Arc<Control>,
+    client: u64,
+    mut requests: Streaming<StreamMessageRequest>,
+    to_client: ToClient,
+) {
     loop {
         let request = tokio::select! {
             request = requests.message() => request,
@@ -30,6 +38,11 @@ pub async fn serve(control: Arc<Control>, mut requests: Streaming<StreamMessageR
         }
     }
     control.clients().disconnect(client);
+}
+
+/// A message that was refused, if it is short enough to be repeated.
+fn echo<M: Message>(refused: M) -> Option<M> {
+    (refused.encoded_len() <= ECHO_LIMIT).then_some(refused)
 }
 
 fn refusal(code: Code, message: &str, details: Details) -> StreamMessageResponse {
@@ -54,11 +67,11 @@ fn handle(control: &Control, client: u64, to_client: &ToClient, request: StreamM
             return Ok(());
         }
         Some(Request::Packet(packet)) => {
-            let details = Details::PacketOut(PacketOutError { packet_out: Some(packet) });
+            let details = Details::PacketOut(PacketOutError { packet_out: echo(packet) });
             refusal(Code::Unimplemented, "packet-out: the pipeline has no controller header", details)
         }
         Some(Request::Other(other)) => {
-            let details = Details::Other(StreamOtherError { other: Some(other) });
+            let details = Details::Other(StreamOtherError { other: echo(other) });
             refusal(Code::Unimplemented, "unknown stream message", details)
         }
         None => return Err(Status::invalid_argument("an empty stream message")),
@@ -90,7 +103,23 @@ pub async fn send_digests(control: Arc<Control>, mut records: Receiver<DigestRec
         }
         let lists = control.digests().due(Instant::now());
         for list in lists {
-            control.clients().to_primaries(&list);
+            let (reached, missed) = control.clients().to_primaries(&list);
+            if reached == 0 || missed > 0 {
+                control.digests().undelivered(&list, reached == 0);
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::p4::v1::PacketOut;
+
+    #[test]
+    fn a_long_message_is_not_repeated() {
+        let packet = |length| PacketOut { payload: vec![7; length].into(), metadata: vec![] };
+        assert_eq!(echo(packet(ECHO_LIMIT - 9)), Some(packet(ECHO_LIMIT - 9)));
+        assert_eq!(echo(packet(ECHO_LIMIT)), None);
     }
 }

@@ -1,5 +1,8 @@
 //! Updates of a Write request, decoded into operations on the forwarding state.
 // SPDX-License-Identifier: Apache-2.0
+use std::collections::HashSet;
+use std::ops::Range;
+
 use narrows_pipeline::{Entry, KeyMatch, TableId};
 
 use super::entry;
@@ -16,6 +19,13 @@ use crate::tm::{PORTS, PRIORITIES};
 /// What is done to the forwarding state, between two packets.
 pub type Operation = Box<dyn FnOnce(&mut Forwarding) -> Result<(), UpdateError> + Send>;
 
+/// Cells of a counter or register that are read or written between the same two packets, so that a large array does not hold
+/// up packets.
+pub const CELLS_AT_ONCE: u64 = 4_096;
+
+/// Bytes of `metadata` that are kept with an entry.
+const MAX_METADATA: usize = 1_024;
+
 /// Which entry of which table.
 pub type EntryKey = (TableId, Vec<KeyMatch>, i32);
 
@@ -30,6 +40,8 @@ pub struct Cookie {
 pub enum Decoded {
     /// Changes forwarding state.
     Operation(Operation),
+    /// Changes many cells: so much work that packets have their turn between the parts.
+    Parts(Vec<Operation>),
     /// Changes a table entry: also what the controller stores with it (`None`: the entry goes).
     Entry { key: EntryKey, cookie: Option<Cookie>, operation: Operation },
     /// Configures a digest (`None`: stops it).
@@ -124,6 +136,10 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
     let action =
         action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
     let entry = Entry { key, priority, action: entry::action(schema, table, action, false)? };
+    if given.metadata.len() > MAX_METADATA {
+        let length = given.metadata.len();
+        return Err(UpdateError::invalid(format!("metadata of {length} bytes: allowed are at most {MAX_METADATA}")));
+    }
     let cookie = Cookie { controller_metadata: cookie_number(given), metadata: given.metadata.clone() };
     let operation: Operation = Box::new(move |forwarding| {
         let pipeline = &mut forwarding.pipeline;
@@ -146,7 +162,7 @@ pub fn cookie_number(entry: &p4::TableEntry) -> u64 {
 }
 
 /// Cell numbers that an index names in an array: one, or all.
-pub fn cells(index: Option<&p4::Index>, size: u64, what: &str) -> Result<std::ops::Range<u64>, UpdateError> {
+pub fn cells(index: Option<&p4::Index>, size: u64, what: &str) -> Result<Range<u64>, UpdateError> {
     let Some(index) = index else {
         return Ok(0..size);
     };
@@ -158,6 +174,24 @@ pub fn cells(index: Option<&p4::Index>, size: u64, what: &str) -> Result<std::op
     }
 }
 
+/// A range of cells in parts.
+pub fn parts(cells: Range<u64>) -> impl Iterator<Item = Range<u64>> {
+    let end = cells.end;
+    cells.step_by(CELLS_AT_ONCE as usize).map(move |start| start..(start + CELLS_AT_ONCE).min(end))
+}
+
+/// Does the same to each cell.
+fn in_parts(
+    cells: Range<u64>,
+    action: impl Fn(&mut Forwarding, u64) -> Result<(), UpdateError> + Clone + Send + 'static,
+) -> Decoded {
+    let operation = |part: Range<u64>| -> Operation {
+        let action = action.clone();
+        Box::new(move |forwarding| part.into_iter().try_for_each(|index| action(forwarding, index)))
+    };
+    Decoded::Parts(parts(cells).map(operation).collect())
+}
+
 fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Decoded, UpdateError> {
     only_modify(kind, "counter entry")?;
     let known = schema.counters.get(&given.counter_id);
@@ -165,13 +199,11 @@ fn counter(schema: &Schema, kind: Type, given: &p4::CounterEntry) -> Result<Deco
     let cells = cells(given.index.as_ref(), known.size, "counter")?;
     let value = given.data.as_ref().map(entry::counter_value).transpose()?;
     let id = known.id;
-    Ok(Decoded::Operation(Box::new(move |forwarding| {
-        // Without data nothing is modified.
-        for (index, value) in value.iter().flat_map(|value| cells.clone().map(move |index| (index, *value))) {
-            forwarding.pipeline.counter_write(id, index, value)?;
-        }
-        Ok(())
-    })))
+    // Without data nothing is modified.
+    let Some(value) = value else {
+        return Ok(Decoded::Parts(vec![]));
+    };
+    Ok(in_parts(cells, move |forwarding, index| Ok(forwarding.pipeline.counter_write(id, index, value)?)))
 }
 
 fn direct_counter(schema: &Schema, kind: Type, given: &p4::DirectCounterEntry) -> Result<Decoded, UpdateError> {
@@ -206,12 +238,7 @@ fn register(schema: &Schema, kind: Type, given: &p4::RegisterEntry) -> Result<De
         _ => return Err(UpdateError::invalid(format!("register {}: data must be a bit string", known.name))),
     };
     let id = known.id;
-    Ok(Decoded::Operation(Box::new(move |forwarding| {
-        for index in cells {
-            forwarding.pipeline.register_write(id, index, value)?;
-        }
-        Ok(())
-    })))
+    Ok(in_parts(cells, move |forwarding, index| Ok(forwarding.pipeline.register_write(id, index, value)?)))
 }
 
 fn replica(given: &p4::Replica) -> Result<(u16, u16), UpdateError> {
@@ -248,8 +275,12 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
             })?;
             let length_limit = u32::try_from(given.packet_length_bytes)
                 .map_err(|_| UpdateError::invalid("packet_length_bytes must not be negative"))?;
+            if given.replicas.len() > PORTS {
+                let given = given.replicas.len();
+                return Err(UpdateError::invalid(format!("{given} replicas: allowed are at most {PORTS}")));
+            }
             let replicas = given.replicas.iter().map(replica).collect::<Result<Vec<_>, _>>()?;
-            if replicas.iter().enumerate().any(|(position, replica)| replicas[..position].contains(replica)) {
+            if replicas.iter().collect::<HashSet<_>>().len() < replicas.len() {
                 return Err(UpdateError::invalid("two replicas have the same port and instance"));
             }
             #[allow(deprecated)]
@@ -272,4 +303,39 @@ fn clone_session(kind: Type, given: &p4::CloneSessionEntry) -> Result<Decoded, U
         forwarding.sessions.set(number, session);
         Ok(())
     })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn session(replicas: Vec<p4::Replica>) -> Result<(), String> {
+        let entry = p4::CloneSessionEntry { session_id: 1, replicas, ..Default::default() };
+        clone_session(Type::Insert, &entry).map(drop).map_err(|error| error.message)
+    }
+
+    fn replica_of(port: u8, instance: u32) -> p4::Replica {
+        p4::Replica { port_kind: Some(PortKind::Port(vec![port])), instance, ..Default::default() }
+    }
+
+    #[test]
+    fn replicas_are_bounded_and_differ() {
+        let many = |count: u32| (0..count).map(|instance| replica_of(7, instance)).collect::<Vec<_>>();
+        assert_eq!(session(many(PORTS as u32)), Ok(()));
+        assert_eq!(session(many(PORTS as u32 + 1)), Err("513 replicas: allowed are at most 512".into()));
+        let twice = session(vec![replica_of(7, 1), replica_of(8, 1), replica_of(7, 1)]);
+        assert_eq!(twice, Err("two replicas have the same port and instance".into()));
+    }
+
+    #[test]
+    fn a_range_of_cells_is_done_in_parts() {
+        assert_eq!(parts(0..0).count(), 0);
+        assert_eq!(parts(5..6).collect::<Vec<_>>(), vec![5..6]);
+        let large = parts(0..2 * CELLS_AT_ONCE + 1).collect::<Vec<_>>();
+        assert_eq!(large, vec![0..4_096, 4_096..8_192, 8_192..8_193]);
+        let Decoded::Parts(operations) = in_parts(0..3 * CELLS_AT_ONCE, |_, _| Ok(())) else {
+            panic!("not in parts");
+        };
+        assert_eq!(operations.len(), 3);
+    }
 }

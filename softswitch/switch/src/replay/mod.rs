@@ -253,7 +253,8 @@ impl Run {
             |(port, sink)| json!({"port": port, "packets": sink.packets, "bytes": sink.bytes, "last_ns": sink.last_ns}),
         );
         let queues = self.switch.tm.status().into_iter().map(|queue| {
-            let drops = self.switch.tm.flow_drops(queue.port, queue.priority).unwrap_or_default();
+            let mut drops = self.switch.tm.flow_drops(queue.port, queue.priority).unwrap_or_default();
+            drops.sort_unstable_by_key(|(flow, _)| *flow);
             let drops = drops.into_iter();
             let drops =
                 drops.map(|(flow, drops)| json!({"flow": flow, "packets": drops.packets, "bytes": drops.bytes}));

@@ -13,6 +13,10 @@ use path::Copied;
 /// Frames received before what has left the delay lines is sent on: in a batch it costs less.
 const EXIT_BATCH: u32 = 16;
 
+/// Times a frame can come in again on loopback ports without any time going by; a program that sends it back for ever, to a
+/// port that has neither rate nor delay, ends here.
+const MAX_INSTANT_LOOPS: u8 = 64;
+
 /// Takes the frames that leave the switch.
 pub trait Output {
     /// `packet` is due on `port` at `exit_ns`. The packet goes back to `pool` once it was sent.
@@ -41,10 +45,19 @@ pub struct Discards {
     pub egress: u64,
     /// Sent to a port that the switch does not have.
     pub absent_port: u64,
-    /// Copies whose clone session is not set, or copies of copies beyond the bound.
+    /// Copies whose clone session is not set, copies of copies beyond the bound, and copies beyond those that one packet can have.
     pub clones: u64,
-    /// Sent to a loopback port faster than it could be received again.
+    /// Sent to a loopback port faster than it could be received again, or too often without any time going by.
     pub loopback: u64,
+}
+
+/// A frame that is to come in again.
+struct Looped {
+    port: u16,
+    exit_ns: u64,
+    packet: Box<Packet>,
+    /// How often it has done so without any time going by.
+    instant_loops: u8,
 }
 
 /// Pipeline and queues.
@@ -56,11 +69,15 @@ pub struct Switch {
     kinds: Box<[PortKind; PORTS]>,
     /// Some port is a loopback: packets that leave come in again, in order of time with all else that happens.
     loops: bool,
-    looped: VecDeque<(u16, u64, Box<Packet>)>,
+    looped: VecDeque<Looped>,
+    /// How often the packet that is worked on has come in again at this instant.
+    instant_loops: u8,
     discards: Discards,
     now_ns: u64,
     /// Copies to be queued next, from the last to the first.
     clones: Vec<Copied>,
+    /// Copies made of the packet that is worked on, and of its copies.
+    copies: u32,
     /// Frames received since exits were taken.
     received: u32,
 }
@@ -81,9 +98,11 @@ impl Switch {
             loops: by_number.contains(&PortKind::Loopback),
             kinds: by_number,
             looped: VecDeque::new(),
+            instant_loops: 0,
             discards: Discards::default(),
             now_ns: 0,
             clones: Vec::new(),
+            copies: 0,
             received: 0,
         }
     }
@@ -136,7 +155,7 @@ impl Switch {
 
     /// When something is due next.
     pub fn next_due(&self) -> Option<u64> {
-        let looped = self.looped.front().map(|(_, exit_ns, _)| *exit_ns);
+        let looped = self.looped.front().map(|looped| looped.exit_ns);
         looped.into_iter().chain(self.tm.next_due()).min()
     }
 
@@ -181,13 +200,15 @@ impl Switch {
         // A frame that loops without delay would keep this instant for ever: it continues at the next call.
         let mut loops_left = self.looped.len() + 64;
         loop {
-            let looped = self.looped.front().map(|(_, exit_ns, _)| *exit_ns).filter(|_| loops_left > 0);
+            let looped = self.looped.front().map(|looped| looped.exit_ns).filter(|_| loops_left > 0);
             if let Some(exit_ns) = looped.filter(|exit_ns| *exit_ns <= now_ns) {
                 if self.tm.next_due().is_none_or(|due| due > exit_ns) {
-                    if let Some((port, _, packet)) = self.looped.pop_front() {
+                    if let Some(looped) = self.looped.pop_front() {
                         loops_left -= 1;
                         self.now_ns = self.now_ns.max(exit_ns);
-                        self.admit(port, self.now_ns, packet, output);
+                        self.instant_loops = looped.instant_loops;
+                        self.admit(looped.port, self.now_ns, looped.packet, output);
+                        self.instant_loops = 0;
                     }
                     continue;
                 }

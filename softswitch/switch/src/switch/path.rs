@@ -2,11 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 use narrows_pipeline::{Forward, Packet};
 
-use super::{Output, PortKind, Switch};
+use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
+use crate::forwarding::CloneSession;
 use crate::tm::{Admission, Dequeued, QueueNumber};
 
 /// Copies of copies a packet can have; a program that clones its clones for ever ends here.
 const MAX_GENERATION: u8 = 8;
+/// Copies that are made at once of a packet and of its copies: a session may have many ports, and each copy may be cloned again.
+const MAX_COPIES: u32 = 1_024;
 
 /// The queue that a packet goes to, and its replica id, in one word: port (16 bits), replica id (16 bits), priority. (What is put
 /// together in memory from smaller pieces and read as a whole at once makes the processor wait.)
@@ -39,6 +42,16 @@ impl Route {
 pub(super) struct Copied {
     packet: Box<Packet>,
     route: Route,
+}
+
+/// The replicas of a session that there may still be copies for; what is beyond is counted.
+#[inline]
+fn copies_of<'s>(session: &'s CloneSession, copies: &mut u32, discarded: &mut u64) -> &'s [(u16, u16)] {
+    let room = (MAX_COPIES - *copies) as usize;
+    let made = session.replicas.len().min(room);
+    *copies += made as u32;
+    *discarded += (session.replicas.len() - made) as u64;
+    &session.replicas[..made]
 }
 
 impl Switch {
@@ -100,7 +113,8 @@ impl Switch {
             self.discards.clones += 1;
             return;
         };
-        for &(port, rid) in session.replicas.iter().rev() {
+        let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
+        for &(port, rid) in made.iter().rev() {
             let mut copy = self.pool.blank(packet.bytes().len());
             forwarding.pipeline.clone_ingress(packet, &mut copy);
             self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
@@ -110,7 +124,10 @@ impl Switch {
     /// The copy to be queued next.
     #[inline(always)]
     fn next_copy(&mut self) -> Option<Copied> {
-        let mut next = self.clones.pop()?;
+        let Some(mut next) = self.clones.pop() else {
+            self.copies = 0;
+            return None;
+        };
         while next.packet.generation() > MAX_GENERATION {
             self.discards.clones += 1;
             self.pool.give(next.packet);
@@ -192,7 +209,8 @@ impl Switch {
         };
         let limit = if session.length_limit == 0 { usize::MAX } else { session.length_limit as usize };
         let held = limit.min(packet.bytes().len());
-        for &(port, rid) in session.replicas.iter().rev() {
+        let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
+        for &(port, rid) in made.iter().rev() {
             let mut copy = self.pool.blank(held);
             forwarding.pipeline.clone_egress(packet, &mut copy, limit);
             self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
@@ -236,11 +254,13 @@ impl Switch {
 
     #[cold]
     fn loop_back(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>) {
-        if self.looped.len() + self.tm.held() >= self.tm.pool_limit() {
+        // Of a packet that has waited for anything, by rate or delay, it is the first time at this instant.
+        if self.looped.len() + self.tm.held() >= self.tm.pool_limit() || self.instant_loops >= MAX_INSTANT_LOOPS {
             self.discards.loopback += 1;
         } else {
             let again = self.pool.packet(packet.bytes());
-            self.looped.push_back((port, exit_ns, again));
+            let instant_loops = self.instant_loops + 1;
+            self.looped.push_back(Looped { port, exit_ns, packet: again, instant_loops });
         }
         self.pool.give(packet);
     }

@@ -94,15 +94,13 @@ impl<P> TrafficManager<P> {
         all
     }
 
-    /// Drops of a queue by flow, in order of flow. Errors: no such port or priority in v1model.
+    /// Drops of a queue by flow, in no order. Errors: no such port or priority in v1model.
     pub fn flow_drops(&self, port: u16, priority: u8) -> Result<Vec<(u32, Drops)>, String> {
         let slot = Self::slot(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
         let Some(queue) = self.queues.get(usize::from(self.index[slot])) else {
             return Ok(Vec::new());
         };
-        let mut drops: Vec<(u32, Drops)> = queue.flow_drops.iter().map(|(flow, drops)| (*flow, *drops)).collect();
-        drops.sort_by_key(|(flow, _)| *flow);
-        Ok(drops)
+        Ok(queue.flow_drops.iter().map(|(flow, drops)| (*flow, *drops)).collect())
     }
 
     /// Discards what waits (counted as flushed) and returns it; what egress has seen stays on its way.

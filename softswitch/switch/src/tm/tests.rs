@@ -248,7 +248,8 @@ proptest! {
                 drops.bytes += u64::from(length);
             }
         }
-        prop_assert_eq!(run.tm.flow_drops(PORT.0, PORT.1).expect("exists"), expected.into_iter().collect::<Vec<_>>());
+        let found = run.tm.flow_drops(PORT.0, PORT.1).expect("exists");
+        prop_assert_eq!(found.into_iter().collect::<std::collections::BTreeMap<_, _>>(), expected);
         let counters = run.tm.status()[0].counters;
         prop_assert_eq!(counters.dropped_packets, run.dropped.len() as u64);
         let arrived = steps.iter().filter(|step| matches!(step, Step::Packet { .. })).count() as u64;

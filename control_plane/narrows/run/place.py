@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where runs are measured: on this machine as time passes, or somewhere else."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from narrows.experiment.model import Experiment
+from narrows.experiment.plan import Plan
+from narrows.hosts import machine
+from narrows.hosts.state import RunState
+from narrows.run.measurement import Measured, Measurement, Progress
+from narrows.run.results import RunDirectory
+from narrows.targets.base import Target
+
+
+class Measuring(Protocol):
+    """The part of a run that measures."""
+
+    async def run(self, progress: Progress) -> Measured:
+        """Measure; telemetry and what the hosts say is in the result directory afterwards.
+
+        Raises:
+            RunError: it failed before any traffic flowed, or something cannot be removed.
+            asyncio.CancelledError: a signal stopped it before any traffic flowed.
+        """
+        ...
+
+    def surroundings(self) -> dict[str, Any]:
+        """What run.json says of where it was measured: ``host``, and what stands beside it."""
+        ...
+
+
+class Place(Protocol):
+    """Where runs are measured."""
+
+    def problems(self, plan: Plan) -> list[str]:
+        """What it lacks, each with how to get it; empty when the plan can be run there."""
+        ...
+
+    def missing_cca(self, name: str) -> str:
+        """What to tell a user who wants an algorithm that senders do not have there; empty if they have it."""
+        ...
+
+    def state(self) -> RunState:
+        """The record of a run.
+
+        Raises:
+            RunError: it cannot be written.
+        """
+        ...
+
+    def measurement(
+        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
+    ) -> Measuring:
+        """What measures a run; nothing is created yet."""
+        ...
+
+
+class ThisMachine:
+    """Runs are measured in network namespaces, or with other machines, as time passes."""
+
+    def problems(self, plan: Plan) -> list[str]:
+        """Permissions."""
+        return machine.missing_permissions()
+
+    def missing_cca(self, name: str) -> str:
+        """The running kernel's."""
+        return machine.missing_cca(name)
+
+    def state(self) -> RunState:
+        """In the system's directory for such records."""
+        return RunState.create()
+
+    def measurement(
+        self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
+    ) -> Measuring:
+        """On a testbed of namespaces or machines."""
+        return Measurement(plan, target, state, results, experiment.telemetry.sockets)
+
+
+THIS_MACHINE = ThisMachine()

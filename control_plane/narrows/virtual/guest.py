@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One guest: a User-Mode Linux kernel under its keeper, and the two pipes that lead into it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from narrows.virtual import keeper
+from narrows.virtual.kernels import Kernel
+
+TAIL_LINES = 12
+EVENT_BYTES = 1 << 20
+
+
+def command_line(
+    kernel: Kernel, memory_bytes: int, init: Sequence[str], control: tuple[int, int], directory: Path
+) -> list[str]:
+    """The words that boot a guest.
+
+    Args:
+        kernel: what is booted.
+        memory_bytes: the guest's memory.
+        init: its first process.
+        control: file descriptors that its second console reads and writes.
+        directory: where it has its management files.
+    """
+    program, *arguments = init
+    return [
+        str(kernel.image),
+        f"mem={memory_bytes >> 20}M",
+        "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw",
+        "time-travel=inf-cpu",
+        "seccomp=auto",
+        "con=null", "con0=fd:0,fd:1", f"con1=fd:{control[0]},fd:{control[1]}",
+        f"uml_dir={directory}",
+        "quiet",
+        f"init={program}", "--", *arguments,
+    ]  # fmt: skip
+
+
+class Guest:
+    """A guest that has been started."""
+
+    def __init__(self, process: asyncio.subprocess.Process, told: asyncio.StreamReader, control: int, log: Path):
+        """See `start`."""
+        self._process = process
+        self._told = told
+        self._control = control
+        self._log = log
+
+    @classmethod
+    async def start(cls, kernel: Kernel, memory_bytes: int, init: Sequence[str], cpu: int, directory: Path) -> Guest:
+        """Boot a guest on one processor; ``directory`` is for what it writes on its console."""
+        control_in, control_out = os.pipe()
+        told_in, told_out = os.pipe()
+        log = directory / "console.log"
+        command = command_line(kernel, memory_bytes, init, (control_in, told_out), directory)
+        with log.open("wb") as console:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", "-S", keeper.__file__, str(cpu), *command,
+                stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
+                pass_fds=(control_in, told_out), start_new_session=True,
+            )  # fmt: skip
+        os.close(control_in)
+        os.close(told_out)
+        reader = asyncio.StreamReader(EVENT_BYTES)
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told_in, "rb"))
+        return cls(process, reader, control_out, log)
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """What the guest tells, line by line, until it has ended."""
+        while line := await self._told.readline():
+            yield line
+
+    def say(self, word: str) -> None:
+        """Send a line into the guest."""
+        os.write(self._control, word.encode() + b"\n")
+
+    def kill(self) -> None:
+        """End it at once, and everything that belongs to it."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
+    async def wait(self) -> int:
+        """Wait until nothing is left of it; returns its exit code, or 128 and a signal's number."""
+        code = await self._process.wait()
+        os.close(self._control)
+        return code
+
+    def last_words(self) -> str:
+        """The end of what the kernel, or a process without another place to write to, has said."""
+        lines = self._log.read_text(errors="replace").splitlines()
+        return "\n".join(line for line in lines if line.strip())[-2000:]

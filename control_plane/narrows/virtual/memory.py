@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What time it is in a guest and which process runs there, read from the kernel's memory without its help.
+
+A guest whose time stands still cannot be asked. Its kernel is a process of this machine, though, and the program's
+symbols say where it keeps its clock and its current task.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import struct
+from collections.abc import Collection
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+# Of arch/um/kernel/time.c, arch/um/kernel/process.c and init/init_task.c.
+CLOCK, CURRENT, FIRST_TASK = "time_travel_time", "cpu_tasks", "init_task"
+SYMBOLS = (CLOCK, CURRENT, FIRST_TASK)
+POINTER = struct.Struct("<Q")
+# Elf64_Ehdr's place and size of the section table, Elf64_Shdr, Elf64_Sym (elf.h).
+SECTIONS, SECTION, SYMBOL = struct.Struct("<40xQ10xHHH"), struct.Struct("<IIQQQQIIQQ"), struct.Struct("<IBBHQQ")
+SHT_SYMTAB = 2
+ELF64_LITTLE = b"\x7fELF\x02\x01"
+TASK_BYTES = 16384
+NAME_BYTES = 16  # TASK_COMM_LEN
+FIRST_NAME = re.compile(rb"swapper(/0)?\0")
+
+
+def symbols(image: Path, wanted: Collection[str]) -> dict[str, int]:
+    """Addresses of symbols of an ELF program; those that it does not have are left out."""
+    with image.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data[:6] != ELF64_LITTLE:
+            return {}
+        start, size, count, _ = SECTIONS.unpack_from(data)
+        sections = [SECTION.unpack_from(data, start + number * size) for number in range(count)]
+        found = {}
+        for section in sections:
+            if section[1] != SHT_SYMTAB:
+                continue
+            strings = sections[section[6]][4]
+            text = data[strings : strings + sections[section[6]][5]]
+            # By their place in the table of strings, where one name may be the end of another.
+            places = {
+                match.start(): name for name in wanted for match in re.finditer(re.escape(name).encode() + b"\0", text)
+            }
+            for name_at, _, _, _, value, _ in SYMBOL.iter_unpack(data[section[4] : section[4] + section[5]]):
+                if name_at in places:
+                    found[places[name_at]] = value
+        return found
+
+
+class GuestMemory:
+    """Reads the memory of a running guest; a context manager."""
+
+    def __init__(self, pid: int, image: Path) -> None:
+        """Take the kernel's process and the program that it runs.
+
+        Raises:
+            OSError: its memory may not be read.
+            ValueError: it is not a kernel with a clock of its own.
+        """
+        places = symbols(image, SYMBOLS)
+        if missing := [name for name in SYMBOLS if name not in places]:
+            raise ValueError(f"{image} has no symbol {missing[0]}")
+        self._clock, self._current = places[CLOCK], places[CURRENT]
+        self._file = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+        # The first task has a known name: where that stands in its structure, other tasks have theirs.
+        name = FIRST_NAME.search(os.pread(self._file, TASK_BYTES, places[FIRST_TASK]))
+        self._name_at = None if name is None else name.start()
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the memory."""
+        os.close(self._file)
+
+    def time_ns(self) -> int:
+        """Nanoseconds since the guest was booted, in its own time.
+
+        Raises:
+            OSError: it has ended.
+        """
+        return int(POINTER.unpack(os.pread(self._file, POINTER.size, self._clock))[0])
+
+    def running(self) -> str | None:
+        """Name of the process that runs inside right now; None if that cannot be told."""
+        if self._name_at is None:
+            return None
+        # A pointer to the task for each processor; in older kernels a pid stands before it.
+        for at in (self._current, self._current + POINTER.size):
+            try:
+                task = POINTER.unpack(os.pread(self._file, POINTER.size, at))[0]
+                name = os.pread(self._file, NAME_BYTES, task + self._name_at).split(b"\0")[0]
+            except (OSError, struct.error, OverflowError):
+                continue
+            if name.isascii() and name.decode().isprintable() and name:
+                return name.decode()
+        return None

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a guest is to do: the part of a run that measures, as it is handed into it and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from narrows.experiment.plan import Plan
+from narrows.run.results import RunDirectory
+
+
+@dataclass(frozen=True)
+class Task:
+    """One measurement.
+
+    ``found`` is the file that takes what was measured; ``environment`` are variables that the guest's processes have
+    from outside.
+    """
+
+    plan: Plan
+    results: RunDirectory
+    seed: int
+    socket_interval_ns: int
+    found: Path
+    environment: dict[str, str]

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command answers before anybody waits: what takes long to import is imported where it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+# Third-party packages that the command line itself is made of, with what they import.
+COMMAND_LINE = {
+    "typer",
+    "rich",
+    "click",
+    "shellingham",
+    "annotated_doc",
+    "typing_extensions",
+    "pygments",
+    "markdown_it",
+}
+COMMAND_LINE |= {"mdurl", "colorama"}
+OURS = {
+    "narrows", "narrows.cli", "narrows.errors", "narrows.studies", "narrows.studies.processors", "narrows.targets",
+    "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
+    "narrows_formats", "narrows_formats.files", "narrows_formats.units",
+    *(f"narrows.cli.{command}" for command in ("analyze", "clean", "collect", "collector_command", "doctor", "plan",
+                                               "report", "run", "study")),
+}  # fmt: skip
+SLOW = {"finsy", "grpc", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "thrift", "yaml"}
+
+
+def imported_by(code: str) -> set[str]:
+    """Modules that a program has imported when it ends, whatever its exit code."""
+    program = (
+        f"import sys\ntry:\n    {code}\nexcept SystemExit:\n    pass\nprint('\\n'.join(sys.modules), file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(result.stderr.splitlines())
+
+
+def test_version_and_help_import_only_what_they_are_made_of() -> None:
+    idle = imported_by("pass")
+    for option in ("--version", "--help"):
+        found = imported_by(f"import narrows.cli; sys.argv = ['narrows', '{option}']; narrows.cli.main()") - idle
+        ours = {name for name in found if name.partition(".")[0].startswith("narrows")}
+        assert ours == OURS
+        others = {name.partition(".")[0] for name in found - ours}
+        assert others - sys.stdlib_module_names <= COMMAND_LINE
+
+
+def test_a_target_is_imported_alone() -> None:
+    found = imported_by("from narrows.targets.registry import target_class; target_class('soft')")
+    assert not {name for name in found if name.startswith(("narrows.targets.bmv2", "narrows.targets.tofino"))}
+    # Nothing is asked of a switch yet.
+    assert not SLOW - {"pydantic", "yaml"} & {name.partition(".")[0] for name in found}

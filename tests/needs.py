@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests need of the machine, and what of it may be absent: only what neither a package nor this checkout has.
+
+A test names its needs, `@pytest.mark.needs("root", "sshd")`: commands of scripts/packages.txt, our binaries, or what
+`ABSENCES` lists. It fails where a command or a binary is missing, since `scripts/setup.sh test` brings them. It is left
+out where something of `ABSENCES` is missing. A test that is skipped in any other way fails.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Generator
+from pathlib import Path
+
+import pytest
+from _pytest.outcomes import Skipped
+from narrows.targets.bmv2 import simple_switch
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
+
+PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
+ROOT = "root"
+
+
+class Absent(Skipped):
+    """The machine lacks something that no package has."""
+
+    # pytest puts the class before the reason, and the module of what is not built in.
+    __module__ = "builtins"
+
+
+def _compiler() -> str | None:
+    if shutil.which("p4c") and shutil.which("bfas"):
+        return None
+    return "no p4c with a Tofino backend; no package has it"
+
+
+def _has_sde() -> bool:
+    return importlib.util.find_spec("bfrt_grpc") is not None
+
+
+def _has_netem() -> bool:
+    probe = "unshare -n tc qdisc add dev lo root netem delay 1ms"
+    return subprocess.run(probe.split(), capture_output=True, check=False).returncode == 0
+
+
+# What may be absent, and how a machine without it is told: None where it is there.
+ABSENCES: dict[str, Callable[[], str | None]] = {
+    ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
+    "bmv2": simple_switch.missing,
+    "p4c-tofino": _compiler,
+    "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
+    "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,
+    "no-netem": lambda: "what a kernel without netem is told, and this one has it" if _has_netem() else None,
+}
+
+
+def debian_packages() -> dict[str, str]:
+    """The commands that scripts/setup.sh installs, and the Debian package of each."""
+    lines = [line.split() for line in PACKAGES.read_text().splitlines() if line and not line.startswith("#")]
+    return {command: package for _, command, package in lines}
+
+
+def require(*names: str) -> None:
+    """Leave the test out, or let it fail, if this machine lacks one of ``names``.
+
+    Raises:
+        Absent: something that no package has is missing.
+        ValueError: a name that is neither of packages.txt, nor a binary, nor in `ABSENCES`.
+    """
+    for name in names:
+        reason = _missing(name)
+        if reason is None:
+            continue
+        if name in ABSENCES:
+            raise Absent(reason)
+        pytest.fail(reason, pytrace=False)
+
+
+def _missing(name: str) -> str | None:
+    if name in ABSENCES:
+        return ABSENCES[name]()
+    if name in (SOFTSWITCH, COLLECTOR):
+        return None if find_binary(name) else missing_binary(name)
+    packages = debian_packages()
+    if name not in packages:
+        raise ValueError(f"'{name}' is unknown to tests/needs.py and scripts/packages.txt")
+    if shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin"):
+        return None
+    return f"{name} is not installed; fix: scripts/setup.sh test (Debian's package {packages[name]})"
+
+
+def needs_of(item: pytest.Item) -> list[str]:
+    """What a test says it needs, the farthest statement first."""
+    marks = reversed(list(item.iter_markers("needs")))
+    return list(dict.fromkeys(name for mark in marks for name in mark.args))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tell pytest the marks."""
+    config.addinivalue_line("markers", "needs(*names): what a test needs of the machine; see tests/needs.py")
+    config.addinivalue_line("markers", "root: set by itself where root is needed (network namespaces)")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Lets `-m root` choose what needs root."""
+    for item in items:
+        if ROOT in needs_of(item) or "network" in getattr(item, "fixturenames", ()):
+            item.add_marker(ROOT)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture is made."""
+    require(*needs_of(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that is skipped and not by `require` fails."""
+    report = yield
+    raised = None if call.excinfo is None else call.excinfo.value
+    if report.skipped and isinstance(raised, Skipped) and not isinstance(raised, Absent):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, and not for want of anything in tests/needs.py: {raised}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """So does a module that is skipped as a whole."""
+    report = yield
+    if report.outcome == "skipped":
+        report.outcome = "failed"
+        report.longrepr = (
+            f"{collector.nodeid} is skipped as a whole; tests/needs.py says what may be: {report.longrepr}"
+        )
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was left out, by reason."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Absent: ") for report in terminalreporter.stats.get("skipped", [])
+    )
+    if reasons:
+        terminalreporter.section("left out for want of")
+        for reason, count in reasons.most_common():
+            terminalreporter.line(f"{count} test{'s' if count > 1 else ''}: {reason}")
