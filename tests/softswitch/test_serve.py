@@ -11,9 +11,9 @@ from pathlib import Path
 
 import grpc
 import pytest
-from finsy import P4CounterEntry, P4RegisterEntry, P4TableAction, P4TableEntry, P4TableMatch
+from finsy import P4CounterEntry, P4RegisterEntry, P4TableMatch
 from finsy.proto import U128, p4r, p4r_grpc
-from harness import BINARY, Network, Switch, running
+from harness import BINARY, Network, Switch, running, wire
 from narrows.errors import RunError
 from narrows.switch import traffic_manager_pb2 as pb
 
@@ -288,6 +288,74 @@ def test_partial_checksums_are_completed(network: Network, tmp_path: Path) -> No
     asyncio.run(scenario())
 
 
+def test_partial_checksums_behind_extension_headers(network: Network, tmp_path: Path) -> None:
+    """The kernel says where a checksum is to be completed: TCP over IPv6 behind destination options."""
+    for number, host in ((1, "sender"), (2, "receiver")):
+        network.inside(host, "sysctl -qw net.ipv6.conf.eth0.disable_ipv6=0")
+        network.inside(host, f"ip -6 addr add fd00:77::{number}/64 dev eth0 nodad")
+    network.inside("sender", "ethtool -K eth0 tx on")
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.p4.push_pipeline()
+            await switch.p4.insert([wire(P4TableMatch(ingress_port=a), port=b) for a, b in ((1, 2), (2, 1))])
+            serve = """
+                import socket
+                s = socket.create_server(("fd00:77::2", 9), family=socket.AF_INET6)
+                print("bound", flush=True)
+                connection, _ = s.accept()
+                print(len(connection.recv(4096, socket.MSG_WAITALL)), flush=True)
+            """
+            server = await asyncio.create_subprocess_exec(
+                *("ip", "netns", "exec", network.namespace("receiver"), "python3", "-c", textwrap.dedent(serve)),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert server.stdout is not None
+            assert await server.stdout.readline() == b"bound\n"
+            client = """
+                import socket
+                s = socket.socket(socket.AF_INET6)
+                s.settimeout(5)
+                s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_DSTOPTS, bytes([0, 0, 1, 4, 0, 0, 0, 0]))
+                s.connect(("fd00:77::2", 9))
+                s.sendall(bytes(1000))
+            """
+            try:
+                await asyncio.to_thread(python, network, "sender", client)
+                assert (await asyncio.wait_for(server.communicate(), 6))[0] == b"1000\n"
+            finally:
+                if server.returncode is None:
+                    server.kill()
+            assert {port.port: port for port in (await switch.tm.port_stats()).ports}[1].rx_partial_checksums >= 3
+
+    asyncio.run(scenario())
+
+
+def test_several_packets_in_one_are_not_passed(network: Network, tmp_path: Path) -> None:
+    """What segmentation offload would take apart is discarded and counted, also if it fits into a jumbo frame."""
+    for port in ("p1", "p2"):
+        network.inside("switch", f"ip link set {port} mtu 9000")
+    network.inside("sender", "ethtool -K eth0 tx on tso on gso on tx-udp-segmentation on")
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            program = """
+                import socket
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                s.setsockopt(socket.IPPROTO_UDP, 103, 1000)
+                s.sendto(bytes(5000), ("10.77.0.2", 9))
+            """
+            python(network, "sender", program)
+            await asyncio.sleep(0.3)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert (ports[1].rx_packets, ports[1].rx_errors + ports[1].rx_ring_drops) == (0, 1)
+            assert ports[2].tx_packets == 0
+
+    asyncio.run(scenario())
+
+
 def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
     """Registers are read; a saved pipeline takes writes and replaces the active one at COMMIT only."""
 
@@ -312,13 +380,8 @@ def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
                 config=switch.p4.schema.get_pipeline_config(),
             )
             await stub.SetForwardingPipelineConfig(request)
-            wire = P4TableEntry(
-                "NarrowsIngress.cross_connect.cross_connect",
-                match=P4TableMatch(ingress_port=1),
-                action=P4TableAction("NarrowsIngress.cross_connect.wire", port=2),
-                priority=1,
-            )
-            await switch.p4.insert([wire])
+            entry = wire(P4TableMatch(ingress_port=1), port=2)
+            await switch.p4.insert([entry])
             send(network, "sender", 3)
             await asyncio.sleep(0.3)
             reports = {port.port: port for port in (await switch.tm.port_stats()).ports}[3].tx_packets
@@ -340,7 +403,7 @@ def test_registers_and_saved_pipeline(network: Network, tmp_path: Path) -> None:
                 await stub.SetForwardingPipelineConfig(reconcile)
             assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
             with pytest.raises(RunError, match="ALREADY_EXISTS"):
-                await switch.p4.insert([wire])
+                await switch.p4.insert([entry])
 
     asyncio.run(scenario())
 

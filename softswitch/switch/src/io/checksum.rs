@@ -1,8 +1,15 @@
-//! Completes transport checksums that a sender's kernel left to its (virtual) hardware.
+//! Completes checksums that a sender's kernel left to its (virtual) hardware.
 // SPDX-License-Identifier: Apache-2.0
 
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+/// Where a checksum is to be completed, as the sender's kernel says: it knows what the frame consists of, whatever headers
+/// come before the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partial {
+    /// Offset of the first byte that is summed.
+    pub start: usize,
+    /// Offset of the checksum, from there. It holds the sum of the pseudo-header.
+    pub field: usize,
+}
 
 /// Ones' complement sum of 16-bit big-endian words.
 fn sum(bytes: &[u8]) -> u64 {
@@ -18,45 +25,17 @@ fn fold(mut total: u64) -> u16 {
     total as u16
 }
 
-/// Offset, length and protocol of the transport segment, and the sum of its pseudo-header without the length.
-fn transport(frame: &[u8]) -> Option<(usize, usize, u8, u64)> {
-    let word = |at: usize| frame.get(at..at + 2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-    let mut at = 12;
-    while matches!(word(at)?, 0x8100 | 0x88a8) {
-        at += 4;
-    }
-    let ip = at + 2;
-    match word(at)? {
-        0x0800 => {
-            let header = usize::from(frame.get(ip)? & 0x0f) * 4;
-            let length = usize::from(word(ip + 2)?).checked_sub(header)?;
-            let fragment = word(ip + 6)? & 0x3fff;
-            (fragment == 0).then_some(())?;
-            Some((ip + header, length, *frame.get(ip + 9)?, sum(frame.get(ip + 12..ip + 20)?)))
-        }
-        0x86dd => Some((ip + 40, usize::from(word(ip + 4)?), *frame.get(ip + 6)?, sum(frame.get(ip + 8..ip + 40)?))),
-        _ => None,
-    }
-}
-
-/// Computes the TCP or UDP checksum of an Ethernet frame anew. False: the frame has none that could be computed.
-pub fn complete(frame: &mut [u8]) -> bool {
-    let Some((start, length, protocol, addresses)) = transport(frame) else {
+/// Completes a checksum. False: it would be outside the frame.
+pub fn complete(frame: &mut [u8], partial: Partial) -> bool {
+    let Some(segment) = frame.get_mut(partial.start..).filter(|segment| segment.len() >= partial.field + 2) else {
         return false;
     };
-    let field = match protocol {
-        TCP => 16,
-        UDP => 6,
-        _ => return false,
+    // In UDP, 0 would mean that there is no checksum; elsewhere both stand for the same.
+    let checksum = match !fold(sum(segment)) {
+        0 => 0xffff,
+        other => other,
     };
-    let Some(segment) = frame.get_mut(start..start + length).filter(|segment| segment.len() >= field + 2) else {
-        return false;
-    };
-    segment[field..field + 2].fill(0);
-    let checksum = !fold(addresses + u64::from(protocol) + length as u64 + sum(segment));
-    // In UDP, 0 would mean that there is no checksum.
-    let checksum = if protocol == UDP && checksum == 0 { 0xffff } else { checksum };
-    segment[field..field + 2].copy_from_slice(&checksum.to_be_bytes());
+    segment[partial.field..partial.field + 2].copy_from_slice(&checksum.to_be_bytes());
     true
 }
 
@@ -64,37 +43,39 @@ pub fn complete(frame: &mut [u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// A UDP datagram from RFC 1071-style hand calculation: 10.0.0.1:1 -> 10.0.0.2:2, payload "hi".
-    fn frame(tags: &[u8]) -> Vec<u8> {
-        let mut frame = vec![0u8; 12];
-        frame.extend(tags);
-        frame.extend([0x08, 0x00]);
-        frame.extend([0x45, 0, 0, 30, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-        frame.extend([0, 1, 0, 2, 0, 10, 0xde, 0xad, b'h', b'i']);
+    /// A UDP datagram from RFC 1071-style hand calculation: 10.0.0.1:1 -> 10.0.0.2:2, payload "hi", behind other headers. The
+    /// checksum is that of the pseudo-header: 0a00+0001+0a00+0002+0011+000a = 141e.
+    fn frame(before: usize) -> Vec<u8> {
+        let mut frame = vec![0xee; before];
+        frame.extend([0, 1, 0, 2, 0, 10, 0x14, 0x1e, b'h', b'i']);
         frame
     }
 
     #[test]
-    fn udp_over_ipv4_with_and_without_tag() {
-        // 0a00+0001+0a00+0002 + 0011 + 000a + 0001+0002+000a+6869 = 7c94; complement 836b.
-        for tags in [&[][..], &[0x81, 0, 0, 5]] {
-            let mut frame = frame(tags);
-            assert!(complete(&mut frame));
-            let end = frame.len();
-            assert_eq!(frame[end - 4..end - 2], [0x83, 0x6b]);
+    fn udp_behind_whatever_headers() {
+        // 141e + 0001+0002+000a+6869 = 7c94; complement 836b.
+        for before in [0, 14, 34, 62, 100] {
+            let mut frame = frame(before);
+            assert!(complete(&mut frame, Partial { start: before, field: 6 }));
+            assert_eq!(frame[before + 6..before + 8], [0x83, 0x6b]);
         }
     }
 
     #[test]
-    fn refuses_what_it_cannot_compute() {
-        let whole = frame(&[]);
-        for length in 0..whole.len() {
+    fn zero_is_never_written() {
+        let mut frame = vec![0xff, 0xff, 0, 0];
+        assert!(complete(&mut frame, Partial { start: 0, field: 2 }));
+        assert_eq!(frame, [0xff; 4]);
+    }
+
+    #[test]
+    fn refuses_what_is_outside_the_frame() {
+        let whole = frame(34);
+        for length in 0..42 {
             let mut cut = whole[..length].to_vec();
-            assert!(!complete(&mut cut), "{length} bytes");
+            assert!(!complete(&mut cut, Partial { start: 34, field: 6 }), "{length} bytes");
             assert_eq!(cut, whole[..length]);
         }
-        let mut fragment = whole;
-        fragment[14 + 6] |= 0x20;
-        assert!(!complete(&mut fragment));
+        assert!(!complete(&mut frame(34), Partial { start: 0xffff, field: 0xffff }));
     }
 }

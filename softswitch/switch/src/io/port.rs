@@ -4,7 +4,7 @@ use std::io;
 
 use narrows_pipeline::{Packet, PacketPool};
 
-use super::checksum;
+use super::checksum::{self, Partial};
 use super::clock::WallOffset;
 use super::receive::{Frame, ReceiveRing};
 use super::socket::{interface_index, is_up, mtu, PacketSocket};
@@ -21,7 +21,7 @@ pub struct PortCounters {
     pub rx_bytes: u64,
     /// Frames that found the receive ring full.
     pub rx_ring_drops: u64,
-    /// Frames that were too long.
+    /// Frames that were too long, or several packets in one.
     pub rx_errors: u64,
     /// Frames whose transport checksum was completed.
     pub rx_partial_checksums: u64,
@@ -164,7 +164,7 @@ impl Port {
 fn take_frame(frame: &Frame<'_>, counters: &mut PortCounters, pool: &mut PacketPool) -> Option<Box<Packet>> {
     let tag = if frame.vlan.is_some() { 4 } else { 0 };
     let length = frame.bytes.len() + tag;
-    if frame.truncated || length > MAX_FRAME || frame.bytes.len() < 14 {
+    if frame.truncated || frame.super_packet || length > MAX_FRAME || frame.bytes.len() < 14 {
         counters.rx_errors += 1;
         return None;
     }
@@ -182,9 +182,10 @@ fn take_frame(frame: &Frame<'_>, counters: &mut PortCounters, pool: &mut PacketP
             bytes[16..].copy_from_slice(rest);
         }
     }
-    if frame.partial_checksum {
+    if let Some(partial) = frame.partial_checksum {
         counters.rx_partial_checksums += 1;
-        checksum::complete(bytes);
+        // The kernel's offsets are those of the frame without the tag. One outside the frame: nobody could complete it.
+        checksum::complete(bytes, Partial { start: partial.start + tag, ..partial });
     }
     Some(packet)
 }

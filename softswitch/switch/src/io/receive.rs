@@ -8,6 +8,7 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::checksum::Partial;
 use super::clock::WallOffset;
 use super::memory::Mapping;
 use super::socket::PacketSocket;
@@ -17,8 +18,11 @@ const BLOCK: usize = 1 << 20;
 const ALIGNMENT: usize = 16;
 /// The kernel leaves room for a link-layer header of this length, and for the address behind the slot's header.
 const MIN_HEADER: usize = 16;
-const TP_STATUS_CSUMNOTREADY: u32 = 1 << 3;
-const TP_STATUS_CSUM_VALID: u32 = 1 << 7;
+// linux/if_packet.h and linux/virtio_net.h; absent from the libc crate.
+const PACKET_VNET_HDR: libc::c_int = 15;
+const VNET_HDR_BYTES: usize = 10;
+const VNET_HDR_F_NEEDS_CSUM: u8 = 1;
+const VNET_HDR_GSO_NONE: u8 = 0;
 
 fn align(size: usize) -> usize {
     size.div_ceil(ALIGNMENT) * ALIGNMENT
@@ -37,8 +41,10 @@ pub struct Frame<'r> {
     pub bytes: &'r [u8],
     /// Outer VLAN tag (TPID, TCI) that the kernel moved out of the frame.
     pub vlan: Option<(u16, u16)>,
-    /// The sender's kernel left the transport checksum to its hardware.
-    pub partial_checksum: bool,
+    /// The checksum that the sender's kernel left to its hardware; offsets are those of `bytes`.
+    pub partial_checksum: Option<Partial>,
+    /// Several packets in one, which the sender's kernel left to its hardware to take apart.
+    pub super_packet: bool,
     /// The frame did not fit into its slot: `bytes` is only its beginning.
     pub truncated: bool,
 }
@@ -57,11 +63,13 @@ pub struct ReceiveRing {
 impl ReceiveRing {
     /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes, receiving from `socket`'s interface.
     pub fn new(socket: PacketSocket, ring_bytes: usize, frame_limit: usize) -> io::Result<Self> {
-        let slot_size = align(slot_header() + frame_limit);
+        let slot_size = align(slot_header() + VNET_HDR_BYTES + frame_limit);
         let blocks = ring_bytes.div_ceil(BLOCK).max(1);
         let slots_per_block = BLOCK / slot_size;
         let slots = blocks * slots_per_block;
         socket.set(libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        // In front of each frame is what the sender's kernel left to do: the frame's own headers say nothing of that.
+        socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)?;
         let request = libc::tpacket_req {
             tp_block_size: BLOCK as u32,
             tp_block_nr: blocks as u32,
@@ -114,10 +122,14 @@ impl ReceiveRing {
         let slot = self.slot();
         // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
         let header = unsafe { &*slot };
-        let start = usize::from(header.tp_mac).min(self.slot_size);
+        let start = usize::from(header.tp_mac).clamp(VNET_HDR_BYTES, self.slot_size);
         let length = (header.tp_snaplen as usize).min(self.slot_size - start);
         // SAFETY: start + length is within the slot, by the two bounds above.
         let bytes = unsafe { slice::from_raw_parts(slot.cast::<u8>().add(start), length) };
+        // SAFETY: `start` is at least VNET_HDR_BYTES, and the slot begins that many bytes before or earlier.
+        let left_to_do =
+            unsafe { slice::from_raw_parts(slot.cast::<u8>().add(start - VNET_HDR_BYTES), VNET_HDR_BYTES) };
+        let offset = |at: usize| usize::from(u16::from_ne_bytes([left_to_do[at], left_to_do[at + 1]]));
         let vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
             let tpid = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
             (tpid, header.tp_vlan_tci)
@@ -125,7 +137,9 @@ impl ReceiveRing {
         let result = take(Frame {
             bytes,
             vlan,
-            partial_checksum: status & (TP_STATUS_CSUMNOTREADY | TP_STATUS_CSUM_VALID) == TP_STATUS_CSUMNOTREADY,
+            partial_checksum: (left_to_do[0] & VNET_HDR_F_NEEDS_CSUM != 0)
+                .then(|| Partial { start: offset(6), field: offset(8) }),
+            super_packet: left_to_do[1] != VNET_HDR_GSO_NONE,
             truncated: (header.tp_len as usize) > length,
         });
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);

@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_long_message_is_not_repeated() {
-        let packet = |length| PacketOut { payload: vec![7; length].into(), metadata: vec![] };
+        let packet = |length| PacketOut { payload: vec![7; length], metadata: vec![] };
         assert_eq!(echo(packet(ECHO_LIMIT - 9)), Some(packet(ECHO_LIMIT - 9)));
         assert_eq!(echo(packet(ECHO_LIMIT)), None);
     }
