@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from narrows.cli import analyze, clean, collect, doctor, plan, report, run, study
+from narrows.cli import analyze, clean, collect, doctor, kernel, plan, report, run, study
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ for command in (
     clean.clean,
 ):
     app.command()(command)
+app.add_typer(kernel.app, name="kernel")
 
 
 def _show_version(wanted: bool) -> None:

@@ -23,6 +23,7 @@ def findings(target: str = "soft") -> list[Finding]:
     from narrows.hosts import machine
     from narrows.hosts.state import dead_runs
     from narrows.targets.tofino.doctor import Finding
+    from narrows.virtual import kernels
 
     missing_tools = machine.missing_tools()
     loadable = machine.cca_modules()
@@ -42,11 +43,25 @@ def findings(target: str = "soft") -> list[Finding]:
         # Nobody needs all targets.
         usable = name == target or not lacks
         found.append(Finding("target", name, lacks) if usable else Finding("target", f"not {name}: {lacks}"))
-    leftover = len(dead_runs())
+    found += _virtual_time()
+    leftover = len(dead_runs()) + len(dead_runs(kernels.runs()))
     found.append(
         Finding("killed runs", "none", f"{leftover} left something behind; fix: narrows clean" if leftover else "")
     )
     return found
+
+
+def _virtual_time() -> list[Finding]:
+    """The kernels that guests can boot; nobody needs one."""
+    from narrows.targets.tofino.doctor import Finding
+    from narrows.virtual import kernels
+
+    found = []
+    for kernel in kernels.installed():
+        about = kernels.remembered(kernel)
+        known = "never booted" if about is None else f"Linux {about.release}, CCAs {', '.join(about.cca_names())}"
+        found.append(Finding("virtual time", f"kernel {kernel.name}: {known}"))
+    return found or [Finding("virtual time", "no kernel is built (narrows kernel build)")]
 
 
 def doctor(

@@ -48,7 +48,7 @@ def run(
     from narrows.run.place import THIS_MACHINE
     from narrows.run.results import default_directory
     from narrows.run.series import run_series
-    from narrows.virtual.kernels import DEFAULT, find
+    from narrows.virtual.kernels import DEFAULT, find, runs
     from narrows.virtual.place import VirtualTime
 
     console = Console()
@@ -61,7 +61,7 @@ def run(
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory)
-    if leftover := dead_runs():
+    if leftover := dead_runs(runs()) if virtual else dead_runs():
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
         )

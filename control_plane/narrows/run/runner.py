@@ -143,7 +143,7 @@ def _put_off_signals(progress: RunProgress) -> Iterator[None]:
         progress.note(f"{signal.Signals(number).name}: already ending, please wait")
 
     for number, handler in before.items():
-        if handler != signal.SIG_IGN:
+        if number != signal.SIGHUP or handler != signal.SIG_IGN:
             signal.signal(number, wait)
     try:
         yield

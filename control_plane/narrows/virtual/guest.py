@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from narrows.virtual import keeper
+from narrows.virtual import keeper, room
 from narrows.virtual.kernels import Kernel
 
-TAIL_LINES = 12
+TAIL_BYTES = 2000
 EVENT_BYTES = 1 << 20
 
 
@@ -30,7 +31,7 @@ def command_line(
     """
     program, *arguments = init
     return [
-        str(kernel.image),
+        str(kernel.path),
         f"mem={memory_bytes >> 20}M",
         "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw",
         "time-travel=inf-cpu",
@@ -54,7 +55,12 @@ class Guest:
 
     @classmethod
     async def start(cls, kernel: Kernel, memory_bytes: int, init: Sequence[str], cpu: int, directory: Path) -> Guest:
-        """Boot a guest on one processor; ``directory`` is for what it writes on its console."""
+        """Boot a guest on one processor; ``directory`` is for what it writes on its console.
+
+        Raises:
+            InputError: nothing here can hold its memory.
+        """
+        environment = {**os.environ, "TMPDIR": str(room.place(memory_bytes))}
         control_in, control_out = os.pipe()
         told_in, told_out = os.pipe()
         log = directory / "console.log"
@@ -63,7 +69,7 @@ class Guest:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-S", keeper.__file__, str(cpu), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
-                pass_fds=(control_in, told_out), start_new_session=True,
+                pass_fds=(control_in, told_out), start_new_session=True, env=environment,
             )  # fmt: skip
         os.close(control_in)
         os.close(told_out)
@@ -77,9 +83,15 @@ class Guest:
         while line := await self._told.readline():
             yield line
 
+    @property
+    def pid(self) -> int | None:
+        """The kernel's process; None if it has ended."""
+        return next(iter(keeper.children(self._process.pid)), None)
+
     def say(self, word: str) -> None:
         """Send a line into the guest."""
-        os.write(self._control, word.encode() + b"\n")
+        with contextlib.suppress(OSError):
+            os.write(self._control, word.encode() + b"\n")
 
     def kill(self) -> None:
         """End it at once, and everything that belongs to it."""
@@ -93,6 +105,10 @@ class Guest:
         return code
 
     def last_words(self) -> str:
-        """The end of what the kernel, or a process without another place to write to, has said."""
-        lines = self._log.read_text(errors="replace").splitlines()
-        return "\n".join(line for line in lines if line.strip())[-2000:]
+        """The end of what the kernel, or a process without another place to write to, has said, for a message."""
+        try:
+            text = self._log.read_bytes()[-TAIL_BYTES:].decode(errors="replace")
+        except OSError:
+            return ""
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        return ":\n" + "\n".join(lines) if lines else ""

@@ -8,53 +8,32 @@ a JSON object a line. Little is imported: in a guest every file that is opened c
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import json
 import os
 import pickle
 import signal
 import sys
 import threading
 import traceback
-import tty
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from narrows.virtual import init
 from narrows.virtual.task import Task
 
-MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"))
-CHANNEL = "/dev/tty1"
-POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF of linux/reboot.h
-SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-
-class Channel:
-    """What the guest tells the outside: events, a JSON object a line. It is what a measurement reports to."""
-
-    def __init__(self, path: str) -> None:
-        """Open the console; nothing changes what is written to it."""
-        self._file = os.open(path, os.O_RDWR | os.O_NOCTTY)
-        tty.setraw(self._file)
-
-    def fileno(self) -> int:
-        """Of the console."""
-        return self._file
+class Channel(init.Channel):
+    """The outside, as a measurement reports to it."""
 
     def pass_signals_on(self) -> None:
         """From now on a signal that the outside names, one a line, is sent to this process."""
 
         def listen() -> None:
-            while name := os.read(self._file, 64).decode().strip():
-                os.kill(os.getpid(), signal.Signals[name])
+            while words := self.read():
+                for name in words.split():
+                    os.kill(os.getpid(), signal.Signals[name])
 
         threading.Thread(target=listen, daemon=True).start()
-
-    def tell(self, **event: Any) -> None:
-        """One event."""
-        data = json.dumps(event).encode() + b"\n"
-        while data:
-            data = data[os.write(self._file, data) :]
 
     def phase(self, text: str, total_s: float | None = None) -> None:
         """A phase of the run begins."""
@@ -67,27 +46,6 @@ class Channel:
     def note(self, text: str) -> None:
         """A line for the user."""
         self.tell(note=text)
-
-
-def prepare() -> None:
-    """Mount what a machine needs, and set what processes expect of an environment.
-
-    Raises:
-        OSError: something cannot be mounted.
-    """
-    library = ctypes.CDLL(None, use_errno=True)
-    for kind, place in MOUNTS:
-        if library.mount(b"none", place.encode(), kind.encode(), 0, None) != 0:
-            raise OSError(ctypes.get_errno(), f"{place}: {os.strerror(ctypes.get_errno())}")
-    Path("/run/tmp").mkdir()
-    os.environ |= {"PATH": SEARCH_PATH, "TMPDIR": "/run/tmp", "LC_ALL": "C.UTF-8"}
-
-
-def power_off() -> None:
-    """Write everything to the host's files and end the machine; does not return."""
-    library = ctypes.CDLL(None)
-    library.sync()
-    library.reboot(POWER_OFF)
 
 
 def measure(task: Task, channel: Channel) -> None:
@@ -113,21 +71,22 @@ def measure(task: Task, channel: Channel) -> None:
 def main() -> None:
     """The life of a guest."""
     try:
-        prepare()
-        channel = Channel(CHANNEL)
-        channel.tell(up=True)
+        file = Path(sys.argv[1])
+        task: Task = pickle.loads(file.read_bytes())
+        init.prepare((file.parent, *task.needed))
+        channel = Channel()
         channel.pass_signals_on()
+        channel.tell(up=True)
+        os.environ |= task.environment
         try:
-            task: Task = pickle.loads(Path(sys.argv[1]).read_bytes())
-            os.environ |= task.environment
             measure(task, channel)
-        except BaseException as error:
+        except Exception as error:
             traceback.print_exc()
-            channel.tell(failed=f"{type(error).__name__} inside the guest: {error}")
+            channel.tell(failed=f"{type(error).__name__} in the guest: {error}")
     except BaseException:
         traceback.print_exc()
     finally:
-        power_off()
+        init.power_off()
 
 
 if __name__ == "__main__":

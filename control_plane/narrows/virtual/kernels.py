@@ -1,49 +1,168 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that guests can boot: those in the user's cache, by name, and any other by its path."""
+"""Kernels that guests can boot: those in the user's cache, by name, and any other by its path.
+
+A kernel is one program, which carries its configuration; what it says of itself when it is booted stands beside it in
+the cache, so that nobody has to boot it to know its algorithms.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from dataclasses import dataclass
+import shutil
+import subprocess
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from narrows.errors import InputError
+from narrows.errors import InputError, RunError
 
 DEFAULT = "default"
+IMAGE, DESCRIPTION = "linux", "kernel.json"
+TIME_TRAVEL = "CONFIG_UML_TIME_TRAVEL_SUPPORT=y"
+# Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
+UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is of its configuration."""
+
+    release: str
+    config_sha256: str
+    ccas: tuple[str, ...]
+    versions: dict[str, str]
+
+    def cca_names(self) -> list[str]:
+        """All algorithms, those with versions as people call them: ``bbr (BBRv3)``."""
+        return [f"{name} ({label})" if (label := self.label(name)) else name for name in self.ccas]
+
+    def label(self, cca: str) -> str:
+        """What people call an algorithm whose name in the kernel does not say its version; else empty."""
+        if cca.startswith("bbr") and cca in self.versions:
+            return f"BBRv{self.versions[cca]}"
+        return UNVERSIONED.get(cca, "")
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A User-Mode Linux kernel that can be booted."""
+    """A User-Mode Linux kernel that can be booted; ``path`` is the program."""
 
     name: str
-    image: Path
+    path: Path
 
 
 def cache() -> Path:
-    """Where built kernels are: ``narrows/kernels`` in the user's cache."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "narrows" / "kernels"
+    """The user's cache of Narrows."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "narrows"
+
+
+def runs() -> Path:
+    """Where the records of runs in virtual time are while they live."""
+    return cache() / "runs"
+
+
+def directory(name: str) -> Path:
+    """Where the kernel of a name is, or would be.
+
+    Raises:
+        InputError: no kernel can have that name.
+    """
+    if not name or name.startswith(".") or "/" in name:
+        raise InputError(f"--name {name}: is no name of a kernel; allowed: one without '/' that begins with no '.'")
+    return cache() / "kernels" / name
+
+
+def installed() -> list[Kernel]:
+    """All kernels in the cache."""
+    return [Kernel(path.parent.name, path) for path in sorted((cache() / "kernels").glob(f"[!.]*/{IMAGE}"))]
 
 
 def find(name: str) -> Kernel:
-    """A kernel by its name in the cache or by the path of its image.
+    """A kernel by its name in the cache, or by the path of its program.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or it has no virtual time.
     """
     if "/" in name:
-        image = Path(name).absolute()
-        if not os.access(image, os.X_OK):
-            raise InputError(f"--kernel {name}: cannot be executed; allowed: a kernel's name or the path of its image")
-        return Kernel(image.name, image)
-    image = cache() / name / "linux"
-    if not image.exists():
-        raise InputError(f"--kernel {name}: is not built; fix: narrows kernel build")
-    return Kernel(name, image)
+        kernel = Kernel(Path(name).name, Path(name).absolute())
+        if not kernel.path.is_file() or not os.access(kernel.path, os.X_OK):
+            raise InputError(f"--kernel {name}: is no program; allowed: a kernel's name, or the path of a kernel")
+    else:
+        kernel = Kernel(name, directory(name) / IMAGE)
+        if not kernel.path.exists():
+            have = ", ".join(one.name for one in installed())
+            told = f"built are: {have}; " if have else ""
+            command = "narrows kernel build" + ("" if name == DEFAULT else f" --name {name}")
+            raise InputError(f"--kernel {name}: no such kernel is built; {told}fix: {command}")
+    if TIME_TRAVEL not in configuration(kernel).splitlines():
+        option = TIME_TRAVEL.partition("=")[0]
+        raise InputError(f"--kernel {name}: has no virtual time ({option} is not set); fix: narrows kernel build")
+    return kernel
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def remove(name: str) -> None:
+    """Remove a kernel from the cache.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    place = directory(name)
+    if not place.is_dir():
+        have = ", ".join(one.name for one in installed()) or "none"
+        raise InputError(f"kernel {name}: is not built; allowed: {have}")
+    shutil.rmtree(place)
+
+
+def configuration(kernel: Kernel) -> str:
+    """The configuration that a kernel was built with, as it says itself.
+
+    Raises:
+        InputError: it is no User-Mode Linux for this machine.
+    """
+    try:
+        answer = subprocess.run([kernel.path, "--showconfig"], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError) as error:
+        raise InputError(f"--kernel {kernel.path}: cannot be asked what it is: {error}") from error
+    if answer.returncode != 0 or "CONFIG_UML=y" not in answer.stdout:
+        raise InputError(f"--kernel {kernel.path}: is no User-Mode Linux kernel; fix: narrows kernel build")
+    return answer.stdout
+
+
+def config_digest(kernel: Kernel) -> str:
+    """SHA-256 of a kernel's configuration."""
+    return hashlib.sha256(configuration(kernel).encode()).hexdigest()
+
+
+def remembered(kernel: Kernel) -> About | None:
+    """What is known of a kernel from when it was booted first."""
+    try:
+        data: dict[str, Any] = json.loads(_memory(kernel).read_text())
+        return About(data["release"], data["config_sha256"], tuple(data["ccas"]), dict(data["versions"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def remember(kernel: Kernel, about: About) -> None:
+    """Write down what a kernel is.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    memory = _memory(kernel)
+    try:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(json.dumps(asdict(about), indent=2) + "\n")
+    except OSError as error:
+        raise RunError(f"{memory}: cannot be written: {error.strerror}") from error
+
+
+def _memory(kernel: Kernel) -> Path:
+    if kernel.path.parent.parent == cache() / "kernels":
+        return kernel.path.parent / DESCRIPTION
+    # A program somewhere else is the same one as long as its file is.
+    status = kernel.path.stat()
+    identity = f"{kernel.path.resolve()} {status.st_size} {status.st_mtime_ns}"
+    return cache() / "known-kernels" / f"{hashlib.sha256(identity.encode()).hexdigest()[:16]}.json"

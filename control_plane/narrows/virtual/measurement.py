@@ -10,23 +10,27 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from narrows.errors import RunError
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+
+from narrows.errors import Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
+from narrows.paths import REPOSITORY
 from narrows.run.measurement import STOP_SIGNALS, Measured, Progress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, Snapshot
-from narrows.virtual import inside
+from narrows.virtual import inside, keeper, room
 from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import Kernel
 from narrows.virtual.task import Task
-
-MEMORY_BYTES = 4 << 30
+from narrows.virtual.watch import Watch
 
 
 class VirtualMeasurement:
@@ -42,6 +46,11 @@ class VirtualMeasurement:
         self._results = results
         self._kernel = kernel
         self._cpu = cpu
+        self._watch: Watch | None = None
+        self._still = ""
+        self._killed = False
+        self._code = 0
+        self._wall_s = 0.0
 
     async def run(self, progress: Progress) -> Measured:
         """Measure.
@@ -55,23 +64,43 @@ class VirtualMeasurement:
         file = self._state.directory / "task.pickle"
         file.write_bytes(pickle.dumps(task))
         init = [sys.executable, "-m", inside.__name__, str(file)]
-        guest = await Guest.start(self._kernel, MEMORY_BYTES, init, self._cpu, self._state.directory)
+        memory = room.memory_bytes(self._plan)
+        guest = await Guest.start(self._kernel, memory, init, self._cpu, self._state.directory)
+        began = time.monotonic()
         ended: dict[str, Any] = {}
+        watching: asyncio.Task[None] | None = None
         with self._signals_go_in(guest, progress):
             try:
                 async for line in guest.lines():
-                    ended = _tell(json.loads(line), progress) or ended
+                    event = json.loads(line)
+                    if "up" in event and (pid := guest.pid) is not None:
+                        self._watch = Watch(self._kernel, pid)
+                        watching = asyncio.create_task(self._end_when_still(guest))
+                    ended = self._tell(event, progress) or ended
             finally:
                 guest.kill()
-                await guest.wait()
+                self._code = await guest.wait()
+                self._wall_s = time.monotonic() - began
+                if watching is not None:
+                    watching.cancel()
+        if self._still:
+            raise RunError(f"{self._still}; the guest was ended{guest.last_words()}")
         if "interrupted" in ended:
             raise asyncio.CancelledError
+        if self._killed and "measured" not in ended:
+            raise Interrupted("the guest was ended before it could end by itself; nothing was kept")
         if "failed" in ended:
             raise RunError(ended["failed"])
         if "measured" not in ended:
-            raise RunError(f"the guest ended unexpectedly:\n{guest.last_words()}")
+            raise RunError(f"{how_it_ended(self._code, self._watch is not None)}{guest.last_words()}")
         measured: Measured = pickle.loads(task.found.read_bytes())
         return measured
+
+    async def _end_when_still(self, guest: Guest) -> None:
+        assert self._watch is not None
+        self._still = await self._watch.until_still()
+        if self._still:
+            guest.kill()
 
     def surroundings(self) -> dict[str, Any]:
         """This machine and the guest."""
@@ -85,7 +114,20 @@ class VirtualMeasurement:
             socket_interval_ns=self._experiment.telemetry.sockets,
             found=self._state.directory / "measured.pickle",
             environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")},
+            needed=needed_directories(self._results.final.parent),
         )
+
+    def _tell(self, event: dict[str, Any], progress: Progress) -> dict[str, Any] | None:
+        """Pass an event on; returns it if it says how the run ended."""
+        if "phase" in event:
+            progress.phase(event["phase"], event["total_s"])
+        elif "snapshot" in event:
+            progress.show(_snapshot(event["snapshot"]))
+        elif "note" in event:
+            progress.note(event["note"])
+        elif "up" not in event:
+            return event
+        return None
 
     @contextlib.contextmanager
     def _signals_go_in(self, guest: Guest, progress: Progress) -> Iterator[None]:
@@ -97,13 +139,15 @@ class VirtualMeasurement:
             nonlocal stopped
             if stopped:
                 progress.note(f"{number.name}: ending the guest at once")
+                self._killed = True
                 guest.kill()
             else:
                 stopped = True
                 guest.say(number.name)
 
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-        heeded = [number for number in STOP_SIGNALS if before[number] != signal.SIG_IGN]
+        # Under nohup SIGHUP is ignored, and stays so.
+        heeded = [number for number in STOP_SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
         for number in heeded:
             loop.add_signal_handler(number, stop, number)
         try:
@@ -114,17 +158,18 @@ class VirtualMeasurement:
                 signal.signal(number, before[number])
 
 
-def _tell(event: dict[str, Any], progress: Progress) -> dict[str, Any] | None:
-    """Pass an event on; returns it if it says how the run ended."""
-    if "phase" in event:
-        progress.phase(event["phase"], event["total_s"])
-    elif "snapshot" in event:
-        progress.show(_snapshot(event["snapshot"]))
-    elif "note" in event:
-        progress.note(event["note"])
-    elif "up" not in event:
-        return event
-    return None
+def needed_directories(results: Path) -> tuple[Path, ...]:
+    """Directories that a measurement uses: the interpreter's, the programs', and where its results go."""
+    programs = [found.parent for name in (SOFTSWITCH, COLLECTOR) if (found := find_binary(name))]
+    return (REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *programs, results)
+
+
+def how_it_ended(code: int, was_up: bool) -> str:
+    """What became of a guest that did not say so itself."""
+    number = code - keeper.SIGNALLED
+    if number in set(signal.Signals):
+        return f"the guest was ended by {signal.Signals(number).name}"
+    return "the guest's kernel failed" if was_up else "the guest does not boot"
 
 
 def _snapshot(data: dict[str, Any]) -> Snapshot:

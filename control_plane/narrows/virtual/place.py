@@ -10,28 +10,37 @@ from narrows.experiment.plan import Plan
 from narrows.hosts.state import RunState
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Target
-from narrows.virtual.kernels import Kernel, cache
+from narrows.virtual import room
+from narrows.virtual.kernels import Kernel, runs
 from narrows.virtual.measurement import VirtualMeasurement
+from narrows.virtual.probing import about
 
 
 class VirtualTime:
     """Runs are measured in guests of one kernel, each on a processor of its own."""
 
     def __init__(self, kernel: Kernel) -> None:
-        """Take the kernel."""
+        """Take the kernel.
+
+        Raises:
+            RunError: it does not work here.
+        """
         self._kernel = kernel
+        self._about = about(kernel)
 
     def problems(self, plan: Plan) -> list[str]:
         """What this machine lacks to boot a guest for a plan."""
-        return []
+        return room.problems(room.memory_bytes(plan))
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that the kernel does not have."""
-        return ""
+        if name in self._about.ccas:
+            return ""
+        return f"'{name}' is not in kernel {self._kernel.name}; allowed: {', '.join(self._about.ccas)}"
 
     def state(self) -> RunState:
         """A record in the user's own directories."""
-        return RunState.create(cache().parent / "runs")
+        return RunState.create(runs())
 
     def measurement(
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory

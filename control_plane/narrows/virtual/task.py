@@ -15,7 +15,7 @@ class Task:
     """One measurement.
 
     ``found`` is the file that takes what was measured; ``environment`` are variables that the guest's processes have
-    from outside.
+    from outside, ``needed`` directories that they use.
     """
 
     plan: Plan
@@ -24,3 +24,4 @@ class Task:
     socket_interval_ns: int
     found: Path
     environment: dict[str, str]
+    needed: tuple[Path, ...]

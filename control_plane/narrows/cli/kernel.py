@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows kernel``: the kernels of virtual time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(help="Kernels for virtual time: build, list, remove.", no_args_is_help=True)
+
+
+@app.command()
+def build(
+    source: Annotated[
+        Path | None,
+        typer.Option(help="Linux source, a tree or an archive.", show_default="the distribution's newest"),
+    ] = None,
+    patch: Annotated[
+        list[Path] | None, typer.Option(help="A patch to apply to it; may be given several times.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="What the kernel is called by --kernel.", show_default="default")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Compilers at once.", show_default="all processors")] = None,
+) -> None:
+    """Build a kernel from any Linux source; takes a few minutes, needs no root, and installs nothing."""
+    from narrows.virtual import kernels
+    from narrows.virtual.build import build as build_kernel
+
+    console = Console()
+    called = name or kernels.DEFAULT
+
+    def say(text: str) -> None:
+        console.print(f"kernel {called}: {text}", highlight=False, markup=False, soft_wrap=True)
+
+    kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say)
+    say(f"Linux {about.release}, its clock jumps; {', '.join(about.cca_names())}")
+    say(str(kernel.path))
+
+
+@app.command("list")
+def list_kernels() -> None:
+    """Show the kernels that have been built, and their congestion-control algorithms."""
+    from narrows.virtual import kernels
+
+    console = Console()
+    found = kernels.installed()
+    if not found:
+        console.print("no kernel is built; fix: narrows kernel build")
+    for kernel in found:
+        about = kernels.remembered(kernel)
+        told = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
+        console.print(f"{kernel.name}: {told}", highlight=False, markup=False, soft_wrap=True)
+
+
+@app.command()
+def remove(name: Annotated[str, typer.Argument(help="Kernel.", show_default=False)]) -> None:
+    """Remove a kernel that was built."""
+    from narrows.virtual import kernels
+
+    kernels.remove(name)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Building a kernel for guests: any Linux source and patches of the user's, with a configuration of ours."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from narrows.errors import InputError, RunError
+from narrows.virtual import sources
+from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember
+from narrows.virtual.probing import boot
+
+FRAGMENT = Path(__file__).with_name("kernel.config")
+# Command and the Debian package that has it.
+TOOLS = {"gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "tar": "tar", "xz": "xz-utils",
+         "patch": "patch", "ld": "binutils"}  # fmt: skip
+ROOM_BYTES = 3 << 30
+ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
+ARCHITECTURE = "ARCH=um"
+OPTIONAL = "# Where the source has them"
+LOG_LINES = 15
+SAY_EVERY_S = 10.0
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A change that a tree needs to run here: in a file, what is found becomes something else."""
+
+    file: str
+    found: str
+    becomes: str
+
+
+# Each is made where its text is found; kernels that do not have it do not need it.
+EDITS = (
+    # TCP's timers count in ticks: as long as in the kernels that people use, not 10 ms.
+    Edit("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100\n", "config HZ\n\tint\n\tdefault 250\n"),
+)
+
+
+def problems() -> list[str]:
+    """What this machine lacks to build a kernel, with how to get it."""
+    packages = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
+    if not packages:
+        return []
+    return [f"a kernel cannot be built without {', '.join(packages)}; fix: apt-get install {' '.join(packages)}"]
+
+
+def build(
+    name: str, source: Path | None, patches: Sequence[Path], jobs: int, say: Callable[[str], None]
+) -> tuple[Kernel, About]:
+    """Build a kernel, see that it works here, and put it into the cache; one of the same name goes.
+
+    Args:
+        name: in the cache.
+        source: a tree or an archive; None for the distribution's.
+        patches: applied to it, in order.
+        jobs: compilers at once.
+        say: progress.
+
+    Raises:
+        InputError: it cannot be built from this.
+        RunError: it cannot be built, or does not work.
+    """
+    if lacks := problems():
+        raise InputError("\n".join(lacks))
+    final = directory(name)
+    if source is not None:
+        sources.check(source)
+    for patch in patches:
+        if not patch.is_file():
+            raise InputError(f"--patch {patch}: is not there; allowed: a patch file (diff -u, git format-patch)")
+    place = cache() / "build"
+    place.mkdir(parents=True, exist_ok=True)
+    if (free := shutil.disk_usage(place).free) < ROOM_BYTES:
+        raise InputError(
+            f"{place}: has {free >> 20} MB left; a build takes {ROOM_BYTES >> 20} MB; fix: $XDG_CACHE_HOME"
+        )
+    # A path with a blank or a colon in it is refused by the kernel's Makefile.
+    with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=place) as scratch:
+        made = _make(Path(scratch), source, patches, jobs, say)
+        say("booting it")
+        found = boot(Kernel(name, made / IMAGE))
+        final.parent.mkdir(parents=True, exist_ok=True)
+        if final.exists():
+            shutil.rmtree(final)
+        made.rename(final)
+    kernel = Kernel(name, final / IMAGE)
+    remember(kernel, found)
+    return kernel, found
+
+
+def _make(scratch: Path, source: Path | None, patches: Sequence[Path], jobs: int, say: Callable[[str], None]) -> Path:
+    """Everything up to a directory with the kernel in it."""
+    archive = sources.distribution(scratch, say) if source is None else source.absolute()
+    tree, output, made = scratch / "tree", scratch / "output", scratch / "made"
+    # What a patch touches must be there.
+    sources.unpack(archive, tree, bool(patches), say)
+    for patch in patches:
+        _apply(patch.absolute(), tree, say)
+    adjust(tree)
+    output.mkdir()
+    make = ["make", "-C", str(tree), f"O={output}", ARCHITECTURE, f"-j{jobs}"]
+    log = scratch / "build.log"
+    _configure(tree, output, make, log, say)
+    _run([*make, IMAGE], log, say, "compiling")
+    made.mkdir()
+    for file, kept in ((IMAGE, IMAGE), (".config", "config")):
+        shutil.copy2(output / file, made / kept)
+    return made
+
+
+def adjust(tree: Path) -> None:
+    """Make the edits that a tree needs."""
+    for edit in EDITS:
+        file = tree / edit.file
+        if file.exists() and edit.found in (text := file.read_text()):
+            file.write_text(text.replace(edit.found, edit.becomes))
+
+
+def algorithms(tree: Path) -> list[str]:
+    """Lines of a configuration with all congestion-control algorithms of a tree, those of patches too."""
+    return [f"CONFIG_{name}=y" for name in ALGORITHM.findall((tree / "net/ipv4/Kconfig").read_text())
+            if name != "TCP_CONG_ADVANCED"]  # fmt: skip
+
+
+def _apply(patch: Path, tree: Path, say: Callable[[str], None]) -> None:
+    say(f"applying {patch.name}")
+    words = ["patch", "--strip=1", "--forward", "--batch", "--no-backup-if-mismatch", "--input", str(patch)]
+    answer = subprocess.run(words, cwd=tree, capture_output=True, text=True)
+    if answer.returncode != 0:
+        failed = [line for line in answer.stdout.splitlines() if "FAILED" in line or "can't find" in line]
+        reason = "; ".join(failed[:3]) or answer.stdout[-300:]
+        raise InputError(f"--patch {patch}: does not apply to this source: {reason}")
+
+
+def _configure(tree: Path, output: Path, make: list[str], log: Path, say: Callable[[str], None]) -> None:
+    """Write the configuration.
+
+    Raises:
+        RunError: the source cannot give what a guest needs.
+    """
+    say("configuring")
+    wanted = FRAGMENT.read_text() + "\n".join(algorithms(tree)) + "\n"
+    _run([*make, "tinyconfig"], log, None, "configuring")
+    with (output / ".config").open("a") as config:
+        config.write(wanted)
+    _run([*make, "olddefconfig"], log, None, "configuring")
+    found = set((output / ".config").read_text().splitlines())
+    needed = FRAGMENT.read_text().partition(OPTIONAL)[0].splitlines()
+    if lacks := [line for line in needed if line.startswith("CONFIG_") and line not in found]:
+        raise RunError(f"this source cannot be configured as a guest's kernel: it has no {', '.join(lacks)}")
+    for line in algorithms(tree):
+        if line not in found:
+            say(f"note: left out, its source does not allow {line}")
+
+
+def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what: str) -> None:
+    """Run a step of the build; what it says goes to a log, of which an error shows the end.
+
+    Raises:
+        RunError: it fails.
+    """
+    began = said = time.monotonic()
+    files = 0
+    lines: list[str] = []
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "KBUILD_BUILD_USER": "narrows", "KBUILD_BUILD_HOST": "narrows"}
+    with (
+        log.open("a") as record,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        ) as process,
+    ):
+        assert process.stdout is not None
+        for line in process.stdout:
+            record.write(line)
+            lines = [*lines[-LOG_LINES:], line.rstrip()]
+            files += line.startswith("  CC ")
+            if say is not None and time.monotonic() - said > SAY_EVERY_S:
+                said = time.monotonic()
+                say(f"{what}: {files} files in {said - began:.0f} s")
+    if process.returncode != 0:
+        raise RunError(f"{what} failed:\n" + "\n".join(line for line in lines if line))

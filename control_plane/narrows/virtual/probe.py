@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first process of a guest that is only to say what its kernel is and whether its clock jumps.
+
+Used as ``python -m narrows.virtual.probe``; tells ``about`` when it is up and ``slept_s`` after a sleep.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from narrows.virtual.init import Channel, power_off, prepare
+
+SLEEP_S = 10.0
+AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+
+
+def main() -> None:
+    """The life of the guest."""
+    try:
+        prepare()
+        channel = Channel()
+        # A kernel tells versions only of those of its parts that state one.
+        versions = {
+            path.parent.name.removeprefix("tcp_"): path.read_text().strip()
+            for path in Path("/sys/module").glob("tcp_*/version")
+        }
+        about = {"release": os.uname().release, "ccas": AVAILABLE_CCAS.read_text().split(), "versions": versions}
+        channel.tell(about=about)
+        before = time.monotonic()
+        time.sleep(SLEEP_S)
+        channel.tell(slept_s=time.monotonic() - before)
+    finally:
+        power_off()
+
+
+if __name__ == "__main__":
+    main()

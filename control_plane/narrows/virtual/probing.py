@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel is, and whether it works here, found out by booting it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import RunError
+from narrows.virtual import probe
+from narrows.virtual.guest import Guest
+from narrows.virtual.kernels import About, Kernel, config_digest, remember, remembered
+
+MEMORY_BYTES = 256 << 20
+# A boot takes less than a second of an idle processor.
+PATIENCE_S = 60.0
+# Of a sleep of ten seconds; a busy machine may take some time for nothing.
+WALL_S = 5.0
+TOLERANCE_S = 0.01
+
+
+def about(kernel: Kernel) -> About:
+    """What a kernel is; it is booted if nobody has done that before.
+
+    Raises:
+        RunError: it does not boot, or its clock does not jump.
+    """
+    known = remembered(kernel)
+    if known is None:
+        known = boot(kernel)
+        remember(kernel, known)
+    return known
+
+
+def boot(kernel: Kernel) -> About:
+    """Boot a kernel, see that it keeps time, and ask what it is.
+
+    Raises:
+        RunError: it does not boot, or its clock does not jump.
+    """
+    return asyncio.run(_boot(kernel))
+
+
+async def _boot(kernel: Kernel) -> About:
+    told: dict[str, Any] = {}
+    at: dict[str, float] = {}
+    with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
+        init = [sys.executable, "-m", probe.__name__]
+        cpu = min(os.sched_getaffinity(0))
+        guest = await Guest.start(kernel, MEMORY_BYTES, init, cpu, Path(scratch))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                async for line in guest.lines():
+                    event = json.loads(line)
+                    told |= event
+                    at |= dict.fromkeys(event, time.monotonic())
+        except TimeoutError:
+            raise RunError(f"kernel {kernel.name}: does not boot within {PATIENCE_S:g} s{guest.last_words()}") from None
+        finally:
+            guest.kill()
+            await guest.wait()
+        if "slept_s" not in told:
+            raise RunError(f"kernel {kernel.name}: does not boot{guest.last_words()}")
+    wall = at["slept_s"] - at["about"]
+    if wall > WALL_S or abs(told["slept_s"] - probe.SLEEP_S) > TOLERANCE_S:
+        raise RunError(
+            f"kernel {kernel.name}: its clock does not jump: {probe.SLEEP_S:g} s of sleep were {told['slept_s']:.3f} s "
+            f"inside and took {wall:.1f} s"
+        )
+    found = told["about"]
+    return About(found["release"], config_digest(kernel), tuple(found["ccas"]), found["versions"])

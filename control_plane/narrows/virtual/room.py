@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much memory a guest is given, and where on this machine that memory is."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from narrows.errors import InputError
+from narrows.experiment.plan import Plan
+
+# Kernel, Python, collector and what they keep of the host's files.
+BASE_BYTES = 768 << 20
+# Rings and programs of a host and of the switch's port that it is wired to.
+HOST_BYTES = 48 << 20
+# A byte in flight is held by the sender until it is acknowledged, and by switch or receiver; in the kernel it takes
+# almost twice its size, in a report of a short packet as much again.
+COPIES = 8
+# The kernel gives TCP and caches only parts of its memory.
+SHARE = 1.5
+MEMORY = Path("/proc/meminfo")
+
+
+def memory_bytes(plan: Plan) -> int:
+    """Memory for a guest in which no buffer of a plan is too small: whole MiB."""
+    bottleneck = plan.bottleneck
+    longest = max(port.delay_ns for port in plan.ports)
+    in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
+    wanted = BASE_BYTES + HOST_BYTES * len(plan.hosts) + SHARE * COPIES * in_flight
+    return -(int(-wanted) >> 20) << 20
+
+
+def available_bytes() -> int:
+    """Memory of this machine that nobody uses."""
+    lines = dict(line.split(":", 1) for line in MEMORY.read_text().splitlines())
+    return int(lines["MemAvailable"].split()[0]) << 10
+
+
+def places() -> list[Path]:
+    """Where a guest's memory may be, best first: the user's choice, memory, disk."""
+    named = [Path(value) for name in ("TMPDIR", "TMP", "TEMP") if (value := os.environ.get(name))]
+    return [*named, Path("/dev/shm"), Path("/tmp"), Path("/var/tmp")]
+
+
+def place(wanted: int) -> Path:
+    """A directory for the file that a guest's memory is; it has no name there.
+
+    Raises:
+        InputError: none has room, or may hold programs.
+    """
+    reasons = []
+    for directory in dict.fromkeys(places()):
+        if reason := _unfit(directory, wanted):
+            reasons.append(f"{directory} {reason}")
+        else:
+            return directory
+    raise InputError(
+        f"no directory can hold the {wanted >> 20} MB of a guest's memory: {', '.join(reasons)}; "
+        "fix: TMPDIR=DIR with room on a file system that is not mounted noexec"
+    )
+
+
+def problems(wanted: int, guests: int = 1) -> list[str]:
+    """Why this machine cannot hold a guest, or several at once; empty if it can.
+
+    Args:
+        wanted: bytes of memory of each.
+        guests: how many.
+    """
+    found = []
+    if platform.machine() not in ("x86_64", "amd64"):
+        found.append(f"virtual time runs on x86-64 processors only, and this is {platform.machine()}")
+    if (available := available_bytes()) < wanted * guests:
+        found.append(
+            f"this experiment takes {wanted * guests >> 20} MB of memory in virtual time, and {available >> 20} MB are "
+            "free; fix: a lower rate, a shorter RTT or a smaller buffer"
+        )
+    else:
+        try:
+            place(wanted * guests)
+        except InputError as error:
+            found.append(str(error))
+    return found
+
+
+def _unfit(directory: Path, wanted: int) -> str:
+    try:
+        status = os.statvfs(directory)
+    except OSError as error:
+        return f"cannot be used ({error.strerror})"
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return "cannot be written"
+    if status.f_flag & os.ST_NOEXEC:
+        return "is mounted noexec"
+    free = status.f_bavail * status.f_frsize
+    return f"has {free >> 20} MB" if free < wanted else ""

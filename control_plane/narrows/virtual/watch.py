@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watching a guest's clock: how fast its time passes, and whether it passes at all."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from pathlib import Path
+
+from narrows.errors import RunError
+from narrows.virtual.keeper import children
+from narrows.virtual.kernels import Kernel
+from narrows.virtual.memory import GuestMemory
+
+LOOK_EVERY_S = 0.25
+# A burst that takes no time is worked off within that much processor time; a loop without a sleep never is.
+STILL_CPU_S = 20.0
+STILL_NS = 100_000
+# Without doing anything, time can only stand still for what this machine does for the guest: reading a file, say.
+IDLE_S = 120.0
+IDLE_CPU_S = 1.0
+TICKS = os.sysconf("SC_CLK_TCK")
+SHOWN = 3
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time in seconds of a guest's kernel and of the processes that are its address spaces."""
+    total = 0.0
+    for one in (pid, *children(pid)):
+        try:
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        total += sum(int(field) for field in fields[11:13]) / TICKS
+    return total
+
+
+class Watch:
+    """The clock of one guest, looked at while it runs."""
+
+    def __init__(self, kernel: Kernel, pid: int) -> None:
+        """Take the guest's kernel: the program and the process.
+
+        Raises:
+            RunError: its memory cannot be read.
+        """
+        try:
+            self._memory = GuestMemory(pid, kernel.path)
+        except (OSError, ValueError) as error:
+            raise RunError(f"the clock of kernel {kernel.name} cannot be read: {error}") from error
+        self._pid = pid
+        self.now_ns = 0
+
+    async def until_still(self) -> str:
+        """Look until the guest's time stands still; returns why that is, in words. Ends quietly with the guest."""
+        with self._memory:
+            moved_ns, moved_at, spent_s = 0, time.monotonic(), cpu_s(self._pid)
+            seen: Counter[str] = Counter()
+            while True:
+                await asyncio.sleep(LOOK_EVERY_S)
+                try:
+                    self.now_ns = self._memory.time_ns()
+                except OSError:
+                    return ""
+                if name := self._memory.running():
+                    seen[name] += 1
+                if self.now_ns - moved_ns > STILL_NS:
+                    moved_ns, moved_at, spent_s = self.now_ns, time.monotonic(), cpu_s(self._pid)
+                    seen.clear()
+                    continue
+                spent, waited = cpu_s(self._pid) - spent_s, time.monotonic() - moved_at
+                if spent > STILL_CPU_S:
+                    return f"{_at(moved_ns)} while it computed for {spent:.0f} s without a sleep, in {_who(seen)}"
+                if waited > IDLE_S and spent < IDLE_CPU_S:
+                    return f"{_at(moved_ns)} for {waited:.0f} s while it did nothing"
+
+
+def _at(time_ns: int) -> str:
+    return f"the guest's time stood still at {time_ns / 1e9:.6f} s"
+
+
+def _who(seen: Counter[str]) -> str:
+    """Names of processes inside, as the kernel cuts them, those seen most often first."""
+    total = sum(seen.values())
+    told = [f"{name} ({count * 100 // total} %)" for name, count in seen.most_common(SHOWN)]
+    return ", ".join(told) or "its kernel"
