@@ -29,7 +29,10 @@ def changed(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
 CASES = [
     (lambda d: d["switch"].update(address="10.0.0.9:50052"), "is reached without protection: BF Runtime lets everyone"),
     (lambda d: d["switch"].update(address="127.0.0.1"), "is not host:port"),
-    (lambda d: d["switch"].update(chip="tofino5"), "Input should be 'tofino' or 'tofino2'"),
+    (
+        lambda d: d["switch"].update(chip="tofino5"),
+        "'tofino5' is not one of the choices; allowed: 'tofino' or",
+    ),
     (lambda d: d["switch"].update(tls={"ca": "ca.pem", "key": "k.pem"}), "has one of certificate and key"),
     (lambda d: d["ports"][0].update(speed="400G"), "port 1/0 cannot run at 400G on tofino; allowed: 1G, 10G"),
     (lambda d: d["ports"][1].update(dev_port=RECEIVER_PORT), "has dev_port '128' twice"),
@@ -39,8 +42,13 @@ CASES = [
     (lambda d: d["senders"][0].update(mac="02:00:00:00:00:03"), "two machines have the mac '02:00:00:00:00:03'"),
     (lambda d: d["senders"][0].update(mac="nonsense"), "is not a MAC address; allowed: six pairs"),
     (lambda d: d["collector"].update(ssh={"host": "x"}), "reports are collected where Narrows runs"),
-    (lambda d: d["senders"][0].update(password="secret"), "Extra inputs are not permitted"),
-    (lambda d: d.update(senders=[]), "senders: Tuple should have at least 1 item"),
+    (
+        lambda d: d["senders"][0].update(password="secret"),
+        "senders.0.password: unknown field; allowed: address",
+    ),
+    (lambda d: d.update(senders=[]), "senders: is empty; allowed: a list with at least one entry"),
+    (lambda d: d.update(ports=d["ports"][:2]), "ports: has only 2; allowed: a list with at least 3 entries"),
+    (lambda d: d["switch"].update(shaper_clock_hz=1.0), "shaper_clock_hz: '1.0' is too small; allowed: more than"),
 ]
 
 
@@ -54,6 +62,22 @@ def test_refusals_name_file_field_and_what_is_allowed(
         load_inventory(path)
     assert words in str(refused.value) and str(refused.value).startswith(f"{path}: ")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (b"switch: {chip: tofino}\nswitch: {chip: tofino2}\n", "line 2, column 1: the key 'switch' is given twice"),
+        (b"switch: {chip: \xff}\n", "cannot be read: it is not UTF-8 text"),
+        (b"- switch\n", "is not an inventory; allowed: a mapping with collector, delay, ports, receiver"),
+    ],
+)
+def test_a_file_that_is_no_inventory_is_named(text: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "lab.yaml"
+    path.write_bytes(text)
+    with pytest.raises(InputError) as refused:
+        load_inventory(path)
+    assert str(refused.value).startswith(f"{path}: ") and words in str(refused.value)
 
 
 @pytest.mark.parametrize("protection", [{"insecure": True}, {"tls": {"ca": "ca.pem"}}])

@@ -8,7 +8,7 @@ import types
 import typing
 from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -19,6 +19,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.workload import ALLOWED_CDF, read_cdf
 
 Location = tuple[int | str, ...]
+Checked = TypeVar("Checked", bound=BaseModel)
 
 # What pydantic's own errors allow, in our words; everything else carries its `allowed` itself.
 _ALLOWED = {
@@ -29,6 +30,13 @@ _ALLOWED = {
     "dict_type": "a mapping of field names to values",
     "model_type": "a mapping of field names to values",
     "model_attributes_type": "a mapping of field names to values",
+}
+# What pydantic says of numbers out of bounds: the bound's name, the problem, and what is allowed.
+_BOUNDS = {
+    "greater_than_equal": ("ge", "too small", "{} or more"),
+    "less_than_equal": ("le", "too large", "{} or less"),
+    "greater_than": ("gt", "too small", "more than {}"),
+    "less_than": ("lt", "too large", "less than {}"),
 }
 
 
@@ -41,7 +49,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)
             if isinstance(key, Hashable) and key in seen:
                 raise yaml.constructor.ConstructorError(
-                    problem=f"the key '{key}' stands twice in one mapping", problem_mark=key_node.start_mark
+                    problem=f"the key '{key}' is given twice", problem_mark=key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -113,43 +121,56 @@ def validate(data: dict[str, Any], origin: str) -> Experiment:
     Raises:
         InputError: one line for every error; ``origin`` (the file, and the point of a sweep) begins each.
     """
+    return check(Experiment, data, origin)
+
+
+def check(model: type[Checked], data: dict[str, Any], origin: str) -> Checked:
+    """Data of a file as a model.
+
+    Raises:
+        InputError: one line for every error; ``origin`` begins each.
+    """
     try:
-        return Experiment.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
         errors = [details for details in error.errors(include_url=False) if not _consequence(details)]
-        lines = [f"{origin}: {describe(details, Experiment)}" for details in errors]
+        lines = [f"{origin}: {describe(details, model)}" for details in errors]
         raise InputError("\n".join(lines)) from error
 
 
 def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
-    """One validation error as ``field: value problem; allowed: ...``."""
+    """One validation error as ``field: value problem; allowed: ...``; without the field if it is about the whole."""
     location = error["loc"]
-    field = dotted(location)
-    kind = error["type"]
-    context = error.get("ctx", {})
+    problem = _problem(error, model)
+    return f"{dotted(location)}: {problem}" if location else problem
+
+
+def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
+    location, kind, context = error["loc"], error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"{field}: unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
+        return f"unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
     if kind == "missing":
-        return f"{field}: is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
+        return f"is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
     value = _show(error["input"])
     if kind == "narrows":
         whole = isinstance(error["input"], dict | list | tuple)
         problem = context["problem"] if whole else f"{value} {context['problem']}"
-        return f"{field}: {problem}; allowed: {context['allowed']}"
+        return f"{problem}; allowed: {context['allowed']}"
     if kind == "literal_error":
-        return f"{field}: {value} is not one of the choices; allowed: {context['expected']}"
-    if kind == "greater_than_equal":
-        return f"{field}: {value} is too small; allowed: {context['ge']} or more"
-    if kind == "less_than_equal":
-        return f"{field}: {value} is too large; allowed: {context['le']} or less"
+        return f"{value} is not one of the choices; allowed: {context['expected']}"
+    if kind in _BOUNDS:
+        name, problem, allowed = _BOUNDS[kind]
+        return f"{value} is {problem}; allowed: {allowed.format(context[name])}"
     if kind == "too_short":
-        return f"{field}: is empty; allowed: a list with at least one entry"
-    return f"{field}: {value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
+        least, found = context["min_length"], len(error["input"])
+        has = f"has only {found}" if found else "is empty"
+        return f"{has}; allowed: a list with at least {'one entry' if least == 1 else f'{least} entries'}"
+    return f"{value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
 
 
 def _consequence(error: ErrorDetails) -> bool:
     """Pydantic calls a list too short when its only entries are wrong; their own errors say it better."""
-    return error["type"] == "too_short" and bool(error["input"])
+    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
 
 
 def dotted(location: Iterable[int | str]) -> str:

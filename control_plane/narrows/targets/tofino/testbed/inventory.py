@@ -6,12 +6,12 @@ from __future__ import annotations
 import re
 from ipaddress import IPv4Interface, IPv6Interface, ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-import yaml
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from narrows.errors import InputError
+from narrows.experiment.loader import check, fields_at, read_mapping
 from narrows.experiment.quantities import Model, Name, refuse
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip.model import CHIPS, PORTS_PER_PIPE, Chip
@@ -264,17 +264,5 @@ def load_inventory(path: Path) -> Inventory:
     Raises:
         InputError: it cannot be read or is not valid; the message names file, field and what is allowed.
     """
-    try:
-        data: Any = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not YAML: {error}") from None
-    try:
-        return Inventory.model_validate(data)
-    except ValidationError as error:
-        lines = [
-            f"{path}: {'.'.join(str(part) for part in one['loc']) or 'inventory'}: {one['msg']}"
-            for one in error.errors(include_url=False)
-        ]
-        raise InputError("\n".join(lines)) from None
+    what = f"an inventory; allowed: a mapping with {', '.join(fields_at(Inventory, ()))}"
+    return check(Inventory, read_mapping(path, what), str(path))
