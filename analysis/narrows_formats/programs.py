@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -14,9 +15,9 @@ COLLECTOR = "narrows-collector"
 
 
 def find_binary(name: str) -> Path | None:
-    """One of our binaries: in ``$NARROWS_BIN``, in this checkout's release build, or on PATH."""
+    """One of our programs: in ``$NARROWS_BIN``, in this checkout's release build, beside Python, or on PATH."""
     places = [Path(os.environ[BINARIES_VARIABLE])] if BINARIES_VARIABLE in os.environ else []
-    places.append(_CHECKOUT / "target" / "release")
+    places += [_CHECKOUT / "target" / "release", Path(sys.executable).parent]
     for place in places:
         if os.access(place / name, os.X_OK):
             return place / name

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the parts that are not Python are: our native programs and the compiled P4 program."""
+"""Where the parts that are not Python are: our native programs, the compiled P4 program and other files."""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 
 from narrows_formats.programs import find_binary, missing_binary
@@ -24,7 +25,12 @@ def binary(name: str) -> Path:
     return found
 
 
+def data(folder: str) -> Path:
+    """A folder of files that come with the package: ``p4``, ``experiments`` or ``deploy``."""
+    return Path(str(files("narrows"))) / "data" / folder
+
+
 def compiled_program(architecture: str) -> tuple[Path, Path]:
     """The compiled program for P4Runtime targets: device configuration (JSON) and P4Info."""
-    directory = REPOSITORY / "p4src" / "compiled" / architecture
+    directory = data("p4") / architecture
     return directory / "narrows.json", directory / "narrows.p4info.txtpb"

@@ -14,9 +14,9 @@ from narrows_analysis.studies.model import Study
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, read_mapping, suggestion, validate
 from narrows.experiment.sweep import Point, Series, assign, make_series
-from narrows.paths import REPOSITORY
+from narrows.paths import data as package_data
 
-EXPERIMENTS = REPOSITORY / "experiments"
+EXPERIMENTS = package_data("experiments")
 QUICK = "quick.yaml"
 CONTROLS = "controls.yaml"
 WHOLE = ("repeat", "sweep")  # fields of an experiment that a variant replaces as a whole

@@ -16,13 +16,13 @@ from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
-from narrows.paths import REPOSITORY
+from narrows.paths import data
 from narrows.targets.tofino.testbed import remote_clock
 from narrows.targets.tofino.testbed.inventory import Inventory, Machine
 from narrows.targets.tofino.testbed.ssh import machine_command, run
 
-HOST_SCRIPT = REPOSITORY / "deploy" / "host.sh"
-REMOTE_SCRIPT = REPOSITORY / "deploy" / "remote.sh"
+HOST_SCRIPT = data("deploy") / "host.sh"
+REMOTE_SCRIPT = data("deploy") / "remote.sh"
 MAX_PARALLEL = 16
 # A kernel may take a minute to forget the connections of the run before.
 SET_UP_S = 120.0
