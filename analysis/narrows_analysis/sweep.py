@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -191,7 +192,9 @@ def _link(sweep: Sweep, point: dict[str, str]) -> str:
     if not len(frame):
         return ""
     directory = str(frame["directory"].iloc[0])
-    return f"{directory}/report.html" if (sweep.path / directory / "report.html").exists() else ""
+    # Never anything but a page below this one, whatever the directory is called: "javascript:" would be a program.
+    inside = directory not in ("", ".", "..") and "/" not in directory
+    return f"./{quote(directory)}/report.html" if inside and (sweep.path / directory / "report.html").exists() else ""
 
 
 def _sweep_warnings(sweep: Sweep) -> list[dict[str, str]]:

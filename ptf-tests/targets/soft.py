@@ -66,7 +66,9 @@ class Softswitch:
 
     def _configure(self, port: int, queue: int, **settings: int) -> None:
         primary = ElectionId(low=self.control.election.low)
-        request = ConfigureRequest(port=port, queue=queue, election_id=primary, **settings)
+        request = ConfigureRequest(port=port, queue=queue, election_id=primary)
+        for name, value in settings.items():
+            setattr(request, name, value)
         answer = self._call(request, timeout=TIMEOUT_S)
         # Reports have 16 bits for it, and 0 says that nobody counts settings.
         self._epochs[port, queue] = (answer.epoch - 1) % 0xFFFF + 1

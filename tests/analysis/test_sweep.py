@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,24 @@ def test_pivot_has_every_point_in_order(swept: Swept) -> None:
     for (buffer, rtt), summary in summaries.items():
         assert table.loc[buffer, rtt] == summary["bottleneck"]["utilization"]
     assert np.isnan(table.to_numpy()[2, 1])
+
+
+def test_a_directorys_name_is_no_program(swept: Swept, tmp_path: Path) -> None:
+    """Whatever a run's directory is called, its link is to a page below the sweep's."""
+    directory = tmp_path / "sweep"
+    shutil.copytree(swept[0], directory)
+    frame = pd.read_parquet(directory / "sweep.parquet")
+    names = {"0.5bdp-20ms": "javascript:alert(1)//", "0.5bdp-10ms": "javascript:alert(1)", "1bdp-20ms": ".."}
+    assert set(names) <= set(frame["directory"])
+    (directory / "javascript:alert(1)").mkdir()
+    for place in (directory / "javascript:alert(1)", tmp_path):
+        (place / "report.html").write_text("")
+    frame["directory"] = frame["directory"].replace(names)
+    frame.to_parquet(directory / "sweep.parquet", index=False)
+    page = write_sweep_report(directory).read_text()
+    links = re.findall(r'<a href="([^"]*)"', page)
+    assert "./javascript%3Aalert%281%29/report.html" in links
+    assert all(link.startswith("./") for link in links) and "./../report.html" not in links
 
 
 def test_pivot_of_a_group_and_of_one_field(swept: Swept) -> None:

@@ -86,7 +86,7 @@ def test_a_distribution_can_be_a_file(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("100 0.5\n1000\n", "line 2: '1000' is not two numbers"),
+        ("100 0.5\n1000\n", "line 2: is not two numbers"),
         ("100 0.5\n1000 0.9\n", "is no cumulative distribution"),
         ("1000 0.5\n100 1\n", "is no cumulative distribution"),
         ("", "is no cumulative distribution"),

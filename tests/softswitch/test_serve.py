@@ -87,7 +87,10 @@ def test_tail_drop_at_exactly_the_packets_and_bytes(network: Network, tmp_path: 
                 ({"limit_bytes": 9 * FRAME - 1}, 5, 8, 21),
                 ({"limit_bytes": 9 * FRAME}, 5, 9, 25),
             ):
-                await switch.tm.configure(pb.ConfigureRequest(port=2, queue=0, rate_bps=800, **limits))
+                asked = pb.ConfigureRequest(port=2, queue=0, rate_bps=800)
+                for name, value in limits.items():
+                    setattr(asked, name, value)
+                await switch.tm.configure(asked)
                 send(network, "sender", sent)
                 await asyncio.sleep(0.3)
                 found = await queue(switch, 2)

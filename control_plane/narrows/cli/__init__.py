@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Annotated
@@ -12,6 +13,8 @@ from rich.console import Console
 
 from narrows.cli import analyze, clean, collect, doctor, kernel, plan, report, run, study
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 app = typer.Typer(
     name="narrows",
@@ -54,6 +57,9 @@ def _options(
 
 def main() -> None:
     """Entry point: errors become one message and an exit code."""
+    if os.geteuid() == 0 and "SUDO_UID" in os.environ:
+        # Root for a user: what is started by name is the system's, also where the user's PATH came along.
+        os.environ["PATH"] = os.pathsep.join([SYSTEM_PATH, os.environ.get("PATH", "")])
     # What takes long outside a measurement, the analysis, ends the same way for every signal.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

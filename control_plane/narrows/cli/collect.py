@@ -13,7 +13,7 @@ from narrows.cli.collector_command import options, run_collector
 
 def collect(
     interface: Annotated[str, typer.Option(help="Interface on which reports arrive.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Directory for the telemetry; must hold none yet.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Directory for the telemetry; must not exist yet.", show_default=False)],
     port: Annotated[int | None, typer.Option(help="UDP destination port of the reports.", show_default="5500")] = None,
     bottleneck_count: Annotated[
         int | None,

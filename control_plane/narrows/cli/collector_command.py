@@ -21,20 +21,22 @@ def options(**values: object) -> list[str]:
 
 
 def run_collector(arguments: Sequence[str], out: Path) -> int:
-    """Run it to its end and return its exit code; what it wrote to ``out`` belongs to the user afterwards.
+    """Run it to its end and return its exit code; ``out``, which it makes, belongs to the user afterwards.
 
     Signals are passed on: the collector then stores what it has received and ends, and only then this returns.
 
     Raises:
-        InputError: narrows-collector is not built.
+        InputError: narrows-collector is not built, or ``out`` exists already.
     """
     import subprocess
 
     from narrows_formats.programs import COLLECTOR
 
     from narrows.paths import binary
-    from narrows.run.results import give_to_user
+    from narrows.run.results import check_free, give_to_user, make_directory
 
+    check_free(out)
+    make_directory(out.absolute().parent)
     command = [str(binary(COLLECTOR)), *arguments]
     # In a session of its own, so that Ctrl-C reaches it once, through us.
     process = subprocess.Popen(command, start_new_session=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import stat
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,7 +49,9 @@ class RunDirectory:
         """Make the directory and write down the resolved experiment."""
         import yaml  # what measures, somewhere else perhaps, does without it
 
-        make_directory(self.path)
+        make_directory(self.path.parent)
+        # Nobody else can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
+        self.path.mkdir(mode=0o700)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
         (self.path / files.EXPERIMENT).write_text(text, encoding="utf-8")
 
@@ -67,27 +71,51 @@ class RunDirectory:
 
     def publish(self) -> Path:
         """Give the directory its name, and, under sudo, its files to the user who asked for them."""
+        self.path.chmod(0o777 & ~_umask())
         give_to_user(self.path)
         self.path.rename(self.final)
         return self.final
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents; under sudo, new ones belong to the user who asked for them."""
+    """Make a directory and its parents where there are none; under sudo, new ones belong to the user who asked."""
     missing = [parent for parent in (path, *path.parents) if not parent.exists()]
-    path.mkdir(parents=True)
+    path.mkdir(parents=True, exist_ok=True)
     for parent in missing:
-        _chown(parent)
+        _hand_over(str(parent), None)
 
 
 def give_to_user(path: Path) -> None:
-    """Under sudo, make the user who asked for a result its owner."""
-    _chown(path)
-    for entry in path.rglob("*"):
-        _chown(entry)
+    """Under sudo, make the user who asked for a result the owner of a file, or of a directory and all in it.
+
+    Links are neither followed nor given away, symbolic or hard: who can write to the directory may have planted them.
+    """
+    if not _hand_over(str(path), None):
+        return
+    if path.is_dir() and not path.is_symlink():
+        for _, directories, names, descriptor in os.fwalk(path, follow_symlinks=False):
+            for name in (*directories, *names):
+                _hand_over(name, descriptor)
 
 
-def _chown(path: Path) -> None:
+def _hand_over(name: str, directory: int | None) -> bool:
+    """Give a file or directory away, by a descriptor of it; whether anything is to be given away at all."""
     user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if os.geteuid() == 0 and user is not None and group is not None:
-        os.chown(path, int(user), int(group), follow_symlinks=False)
+    if os.geteuid() != 0 or user is None or group is None:
+        return False
+    try:
+        found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
+    except OSError:  # a symbolic link, a socket, or gone
+        return True
+    try:
+        status = os.fstat(found)
+        if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
+            os.fchown(found, int(user), int(group))
+    finally:
+        os.close(found)
+    return True
+
+
+def _umask() -> int:
+    """The mask of new files' modes; there is no call that only asks for it."""
+    return int(re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE)[1], 8)  # type: ignore[index]

@@ -298,6 +298,9 @@ def _channel(endpoint: Endpoint) -> grpc.Channel:
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
         ("grpc.enable_http_proxy", 0),
     ]
+    if endpoint.address.startswith("unix:"):
+        # gRPC would send the socket's path, which is no valid :authority.
+        options.append(("grpc.default_authority", "localhost"))
     if endpoint.tls is None:
         return grpc.insecure_channel(endpoint.address, options=options)
     if endpoint.tls.server_name is not None:

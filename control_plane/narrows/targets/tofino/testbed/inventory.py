@@ -66,6 +66,13 @@ class Ssh(Model):
     jump: str | None = None
     sudo: StrictBool = True
 
+    @field_validator("host", "user", "jump")
+    @classmethod
+    def _no_option(cls, word: str | None) -> str | None:
+        if word is not None and (word.startswith("-") or not word.strip()):
+            raise refuse("would be an option of ssh", "a name or an address")
+        return word
+
 
 class Switch(Model):
     """The switch and how its BF Runtime server is reached.

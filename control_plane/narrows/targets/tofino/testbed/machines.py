@@ -17,7 +17,7 @@ from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 from narrows.paths import data
-from narrows.targets.tofino.testbed import remote_clock
+from narrows.targets.tofino.testbed import relay, remote_clock
 from narrows.targets.tofino.testbed.inventory import Inventory, Machine
 from narrows.targets.tofino.testbed.ssh import machine_command, run
 
@@ -26,6 +26,14 @@ REMOTE_SCRIPT = data("deploy") / "remote.sh"
 MAX_PARALLEL = 16
 # A kernel may take a minute to forget the connections of the run before.
 SET_UP_S = 120.0
+
+
+def relayed(command: Sequence[str]) -> list[str]:
+    """What to start so that signals go to a program that ``command`` starts elsewhere.
+
+    Python without the working directory and the user's settings (-I): this may run as root on behalf of a user.
+    """
+    return [sys.executable, "-I", "-m", relay.__name__, *command]
 
 
 class SshTestbed:
@@ -95,7 +103,7 @@ class SshTestbed:
             command = list(arguments)
         else:
             remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
-            command = [sys.executable, "-m", "narrows.targets.tofino.testbed.relay", *remote]
+            command = relayed(remote)
         process = await spawn(command, name, stdout=stdout, stderr=stderr)
         if self._record is not None:
             self._record.add_process(process.pid)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reaching a switch whose BF Runtime server listens on its loopback only: a port forwarded by ``ssh``."""
+"""Reaching a switch whose BF Runtime server listens on its loopback only: a socket forwarded by ``ssh``."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import subprocess
+import tempfile
 import time
 
 from narrows.targets.tofino.bfrt.errors import ConnectionLost
@@ -18,13 +19,17 @@ STOP_S = 5.0
 
 
 class Tunnel:
-    """One ``ssh -L`` process; its local end is on loopback."""
+    """One ``ssh -L`` process; its local end is a Unix socket in a directory of ours.
+
+    The switch lets everyone in who gets there, and other users of this machine do not.
+    """
 
     def __init__(self, ssh: Ssh, remote: str) -> None:
         """``remote`` is host:port as seen from the far end."""
         self._ssh = ssh
         self._remote = remote
         self._process: subprocess.Popen[bytes] | None = None
+        self._directory: tempfile.TemporaryDirectory[str] | None = None
         self._local = ""
 
     def open(self) -> str:
@@ -35,11 +40,10 @@ class Tunnel:
         """
         if self._process is not None and self._process.poll() is None:
             return self._local
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self._local = f"127.0.0.1:{port}"
-        options = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{self._local}:{self._remote}"]
+        self._directory = tempfile.TemporaryDirectory(prefix="narrows-tunnel-")  # mode 0700
+        end = f"{self._directory.name}/switch.sock"
+        self._local = f"unix:{end}"
+        options = ["-N", "-o", "ExitOnForwardFailure=yes", "-L", f"{end}:{self._remote}"]
         command = ssh_command(self._ssh, options)
         self._process = subprocess.Popen(
             command,
@@ -54,8 +58,11 @@ class Tunnel:
             if self._process.poll() is not None:
                 assert self._process.stderr is not None
                 words = self._process.stderr.read().decode(errors="replace").strip()
+                self.close()
                 raise ConnectionLost(f"no tunnel to the switch by ssh to {self._ssh.host}: {words}")
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), POLL_S):
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(POLL_S)
+                probe.connect(end)
                 return self._local
             time.sleep(POLL_S)
         self.close()
@@ -63,6 +70,8 @@ class Tunnel:
 
     def close(self) -> None:
         """End the forwarding; safe to call twice."""
+        if self._directory is not None:
+            self._directory.cleanup()
         process, self._process = self._process, None
         if process is None:
             return

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As root on behalf of a user: nothing is given away that is not a result, nothing is used that the user planted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.loader import load, validate
+from narrows.run.results import RunDirectory, give_to_user, make_directory
+from narrows.targets.tofino.testbed import machines, relay
+from narrows.targets.tofino.testbed.inventory import Ssh
+
+USER = 65534  # nobody, on every Linux
+NARROWS = Path(sys.executable).parent / "narrows"
+EXPERIMENT = validate(
+    {
+        "name": "test",
+        "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"},
+        "flows": [{"cca": "bbr", "duration": "1s"}],
+    },
+    "test",
+)
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+
+
+@pytest.fixture(autouse=True)
+def sudo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As sudo sets it."""
+    monkeypatch.setenv("SUDO_UID", str(USER))
+    monkeypatch.setenv("SUDO_GID", str(USER))
+
+
+def owner(path: Path) -> int:
+    return path.lstat().st_uid
+
+
+def test_links_are_neither_followed_nor_given_away(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root's")
+    (tmp_path / "private").mkdir()
+    (tmp_path / "private" / "file").write_text("root's")
+    results = tmp_path / "results"
+    (results / "deep").mkdir(parents=True)
+    (results / "deep" / "table.parquet").write_text("")
+    (results / "symlink").symlink_to(secret)
+    (results / "directory").symlink_to(tmp_path / "private")
+    os.link(secret, results / "deep" / "hard")
+    give_to_user(results)
+    given = [results, results / "deep", results / "deep" / "table.parquet"]
+    assert [owner(path) for path in given] == [USER] * 3
+    kept = [secret, tmp_path / "private", tmp_path / "private" / "file", results / "symlink", results / "directory"]
+    assert [owner(path) for path in kept] == [0] * 5
+    give_to_user(results / "symlink")
+    assert owner(secret) == 0
+
+
+def test_results_in_the_making_are_nobody_elses(tmp_path: Path) -> None:
+    """Until they are whole only root can write where root writes; then they are the user's as any directory of his."""
+    results = RunDirectory(tmp_path / "new" / "result", "abc")
+    results.create(EXPERIMENT)
+    assert (owner(results.path), results.path.stat().st_mode & 0o777) == (0, 0o700)
+    assert owner(tmp_path / "new") == USER
+    results.write_run({"status": "complete"})
+    final = results.publish()
+    assert (owner(final), final.stat().st_mode & 0o777) == (USER, 0o755)
+    assert owner(final / "run.json") == USER
+
+
+def test_directories_that_were_there_stay_whose_they_are(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    make_directory(tmp_path / "there" / "one" / "two")
+    assert [owner(tmp_path / path) for path in ("there", "there/one", "there/one/two")] == [0, USER, USER]
+
+
+def test_collect_touches_no_directory_that_is_there(tmp_path: Path) -> None:
+    """Neither when it refuses nor otherwise: ``--out /etc`` gave away all of /etc."""
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "passwd").write_text("root's")
+    for interface in ("lo", "no-such-interface"):
+        command = [str(NARROWS), "collect", "--interface", interface, "--out", str(tmp_path / "etc")]
+        refused = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 2
+        assert "exists already" in refused.stderr
+    assert (owner(tmp_path / "etc"), owner(tmp_path / "etc" / "passwd")) == (0, 0)
+
+
+def test_programs_are_the_systems(tmp_path: Path) -> None:
+    """An ``ip`` that comes first on the user's PATH is not started as root."""
+    ip = tmp_path / "ip"
+    ip.write_text("#!/bin/sh\n")
+    ip.chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    program = "import shutil; from narrows import cli; cli.app = lambda: print(shutil.which('ip')); cli.main()"
+    command = [sys.executable, "-c", program]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=True).stdout
+    assert found.strip() and found.strip() != str(ip)
+
+
+def test_the_relay_uses_python_without_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A ``signal.py`` that lies in the working directory is not run."""
+    (tmp_path / "signal.py").write_text(f"open({str(tmp_path / 'run')!r}, 'w')\n")
+    command = machines.relayed(["true"])
+    assert relay.__name__ in command
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert subprocess.run(command, cwd=tmp_path, env=environment, timeout=60).returncode == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_error_shows_nothing_of_a_file_that_is_no_distribution(tmp_path: Path) -> None:
+    """The file may be one that only root can read."""
+    (tmp_path / "shadow").write_text("root:$6$secret:19000:0:99999:7:::\n")
+    (tmp_path / "test.yaml").write_text(
+        "name: test\nbottleneck: {rate: 100Mbit, rtt: 40ms, buffer: 1bdp}\n"
+        "flows: [{cca: bbr, workload: {load: 0.5, duration: 1s, sizes: {cdf: shadow}}}]\n"
+    )
+    with pytest.raises(InputError, match="line 1: is not two numbers") as refused:
+        load(tmp_path / "test.yaml")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("field", ["host", "user", "jump"])
+def test_a_name_is_no_option_of_ssh(field: str) -> None:
+    with pytest.raises(ValueError, match="would be an option of ssh"):
+        Ssh.model_validate({"host": "switch", field: "-oProxyCommand=touch /tmp/x"})
