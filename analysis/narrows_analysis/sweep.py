@@ -13,6 +13,7 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+from narrows_formats import storage
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import read_json
@@ -273,7 +274,5 @@ def write_sweep_report(directory: Path | str) -> Path:
         js=scripts(),
     )
     path = sweep.path / "report.html"
-    temporary = path.with_name("report.html.partial")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(path)
+    storage.write_text(path, page)
     return path

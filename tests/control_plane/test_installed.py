@@ -73,7 +73,7 @@ def test_an_installed_narrows_runs_an_experiment(environment: Path) -> None:
     (environment / "experiment.yaml").write_text(EXPERIMENT)
     program = find_binary(SOFTSWITCH)
     assert program is not None
-    narrows = environment / "venv" / "bin" / "narrows"
+    narrows = str(environment / "venv" / "bin" / "narrows")
     command = [narrows, "run", "experiment.yaml", "--out", "out"]
     variables = {**os.environ, BINARIES_VARIABLE: str(program.parent)}
     run = subprocess.run(command, capture_output=True, text=True, cwd=environment, env=variables)

@@ -10,11 +10,11 @@ from typing import Any
 
 from narrows_formats.files import REPORT_FILES
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.errors import AnalysisError
 
 ACCOUNT = "aggregate.json"
-NS_A_SECOND = 1_000_000_000
 PREFIX = "error: "
 # Shows the depth that packets found: for targets that do not report what they leave behind.
 DEPTH_FOUND = "--depth-found"
@@ -22,7 +22,7 @@ DEPTH_FOUND = "--depth-found"
 
 def duration_argument(seconds: float) -> str:
     """A length of time as the engine takes it."""
-    return f"{round(seconds * NS_A_SECOND)}ns"
+    return f"{round(seconds * NANOSECONDS)}ns"
 
 
 def aggregate_tables(source: Path, out: Path, *options: str) -> dict[str, Any]:

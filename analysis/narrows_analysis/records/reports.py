@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.run_directory import NANOSECONDS, Run
+from narrows_analysis.records.run_directory import Run
 
 Int64Array = npt.NDArray[np.int64]
 
@@ -49,7 +50,7 @@ class ReportClock:
         if run.clock_origin_ns is None:
             self.origin = first_timestamp
         else:
-            self.origin = round(run.clock_origin_ns * NANOSECONDS / self.unit_s)
+            self.origin = round(run.clock_origin_ns / NANOSECONDS / self.unit_s)
         self.origin %= self._modulus
 
     def ticks(self, timestamps: Int64Array) -> Int64Array:

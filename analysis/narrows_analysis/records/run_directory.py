@@ -12,7 +12,6 @@ from narrows_formats.files import REPORT_FILES
 
 from narrows_analysis.errors import AnalysisError
 
-NANOSECONDS = 1e-9
 DEPTH_LEFT_UNREPORTED = ("tofino", "tofino2")
 STATUSES = ("complete", "partial", "failed")
 

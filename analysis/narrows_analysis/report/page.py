@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
+from narrows_formats import storage
 
 from narrows_analysis.colors import flow_colors, flow_labels
 from narrows_analysis.records.hosts import read_host_record
@@ -139,7 +140,5 @@ def write_report(run_dir: Path | str) -> Path:
         js=scripts(),
     )
     path = run.path / "report.html"
-    temporary = path.with_name("report.html.partial")
-    temporary.write_text(page, encoding="utf-8")
-    temporary.replace(path)
+    storage.write_text(path, page)
     return path

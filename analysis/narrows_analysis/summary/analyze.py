@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats import storage
 
 from narrows_analysis.aggregation.both_directions import PathMeasures, measure_paths
 from narrows_analysis.aggregation.tables import Aggregation, aggregate
@@ -49,7 +50,8 @@ def _write_distributions(path: Path, run: Run, aggregation: Aggregation | None) 
             rows["quantity"] += [quantity] * len(values)
             rows["value"] += list(values * scale)
             rows["fraction"] += list(fractions)
-    pq.write_table(pa.table(rows, schema=DISTRIBUTION_SCHEMA), path)
+    with storage.replacing(path) as file:
+        pq.write_table(pa.table(rows, schema=DISTRIBUTION_SCHEMA), file)
 
 
 def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary:

@@ -13,7 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow.parquet as pq
-from narrows_formats.files import REPORT_FILES
+from narrows_formats import storage
+from narrows_formats.files import COLLECTOR, FLOW_KEYS, REPORT_FILES, RUN
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import measure_paths
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument, store_reports
@@ -21,7 +23,7 @@ from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
 from narrows_analysis.records.reports import SkippedReports
-from narrows_analysis.records.run_directory import NANOSECONDS, Run, read_run
+from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.summary.analyze import finish
 from narrows_analysis.summary.sections import Summary
 
@@ -29,7 +31,6 @@ FLOWS_INTERVAL_S = 0.1
 QUEUE_INTERVAL_S = 1e-3
 # Intervals of the queue's series in one of the flows', where only the latter is given.
 QUEUE_INTERVALS = 10
-FLOW_KEYS = "flow_keys.parquet"
 
 
 @dataclass(frozen=True)
@@ -86,9 +87,9 @@ def _analyze(source: Path, out: Path, settings: SourceSettings) -> Summary:
     if keys.exists():
         shutil.copyfile(keys, telemetry / FLOW_KEYS)
         (out / FLOW_KEYS).unlink(missing_ok=True)
-    (telemetry / "collector.json").write_text(json.dumps(_collector_account(source, account), indent=2) + "\n")
+    storage.write_json(telemetry / COLLECTOR, _collector_account(source, account))
     document = _run_document(source, account, settings, index, _flows(out, telemetry / FLOW_KEYS, index))
-    (out / "run.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    storage.write_json(out / RUN, document)
     run = read_run(out)
     table = read_flow_table(run)
     with _report_files(source, run, table, settings) as files:
@@ -207,5 +208,5 @@ def _run_document(
             "buffer_bytes": settings.buffer_bytes, "mtu_frame_bytes": settings.mtu_frame_bytes,
         },
         "flows": flows,
-        "clock_origin_ns": round(account["origin"] * unit_s / NANOSECONDS),
+        "clock_origin_ns": round(account["origin"] * unit_s * NANOSECONDS),
     }  # fmt: skip

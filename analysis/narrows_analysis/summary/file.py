@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
+
+from narrows_formats import storage
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import read_json
@@ -17,10 +18,7 @@ FORMAT = 2
 
 def write_summary(run_dir: Path, summary: dict[str, Any]) -> None:
     """Write summary.json so that a reader sees the old file or the new one, never half of it."""
-    path = run_dir / NAME
-    temporary = path.with_name(path.name + ".partial")
-    temporary.write_text(json.dumps(summary, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    storage.write_json(run_dir / NAME, summary)
 
 
 def read_summary(run_dir: Path) -> dict[str, Any]:

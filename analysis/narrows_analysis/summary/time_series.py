@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats import storage
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import OTHER
@@ -84,7 +85,7 @@ def active_bins(aggregation: Aggregation, row: int) -> tuple[int, int]:
 def write_flows(path: Path, aggregation: Aggregation | None) -> None:
     """Write flows.parquet: a row for each flow and interval while it was running; `flow` is the position
     in run.json's list, -1 (group "(other)") stands for all traffic that is not part of the experiment."""
-    with pq.ParquetWriter(path, FLOW_SERIES_SCHEMA) as writer:
+    with storage.replacing(path) as file, pq.ParquetWriter(file, FLOW_SERIES_SCHEMA) as writer:
         if aggregation is None:
             return
         run, width = aggregation.run, aggregation.intervals.flows_s
@@ -116,7 +117,7 @@ def write_flows(path: Path, aggregation: Aggregation | None) -> None:
 
 def write_queue(path: Path, aggregation: Aggregation | None) -> None:
     """Write queue.parquet: a row for each interval from the origin; depth and delay are null where nothing left."""
-    with pq.ParquetWriter(path, QUEUE_SERIES_SCHEMA) as writer:
+    with storage.replacing(path) as file, pq.ParquetWriter(file, QUEUE_SERIES_SCHEMA) as writer:
         if aggregation is None:
             return
         width, unit_s = aggregation.intervals.queue_s, aggregation.clock.unit_s

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
+from narrows_formats.units import NANOSECONDS
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time, refuse
 from narrows.experiment.workload import Workload
 
-SECOND = 1_000_000_000
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
 
 
@@ -66,7 +66,7 @@ class FlowGroup(Model):
     @field_validator("duration")
     @classmethod
     def _some_duration(cls, duration: int | None) -> int | None:
-        if duration is not None and (duration == 0 or duration % SECOND):
+        if duration is not None and (duration == 0 or duration % NANOSECONDS):
             raise refuse("is not one or more whole seconds", "whole seconds, such as 30s")
         return duration
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Self
 
+from narrows_formats.units import NANOSECONDS
 from pydantic import Field, StrictInt, field_validator, model_validator
 
 from narrows.experiment.quantities import Count, Model, Size, Time, refuse
 
-NANOSECONDS = 1_000_000_000
 ALLOWED_CDF = "pairs of value and fraction, both ascending, fractions from 0 to a last one of 1"
 Cdf = tuple[tuple[float, float], ...]
 Positive = Annotated[float, Field(gt=0)]

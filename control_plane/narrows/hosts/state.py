@@ -18,6 +18,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import storage
+
 from narrows.errors import RunError
 from narrows.hosts.process import start_time
 
@@ -122,9 +124,7 @@ class RunState:
         """Write the record in one step, so that it is never read half written."""
         data = asdict(self)
         del data["root"]
-        temporary = self.file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(data))
-        temporary.replace(self.file)
+        storage.write_json(self.file, data, indent=None)
 
     def release(self) -> list[str]:
         """End the run's processes and remove its namespaces; returns what was removed, for the user.

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -11,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows_formats import files
+from narrows_formats import files, storage
 
 from narrows.errors import InputError
 
@@ -53,7 +52,7 @@ class RunDirectory:
         # Nobody else can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
         self.path.mkdir(mode=0o700)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
-        (self.path / files.EXPERIMENT).write_text(text, encoding="utf-8")
+        storage.write_text(self.path / files.EXPERIMENT, text)
 
     @property
     def telemetry(self) -> Path:
@@ -67,7 +66,7 @@ class RunDirectory:
 
     def write_run(self, data: dict[str, Any]) -> None:
         """Write run.json."""
-        (self.path / files.RUN).write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+        storage.write_json(self.path / files.RUN, data)
 
     def publish(self) -> Path:
         """Give the directory its name, and, under sudo, its files to the user who asked for them."""

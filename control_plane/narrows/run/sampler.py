@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from narrows_formats.units import NANOSECONDS
+
 from narrows.experiment.plan import Plan
 from narrows.switch.readings import QueueStats
 
-NANOSECONDS = 1_000_000_000
 TCP = 6
 # Rates are means over about so long: long enough to be read, short enough to show what a flow does.
 WINDOW_S = 1.0

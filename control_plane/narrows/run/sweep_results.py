@@ -9,6 +9,7 @@ from typing import Any
 
 import narrows_analysis
 from narrows_analysis.summary.file import read_summary
+from narrows_formats import storage
 
 from narrows.errors import InputError
 from narrows.run import sweep_table
@@ -25,9 +26,7 @@ def is_sweep(directory: Path) -> bool:
 def write_manifest(directory: Path, data: dict[str, Any]) -> None:
     """Write sweep.json in one step."""
     path = directory / MANIFEST
-    temporary = path.with_suffix(".tmp")
-    temporary.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    storage.write_json(path, data)
     give_to_user(path)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from narrows_formats import storage
+
 TABLE = "sweep.parquet"
 
 
@@ -50,6 +52,6 @@ def write(directory: Path, table: Sequence[dict[str, Any]]) -> Path:
     import pandas as pd
 
     path = directory / TABLE
-    temporary = path.with_suffix(".tmp")
-    pd.DataFrame(list(table)).to_parquet(temporary, index=False)
-    return temporary.replace(path)
+    with storage.replacing(path) as file:
+        pd.DataFrame(list(table)).to_parquet(file, index=False)
+    return path

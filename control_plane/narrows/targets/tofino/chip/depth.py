@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from narrows_formats.units import format_rate, format_size, format_time
+from narrows_formats.units import NANOSECONDS, format_rate, format_size, format_time
 
 from narrows.errors import InputError
 from narrows.targets.tofino.chip.model import Chip
@@ -120,8 +120,8 @@ def depth_for(
         )
     if cells > available_cells:
         most = available_cells * frame_bytes // per_frame // 1000 * 1000
-        delay_ns = limit_bytes * 8 * 1_000_000_000 // rate_bps
-        most_ns = most * 8 * 1_000_000_000 // rate_bps
+        delay_ns = limit_bytes * 8 * NANOSECONDS // rate_bps
+        most_ns = most * 8 * NANOSECONDS // rate_bps
         fits = rate_bps * most // limit_bytes
         raise InputError(
             f"bottleneck.buffer: {format_size(limit_bytes)} takes {cells} cells of {cell_bytes} B, and {chip.name} has "

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing files so that a reader sees the old one or the new one, never half of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """A new file, open for writing, that takes the name ``path`` when the block ends well, else goes.
+
+    Its own name cannot be foreseen and nothing that exists is opened, so that whoever else may write into the
+    directory cannot lead the writer, who may be root, to another file. A link at ``path`` is replaced, not followed.
+
+    Raises:
+        OSError: the file cannot be made or written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}.unfinished")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file of UTF-8 text in one step; see `replacing`."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def write_json(path: Path, data: Any, indent: int | None = 2) -> None:
+    """Write a JSON file in one step; see `replacing`.
+
+    Raises:
+        ValueError: the data has a number that JSON has not (NaN, infinity).
+    """
+    write_text(path, json.dumps(data, indent=indent, allow_nan=False) + "\n")
