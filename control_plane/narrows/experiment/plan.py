@@ -143,7 +143,9 @@ class Flow:
 class Plan:
     """Everything a run builds and sets.
 
-    ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not.
+    ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not. With
+    ``receive_batch_bytes`` receivers read so much at a time, out of buffers that are as large as can be from the start;
+    0: whatever there is, out of buffers that grow, as usual.
     """
 
     senders: tuple[Host, ...]
@@ -159,6 +161,7 @@ class Plan:
     end_ns: int | None
     tcp_buffer_bytes: int
     ack_bottleneck: int | None = None
+    receive_batch_bytes: int = 0
 
     @property
     def hosts(self) -> tuple[Host, ...]:

@@ -150,7 +150,7 @@ class NetnsTestbed:
             f"net.ipv6.conf.{HOST_INTERFACE}.accept_ra": "0",
             f"net.ipv6.conf.{HOST_INTERFACE}.router_solicitations": "0",
             f"net.ipv6.conf.{HOST_INTERFACE}.addr_gen_mode": "1",
-            "net.ipv4.tcp_rmem": f"4096\t131072\t{buffer}",
+            "net.ipv4.tcp_rmem": f"4096\t{buffer if self._plan.receive_batch_bytes else 131072}\t{buffer}",
             "net.ipv4.tcp_wmem": f"4096\t65536\t{buffer}",
             "net.ipv4.tcp_no_metrics_save": "1",
             "net.ipv4.tcp_ecn": "1" if self._plan.bottleneck.ecn_threshold_bytes is not None else "0",

@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from narrows.errors import RunError
@@ -64,6 +64,12 @@ class Process:
             raise RunError(f"{self.name} is not '{line}' after {timeout:g} s{self.last_words()}") from None
         code = await self._process.wait()
         raise RunError(f"{self.name} ended with exit code {code} before it was '{line}'{self.last_words()}")
+
+    async def lines(self) -> AsyncIterator[str]:
+        """What it prints on stdout, line by line, until it ends."""
+        assert self._process.stdout is not None
+        while read := await self._process.stdout.readline():
+            yield read.decode(errors="replace").strip()
 
     def last_words(self) -> str:
         """The end of what it wrote on stderr, ready to be put behind a message."""

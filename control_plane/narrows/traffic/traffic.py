@@ -10,6 +10,7 @@ from pathlib import Path
 from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
+from narrows.traffic.bulk import BulkTraffic
 from narrows.traffic.connection import Connection
 from narrows.traffic.iperf3 import Iperf3Traffic
 from narrows.traffic.sized import SizedTraffic
@@ -23,7 +24,8 @@ class Traffic:
         """Take the plan; results go to ``results``. Sockets are read every ``socket_interval_ns``, never if 0."""
         self._plan = plan
         self._results = results
-        self._iperf3 = Iperf3Traffic(plan, testbed, results)
+        bulk = BulkTraffic if plan.receive_batch_bytes else Iperf3Traffic
+        self._bulk = bulk(plan, testbed, results)
         self._sized = SizedTraffic(plan, testbed, results)
         self._sampler = SocketSampler(plan, testbed, results, socket_interval_ns)
         self._origin = 0.0
@@ -36,12 +38,12 @@ class Traffic:
     @property
     def active(self) -> int:
         """Flows and workloads under way."""
-        return self._iperf3.active + self._sized.active
+        return self._bulk.active + self._sized.active
 
     @property
     def connections(self) -> list[Connection]:
         """Every connection so far, in the order of run.json's flows."""
-        return [*self._iperf3.connections, *self._sized.connections]
+        return [*self._bulk.connections, *self._sized.connections]
 
     @property
     def socket_readings(self) -> tuple[Readings, ...]:
@@ -55,7 +57,7 @@ class Traffic:
             RunError: a server does not come up.
         """
         self._results.mkdir(parents=True, exist_ok=True)
-        await self._iperf3.start_servers()
+        await self._bulk.start_servers()
         await self._sized.start_servers()
         await self._sampler.start()
 
@@ -66,7 +68,7 @@ class Traffic:
             RunError: a flow fails; the others are left for `stop` to interrupt.
         """
         self._origin = time.monotonic()
-        tasks = {**self._iperf3.tasks(self._origin), **self._sized.tasks(self._origin)}
+        tasks = {**self._bulk.tasks(self._origin), **self._sized.tasks(self._origin)}
         running = [flow.group for flow in self._plan.flows]
 
         async def follow(flow: Flow) -> None:
@@ -88,6 +90,6 @@ class Traffic:
         Raises:
             RunError: the sampling of sockets had failed.
         """
-        await self._iperf3.stop()
+        await self._bulk.stop()
         await self._sized.stop(time.monotonic() - self._origin)
         await self._sampler.stop()

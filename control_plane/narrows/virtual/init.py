@@ -16,6 +16,8 @@ from typing import Any
 
 MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"))
 MEMORY = Path("/run")
+TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
+TCP_PAGES = 1 << 30
 CHANNEL = "/dev/tty1"
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF of linux/reboot.h
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -55,6 +57,8 @@ def prepare(needed: Collection[Path] = ()) -> None:
         if path.is_relative_to(MEMORY):
             path.mkdir(parents=True, exist_ok=True)
             mount("hostfs", str(path), str(path))
+    # Hosts share the guest's memory; a limit on all TCP buffers together is no part of an experiment.
+    TCP_MEMORY.write_text(f"{TCP_PAGES} {TCP_PAGES} {TCP_PAGES}")
     temporary = MEMORY / "tmp"
     temporary.mkdir(exist_ok=True)
     os.environ |= {"PATH": SEARCH_PATH, "TMPDIR": str(temporary), "LC_ALL": "C.UTF-8", "HOME": str(temporary)}

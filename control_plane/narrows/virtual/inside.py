@@ -53,10 +53,12 @@ def measure(task: Task, channel: Channel) -> None:
     from narrows.errors import NarrowsError
     from narrows.hosts.state import RunState
     from narrows.run.measurement import Measurement
+    from narrows.targets.soft import virtual_time
     from narrows.targets.soft.target import SoftTarget
 
-    target = SoftTarget(task.seed, virtual_time=True)
-    measurement = Measurement(task.plan, target, RunState.create(), task.results, task.socket_interval_ns)
+    plan = virtual_time.adapted(task.plan)
+    target = SoftTarget(task.seed, virtual_time.settings(plan))
+    measurement = Measurement(plan, target, RunState.create(), task.results, task.socket_interval_ns)
     try:
         measured = asyncio.run(measurement.run(channel))
     except asyncio.CancelledError:

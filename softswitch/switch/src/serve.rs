@@ -18,13 +18,13 @@ use tonic::transport::server::Router;
 use tonic::transport::Server;
 
 use crate::failure::Failure;
-use crate::io::{spawn, LoopSettings, Port, Running, DIGEST_CHANNEL};
+use crate::io::{spawn, LoopSettings, Pace, Port, PortSettings, Running, Sending, VirtualSettings, DIGEST_CHANNEL};
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use crate::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use crate::switch::{PortKind, Switch};
 use crate::tls::TlsArgs;
-use crate::tm::PORTS;
+use crate::tm::{MAX_RATE_BPS, PORTS};
 use crate::tm_service::TrafficManagerService;
 
 /// Longest gRPC message, in bytes: a pipeline configuration is the largest.
@@ -67,6 +67,17 @@ pub struct ServeArgs {
     /// Ask for real-time priority while there is little to do
     #[arg(long)]
     real_time: bool,
+    /// The clock stands still while anything runs, as in a User-Mode Linux guest in time-travel mode: sleep until the next event,
+    /// never spin, no second thread
+    #[arg(long, conflicts_with_all = ["busy_poll_us", "real_time", "spin_us"])]
+    virtual_time: bool,
+    /// With --virtual-time: wake up once in so many microseconds and hand frames over ahead of their time; at most the shortest
+    /// delay of a port that frames leave by (telemetry aside). 0: wake up for every event
+    #[arg(long, default_value_t = 0, requires = "virtual_time", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    lookahead_us: u32,
+    /// Rate of the link from a port's host in bit/s: a burst arrives spaced accordingly: PORT@RATE (repeatable)
+    #[arg(long = "access-rate", value_name = "N@BPS", requires = "virtual_time")]
+    access_rates: Vec<AccessRate>,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
@@ -90,6 +101,25 @@ impl FromStr for PortSpec {
             return Err(format!("an interface name has 1 to {} characters", libc::IFNAMSIZ - 1));
         }
         Ok(PortSpec { number, interface: interface.to_owned() })
+    }
+}
+
+/// A port number and the rate of its host's link, in bit/s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessRate {
+    number: u16,
+    rate_bps: u64,
+}
+
+impl FromStr for AccessRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected NUMBER@RATE with a rate from 1 to {MAX_RATE_BPS} bit/s");
+        let (number, rate_bps) = text.split_once('@').ok_or_else(expected)?;
+        let number = number.parse().map_err(|_| expected())?;
+        let rate_bps = rate_bps.parse().ok().filter(|rate| (1..=MAX_RATE_BPS).contains(rate)).ok_or_else(expected)?;
+        Ok(AccessRate { number, rate_bps })
     }
 }
 
@@ -121,6 +151,13 @@ impl FromStr for Address {
 }
 
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
+    let known = |rate: &&AccessRate| !args.ports.iter().any(|port| port.number == rate.number);
+    if let Some(rate) = args.access_rates.iter().find(known) {
+        return Err(Failure::usage(format!("--access-rate: port {} is not among the --port", rate.number)));
+    }
+    if args.lookahead_us > 0 && !args.loopbacks.is_empty() {
+        return Err(Failure::usage("--lookahead-us: with loopback ports nobody knows what will leave"));
+    }
     let mut numbers: Vec<u16> =
         args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).collect();
     numbers.sort_unstable();
@@ -130,13 +167,26 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-fn open_port(spec: &PortSpec, ring_bytes: usize, express: bool) -> Result<Port, Failure> {
-    Port::open(spec.number, &spec.interface, ring_bytes, express).map_err(|error| {
+fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
+    let access_rate = args.access_rates.iter().find(|rate| rate.number == spec.number);
+    let settings = PortSettings {
+        ring_bytes: usize::from(args.ring_mib) << 20,
+        sending: match (args.virtual_time, args.no_af_xdp) {
+            (true, _) => Sending::Timed,
+            (false, true) => Sending::Plain,
+            (false, false) => Sending::Express,
+        },
+        access_rate_bps: access_rate.map_or(0, |rate| rate.rate_bps),
+    };
+    Port::open(spec.number, &spec.interface, settings).map_err(|error| {
         let place = format!("port {}: interface {}", spec.number, spec.interface);
         match error.raw_os_error() {
             Some(libc::ENODEV) => Failure::usage(format!("{place} does not exist in this network namespace")),
             Some(libc::EPERM | libc::EACCES) => {
                 Failure::usage(format!("{place}: no permission for raw packets: run as root or with CAP_NET_RAW"))
+            }
+            Some(libc::ENOENT) if args.virtual_time => {
+                Failure::usage(format!("{place}: this kernel has no fq queueing discipline (CONFIG_NET_SCH_FQ)"))
             }
             _ => Failure::internal(format!("{place}: {error}")),
         }
@@ -217,20 +267,23 @@ async fn listen(
 /// Runs the switch until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     check_numbers(args)?;
-    let ring_bytes = usize::from(args.ring_mib) << 20;
-    let ports = args.ports.iter().map(|spec| open_port(spec, ring_bytes, !args.no_af_xdp));
+    let ports = args.ports.iter().map(|spec| open_port(spec, args));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let interfaces = args.ports.iter().map(|port| (port.number, PortKind::Interface));
     let loopbacks = args.loopbacks.iter().map(|port| (*port, PortKind::Loopback));
     let kinds: Vec<(u16, PortKind)> = interfaces.chain(loopbacks).collect();
     let switch = Switch::new(&kinds, args.pool as usize);
-    let settings = LoopSettings {
-        busy_poll_ns: u64::from(args.busy_poll_us) * 1_000,
-        spin_ns: u64::from(args.spin_us) * 1_000,
-        real_time: args.real_time,
+    let pace = if args.virtual_time {
+        Pace::VirtualTime(VirtualSettings { window_ns: u64::from(args.lookahead_us) * 1_000 })
+    } else {
+        Pace::RealTime(LoopSettings {
+            busy_poll_ns: u64::from(args.busy_poll_us) * 1_000,
+            spin_ns: u64::from(args.spin_us) * 1_000,
+            real_time: args.real_time,
+        })
     };
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
-    let running = spawn(switch, ports, settings, digest_sender)
+    let running = spawn(switch, ports, pace, digest_sender)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
     serve(args, running, digest_receiver)
 }

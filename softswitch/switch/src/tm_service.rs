@@ -147,6 +147,7 @@ impl TrafficManager for TrafficManagerService {
             tx_drops: counters.tx_drops,
             tx_errors: counters.tx_errors,
             rx_partial_checksums: counters.rx_partial_checksums,
+            tx_late: counters.tx_late,
         });
         let loopbacks = self.loopbacks.iter();
         let loopbacks =

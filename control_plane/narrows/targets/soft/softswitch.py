@@ -14,6 +14,7 @@ from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
 from narrows.switch.readings import PortStats
+from narrows.targets.soft.virtual_time import VirtualTime
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ def missing_parts() -> list[str]:
 class Softswitch:
     """A process in the switch namespace; its gRPC is a Unix socket in the run's own directory, out of others' reach."""
 
-    def __init__(self, name: str, virtual_time: bool = False) -> None:
-        """``name`` is what it is in error messages and the names of its files."""
+    def __init__(self, name: str, virtual_time: VirtualTime | None = None) -> None:
+        """``name`` is what it is in error messages and the names of its files; ``virtual_time`` is for a guest."""
         self._name = name
         self._virtual_time = virtual_time
         self._process: Process | None = None
@@ -68,9 +69,10 @@ class Softswitch:
             command += ["--port", f"{port}@{interface}"]
         for port in loopbacks:
             command += ["--loopback", str(port)]
-        if self._virtual_time:
-            # Time passes only while everything sleeps.
-            command += ["--spin-us", "0"]
+        if self._virtual_time is not None:
+            clock = self._virtual_time
+            command += ["--virtual-time", "--lookahead-us", str(clock.window_ns // 1000)]
+            command += ["--ring-mib", str(clock.ring_bytes >> 20), "--pool", str(clock.pool_frames)]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")
@@ -161,6 +163,9 @@ class Softswitch:
         looped = (await self.manager.port_stats()).discards.loopback
         if looped:
             found.append(f"{looped} packets dropped because a loopback port had no room for them")
+        late = sum(port.tx_late for port in (await self.manager.port_stats()).ports)
+        if late and self._virtual_time is not None and self._virtual_time.window_ns:
+            found.append(f"{late} packets sent after their time: the switch looked further ahead than a port's delay")
         for port in await self.ports():
             if port.port in ports_except:
                 continue

@@ -15,6 +15,7 @@ from narrows.switch.readings import FlowDrops, PortStats, QueueStats
 from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
+from narrows.targets.soft.virtual_time import VirtualTime
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ PROFILE = TargetProfile(
 class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
-    def __init__(self, seed: int = 1, virtual_time: bool = False) -> None:
-        """Take the seed of the switch's random numbers (loss emulation), and whether it runs in virtual time."""
+    def __init__(self, seed: int = 1, virtual_time: VirtualTime | None = None) -> None:
+        """Take the seed of the switch's random numbers (loss emulation), and how it runs if in virtual time."""
         self._seed = seed
         self._switch = Softswitch("softswitch", virtual_time)
 

@@ -1,4 +1,5 @@
-//! The data-path thread: interfaces in, switch, interfaces out, commands between packets.
+//! The data-path thread: interfaces in, switch, interfaces out, commands between packets. How it waits is up to its loop:
+//! [`super::real_time`] or [`super::virtual_time`].
 // SPDX-License-Identifier: Apache-2.0
 use std::fmt;
 use std::io;
@@ -10,44 +11,33 @@ use std::thread::{self, JoinHandle};
 use narrows_pipeline::DigestRecord;
 use tokio::sync::{oneshot, Semaphore};
 
-use super::clock::{now_ns, WallOffset};
+use super::clock::WallOffset;
 use super::port::Port;
 use super::ports::Ports;
-use super::priority::set_real_time;
-use super::wait::Waiter;
-use super::wakeups::Wakeups;
+use super::real_time::{self, LoopSettings};
+use super::timer::Timer;
+use super::virtual_time::{self, VirtualSettings};
 use crate::switch::Switch;
 
-/// Frames taken from the rings before what is pending is sent and commands are looked at.
-const BUDGET: usize = 256;
-/// How often interfaces are looked after, and the longest sleep.
-const MAINTENANCE_NS: u64 = 250_000_000;
-/// A frame that arrived after the look at the clock waits for the next look; one that seems to come from further ahead than
-/// this was stamped before the wall clock was set back.
-const STAMP_AHEAD_NS: u64 = 10_000_000;
-/// A data path that had something to do all this time leaves part of the sending to the helper.
-const BUSY_NS: u64 = 1_000_000;
 /// Commands that wait for the data path at most; whoever has another one waits until there is room.
 const COMMANDS_WAITING: usize = 64;
 /// Digest records on their way to the control thread; more are dropped and counted.
 pub const DIGEST_CHANNEL: usize = 65_536;
 
-/// How the loop waits.
+/// Which loop moves the frames.
 #[derive(Debug, Clone, Copy)]
-pub struct LoopSettings {
-    /// Keep polling this long after the last packet before sleeping.
-    pub busy_poll_ns: u64,
-    /// Wake up at most this long before something is due and spin until then.
-    pub spin_ns: u64,
-    /// Run before all other threads while there is not much to do.
-    pub real_time: bool,
+pub enum Pace {
+    /// As fast as the machine can.
+    RealTime(LoopSettings),
+    /// On a clock that stands still while anything runs.
+    VirtualTime(VirtualSettings),
 }
 
 /// Everything the data-path thread owns.
 pub struct DataPath {
     /// Pipeline and queues.
     pub switch: Switch,
-    ports: Ports,
+    pub(super) ports: Ports,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
     digests_dropped: u64,
     /// Digest records on their way there; kept for its memory.
@@ -81,7 +71,7 @@ impl fmt::Display for Gone {
 
 impl std::error::Error for Gone {}
 
-type Command = Box<dyn FnOnce(&mut DataPath) + Send>;
+pub(super) type Command = Box<dyn FnOnce(&mut DataPath) + Send>;
 
 /// Sends commands to the data-path thread; each runs between two packets.
 #[derive(Clone)]
@@ -143,7 +133,7 @@ pub struct Running {
 pub fn spawn(
     switch: Switch,
     ports: Vec<Port>,
-    settings: LoopSettings,
+    pace: Pace,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
 ) -> io::Result<Running> {
     // SAFETY: plain system call; the result is checked.
@@ -153,8 +143,9 @@ pub fn spawn(
     }
     // SAFETY: `fd` was just opened and is owned by nobody else.
     let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
+    let timer = Timer::new()?;
     let (sender, receiver) = mpsc::channel();
-    let ports = Ports::new(ports)?;
+    let ports = Ports::new(ports, matches!(pace, Pace::RealTime(_)))?;
     let handle = Handle { commands: sender, room: Arc::new(Semaphore::new(COMMANDS_WAITING)), wake: Arc::clone(&wake) };
     let (alive, ended) = oneshot::channel::<()>();
     let data_path =
@@ -162,84 +153,50 @@ pub fn spawn(
     let thread = thread::Builder::new().name("data-path".into()).spawn(move || {
         // Dropped when the thread ends, also by a panic.
         let _alive = alive;
-        run(data_path, &receiver, &wake, settings);
+        run(data_path, &receiver, &wake, &timer, pace);
     })?;
     Ok(Running { handle, thread, ended })
 }
 
-fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, settings: LoopSettings) {
+fn run(data_path: DataPath, commands: &Receiver<Command>, wake: &OwnedFd, timer: &Timer, pace: Pace) {
     // Timers of this thread fire when they are due, not up to 50 us later.
     // SAFETY: PR_SET_TIMERSLACK takes an integer and touches nothing but this thread's slack.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1usize, 0usize, 0usize, 0usize) };
-    let mut waiter = Waiter::default();
-    let mut last_work = now_ns();
-    let mut idle_at = last_work;
-    let mut next_maintenance = last_work + MAINTENANCE_NS;
-    let mut wakeups = Wakeups::new(settings.spin_ns, last_work);
-    let mut real_time = settings.real_time && set_real_time(true);
-    while !data_path.stop {
-        let now = now_ns();
-        let mut worked = data_path.forward(now);
-        // One only: the next one has its turn after the packets that arrived meanwhile.
-        if let Ok(command) = commands.try_recv() {
-            command(&mut data_path);
-            worked = true;
-        }
-        if worked {
-            last_work = now;
-            wakeups.worked(now);
-        } else {
-            idle_at = now;
-        }
-        if real_time != (settings.real_time && wakeups.urgent()) {
-            real_time = !real_time;
-            set_real_time(real_time);
-        }
-        data_path.ports.relieve(now > idle_at + BUSY_NS, now);
-        if now >= next_maintenance {
-            next_maintenance = now + MAINTENANCE_NS;
-            data_path.ports.list.iter_mut().for_each(Port::maintain);
-        }
-        if worked {
-            continue;
-        }
-        let due = data_path.switch.next_due().unwrap_or(u64::MAX).saturating_sub(wakeups.margin_ns());
-        let now = now_ns();
-        if data_path.ports.flush(now, due.saturating_sub(now), data_path.switch.pool()) {
-            continue;
-        }
-        let asleep_until = due.min(next_maintenance).min(data_path.ports.due(now).unwrap_or(u64::MAX));
-        if asleep_until > now && now >= last_work + settings.busy_poll_ns {
-            let by_timer = waiter.wait(&data_path.ports.list, wake, asleep_until - now);
-            idle_at = now_ns();
-            wakeups.slept(now, idle_at, by_timer.then_some(asleep_until));
-        } else {
-            wakeups.spins(now);
-        }
+    match pace {
+        Pace::RealTime(settings) => real_time::run(data_path, commands, wake, settings),
+        Pace::VirtualTime(settings) => virtual_time::run(data_path, commands, wake, timer, settings),
     }
 }
 
 impl DataPath {
-    /// Takes what has arrived until `now`, in order of arrival over all interfaces, and lets happen what is due.
-    /// Returns whether there was anything to do.
-    fn forward(&mut self, now: u64) -> bool {
-        let offset = WallOffset::measure(now);
-        let due_before = self.switch.next_due().is_some_and(|due| due <= now);
+    /// Whether the loop was told to end.
+    pub(super) fn stopped(&self) -> bool {
+        self.stop
+    }
+
+    /// Runs a command if one has come in; returns whether there was one. The next one has its turn after the packets that
+    /// arrived meanwhile.
+    pub(super) fn obey(&mut self, commands: &Receiver<Command>) -> bool {
+        let command = commands.try_recv();
+        command.map(|command| command(self)).is_ok()
+    }
+
+    /// Passes at most `budget` of the frames that have arrived until `now` to the switch, in order of arrival over all
+    /// interfaces, and with each what was due before. Returns how many were taken.
+    pub(super) fn take_in(&mut self, now: u64, offset: WallOffset, budget: usize) -> usize {
         let mut heads = std::mem::take(&mut self.heads);
         let ports = self.ports.list.iter().enumerate();
         heads.extend(ports.filter_map(|(position, port)| Some((head_time(port, offset, now)?, position))));
-        let mut budget = BUDGET;
-        let mut horizon = now;
+        let mut taken = 0;
         while let Some((slot, &(time, position))) = heads.iter().enumerate().min_by_key(|(_, head)| **head) {
-            if budget == 0 {
-                horizon = self.switch.now_ns();
+            if taken == budget {
                 break;
             }
-            budget -= 1;
+            taken += 1;
             // A step of the wall clock bends timestamps: what was taken now arrived between the last look and this one.
             let time = time.clamp(self.switch.now_ns().min(now), now);
             let port = &mut self.ports.list[position];
-            let (number, packet) = (port.number, port.receive(self.switch.pool()));
+            let (number, packet) = (port.number, port.receive(offset, now, self.switch.pool()));
             match head_time(port, offset, now) {
                 Some(next) => heads[slot].0 = next,
                 None => drop(heads.swap_remove(slot)),
@@ -250,14 +207,11 @@ impl DataPath {
         }
         heads.clear();
         self.heads = heads;
-        self.switch.advance(horizon, &mut self.ports);
-        // Before the packets, so that nobody sees a packet whose digest is yet to come.
-        self.pass_digests();
-        self.ports.flush(now, 0, self.switch.pool());
-        due_before || budget < BUDGET
+        taken
     }
 
-    fn pass_digests(&mut self) {
+    /// Hands the program's digests to the control thread.
+    pub(super) fn pass_digests(&mut self) {
         self.switch.drain_digests(&mut self.records);
         for record in self.records.drain(..) {
             if self.digests.try_send(record).is_err() {
@@ -267,8 +221,8 @@ impl DataPath {
     }
 }
 
-/// Arrival time of a port's oldest frame, if it arrived before `now`.
+/// Arrival time of a port's oldest frame, if it has arrived by `now`.
 #[inline]
 fn head_time(port: &Port, offset: WallOffset, now: u64) -> Option<u64> {
-    port.head_time(offset).filter(|time| *time <= now || *time > now + STAMP_AHEAD_NS)
+    port.arrival(offset, now).filter(|time| *time <= now)
 }

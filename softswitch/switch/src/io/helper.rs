@@ -12,8 +12,8 @@ use super::xdp::{Outlet, Sent};
 /// System calls for one interface before the next one has its turn.
 const CALLS: u32 = 4;
 
-/// The thread; it ends when this is dropped.
-#[derive(Debug)]
+/// The thread, or none; it ends when this is dropped.
+#[derive(Debug, Default)]
 pub struct Helper {
     outlets: Option<Sender<Arc<Outlet>>>,
     thread: Option<JoinHandle<()>>,
@@ -27,7 +27,7 @@ impl Helper {
         Ok(Helper { outlets: Some(outlets), thread: Some(thread) })
     }
 
-    /// Has what `outlet` holds sent, unless the thread is at it already. False: the thread is gone.
+    /// Has what `outlet` holds sent, unless the thread is at it already. False: there is no thread.
     pub fn delegate(&self, outlet: &Arc<Outlet>) -> bool {
         if outlet.delegated.swap(true, Ordering::AcqRel) {
             return true;

@@ -1,24 +1,33 @@
 //! Linux interfaces as ports: AF_PACKET sockets, and the thread that moves frames between them and the switch.
 // SPDX-License-Identifier: Apache-2.0
+mod access;
 mod checksum;
 mod clock;
 mod dataplane;
 mod helper;
+mod launch;
+mod lookahead;
 mod memory;
 mod plain;
 mod port;
 mod ports;
 mod priority;
+mod qdisc;
+mod real_time;
 mod receive;
 mod socket;
+mod timer;
 mod transmit;
+mod virtual_time;
 mod wait;
 mod wakeups;
 mod xdp;
 
-pub use dataplane::{spawn, DataPath, Gone, Handle, LoopSettings, Running, DIGEST_CHANNEL};
-pub use port::{Port, PortCounters};
+pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL};
+pub use port::{Port, PortCounters, PortSettings, Sending};
+pub use real_time::LoopSettings;
 pub use socket::link_is_up;
+pub use virtual_time::VirtualSettings;
 
 /// Longest frame the switch takes: 9,216 bytes of payload, Ethernet header, and one VLAN tag. (The frame check sequence
 /// is the interface's business.)

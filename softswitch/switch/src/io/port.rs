@@ -4,8 +4,11 @@ use std::io;
 
 use narrows_pipeline::{Packet, PacketPool};
 
+use super::access::AccessLink;
 use super::checksum::{self, Partial};
 use super::clock::WallOffset;
+use super::helper::Helper;
+use super::launch::Launcher;
 use super::receive::{Frame, ReceiveRing};
 use super::socket::{interface_index, is_up, mtu, PacketSocket};
 use super::transmit::Transmitter;
@@ -33,10 +36,15 @@ pub struct PortCounters {
     pub tx_drops: u64,
     /// Frames refused by the interface.
     pub tx_errors: u64,
+    /// Frames that were handed to the kernel after their time.
+    pub tx_late: u64,
 }
 
 /// Attempts to open an AF_XDP socket again. The old one may be in use for a moment; where it cannot work, trying costs time.
 const EXPRESS_ATTEMPTS: u32 = 8;
+
+/// A frame that seems to have been sent from further ahead than this was stamped before the wall clock was set back.
+const STAMP_AHEAD_NS: u64 = 10_000_000;
 
 /// A port: receive ring, transmitter, counters.
 #[derive(Debug)]
@@ -48,10 +56,40 @@ pub struct Port {
     ring: ReceiveRing,
     ring_bytes: usize,
     frame_limit: usize,
-    transmitter: Transmitter,
+    access: AccessLink,
+    outlet: Outlet,
     /// How often to try yet to send by AF_XDP after that has stopped working.
     express_attempts: u32,
     received: PortCounters,
+}
+
+/// How frames leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sending {
+    /// At once, by AF_XDP where it works.
+    Express,
+    /// At once, by AF_PACKET.
+    Plain,
+    /// By the kernel's timers, ahead of their time.
+    Timed,
+}
+
+/// How a port is opened.
+#[derive(Debug, Clone, Copy)]
+pub struct PortSettings {
+    /// About the size of the receive ring, in bytes.
+    pub ring_bytes: usize,
+    /// How frames leave.
+    pub sending: Sending,
+    /// Rate of the link from the host to the switch, in bit/s; 0 = frames arrive when they are sent.
+    pub access_rate_bps: u64,
+}
+
+/// What sends.
+#[derive(Debug)]
+enum Outlet {
+    Now(Transmitter),
+    Timed(Launcher),
 }
 
 /// Opens the interface's ring, with slots for the frames of its MTU (and a VLAN tag).
@@ -62,18 +100,24 @@ fn open_ring(name: &str, ring_bytes: usize) -> io::Result<(ReceiveRing, usize)> 
 }
 
 impl Port {
-    /// Opens the interface. `ring_bytes` is about the size of its receive ring; `express` allows AF_XDP for sending.
-    pub fn open(number: u16, name: &str, ring_bytes: usize, express: bool) -> io::Result<Self> {
+    /// Opens the interface.
+    pub fn open(number: u16, name: &str, settings: PortSettings) -> io::Result<Self> {
+        let PortSettings { ring_bytes, sending, access_rate_bps } = settings;
         let (ring, frame_limit) = open_ring(name, ring_bytes)?;
         let index = interface_index(name)?;
-        let express_attempts = if express { EXPRESS_ATTEMPTS } else { 0 };
+        let express_attempts = if sending == Sending::Express { EXPRESS_ATTEMPTS } else { 0 };
+        let outlet = match sending {
+            Sending::Express | Sending::Plain => Outlet::Now(Transmitter::new(PacketSocket::sender(index)?)),
+            Sending::Timed => Outlet::Timed(Launcher::new(index)?),
+        };
         let mut port = Port {
             number,
             name: name.to_owned(),
             ring,
             ring_bytes,
             frame_limit,
-            transmitter: Transmitter::new(PacketSocket::sender(index)?),
+            access: AccessLink::new(access_rate_bps),
+            outlet,
             express_attempts,
             received: PortCounters::default(),
         };
@@ -86,21 +130,57 @@ impl Port {
         self.ring.socket().fd()
     }
 
-    /// What is to be sent.
+    /// What is to be sent at once, if this port sends so.
     #[inline]
-    pub fn transmitter(&mut self) -> &mut Transmitter {
-        &mut self.transmitter
+    pub fn transmitter(&mut self) -> Option<&mut Transmitter> {
+        match &mut self.outlet {
+            Outlet::Now(transmitter) => Some(transmitter),
+            Outlet::Timed(_) => None,
+        }
+    }
+
+    /// What is to be sent at its time, if this port sends so.
+    #[inline]
+    pub fn launcher(&mut self) -> Option<&mut Launcher> {
+        match &mut self.outlet {
+            Outlet::Now(_) => None,
+            Outlet::Timed(launcher) => Some(launcher),
+        }
+    }
+
+    /// Adds a packet to what is to be sent; it is due at `exit_ns`.
+    #[inline]
+    pub fn push(&mut self, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool, helper: &Helper) {
+        match &mut self.outlet {
+            Outlet::Now(transmitter) => transmitter.push(packet, pool, helper),
+            Outlet::Timed(launcher) => launcher.push(exit_ns, packet),
+        }
+    }
+
+    /// True if no received frame waits.
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// When the oldest received frame was sent to the access link, on the switch clock, and its length.
+    #[inline]
+    fn head(&self, offset: WallOffset, now_ns: u64) -> Option<(u64, u32)> {
+        let (sent_ns, length) = self.ring.head(offset)?;
+        Some((if sent_ns > now_ns + STAMP_AHEAD_NS { now_ns } else { sent_ns }, length))
     }
 
     /// Arrival time of the oldest received frame, on the switch clock.
     #[inline]
-    pub fn head_time(&self, offset: WallOffset) -> Option<u64> {
-        self.ring.head_time(offset)
+    pub fn arrival(&self, offset: WallOffset, now_ns: u64) -> Option<u64> {
+        let (sent_ns, length) = self.head(offset, now_ns)?;
+        Some(self.access.arrival_ns(sent_ns, length))
     }
 
     /// Takes the oldest received frame into a packet of `pool`. `None`: the frame was discarded and counted, or there is none.
     #[inline]
-    pub fn receive(&mut self, pool: &mut PacketPool) -> Option<Box<Packet>> {
+    pub fn receive(&mut self, offset: WallOffset, now_ns: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
+        let (sent_ns, length) = self.head(offset, now_ns)?;
+        self.access.take(sent_ns, length);
         let received = &mut self.received;
         self.ring.take(|frame| take_frame(&frame, received, pool))?
     }
@@ -108,12 +188,16 @@ impl Port {
     /// Counters so far, the kernel's included.
     pub fn counters(&mut self) -> PortCounters {
         self.received.rx_ring_drops += self.ring.socket().take_ring_drops();
-        let sent = self.transmitter.counters();
+        let (sent, tx_late) = match &self.outlet {
+            Outlet::Now(transmitter) => (transmitter.counters(), 0),
+            Outlet::Timed(launcher) => (launcher.counters(), launcher.late()),
+        };
         PortCounters {
             tx_packets: sent.packets,
             tx_bytes: sent.bytes,
             tx_drops: sent.drops,
             tx_errors: sent.errors,
+            tx_late,
             ..self.received
         }
     }
@@ -121,7 +205,10 @@ impl Port {
     /// Forgets that the interface went down: it works again by itself when it comes up.
     pub fn clear_error(&self) {
         drop(self.ring.socket().take_error());
-        drop(self.transmitter.socket().take_error());
+        match &self.outlet {
+            Outlet::Now(transmitter) => drop(transmitter.socket().take_error()),
+            Outlet::Timed(launcher) => launcher.clear_error(),
+        }
     }
 
     /// Opens the interface again if it was made anew under the same name or its MTU has grown beyond the ring's slots.
@@ -139,24 +226,32 @@ impl Port {
                 self.frame_limit = frame_limit;
             }
         }
-        if index != self.transmitter.socket().index() {
-            if let Ok(socket) = PacketSocket::sender(index) {
-                self.transmitter.replace_socket(socket);
+        match &mut self.outlet {
+            Outlet::Now(transmitter) => {
+                if index != transmitter.socket().index() {
+                    if let Ok(socket) = PacketSocket::sender(index) {
+                        transmitter.replace_socket(socket);
+                    }
+                }
+                self.open_express(index);
             }
+            Outlet::Timed(launcher) => launcher.maintain(index),
         }
-        self.open_express(index);
     }
 
     /// Opens the AF_XDP socket, unless there is one or it was tried often enough. Without one (frames longer than a page, a
     /// kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
     fn open_express(&mut self, index: libc::c_int) {
-        if self.transmitter.express_limit().is_some_and(|limit| limit >= self.frame_limit) {
+        let Outlet::Now(transmitter) = &mut self.outlet else {
+            return;
+        };
+        if transmitter.express_limit().is_some_and(|limit| limit >= self.frame_limit) {
             if self.express_attempts > 0 {
                 self.express_attempts = EXPRESS_ATTEMPTS;
             }
         } else if self.express_attempts > 0 && is_up(&self.name) {
             self.express_attempts -= 1;
-            self.transmitter.replace_express(XdpSender::open(index, self.frame_limit).ok());
+            transmitter.replace_express(XdpSender::open(index, self.frame_limit).ok());
         }
     }
 }

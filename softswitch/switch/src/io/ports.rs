@@ -4,8 +4,10 @@ use std::io;
 
 use narrows_pipeline::{Packet, PacketPool};
 
+use super::clock::WallOffset;
 use super::helper::Helper;
 use super::port::Port;
+use super::transmit::Transmitter;
 use crate::switch::Output;
 use crate::tm::PORTS;
 
@@ -24,49 +26,60 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Ports with numbers below [`PORTS`], each once.
-    pub fn new(mut list: Vec<Port>) -> io::Result<Self> {
+    /// Ports with numbers below [`PORTS`], each once; `helped` by a second thread or not.
+    pub fn new(mut list: Vec<Port>, helped: bool) -> io::Result<Self> {
         list.sort_by_key(|port| port.number);
         let mut index = vec![NO_PORT; PORTS];
         for (position, port) in list.iter().enumerate() {
             index[usize::from(port.number)] = position as u16;
         }
-        Ok(Ports { list, index, helper: Helper::start()?, relieved_at: None })
+        let helper = if helped { Helper::start()? } else { Helper::default() };
+        Ok(Ports { list, index, helper, relieved_at: None })
     }
 
     /// Sends what is urgent and what else there is time for in `idle_ns`; returns whether there was some of the latter.
     pub fn flush(&mut self, now_ns: u64, idle_ns: u64, pool: &mut PacketPool) -> bool {
-        let ports = self.list.iter_mut();
-        ports.fold(false, |took_time, port| port.transmitter().flush(now_ns, idle_ns, pool, &self.helper) | took_time)
+        let transmitters = self.list.iter_mut().filter_map(Port::transmitter);
+        transmitters.fold(false, |took_time, sends| sends.flush(now_ns, idle_ns, pool, &self.helper) | took_time)
+    }
+
+    /// Hands all frames over, each with its launch time.
+    pub fn launch(&mut self, now_ns: u64, pool: &mut PacketPool) {
+        self.list.iter_mut().filter_map(Port::launcher).for_each(|launcher| launcher.flush(now_ns, pool));
+    }
+
+    /// When the next frame arrives of those that were sent already.
+    pub fn next_arrival(&self, offset: WallOffset, now_ns: u64) -> Option<u64> {
+        self.list.iter().filter_map(|port| port.arrival(offset, now_ns)).min()
     }
 
     /// Leaves the sending on all ports but the one with most to send to the helper, or takes it back.
     #[inline]
     pub fn relieve(&mut self, busy: bool, now_ns: u64) {
         if busy && now_ns >= self.relieved_at.unwrap_or(0) + RELIEF_NS {
-            let loads = self.list.iter_mut().map(|port| port.transmitter().take_load());
+            let loads = self.list.iter_mut().filter_map(Port::transmitter).map(Transmitter::take_load);
             let busiest = loads.enumerate().max_by_key(|(_, load)| *load).map(|(position, _)| position);
-            for (position, port) in self.list.iter_mut().enumerate() {
-                port.transmitter().relieve(Some(position) != busiest);
+            for (position, transmitter) in self.list.iter_mut().filter_map(Port::transmitter).enumerate() {
+                transmitter.relieve(Some(position) != busiest);
             }
             self.relieved_at = Some(now_ns);
         } else if !busy && self.relieved_at.take().is_some() {
-            self.list.iter_mut().for_each(|port| port.transmitter().relieve(false));
+            self.list.iter_mut().filter_map(Port::transmitter).for_each(|transmitter| transmitter.relieve(false));
         }
     }
 
     /// When to call `flush` at the latest.
     pub fn due(&mut self, now_ns: u64) -> Option<u64> {
-        self.list.iter_mut().filter_map(|port| port.transmitter().due(now_ns)).min()
+        self.list.iter_mut().filter_map(|port| port.transmitter()?.due(now_ns)).min()
     }
 }
 
 impl Output for Ports {
     #[inline]
-    fn send(&mut self, port: u16, _exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
+    fn send(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>, pool: &mut PacketPool) {
         // The switch sends to interface ports only, and each of them is in the list.
         match self.list.get_mut(usize::from(self.index[usize::from(port)])) {
-            Some(port) => port.transmitter().push(packet, pool, &self.helper),
+            Some(port) => port.push(exit_ns, packet, pool, &self.helper),
             None => pool.give(packet),
         }
     }

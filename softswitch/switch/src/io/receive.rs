@@ -101,15 +101,21 @@ impl ReceiveRing {
         unsafe { AtomicU32::from_ptr(ptr::addr_of_mut!((*self.slot()).tp_status)) }
     }
 
-    /// Arrival time of the oldest frame, on the switch clock; `None` if the ring is empty.
+    /// True if no frame waits.
     #[inline]
-    pub fn head_time(&self, offset: WallOffset) -> Option<u64> {
-        if self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
+    pub fn is_empty(&self) -> bool {
+        self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
+    }
+
+    /// When the oldest frame was received, on the switch clock, and its length in bytes; `None` if the ring is empty.
+    #[inline]
+    pub fn head(&self, offset: WallOffset) -> Option<(u64, u32)> {
+        if self.is_empty() {
             return None;
         }
         // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
         let header = unsafe { &*self.slot() };
-        Some(offset.to_switch(header.tp_sec, header.tp_nsec))
+        Some((offset.to_switch(header.tp_sec, header.tp_nsec), header.tp_len))
     }
 
     /// Passes the oldest frame to `take`, then gives its slot back. `None` if the ring is empty.

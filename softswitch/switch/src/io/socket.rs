@@ -80,10 +80,16 @@ pub fn mtu(name: &str) -> io::Result<usize> {
 }
 
 impl PacketSocket {
-    /// A socket that sends on interface `index` and receives nothing.
+    /// A socket that sends on interface `index`, past its queueing discipline, and receives nothing.
     pub fn sender(index: libc::c_int) -> io::Result<Self> {
-        let socket = Self::open(index)?;
+        let socket = Self::queued_sender(index)?;
         socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1i32)?;
+        Ok(socket)
+    }
+
+    /// A socket that sends on interface `index` through its queueing discipline and receives nothing.
+    pub fn queued_sender(index: libc::c_int) -> io::Result<Self> {
+        let socket = Self::open(index)?;
         socket.bind(0)?;
         Ok(socket)
     }

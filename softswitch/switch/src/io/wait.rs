@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::port::Port;
+use super::timer::Timer;
 
 /// What is polled; kept for its memory.
 #[derive(Debug, Default)]
@@ -33,10 +34,44 @@ impl Waiter {
             }
         }
         if self.entries[0].revents != 0 {
-            let mut count = [0u8; 8];
-            // SAFETY: reads at most 8 bytes into a buffer of 8.
-            unsafe { libc::read(wake.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+            clear(wake);
         }
         false
     }
+
+    /// Sleeps until a frame arrives on one of the ports that `listens` chooses, `wake` is written to, or it is `due_ns` on the
+    /// switch clock.
+    pub fn wait_exactly(
+        &mut self,
+        ports: &[Port],
+        wake: &OwnedFd,
+        timer: &Timer,
+        due_ns: Option<u64>,
+        listens: impl Fn(&Port) -> bool,
+    ) {
+        timer.set(due_ns);
+        let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+        self.entries.clear();
+        self.entries.push(entry(wake.as_raw_fd()));
+        self.entries.push(entry(timer.fd()));
+        self.entries.extend(ports.iter().filter(|port| listens(port)).map(|port| entry(port.fd())));
+        let count = self.entries.len() as libc::nfds_t;
+        // SAFETY: `entries` is valid for the call.
+        if unsafe { libc::poll(self.entries.as_mut_ptr(), count, -1) } <= 0 {
+            return;
+        }
+        if self.entries[2..].iter().any(|entry| entry.revents & libc::POLLERR != 0) {
+            ports.iter().for_each(Port::clear_error);
+        }
+        if self.entries[0].revents != 0 {
+            clear(wake);
+        }
+    }
+}
+
+/// Makes an eventfd wait for the next event.
+fn clear(wake: &OwnedFd) {
+    let mut count = [0u8; 8];
+    // SAFETY: reads at most 8 bytes into a buffer of 8.
+    unsafe { libc::read(wake.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
 }

@@ -159,6 +159,26 @@ impl Switch {
         looped.into_iter().chain(self.tm.next_due()).min()
     }
 
+    /// When the next packet that waits starts on its link; with loopback ports, when anything is due.
+    pub fn next_start(&self) -> Option<u64> {
+        if self.loops {
+            self.next_due()
+        } else {
+            self.tm.next_start()
+        }
+    }
+
+    /// When the next packet leaves its delay line, if there are no loopback ports.
+    pub fn next_exit(&self) -> Option<u64> {
+        self.tm.next_exit().filter(|_| !self.loops)
+    }
+
+    /// Gives `output` what leaves the delay lines until `until_ns`, though that may not have come yet: what is on its way is
+    /// settled. With loopback ports it may not be, and nothing is given.
+    pub fn release(&mut self, until_ns: u64, output: &mut impl Output) {
+        self.send_due(until_ns, output);
+    }
+
     /// Receives a frame on `port` at `now_ns`, after everything that was due until then. Time never goes backwards: an
     /// earlier `now_ns` counts as the switch's time. Some of what leaves is given to `output` by a later call only.
     #[inline]

@@ -150,6 +150,16 @@ impl<P> TrafficManager<P> {
         (next != NEVER).then_some(next)
     }
 
+    /// When the next packet that waits starts on its link.
+    pub fn next_start(&self) -> Option<u64> {
+        self.starts.time()
+    }
+
+    /// When the next packet leaves its delay line.
+    pub fn next_exit(&self) -> Option<u64> {
+        Some(self.exits.next()).filter(|next| *next != NEVER)
+    }
+
     /// A packet of `length` bytes arrives at `now_ns` (every event up to `now_ns` must have been polled). `rid` is its replica
     /// id, `flow` is what its drop would be accounted to.
     #[inline(always)]

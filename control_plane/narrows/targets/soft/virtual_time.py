@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the softswitch runs in virtual time: where a plan's delays lie, and how far the switch may look ahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from narrows.experiment.plan import Plan
+
+NANOSECONDS = 1_000_000_000
+# Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
+BATCH_FRAMES = 1_000
+# A window shorter than this saves nothing.
+LEAST_WINDOW_NS = 20_000
+LEAST_RING_BYTES, MOST_RING_BYTES = 16 << 20, 128 << 20
+# Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
+WAKEUPS_S = 200
+LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 16, 1 << 20
+LEAST_POOL = 262_144
+
+
+@dataclass(frozen=True)
+class VirtualTime:
+    """Settings of a switch in virtual time.
+
+    ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
+    ``pool_frames``: frames that queues and delay lines may hold in all.
+    """
+
+    window_ns: int
+    ring_bytes: int
+    pool_frames: int
+
+
+def adapted(plan: Plan) -> Plan:
+    """The same plan as it is carried out in virtual time.
+
+    Half of the shortest RTT is on the way to the receiver, so that both directions have a delay; what is on a sender's
+    way back is shorter by as much, and every flow has the RTT that it had. Receivers wake up
+    when a batch has arrived.
+    """
+    delays = {port.host: port.delay_ns for port in plan.ports}
+    there = min(delays[sender.name] for sender in plan.senders) // 2
+    delays = {host: delay - there for host, delay in delays.items() if host in {s.name for s in plan.senders}}
+    delays[plan.receiver.name] = there
+    ports = tuple(replace(port, delay_ns=delays.get(port.host, port.delay_ns)) for port in plan.ports)
+    batch = min(max(plan.bottleneck.rate_bps // (8 * WAKEUPS_S), LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
+    return replace(plan, ports=ports, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
+
+
+def settings(plan: Plan) -> VirtualTime:
+    """What suits a plan whose delays are split."""
+    rate = plan.bottleneck.rate_bps
+    shortest = min(port.delay_ns for port in plan.ports if port.host != plan.collector_host.name)
+    batch = BATCH_FRAMES * plan.frame_bytes * 8 * NANOSECONDS // rate
+    window = min(shortest // 2, batch)
+    longest = max(flow.rtt_ns for flow in plan.flows)
+    flight = rate * longest // (8 * NANOSECONDS) + plan.bottleneck.limit_bytes
+    return VirtualTime(
+        window_ns=window if window >= LEAST_WINDOW_NS else 0,
+        # A host may send much of what it may have in flight in one instant; what does not fit is counted.
+        ring_bytes=min(max(LEAST_RING_BYTES, flight // 4), MOST_RING_BYTES),
+        pool_frames=max(LEAST_POOL, 8 * flight // plan.frame_bytes),
+    )

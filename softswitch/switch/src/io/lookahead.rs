@@ -1,0 +1,99 @@
+//! How far the data path may look ahead in virtual time: conservative parallel discrete-event simulation with the delay lines
+//! as lookahead (Chandy and Misra 1979).
+//!
+//! A frame that arrives at `a` leaves its port no earlier than `a` plus the port's delay. Who has worked out everything until `t`
+//! therefore knows all that leaves until `t` plus the shortest delay, and nothing has to happen before then.
+// SPDX-License-Identifier: Apache-2.0
+
+/// What to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Until this time, whatever arrives meanwhile.
+    Until(u64),
+    /// Until a frame arrives, or until this time.
+    FrameOr(Option<u64>),
+}
+
+/// Windows of equal length.
+#[derive(Debug, Clone, Copy)]
+pub struct Lookahead {
+    window_ns: u64,
+}
+
+impl Lookahead {
+    /// `window_ns` is at most the shortest delay of a port; 0: there is none, every event is waited for.
+    pub fn new(window_ns: u64) -> Self {
+        Lookahead { window_ns }
+    }
+
+    /// Frames that leave until then are handed over at `now_ns`: until the end of the next window, and one more in reserve.
+    /// (More could be, but they would only lie in the kernel instead of here.)
+    pub fn horizon_ns(&self, now_ns: u64) -> u64 {
+        match self.window_ns {
+            0 => u64::MAX,
+            window_ns => now_ns.saturating_add(2 * window_ns),
+        }
+    }
+
+    /// What to wait for at `now_ns`, when everything until then has happened.
+    ///
+    /// `taken`: frames have arrived since the last time. `underway`: when the next of those frames arrives that were sent
+    /// already. `start`: when the next packet leaves a queue. `exit`: when the next frame leaves that was not handed over.
+    pub fn next(&self, now_ns: u64, taken: bool, underway: Option<u64>, start: Option<u64>, exit: Option<u64>) -> Wait {
+        if self.window_ns == 0 {
+            return Wait::FrameOr(underway.into_iter().chain(start).chain(exit).min());
+        }
+        if taken || underway.is_some() {
+            return Wait::Until(now_ns + self.window_ns);
+        }
+        let exit = exit.map(|exit_ns| exit_ns.saturating_sub(self.window_ns));
+        Wait::FrameOr(start.into_iter().chain(exit).min())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_at_a_time_while_frames_arrive() {
+        let ahead = Lookahead::new(1_000);
+        assert_eq!(ahead.next(5_000, true, None, None, None), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, false, Some(9_000), None, None), Wait::Until(6_000));
+        assert_eq!(ahead.next(5_000, true, None, Some(5_001), Some(7_500)), Wait::Until(6_000));
+    }
+
+    #[test]
+    fn nothing_arrives_but_something_is_still_on_its_way() {
+        let ahead = Lookahead::new(1_000);
+        assert_eq!(ahead.next(5_000, false, None, None, None), Wait::FrameOr(None));
+        assert_eq!(ahead.next(5_000, false, None, Some(5_300), None), Wait::FrameOr(Some(5_300)));
+        // It is handed over a window before it leaves.
+        assert_eq!(ahead.next(5_000, false, None, None, Some(7_500)), Wait::FrameOr(Some(6_500)));
+        assert_eq!(ahead.next(5_000, false, None, Some(6_800), Some(7_500)), Wait::FrameOr(Some(6_500)));
+    }
+
+    #[test]
+    fn without_a_window_every_event_is_waited_for() {
+        let ahead = Lookahead::new(0);
+        assert_eq!(ahead.next(5_000, true, None, Some(5_300), None), Wait::FrameOr(Some(5_300)));
+        assert_eq!(ahead.next(5_000, true, Some(5_200), Some(5_300), Some(5_250)), Wait::FrameOr(Some(5_200)));
+        assert_eq!(ahead.horizon_ns(5_000), u64::MAX);
+    }
+
+    #[test]
+    fn what_leaves_before_the_next_time_is_handed_over_now() {
+        let ahead = Lookahead::new(1_000);
+        for taken in [true, false] {
+            for exit in [7_001, 7_999, 20_000] {
+                let next = match ahead.next(5_000, taken, None, None, Some(exit)) {
+                    Wait::Until(due) | Wait::FrameOr(Some(due)) => due,
+                    Wait::FrameOr(None) => u64::MAX,
+                };
+                assert!(next > 5_000 && next < exit, "{next} {exit}");
+                // A frame that is not handed over now is handed over then, or has time until the next window.
+                assert!(ahead.horizon_ns(next) >= exit || next + 1_000 < exit);
+            }
+        }
+    }
+}

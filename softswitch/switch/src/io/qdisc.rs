@@ -1,0 +1,141 @@
+//! The queueing discipline that sends frames at their launch times: Linux's fq, set by rtnetlink as `tc` does.
+// SPDX-License-Identifier: Apache-2.0
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+// linux/rtnetlink.h and linux/pkt_sched.h
+const RTM_NEWQDISC: u16 = 36;
+const TC_H_ROOT: u32 = 0xffff_ffff;
+const TCA_FQ_PLIMIT: u16 = 1;
+const TCA_FQ_FLOW_PLIMIT: u16 = 2;
+const TCA_FQ_QUANTUM: u16 = 3;
+const TCA_FQ_RATE_ENABLE: u16 = 5;
+const TCA_FQ_TIMER_SLACK: u16 = 13;
+const TCA_FQ_HORIZON: u16 = 14;
+const TCA_FQ_HORIZON_DROP: u16 = 15;
+
+/// Frames that may wait in all, and of one flow: more than the switch's pool.
+const LIMIT: u32 = 1 << 28;
+/// Bytes that a flow may send in its turn: order is by time, so the more the better.
+const QUANTUM: u32 = 1 << 20;
+/// Launch times may be so far ahead, in microseconds: 4,000 s.
+const HORIZON_US: u32 = 4_000_000_000;
+
+/// fq as it is wanted: launch times only, no pacing of its own, timers at the nanosecond.
+const OPTIONS: [(u16, u32); 6] = [
+    (TCA_FQ_PLIMIT, LIMIT),
+    (TCA_FQ_FLOW_PLIMIT, LIMIT),
+    (TCA_FQ_QUANTUM, QUANTUM),
+    (TCA_FQ_RATE_ENABLE, 0),
+    (TCA_FQ_TIMER_SLACK, 0),
+    (TCA_FQ_HORIZON, HORIZON_US),
+];
+
+/// Appends an attribute, padded to four bytes.
+fn append(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    message.extend((value.len() as u16 + 4).to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend(value);
+    message.resize(message.len().next_multiple_of(4), 0);
+}
+
+/// The rtnetlink message that makes fq the root discipline of interface `index`.
+fn request(index: libc::c_int) -> Vec<u8> {
+    let flags = libc::NLM_F_REQUEST | libc::NLM_F_ACK | libc::NLM_F_CREATE | libc::NLM_F_REPLACE;
+    let mut message = vec![0; 4];
+    message.extend(RTM_NEWQDISC.to_ne_bytes());
+    message.extend((flags as u16).to_ne_bytes());
+    // Sequence number and sender, which nobody compares.
+    message.extend([0; 8]);
+    // struct tcmsg: family with padding, interface, handle, parent, info.
+    message.extend([0; 4]);
+    message.extend(index.to_ne_bytes());
+    message.extend(0u32.to_ne_bytes());
+    message.extend(TC_H_ROOT.to_ne_bytes());
+    message.extend(0u32.to_ne_bytes());
+    append(&mut message, libc::TCA_KIND, b"fq\0");
+    let mut options = Vec::new();
+    for (kind, value) in OPTIONS {
+        append(&mut options, kind, &value.to_ne_bytes());
+    }
+    append(&mut options, TCA_FQ_HORIZON_DROP, &[0]);
+    append(&mut message, libc::TCA_OPTIONS, &options);
+    let length = message.len() as u32;
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    message
+}
+
+/// The error number in the answer to a request, 0 for success.
+fn verdict(answer: &[u8]) -> Option<i32> {
+    // struct nlmsghdr, of which only the type matters, then struct nlmsgerr.
+    let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+    let error = i32::from_ne_bytes(answer.get(16..20)?.try_into().ok()?);
+    (i32::from(kind) == libc::NLMSG_ERROR).then_some(-error)
+}
+
+/// Makes fq the root queueing discipline of an interface. Errors: the kernel has none (ENOENT), or no permission.
+pub fn set_fq(index: libc::c_int) -> io::Result<()> {
+    // SAFETY: plain system call; the result is checked.
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just opened and is owned by nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let message = request(index);
+    // SAFETY: sends the bytes of `message`, which lives until the call returns. A netlink socket without an address talks to
+    // the kernel.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut answer = [0u8; 4096];
+    // SAFETY: receives at most as many bytes as `answer` has.
+    let received = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), mem::size_of_val(&answer), 0) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match verdict(&answer[..received as usize]) {
+        Some(0) => Ok(()),
+        Some(error) => Err(io::Error::from_raw_os_error(error)),
+        None => Err(io::Error::other("rtnetlink gave no answer to a request for an fq queueing discipline")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_well_formed() {
+        let message = request(7);
+        assert_eq!(message[..4], (message.len() as u32).to_ne_bytes());
+        assert_eq!(message.len() % 4, 0);
+        // Attributes follow the two headers of 16 and 20 bytes and fill the message exactly.
+        let mut kinds = vec![];
+        let mut rest = &message[36..];
+        while let [low, high, kind, 0, ..] = *rest {
+            let length = usize::from(u16::from_ne_bytes([low, high]));
+            kinds.push((u16::from(kind), length));
+            rest = &rest[length.next_multiple_of(4)..];
+        }
+        assert!(rest.is_empty());
+        assert_eq!(kinds, [(libc::TCA_KIND, 7), (libc::TCA_OPTIONS, 4 + 6 * 8 + 8)]);
+    }
+
+    #[test]
+    fn answers() {
+        let answer = |kind: libc::c_int, error: i32| {
+            let mut bytes = vec![0; 4];
+            bytes.extend((kind as u16).to_ne_bytes());
+            bytes.extend([0; 10]);
+            bytes.extend(error.to_ne_bytes());
+            bytes
+        };
+        assert_eq!(verdict(&answer(libc::NLMSG_ERROR, 0)), Some(0));
+        assert_eq!(verdict(&answer(libc::NLMSG_ERROR, -libc::ENOENT)), Some(libc::ENOENT));
+        assert_eq!(verdict(&answer(libc::NLMSG_DONE, 0)), None);
+        assert_eq!(verdict(&[]), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! The data path in virtual time, where a clock moves only while everything sleeps: what costs is waking up.
+//!
+//! The thread wakes up once in a window, takes what has arrived in it, works everything out at its exact time, and gives frames
+//! to the kernel ahead of their time. That changes nothing as long as every port holds its frames for a window or more (see
+//! [`super::lookahead`]). Without a window it wakes up for every frame and every departure.
+// SPDX-License-Identifier: Apache-2.0
+use std::os::fd::OwnedFd;
+use std::sync::mpsc::Receiver;
+
+use super::clock::{now_ns, sleep_until, WallOffset};
+use super::dataplane::{Command, DataPath};
+use super::lookahead::{Lookahead, Wait};
+use super::port::Port;
+use super::timer::Timer;
+use super::wait::Waiter;
+
+/// How often interfaces are looked after.
+const MAINTENANCE_NS: u64 = 1_000_000_000;
+
+/// How far ahead the loop looks.
+#[derive(Debug, Clone, Copy)]
+pub struct VirtualSettings {
+    /// The window: at most the shortest delay of a port; 0 = none.
+    pub window_ns: u64,
+}
+
+/// Runs until it is told to stop.
+pub(super) fn run(
+    mut data_path: DataPath,
+    commands: &Receiver<Command>,
+    wake: &OwnedFd,
+    timer: &Timer,
+    settings: VirtualSettings,
+) {
+    let lookahead = Lookahead::new(settings.window_ns);
+    let mut waiter = Waiter::default();
+    let mut now = now_ns();
+    let mut offset = WallOffset::between_readings();
+    let mut next_maintenance = now + MAINTENANCE_NS;
+    loop {
+        let taken = data_path.take_in(now, offset, usize::MAX);
+        data_path.switch.advance(now, &mut data_path.ports);
+        data_path.switch.release(lookahead.horizon_ns(now), &mut data_path.ports);
+        data_path.pass_digests();
+        data_path.ports.launch(now, data_path.switch.pool());
+        // Nobody has to wait: time stands still.
+        while data_path.obey(commands) {}
+        if data_path.stopped() {
+            return;
+        }
+        if now >= next_maintenance {
+            next_maintenance = now + MAINTENANCE_NS;
+            offset = WallOffset::between_readings();
+            data_path.ports.list.iter_mut().for_each(Port::maintain);
+        }
+        let switch = &data_path.switch;
+        let underway = data_path.ports.next_arrival(offset, now);
+        now = match lookahead.next(now, taken > 0, underway, switch.next_start(), switch.next_exit()) {
+            Wait::Until(due) => {
+                sleep_until(due);
+                due
+            }
+            Wait::FrameOr(due) => {
+                waiter.wait_exactly(&data_path.ports.list, wake, timer, due, Port::is_empty);
+                now_ns()
+            }
+        };
+    }
+}

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a plan is carried out in virtual time: the same RTTs, other places of the delays, windows that no delay is below."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import Plan, make_plan
+from narrows.targets.soft.virtual_time import adapted, settings
+
+MS = 1_000_000
+
+
+def plan(rate: str = "100Mbit", rtt: str = "40ms", **changes: Any) -> Plan:
+    data: dict[str, Any] = {
+        "name": "test",
+        "bottleneck": {"rate": rate, "rtt": rtt, "buffer": "1bdp"},
+        "flows": [{"cca": "bbr", "duration": "30s"}, {"cca": "cubic", "duration": "30s", "rtt": "100ms"}],
+    }
+    return make_plan(validate({**data, **changes}, "test"))
+
+
+def delays(built: Plan) -> dict[str, int]:
+    return {port.host: port.delay_ns for port in built.ports}
+
+
+def test_every_flow_keeps_its_rtt() -> None:
+    assert delays(adapted(plan())) == {
+        "receiver": 20 * MS, "collector": 0, "sender0": 20 * MS, "sender1": 80 * MS
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rate", ["1Mbit", "100Mbit", "10Gbit", "100Gbit"])
+@pytest.mark.parametrize("rtt", ["1us", "30us", "1ms", "40ms", "600ms"])
+def test_no_window_is_longer_than_a_delay(rate: str, rtt: str) -> None:
+    built = adapted(plan(rate, rtt, bottleneck={"rate": rate, "rtt": rtt, "buffer": "100packets"}))
+    found = settings(built)
+    # A frame is handed over up to two windows before it leaves; what arrives in one window is known at its end.
+    assert 2 * found.window_ns <= min(delay for host, delay in delays(built).items() if host != "collector")
+    assert found.window_ns == 0 or found.window_ns >= 20_000
+
+
+def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
+    found = settings(adapted(plan("100Gbit", "10ms")))
+    flight = 100_000_000_000 // 8 // 10 + 125_000_000
+    frames_in_a_window = 100_000_000_000 * found.window_ns // 1_000_000_000 // 8 // 1514
+    assert found.ring_bytes >= 32 * frames_in_a_window * 1514
+    assert found.pool_frames * 1514 >= 2 * flight
+
+
+def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:
+    for rate in ("1Mbit", "1Gbit", "100Gbit"):
+        built = adapted(plan(rate))
+        assert 0 < built.receive_batch_bytes <= built.tcp_buffer_bytes // 8
