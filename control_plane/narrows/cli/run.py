@@ -35,6 +35,9 @@ def run(
     kernel: Annotated[
         str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
     ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
+    ] = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
         int | None,
@@ -57,6 +60,8 @@ def run(
         raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft")
     if kernel is not None and not virtual:
         raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
+    if jobs is not None and not virtual:
+        raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
     place = VirtualTime(find(kernel or DEFAULT)) if virtual else THIS_MACHINE
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
@@ -71,7 +76,7 @@ def run(
         if live or live_port is not None:
             live_page = stack.enter_context(LivePage(live_port or 0))
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
-        for item in run_series(series, make_target, directory, console, live_page, place):
+        for item in run_series(series, make_target, directory, console, live_page, place, jobs):
             _show(item.outcome, console)
             if item.outcome.status == "partial":
                 code = EXIT_INTERRUPTED

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
-from narrows.run.measurement import Measured, Measurement, Progress
+from narrows.run.measurement import Measured, Measurement
+from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Target
 
@@ -17,7 +19,7 @@ from narrows.targets.base import Target
 class Measuring(Protocol):
     """The part of a run that measures."""
 
-    async def run(self, progress: Progress) -> Measured:
+    async def run(self, progress: RunProgress) -> Measured:
         """Measure; telemetry and what the hosts say is in the result directory afterwards.
 
         Raises:
@@ -40,6 +42,10 @@ class Place(Protocol):
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that senders do not have there; empty if they have it."""
+        ...
+
+    def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
+        """How many of some runs can be under way without one disturbing another; not more than are wanted."""
         ...
 
     def state(self) -> RunState:
@@ -67,6 +73,10 @@ class ThisMachine:
     def missing_cca(self, name: str) -> str:
         """The running kernel's."""
         return machine.missing_cca(name)
+
+    def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
+        """One: what the machine does beside a run is seen in it."""
+        return 1
 
     def state(self) -> RunState:
         """In the system's directory for such records."""

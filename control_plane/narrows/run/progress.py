@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -15,13 +16,14 @@ from narrows.run.sampler import Snapshot
 
 # Where lines cannot be overwritten, figures are printed so often.
 LINE_EVERY_S = 5.0
+PACE_EVERY_S = 10.0
 
 
 class Page(Protocol):
     """Where progress is shown beside the terminal."""
 
     def publish(self, kind: str, data: Any) -> None:
-        """Show an event: ``run``, ``phase`` or ``snapshot``, with what belongs to it."""
+        """Show an event: ``run``, ``phase``, ``pace`` or ``snapshot``, with what belongs to it."""
 
 
 class RunProgress:
@@ -43,6 +45,7 @@ class RunProgress:
         )
         self._snapshot: Snapshot | None = None
         self._next_line_s = LINE_EVERY_S
+        self._next_pace = time.monotonic() + PACE_EVERY_S
         self._task: TaskID | None = None
         self._live = Live(get_renderable=self._render, console=console, transient=True, refresh_per_second=4)
 
@@ -87,6 +90,18 @@ class RunProgress:
             self._console.print(
                 f"{self._title}: {snapshot_text.line(snapshot)}", highlight=False, markup=False, soft_wrap=True
             )
+
+    def pace(self, time_s: float, total_s: float, left_s: float | None) -> None:
+        """How far a run is whose time is not ours: its own time of ``total_s``, and our time until it gets there."""
+        figures = {"time_s": time_s, "total_s": total_s, **({} if left_s is None else {"left_s": left_s})}
+        if self._page is not None:
+            self._page.publish("pace", figures)
+        left = "" if left_s is None else f", about {left_s:.0f} s left"
+        if self._task is not None:
+            self._progress.update(self._task, completed=time_s, detail=f"{time_s:.3f} s of {total_s:g} s{left}")
+        if not self._terminal and time.monotonic() >= self._next_pace:
+            self._next_pace = time.monotonic() + PACE_EVERY_S
+            self._console.print(f"{self._title}: {time_s:.3f} s of {total_s:g} s{left}", highlight=False)
 
     def note(self, text: str) -> None:
         """A line that stays."""

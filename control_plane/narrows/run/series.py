@@ -17,7 +17,8 @@ from narrows.run import sweep_results
 from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
-from narrows.run.runner import Outcome, check, execute
+from narrows.run.runner import CheckedRun, Outcome, check, execute
+from narrows.run.side_by_side import Wanted, execute_side_by_side
 from narrows.targets.base import Target
 
 
@@ -36,6 +37,7 @@ def run_series(
     console: Console,
     page: Page | None = None,
     place: Place = THIS_MACHINE,
+    jobs: int | None = None,
 ) -> Iterator[PointOutcome]:
     """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
 
@@ -48,6 +50,7 @@ def run_series(
         console: where progress goes.
         page: where it is shown as well.
         place: where the runs are measured.
+        jobs: how many runs may be under way at once; as many as the place takes if None.
 
     Raises:
         InputError: a point cannot run here as written; nothing was created, for no point.
@@ -62,17 +65,47 @@ def run_series(
     make_directory(directory)
     done: list[PointOutcome] = []
     try:
-        for number, (point, run) in enumerate(zip(series.points, runs, strict=True), 1):
-            title = f"[{number}/{len(runs)}] {point.directory}"
-            done.append(PointOutcome(point, execute(run, directory / point.directory, console, title, page)))
+        for outcome in _outcomes(series, runs, directory, console, page, place, jobs):
+            done.append(outcome)
             sweep_results.write_manifest(directory, _manifest(series, done))
-            yield done[-1]
-            if done[-1].outcome.status != "complete":
+            yield outcome
+            if outcome.outcome.status != "complete":
                 return
     finally:
         # However the series ends: what is complete of it can be looked at.
         if done:
             sweep_results.write_results(directory)
+
+
+def _outcomes(
+    series: Series,
+    runs: list[CheckedRun],
+    directory: Path,
+    console: Console,
+    page: Page | None,
+    place: Place,
+    jobs: int | None,
+) -> Iterator[PointOutcome]:
+    """Every point's, as it comes: in the order of the file where there is one run at a time.
+
+    Raises:
+        RunError: a run failed before any traffic flowed.
+        Interrupted: a run was stopped before any traffic flowed.
+    """
+    wanted = [
+        Wanted(run, directory / point.directory, f"[{number}/{len(runs)}] {point.directory}")
+        for number, (point, run) in enumerate(zip(series.points, runs, strict=True), 1)
+    ]
+    at_once = place.at_once((run.plan for run in runs), jobs)
+    if at_once == 1:
+        for point, one in zip(series.points, wanted, strict=True):
+            yield PointOutcome(point, execute(one.run, one.directory, console, one.title, page))
+        return
+    console.print(f"{len(runs)} runs, {at_once} at once", highlight=False)
+    for number, outcome in execute_side_by_side(wanted, at_once, console):
+        if not isinstance(outcome, Outcome):
+            raise outcome
+        yield PointOutcome(series.points[number], outcome)
 
 
 def _manifest(series: Series, done: list[PointOutcome]) -> dict[str, Any]:

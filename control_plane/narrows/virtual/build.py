@@ -32,17 +32,35 @@ SAY_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class Edit:
-    """A change that a tree needs to run here: in a file, what is found becomes something else."""
+    """A change of a tree: in a file, what is found becomes something else."""
 
     file: str
     found: str
     becomes: str
 
 
-# Each is made where its text is found; kernels that do not have it do not need it.
-EDITS = (
-    # TCP's timers count in ticks: as long as in the kernels that people use, not 10 ms.
-    Edit("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100\n", "config HZ\n\tint\n\tdefault 250\n"),
+# What trees need to run here; each is made where all of its texts are found, and not needed where they are not.
+ADJUSTMENTS = (
+    # TCP's timers count in ticks: as long ones as in the kernels that people use, not 10 ms.
+    (Edit("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100\n", "config HZ\n\tint\n\tdefault 250\n"),),
+    # Random numbers begin with the seed that a run has, and with nothing else.
+    (
+        Edit(
+            "arch/um/include/asm/archrandom.h",
+            "\tret = os_getrandom(v, max_longs * sizeof(*v), 0);\n",
+            "\tret = 0;\n",
+        ),
+    ),
+    # Before Linux 6.13 the state of a processor with AMX (11 kB) has no room: the guest dies of it at its start, and of
+    # the small stack that it stands on afterwards.
+    (
+        Edit("arch/x86/um/user-offsets.c", "DEFINE_LONGS(HOST_FP_SIZE, 2696);", "DEFINE_LONGS(HOST_FP_SIZE, 16384);"),
+        Edit(
+            "arch/um/Kconfig",
+            "\tdefault 2 if 64BIT\n\trange 2 10 if 64BIT\n",
+            "\tdefault 4 if 64BIT\n\trange 2 10 if 64BIT\n",
+        ),
+    ),
 )
 
 
@@ -119,11 +137,12 @@ def _make(scratch: Path, source: Path | None, patches: Sequence[Path], jobs: int
 
 
 def adjust(tree: Path) -> None:
-    """Make the edits that a tree needs."""
-    for edit in EDITS:
-        file = tree / edit.file
-        if file.exists() and edit.found in (text := file.read_text()):
-            file.write_text(text.replace(edit.found, edit.becomes))
+    """Make the adjustments that a tree needs."""
+    for edits in ADJUSTMENTS:
+        texts = {edit.file: (tree / edit.file).read_text() for edit in edits if (tree / edit.file).exists()}
+        if all(edit.found in texts.get(edit.file, "") for edit in edits):
+            for edit in edits:
+                (tree / edit.file).write_text(texts[edit.file].replace(edit.found, edit.becomes))
 
 
 def algorithms(tree: Path) -> list[str]:

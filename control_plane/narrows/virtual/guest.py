@@ -14,30 +14,30 @@ from narrows.virtual import keeper, room
 from narrows.virtual.kernels import Kernel
 
 TAIL_BYTES = 2000
+START_NS = 1_767_225_600 * 1_000_000_000  # 2026-01-01T00:00:00Z
 EVENT_BYTES = 1 << 20
 
 
-def command_line(
-    kernel: Kernel, memory_bytes: int, init: Sequence[str], control: tuple[int, int], directory: Path
-) -> list[str]:
-    """The words that boot a guest.
+def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str], control: tuple[int, int]) -> list[str]:
+    """The words that boot a guest; they are the same in every run, because the kernel makes random numbers of them.
 
     Args:
         kernel: what is booted.
         memory_bytes: the guest's memory.
         init: its first process.
         control: file descriptors that its second console reads and writes.
-        directory: where it has its management files.
     """
     program, *arguments = init
     return [
         str(kernel.path),
         f"mem={memory_bytes >> 20}M",
         "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw",
-        "time-travel=inf-cpu",
+        "time-travel=inf-cpu", f"time-travel-start={START_NS}",
+        # Two runs with one seed differ in as little as can be.
+        "norandmaps", "PYTHONHASHSEED=0", "random.trust_cpu=off",
         "seccomp=auto",
         "con=null", "con0=fd:0,fd:1", f"con1=fd:{control[0]},fd:{control[1]}",
-        f"uml_dir={directory}",
+        "uml_dir=uml",
         "quiet",
         f"init={program}", "--", *arguments,
     ]  # fmt: skip
@@ -55,7 +55,7 @@ class Guest:
 
     @classmethod
     async def start(cls, kernel: Kernel, memory_bytes: int, init: Sequence[str], cpu: int, directory: Path) -> Guest:
-        """Boot a guest on one processor; ``directory`` is for what it writes on its console.
+        """Boot a guest on one processor; ``directory`` takes its management files and what it writes on its console.
 
         Raises:
             InputError: nothing here can hold its memory.
@@ -64,12 +64,12 @@ class Guest:
         control_in, control_out = os.pipe()
         told_in, told_out = os.pipe()
         log = directory / "console.log"
-        command = command_line(kernel, memory_bytes, init, (control_in, told_out), directory)
+        command = command_line(kernel, memory_bytes, init, (control_in, told_out))
         with log.open("wb") as console:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", "-S", keeper.__file__, str(cpu), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
-                pass_fds=(control_in, told_out), start_new_session=True, env=environment,
+                pass_fds=(control_in, told_out), start_new_session=True, env=environment, cwd=directory,
             )  # fmt: skip
         os.close(control_in)
         os.close(told_out)

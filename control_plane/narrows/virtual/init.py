@@ -7,8 +7,12 @@ Little is imported: in a guest every file that is opened costs ten times what it
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import hashlib
 import json
 import os
+import struct
+import termios
 import tty
 from collections.abc import Collection
 from pathlib import Path
@@ -19,6 +23,11 @@ MEMORY = Path("/run")
 TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 TCP_PAGES = 1 << 30
 CHANNEL = "/dev/tty1"
+RANDOM = "/dev/urandom"
+ADD_ENTROPY = 0x40085203  # RNDADDENTROPY of linux/random.h
+ENTROPY = struct.Struct("=ii32s")  # struct rand_pool_info with 32 bytes
+TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
+TCP_SHARE = 0.6
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF of linux/reboot.h
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -29,7 +38,8 @@ class Channel:
     def __init__(self, path: str = CHANNEL) -> None:
         """Open the console; nothing changes what is written to it."""
         self._file = os.open(path, os.O_RDWR | os.O_NOCTTY)
-        tty.setraw(self._file)
+        # What the outside has said already is not to be lost.
+        tty.setraw(self._file, termios.TCSANOW)
 
     def tell(self, **event: Any) -> None:
         """One event."""
@@ -40,6 +50,23 @@ class Channel:
     def read(self) -> str:
         """Wait for words from the outside; empty when there will be none any more."""
         return os.read(self._file, 64).decode()
+
+
+def seed_random_numbers(seed: int) -> None:
+    """Begin the kernel's random numbers with a seed; a kernel of ours has no other source of them.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    words = hashlib.sha256(f"narrows {seed}".encode()).digest()
+    with open(RANDOM, "wb", buffering=0) as file:  # noqa: PTH123
+        fcntl.ioctl(file, ADD_ENTROPY, ENTROPY.pack(len(words) * 8, len(words), words))
+
+
+def give_tcp_memory() -> None:
+    """Let sockets hold most of the memory; what a kernel gives them by itself is an eighth."""
+    pages = int(os.sysconf("SC_PHYS_PAGES") * TCP_SHARE)
+    TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
 
 
 def prepare(needed: Collection[Path] = ()) -> None:
@@ -76,8 +103,21 @@ def mount(kind: str, place: str, options: str = "") -> None:
         raise OSError(error, f"{kind} on {place}: {os.strerror(error)}")
 
 
+def write_out(*directories: Path) -> None:
+    """Write everything to the host's files.
+
+    Raises:
+        OSError: the host cannot take it. Nothing else tells: a file is written to the guest's memory first.
+    """
+    for directory in directories:
+        for path in directory.rglob("*"):
+            if path.is_file():
+                with path.open("rb+") as file:
+                    os.fsync(file)
+
+
 def power_off() -> None:
-    """Write everything to the host's files and end the machine; does not return."""
+    """End the machine; does not return."""
     library = ctypes.CDLL(None)
     library.sync()
     library.reboot(POWER_OFF)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guest's side of a run: its first process, which prepares the machine, measures, and turns it off.
 
-Used as ``python -m narrows.virtual.inside FILE``; the file holds a `Task`. What happens is told on the second console,
-a JSON object a line. Little is imported: in a guest every file that is opened costs ten times what it does outside.
+Used as ``python -m narrows.virtual.inside``. What happens is told on the second console, a JSON object a line. Little
+is imported: in a guest every file that is opened costs ten times what it does outside.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import asyncio
 import os
 import pickle
 import signal
-import sys
 import threading
 import traceback
 from dataclasses import asdict
@@ -19,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from narrows.virtual import init
-from narrows.virtual.task import Task
+from narrows.virtual.task import TASK_FILE, Task
+
+# The directory that the guest's kernel runs in, outside: as long as nothing else is mounted, /proc is the host's. The
+# command line would be another place to say it, but the kernel makes random numbers of that.
+TASK = Path("/proc/self/cwd") / TASK_FILE
 
 
 class Channel(init.Channel):
@@ -67,15 +70,21 @@ def measure(task: Task, channel: Channel) -> None:
         channel.tell(failed=str(error))
     else:
         task.found.write_bytes(pickle.dumps(measured))
-        channel.tell(measured=True)
+        try:
+            init.write_out(task.found.parent, task.results.path)
+        except OSError as error:
+            channel.tell(failed=f"the results cannot be written: {error.strerror}")
+        else:
+            channel.tell(measured=True)
 
 
 def main() -> None:
     """The life of a guest."""
     try:
-        file = Path(sys.argv[1])
-        task: Task = pickle.loads(file.read_bytes())
-        init.prepare((file.parent, *task.needed))
+        task: Task = pickle.loads(TASK.read_bytes())
+        init.seed_random_numbers(task.seed)
+        init.prepare((task.found.parent, *task.needed))
+        init.give_tcp_memory()
         channel = Channel()
         channel.pass_signals_on()
         channel.tell(up=True)

@@ -12,10 +12,13 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import Interrupted, RunError
 from narrows.experiment.model import Experiment
@@ -23,21 +26,34 @@ from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.paths import REPOSITORY
-from narrows.run.measurement import STOP_SIGNALS, Measured, Progress
+from narrows.run.measurement import STOP_SIGNALS, Measured
+from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, Snapshot
 from narrows.virtual import inside, keeper, room
+from narrows.virtual.cores import core
 from narrows.virtual.guest import Guest
-from narrows.virtual.kernels import Kernel
-from narrows.virtual.task import Task
+from narrows.virtual.kernels import About, Kernel
+from narrows.virtual.task import TASK_FILE, Task
 from narrows.virtual.watch import Watch
+
+PACE_EVERY_S = 0.5
+BOOT_S = 120.0
+# What is modelled about hosts, as run.json says it.
+HOSTS = "ideal: what processors do takes no time; interrupts and scheduling cost nothing"
 
 
 class VirtualMeasurement:
     """One run in one guest."""
 
     def __init__(
-        self, experiment: Experiment, plan: Plan, state: RunState, results: RunDirectory, kernel: Kernel, cpu: int
+        self,
+        experiment: Experiment,
+        plan: Plan,
+        state: RunState,
+        results: RunDirectory,
+        kernel: Kernel,
+        about: About,
     ):
         """Nothing is started before `run`."""
         self._experiment = experiment
@@ -45,14 +61,21 @@ class VirtualMeasurement:
         self._state = state
         self._results = results
         self._kernel = kernel
-        self._cpu = cpu
+        self._about = about
+        self._memory_bytes = room.memory_bytes(plan)
         self._watch: Watch | None = None
         self._still = ""
+        self._traffic: tuple[int, float, float] | None = None
         self._killed = False
         self._code = 0
         self._wall_s = 0.0
 
-    async def run(self, progress: Progress) -> Measured:
+    async def run(self, progress: RunProgress) -> Measured:
+        """Measure on a core of its own; see `_run`."""
+        with core() as cpu:
+            return await self._run(progress, cpu)
+
+    async def _run(self, progress: RunProgress, cpu: int) -> Measured:
         """Measure.
 
         Raises:
@@ -61,23 +84,27 @@ class VirtualMeasurement:
         """
         progress.phase("booting the guest")
         task = self._task()
-        file = self._state.directory / "task.pickle"
-        file.write_bytes(pickle.dumps(task))
-        init = [sys.executable, "-m", inside.__name__, str(file)]
-        memory = room.memory_bytes(self._plan)
-        guest = await Guest.start(self._kernel, memory, init, self._cpu, self._state.directory)
+        (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
+        init = [sys.executable, "-m", inside.__name__]
+        started = datetime.now(UTC)
+        guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)
         began = time.monotonic()
         ended: dict[str, Any] = {}
         watching: asyncio.Task[None] | None = None
+        booting = asyncio.get_running_loop().call_later(
+            BOOT_S, self._end, guest, f"the guest is not up in {BOOT_S:g} s"
+        )
         with self._signals_go_in(guest, progress):
             try:
                 async for line in guest.lines():
                     event = json.loads(line)
+                    booting.cancel()
                     if "up" in event and (pid := guest.pid) is not None:
                         self._watch = Watch(self._kernel, pid)
-                        watching = asyncio.create_task(self._end_when_still(guest))
+                        watching = asyncio.create_task(self._follow(guest, progress))
                     ended = self._tell(event, progress) or ended
             finally:
+                booting.cancel()
                 guest.kill()
                 self._code = await guest.wait()
                 self._wall_s = time.monotonic() - began
@@ -94,17 +121,50 @@ class VirtualMeasurement:
         if "measured" not in ended:
             raise RunError(f"{how_it_ended(self._code, self._watch is not None)}{guest.last_words()}")
         measured: Measured = pickle.loads(task.found.read_bytes())
-        return measured
+        # The guest's calendar is one of its own.
+        return replace(measured, started=started, ended=datetime.now(UTC))
 
-    async def _end_when_still(self, guest: Guest) -> None:
+    async def _follow(self, guest: Guest, progress: RunProgress) -> None:
+        """Tell how time passes inside, and end the guest when it does not."""
         assert self._watch is not None
-        self._still = await self._watch.until_still()
-        if self._still:
-            guest.kill()
+        looking = asyncio.create_task(self._watch.until_still())
+        try:
+            while not looking.done():
+                await asyncio.wait((looking,), timeout=PACE_EVERY_S)
+                self._tell_pace(progress)
+            if why := looking.result():
+                self._end(guest, why)
+        finally:
+            looking.cancel()
+
+    def _end(self, guest: Guest, why: str) -> None:
+        self._still = why
+        guest.kill()
+
+    def _tell_pace(self, progress: RunProgress) -> None:
+        if self._traffic is None or self._watch is None:
+            return
+        began_ns, began, total_s = self._traffic
+        time_s, wall_s = (self._watch.now_ns - began_ns) / NANOSECONDS, time.monotonic() - began
+        if time_s < total_s:
+            left_s = None if time_s <= 0 else wall_s / time_s * (total_s - time_s)
+            progress.pace(max(0.0, time_s), total_s, left_s)
 
     def surroundings(self) -> dict[str, Any]:
-        """This machine and the guest."""
-        return {"host": machine.describe()}
+        """This machine, and the guest that was on it. The times of the run are this machine's too."""
+        return {
+            "host": {**machine.describe(), "kernel": self._about.release},
+            "virtual_time": {
+                "kernel": self._kernel.name,
+                "release": self._about.release,
+                "config_sha256": self._about.config_sha256,
+                "cca_versions": {name: label for name in self._about.ccas if (label := self._about.label(name))},
+                "memory_bytes": self._memory_bytes,
+                "wall_s": self._wall_s,
+                "virtual_s": 0.0 if self._watch is None else self._watch.now_ns / NANOSECONDS,
+                "hosts": HOSTS,
+            },
+        }
 
     def _task(self) -> Task:
         return Task(
@@ -117,10 +177,13 @@ class VirtualMeasurement:
             needed=needed_directories(self._results.final.parent),
         )
 
-    def _tell(self, event: dict[str, Any], progress: Progress) -> dict[str, Any] | None:
+    def _tell(self, event: dict[str, Any], progress: RunProgress) -> dict[str, Any] | None:
         """Pass an event on; returns it if it says how the run ended."""
         if "phase" in event:
             progress.phase(event["phase"], event["total_s"])
+            self._traffic = None
+            if event["total_s"] and self._watch is not None:
+                self._traffic = (self._watch.now_ns, time.monotonic(), event["total_s"])
         elif "snapshot" in event:
             progress.show(_snapshot(event["snapshot"]))
         elif "note" in event:
@@ -130,7 +193,7 @@ class VirtualMeasurement:
         return None
 
     @contextlib.contextmanager
-    def _signals_go_in(self, guest: Guest, progress: Progress) -> Iterator[None]:
+    def _signals_go_in(self, guest: Guest, progress: RunProgress) -> Iterator[None]:
         """The first signal ends traffic in the guest, in order; the second one ends the guest."""
         loop = asyncio.get_running_loop()
         stopped = False

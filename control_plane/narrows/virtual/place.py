@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
@@ -38,6 +39,13 @@ class VirtualTime:
             return ""
         return f"'{name}' is not in kernel {self._kernel.name}; allowed: {', '.join(self._about.ccas)}"
 
+    def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
+        """One guest a core, as many as their memory allows."""
+        sizes = [room.memory_bytes(plan) for plan in plans]
+        cores = len(os.sched_getaffinity(0))
+        fitting = room.available_bytes() // max(sizes)
+        return max(1, min(wanted or cores, fitting, len(sizes)))
+
     def state(self) -> RunState:
         """A record in the user's own directories."""
         return RunState.create(runs())
@@ -46,5 +54,4 @@ class VirtualTime:
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
     ) -> VirtualMeasurement:
         """In a guest, whose target is one like the given one."""
-        cpu = max(os.sched_getaffinity(0))
-        return VirtualMeasurement(experiment, plan, state, results, self._kernel, cpu)
+        return VirtualMeasurement(experiment, plan, state, results, self._kernel, self._about)

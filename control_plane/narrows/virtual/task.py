@@ -9,6 +9,9 @@ from pathlib import Path
 from narrows.experiment.plan import Plan
 from narrows.run.results import RunDirectory
 
+# Beside which a guest is booted.
+TASK_FILE = "task.pickle"
+
 
 @dataclass(frozen=True)
 class Task:
