@@ -51,7 +51,7 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: Flow
     (-1: not part of the experiment). Works on a partition of any size."""
     ticks = clock.ticks(raw["timestamp"].to_numpy().astype(np.int64))
     delay = raw["queue_delay"].to_numpy().astype(np.int64)
-    depth_bytes = run.profile.depth_unit_bytes
+    depth_bytes = run.depth_unit_bytes
     # Where the target does not report the depth that was left, its place is taken by the one found, as in the summary.
     left = "dequeue_depth" if run.profile.depth_left_reported else "enqueue_depth"
     flow, signature = (raw[name].to_numpy().astype(np.int64) for name in ("flow", "signature"))

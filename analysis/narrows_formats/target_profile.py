@@ -4,26 +4,37 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_types import Gt, MinLen
+
+# Tofino's mirror header has no room for the depth that a packet leaves behind (docs/limitations.md).
+DEPTH_LEFT_UNREPORTED = ("tofino", "tofino2")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TargetProfile:
     """Units of a target's telemetry, and what it can do; stored with every run as ``target_profile``.
 
     ``time_unit_s`` and ``timestamp_bits`` describe the report's times, ``depth_unit`` its depths, and
-    ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets).
+    ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets). What follows
+    them is None for reports without a target, of a capture.
     """
 
-    name: str
-    time_unit_s: float
-    timestamp_bits: int
-    depth_unit: Literal["bytes", "packets", "cells"]
-    depth_unit_bytes: int | None
-    rate_unit: Literal["bit/s", "packets/s"]
-    rate_layer: Literal["l2", "l1"]
-    delay_line: bool
-    flow_drop_counters: bool
+    name: Annotated[str, MinLen(1)]
+    time_unit_s: Annotated[float, Gt(0)]
+    timestamp_bits: int = 48
+    depth_unit: Annotated[str, MinLen(1)]
+    depth_unit_bytes: Annotated[int, Gt(0)] | None = None
+    rate_unit: Literal["bit/s", "packets/s"] | None = None
+    rate_layer: Literal["l2", "l1"] | None = None
+    delay_line: bool | None = None
+    flow_drop_counters: bool | None = None
+
+    @property
+    def depth_left_reported(self) -> bool:
+        """Whether reports say what a packet leaves behind in the queue."""
+        return self.name not in DEPTH_LEFT_UNREPORTED
 
     def as_json(self) -> dict[str, Any]:
         """The profile as it stands in run.json."""

@@ -355,11 +355,11 @@ def test_a_flow_that_never_came(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bottleneck": {"rate_bps": -1}}, r"run.json: bottleneck.rate_bps: -1 is not a positive number"),
-        ({"target_profile": None}, r"run.json: target_profile: a JSON object is expected"),
-        ({"status": "done"}, r"status: 'done' is not one of complete, partial, failed"),
-        ({"flows": [{"src": "10.0.0.1"}]}, r"flows\[0\].dst: None is not a non-empty string"),
-        ({"clock_origin_ns": 1.5}, r"clock_origin_ns: 1.5 is not an integer or null"),
+        ({"bottleneck": {"rate_bps": -1}}, r"run.json: bottleneck.rate_bps: '-1' is not a number of 0 or more"),
+        ({"target_profile": None}, r"run.json: target_profile: nothing is of the wrong kind; allowed: a mapping"),
+        ({"status": "done"}, r"status: 'done' is not one of the choices; allowed: 'complete', 'partial' or 'failed'"),
+        ({"flows": [{"src": "10.0.0.1"}]}, r"flows.0.dst: is missing; fields here: bytes_sent, cca"),
+        ({"clock_origin_ns": 1.5}, r"clock_origin_ns: '1.5' is of the wrong kind; allowed: a whole number"),
     ],
 )
 def test_bad_run_json_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a plan is carried out in virtual time: the same RTTs, other places of the delays, windows that no delay is below."""
+"""How a plan is carried out in virtual time: same RTTs, other places of the delays, windows that no delay is below."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def engine_options(run: Run, intervals: Intervals) -> list[str]:
     options = ["--interval", duration_argument(intervals.flows_s)]
     options += ["--queue-interval", duration_argument(intervals.queue_s)]
     options += ["--time-unit-s", repr(profile.time_unit_s)]
-    options += ["--depth-unit-bytes", str(max(1, round(profile.depth_unit_bytes)))]
+    options += ["--depth-unit-bytes", str(run.depth_unit_bytes)]
     if not profile.depth_left_reported:
         options.append(DEPTH_FOUND)
     return options

@@ -273,7 +273,7 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("Random loss set", units.percent(link.loss)),
         ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
         ("Target", f"{profile.name}; time unit {profile.time_unit_s:g} s, depth unit {profile.depth_unit} "
-                   f"({profile.depth_unit_bytes:g} B)"),
+                   f"({run.depth_unit_bytes:g} B)"),
         ("Telemetry", f"{_sampling(telemetry['sample'])}; "
                       f"{units.count(telemetry['reports'])} used, {units.count(telemetry['lost'])} missing"),
         ("Status", run.status + (f": {run.reason}" if run.reason else "")),

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from narrows_formats.run_record import Bottleneck
 
 from narrows_analysis.metrics.throughput import HEADER_BYTES
-from narrows_analysis.records.run_directory import Bottleneck
 from narrows_analysis.studies.probes import PROBE_WINDOW_BYTES
 
 FloatArray = npt.NDArray[np.float64]

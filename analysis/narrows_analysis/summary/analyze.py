@@ -43,7 +43,7 @@ def _write_distributions(path: Path, run: Run, aggregation: Aggregation | None) 
     rows: dict[str, list[object]] = {"quantity": [], "value": [], "fraction": []}
     if aggregation is not None:
         for quantity, histogram, scale in (
-            ("queue_bytes", aggregation.depth_histogram, run.profile.depth_unit_bytes),
+            ("queue_bytes", aggregation.depth_histogram, run.depth_unit_bytes),
             ("queue_delay_s", aggregation.delay_histogram, aggregation.clock.unit_s),
         ):
             values, fractions = histogram.cdf()

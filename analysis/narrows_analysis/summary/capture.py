@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from narrows_formats import storage
 from narrows_formats.files import COLLECTOR, FLOW_KEYS, REPORT_FILES, RUN
+from narrows_formats.run_record import RunRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import measure_paths
@@ -89,7 +90,7 @@ def _analyze(source: Path, out: Path, settings: SourceSettings) -> Summary:
         (out / FLOW_KEYS).unlink(missing_ok=True)
     storage.write_json(telemetry / COLLECTOR, _collector_account(source, account))
     document = _run_document(source, account, settings, index, _flows(out, telemetry / FLOW_KEYS, index))
-    storage.write_json(out / RUN, document)
+    storage.write_json(out / RUN, document.as_json())
     run = read_run(out)
     table = read_flow_table(run)
     with _report_files(source, run, table, settings) as files:
@@ -193,9 +194,9 @@ def _rows(path: Path, index: int) -> list[dict[str, Any]]:
 
 def _run_document(
     source: Path, account: dict[str, Any], settings: SourceSettings, index: int, flows: list[dict[str, Any]]
-) -> dict[str, Any]:
+) -> RunRecord:
     unit_s = account["time_unit_s"]
-    return {
+    return RunRecord.model_validate({
         "status": "complete",
         "source": str(source),
         "target_profile": {
@@ -209,4 +210,4 @@ def _run_document(
         },
         "flows": flows,
         "clock_origin_ns": round(account["origin"] * unit_s * NANOSECONDS),
-    }  # fmt: skip
+    })  # fmt: skip

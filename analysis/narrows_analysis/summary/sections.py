@@ -100,12 +100,12 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
         )
     section["loss_ratio"] = _quotient(totals["drops"].sum(), totals["arrivals"].sum())
     section["queue_bytes"] = _distribution(
-        aggregation.depth_histogram, run.profile.depth_unit_bytes, aggregation.peak_depth_units
+        aggregation.depth_histogram, run.depth_unit_bytes, aggregation.peak_depth_units
     )
     section["queue_delay_s"] = _distribution(aggregation.delay_histogram, unit_s)
     section["saturated_rate_bps"] = _quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
     if window is not None:
-        least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.profile.depth_unit_bytes
+        least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.depth_unit_bytes
         standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
         section["standing_queue_bytes"] = standing
         if run.bottleneck.bdp_bytes and standing is not None:
@@ -148,7 +148,7 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
     cells = {name: aggregation.queue.cells[name][0, bins] for name in ("depth_units", "samples")}
-    depth = ratio(cells["depth_units"], cells["samples"]) * run.profile.depth_unit_bytes
+    depth = ratio(cells["depth_units"], cells["samples"]) * run.depth_unit_bytes
     found = oscillation(depth, aggregation.intervals.queue_s)
     if found is not None:
         section["oscillation_period_s"], section["oscillation_amplitude_bytes"] = found.period_s, found.amplitude

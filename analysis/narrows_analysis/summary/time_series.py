@@ -121,7 +121,7 @@ def write_queue(path: Path, aggregation: Aggregation | None) -> None:
         if aggregation is None:
             return
         width, unit_s = aggregation.intervals.queue_s, aggregation.clock.unit_s
-        depth_bytes = aggregation.run.profile.depth_unit_bytes
+        depth_bytes = aggregation.run.depth_unit_bytes
         cells = {name: values[0] for name, values in aggregation.queue.cells.items()}
         values: dict[str, object] = {
             "time_s": np.arange(aggregation.queue.bins) * width,

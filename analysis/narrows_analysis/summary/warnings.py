@@ -148,10 +148,10 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
             f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable."
         )
         found.append(Finding("clock", "error", message))
-    if run.profile.depth_is_estimate:
+    if run.profile.depth_unit_bytes is None:
         message = (
             f"The target reports queue depth in {run.profile.depth_unit}: depths in bytes take each for a full frame "
-            f"of {run.profile.depth_unit_bytes:g} bytes."
+            f"of {run.depth_unit_bytes:g} bytes."
         )
         found.append(Finding("depth_estimated", "warning", message))
     if run.clock_origin_ns is None:
@@ -280,7 +280,7 @@ def find_warnings(
             message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
             found.append(Finding("unsaturated", "warning", message))
         peak, buffer = bottleneck["queue_bytes"]["max"], run.bottleneck.buffer_bytes
-        unit = run.profile.depth_unit_bytes
+        unit = run.depth_unit_bytes
         if peak is not None and buffer is not None and peak > buffer + unit:
             message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
             found.append(Finding("queue_above_buffer", "error", message))

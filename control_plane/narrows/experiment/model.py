@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.units import NANOSECONDS
+from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator, model_validator
 
-from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time, refuse
+from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.workload import Workload
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux

@@ -18,16 +18,11 @@ from narrows_formats.units import (
     parse_size,
     parse_time,
 )
+from narrows_formats.validation import refuse
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt
-from pydantic_core import PydanticCustomError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 ALLOWED_NAME = "letters, digits, '.', '_' and '-', up to 63 characters, beginning with a letter or digit"
-
-
-def refuse(problem: str, allowed: str) -> PydanticCustomError:
-    """An error whose message the loader completes with file, field and value."""
-    return PydanticCustomError("narrows", "{problem}; allowed: {allowed}", {"problem": problem, "allowed": allowed})
 
 
 def _reader(parse: Callable[[object], Any]) -> BeforeValidator:

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.validation import fields_at, suggestion
+
 from narrows.errors import InputError
-from narrows.experiment.loader import fields_at, read_experiment, suggestion, validate
+from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 
 

@@ -18,9 +18,10 @@ from statistics import NormalDist
 from typing import Annotated, Self
 
 from narrows_formats.units import NANOSECONDS
+from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator, model_validator
 
-from narrows.experiment.quantities import Count, Model, Size, Time, refuse
+from narrows.experiment.quantities import Count, Model, Size, Time
 
 ALLOWED_CDF = "pairs of value and fraction, both ascending, fractions from 0 to a last one of 1"
 Cdf = tuple[tuple[float, float], ...]

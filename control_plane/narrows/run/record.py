@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from narrows_formats import learned_flows
+from narrows_formats.run_record import RunRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows import __version__
@@ -65,10 +66,11 @@ def write(
             for balance in measured.counters.balances
             if balance.lost
         ]
-        readings |= _readings(measured.counters, measured.profile.flow_drop_counters)
+        readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
         readings["identity"] = identity.as_json()
     ending = Ending(status, "\n".join(reasons), tuple(notes))
-    results.write_run({**_head(experiment, plan, measured, results, ending, surroundings), **readings})
+    record = _record(experiment, plan, measured, results, ending, {**surroundings, **readings})
+    results.write_run(record.as_json())
     return ending
 
 
@@ -94,50 +96,52 @@ def _readings(counters: Counters, counted: bool) -> dict[str, Any]:
     }
 
 
-def _head(
+def _record(
     experiment: Experiment,
     plan: Plan,
     measured: Measured,
     results: RunDirectory,
     ending: Ending,
-    surroundings: dict[str, Any],
-) -> dict[str, Any]:
+    others: dict[str, Any],
+) -> RunRecord:
     settings = experiment.bottleneck
     bottleneck, realised = plan.bottleneck, measured.realised
     origin = _clock_origin(measured, results, bottleneck.index)
-    host = {**surroundings["host"], "testbed": measured.testbed}
-    return {
-        "narrows_version": __version__,
-        "name": experiment.name,
-        "started": measured.started.isoformat(),
-        "ended": measured.ended.isoformat(),
-        "status": ending.status,
-        "reason": ending.reason or None,
-        "seed": experiment.seed,
-        "target_profile": measured.profile.as_json(),
-        **surroundings,
-        "host": host,
-        "switch": {"program": realised.program, "notes": list(realised.notes)},
-        "bottleneck": {
-            "index": bottleneck.index,
-            "rate_bps": realised.rate_bps,
-            "rate_layer": "l2",
-            "rate_packets_s": realised.rate_packets_s,
-            "written_rate_bps": settings.rate,
-            "written_rate_layer": settings.rate_layer,
-            "buffer_bytes": realised.limit_bytes,
-            "buffer_packets": realised.limit_packets,
-            "rtt_s": settings.rtt / NANOSECONDS,
-            "bdp_bytes": float(plan.bdp_bytes),
-            "mtu_frame_bytes": plan.frame_bytes,
-            "loss": bottleneck.loss,
-            "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
-        },
-        "telemetry": {"sample": experiment.telemetry.sample},
-        "clock_origin_ns": origin.ns,
-        "clock_origin_source": origin.source,
-        "flows": [connection.as_json() for connection in measured.connections],
-    }
+    host = {**others["host"], "testbed": measured.testbed}
+    return RunRecord.model_validate(
+        {
+            "narrows_version": __version__,
+            "name": experiment.name,
+            "started": measured.started.isoformat(),
+            "ended": measured.ended.isoformat(),
+            "status": ending.status,
+            "reason": ending.reason or None,
+            "seed": experiment.seed,
+            "target_profile": measured.profile.as_json(),
+            **others,
+            "host": host,
+            "switch": {"program": realised.program, "notes": list(realised.notes)},
+            "bottleneck": {
+                "index": bottleneck.index,
+                "rate_bps": realised.rate_bps,
+                "rate_layer": "l2",
+                "rate_packets_s": realised.rate_packets_s,
+                "written_rate_bps": settings.rate,
+                "written_rate_layer": settings.rate_layer,
+                "buffer_bytes": realised.limit_bytes,
+                "buffer_packets": realised.limit_packets,
+                "rtt_s": settings.rtt / NANOSECONDS,
+                "bdp_bytes": float(plan.bdp_bytes),
+                "mtu_frame_bytes": plan.frame_bytes,
+                "loss": bottleneck.loss,
+                "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
+            },
+            "telemetry": {"sample": experiment.telemetry.sample},
+            "clock_origin_ns": origin.ns,
+            "clock_origin_source": origin.source,
+            "flows": [connection.as_json() for connection in measured.connections],
+        }
+    )
 
 
 def _clock_origin(measured: Measured, results: RunDirectory, bottleneck: int) -> clock.Origin:

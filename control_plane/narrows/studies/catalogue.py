@@ -10,9 +10,10 @@ from typing import Any
 
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Study
+from narrows_formats.validation import suggestion
 
 from narrows.errors import InputError
-from narrows.experiment.loader import read_experiment, read_mapping, suggestion, validate
+from narrows.experiment.loader import read_experiment, read_mapping, validate
 from narrows.experiment.sweep import Point, Series, assign, make_series
 from narrows.paths import data as package_data
 

@@ -8,11 +8,12 @@ from ipaddress import IPv4Interface, IPv6Interface, ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
+from narrows_formats.validation import fields_at, refuse
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from narrows.errors import InputError
-from narrows.experiment.loader import check, fields_at, read_mapping
-from narrows.experiment.quantities import Model, Name, refuse
+from narrows.experiment.loader import check, read_mapping
+from narrows.experiment.quantities import Model, Name
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip.model import CHIPS, PORTS_PER_PIPE, Chip
 

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is wrong with data that a model refuses, in plain words: field, value, and what is allowed."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, PydanticCustomError
+
+Location = tuple[int | str, ...]
+
+# What pydantic's own errors allow, in our words; everything else carries its `allowed` itself.
+_ALLOWED = {
+    "int_type": "a whole number",
+    "string_type": "text",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping of field names to values",
+    "dataclass_type": "a mapping of field names to values",
+    "model_type": "a mapping of field names to values",
+    "model_attributes_type": "a mapping of field names to values",
+}
+# What pydantic says of numbers out of bounds: the bound's name, the problem, and what is allowed.
+_BOUNDS = {
+    "greater_than_equal": ("ge", "too small", "{} or more"),
+    "less_than_equal": ("le", "too large", "{} or less"),
+    "greater_than": ("gt", "too small", "more than {}"),
+    "less_than": ("lt", "too large", "less than {}"),
+}
+
+
+def refuse(problem: str, allowed: str) -> PydanticCustomError:
+    """An error whose message the loader completes with file, field and value."""
+    return PydanticCustomError("narrows", "{problem}; allowed: {allowed}", {"problem": problem, "allowed": allowed})
+
+
+def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
+    """One line for each thing that is wrong."""
+    return [describe(one, model) for one in error.errors(include_url=False) if not _consequence(one)]
+
+
+def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
+    """One validation error as ``field: value problem; allowed: ...``; without the field if it is about the whole."""
+    location = error["loc"]
+    problem = _problem(error, model)
+    return f"{dotted(location)}: {problem}" if location else problem
+
+
+def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
+    location, kind, context = error["loc"], error["type"], error.get("ctx", {})
+    if kind == "extra_forbidden":
+        return f"unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
+    if kind == "missing":
+        return f"is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
+    value = _show(error["input"])
+    if kind == "narrows":
+        whole = isinstance(error["input"], dict | list | tuple)
+        problem = context["problem"] if whole else f"{value} {context['problem']}"
+        return f"{problem}; allowed: {context['allowed']}"
+    if kind == "literal_error":
+        return f"{value} is not one of the choices; allowed: {context['expected']}"
+    if kind in _BOUNDS:
+        name, problem, allowed = _BOUNDS[kind]
+        return f"{value} is {problem}; allowed: {allowed.format(context[name])}"
+    if kind == "too_short":
+        least, found = context["min_length"], len(error["input"])
+        has = f"has only {found}" if found else "is empty"
+        return f"{has}; allowed: a list with at least {'one entry' if least == 1 else f'{least} entries'}"
+    return f"{value} is of the wrong kind; allowed: {_ALLOWED.get(kind, error['msg'])}"
+
+
+def _consequence(error: ErrorDetails) -> bool:
+    """Pydantic calls a list too short when its only entries are wrong; their own errors say it better."""
+    return error["type"] == "too_short" and len(error["input"]) >= error["ctx"]["min_length"]
+
+
+def dotted(location: Iterable[int | str]) -> str:
+    """``("flows", 0, "cca")`` as ``flows.0.cca``."""
+    return ".".join(str(part) for part in location)
+
+
+def fields_at(model: type[BaseModel], location: Location) -> list[str]:
+    """Names of the fields that the mapping at a location of an experiment may have."""
+    current: Any = model
+    for part in location:
+        if isinstance(part, int):
+            continue
+        current = _model_in(current.model_fields[part].annotation)
+    if dataclasses.is_dataclass(current):
+        return sorted(field.name for field in dataclasses.fields(current))
+    return sorted(current.model_fields)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`` (did you mean 'x'?); allowed: ...`` for a misspelt name."""
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    guess = f", did you mean '{near[0]}'?" if near else ";"
+    return f"{guess} allowed: {', '.join(known)}"
+
+
+def _model_in(annotation: Any) -> Any:
+    """The model inside ``Model``, ``tuple[Model, ...]`` or ``Model | None``."""
+    if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
+        return annotation
+    if typing.get_origin(annotation) in (tuple, list, types.UnionType, typing.Union, typing.Annotated):
+        for argument in typing.get_args(annotation):
+            found = _model_in(argument)
+            if found is not None:
+                return found
+    return None
+
+
+def _show(value: object) -> str:
+    text = "nothing" if value is None else f"'{value}'"
+    return text if len(text) <= 80 else text[:77] + "...'"
