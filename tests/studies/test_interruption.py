@@ -46,7 +46,17 @@ class Command:
     def __init__(self, path: Path, name: str) -> None:
         self._said = path / name
         with self._said.open("w") as said:
-            command = [sys.executable, "-c", NARROWS, str(path), "study", "tiny", "--out", str(path / "out")]
+            command = [
+                sys.executable,
+                "-c",
+                NARROWS,
+                str(path),
+                "study",
+                "tiny",
+                "--real-time",
+                "--out",
+                str(path / "out"),
+            ]
             self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
 
     @property

@@ -64,6 +64,20 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
     assert "figures/claypool2019-7-1-quick.png" in page
 
 
+def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
+    machine = {**results(0.1).machine, "clock": "virtual", "published": {"points": 1000, "traffic_s": 360_000.0}}
+    times = {"wall_s": 90.0, "traffic_s": 30.0}
+    points = tuple(replace(one, measures={**one.measures, **times}) for one in results(0.1).points)
+    quick = replace(results(0.1), points=points, machine=machine)
+    page = publish(CLAYPOOL, quick, tmp_path, tmp_path).read_text()
+    assert "ran on target `soft` in virtual time: 3 runs" in page
+    assert "**Extent.** Of 1,000 published runs (100 h of traffic) 0 are here." in page
+    assert "took 3 s on one processor of that machine; at this pace the rest takes 300 h on one, 5 h on 64." in page
+    full: Variant = "full"
+    page = publish(CLAYPOOL, replace(quick, variant=full), tmp_path, tmp_path).read_text()
+    assert "(100 h of traffic) 3 are here." in page
+
+
 def test_counts() -> None:
     # The two figures that cannot be run count as one thing said that was not run.
     assert verdict_counts(CLAYPOOL, results(0.11)) == "3 agree, 0 differ, 0 undecided, 21 not run here"

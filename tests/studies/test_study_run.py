@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,10 @@ from narrows.run.place import THIS_MACHINE
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
+from narrows.studies.ccas import Algorithms
+from narrows.studies.cluster import Done, Job, pack
 from narrows.studies.run import RESULTS, StudyRun
+from narrows.studies.senders import this_machine
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.measures import Measures
@@ -56,7 +60,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> _Study:
     return _Study(tmp_path, monkeypatch)
 
 
-def checked(experiment: Experiment, target: Any, _origin: str) -> CheckedRun:
+def checked(experiment: Experiment, target: Any, _origin: str, _place: object = THIS_MACHINE) -> CheckedRun:
     return CheckedRun(experiment, make_plan(experiment), target, THIS_MACHINE)
 
 
@@ -212,10 +216,10 @@ def test_an_algorithm_that_the_kernel_lacks_is_left_out(study: _Study) -> None:
 
 
 def test_what_the_target_refuses_is_left_out(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    def check(experiment: Experiment, target: object, origin: str) -> object:
+    def check(experiment: Experiment, target: object, origin: str, place: object) -> object:
         if str(experiment.bottleneck.buffer) != "1bdp":
             raise InputError(f"{origin}: bottleneck.buffer: too deep for this switch")
-        return checked(experiment, target, origin)
+        return checked(experiment, target, origin, place)
 
     monkeypatch.setattr(run, "check", check)
     study.go()
@@ -255,14 +259,77 @@ def test_versions_of_bbr(
     if version is not None:
         (tmp_path / "version").write_text(f"{version}\n")
     monkeypatch.setattr(ccas, "BBR_VERSION", tmp_path / "version")
-    assert {name: ccas.kernel_name(name) for name in expected} == expected
+    algorithms = ccas.of_this_machine()
+    assert {name: algorithms.kernel_name(name) for name in expected} == expected
+
+
+def test_algorithms_of_another_kernel() -> None:
+    v3 = ccas.of_release("6.4.0-v3+", ("reno", "cubic", "bbr", "bbr1"), "3")
+    assert (v3.kernel_name("bbr"), v3.kernel_name("bbr3"), v3.ack_aggregation) == ("bbr1", "bbr", True)
+    old = ccas.of_release("4.17.0", ("cubic", "bbr"), None)
+    assert (old.kernel_name("bbr"), old.kernel_name("bbr3"), old.ack_aggregation) == ("bbr", None, False)
+
+
+def test_a_point_runs_with_the_first_kernel_that_has_its_algorithms(study: _Study) -> None:
+    study.write(sweep={"flows.bbr.cca": ["bbr", "bbr2", "bbr3"]}, flows=[{**ONE["flows"][0], "name": "bbr"}])
+    here = this_machine()
+    kernels = [
+        replace(here, name="plain", algorithms=Algorithms(("bbr", "cubic"))),
+        replace(here, name="newer", algorithms=Algorithms(("bbr", "bbr1", "cubic"), 3)),
+    ]
+    console = Console(file=io.StringIO(), width=200)
+    runner = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console, kernels)
+    results = runner.run(study.points())
+    assert dict(results.skipped) == {"one/0002-cca=bbr2": "no kernel here has, with the others, bbr2"}
+    written = {
+        path.parent.name: yaml.safe_load(path.read_text())["flows"][0]["cca"]
+        for path in study.out.rglob("experiment.yaml")
+    }
+    assert written == {"0001-cca=bbr": "bbr", "0003-cca=bbr3": "bbr"}
+    assert results.machine["clock"] == "virtual"
+    # With the other kernel only, results made with the first one are those of the same algorithm still.
+    again = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console, kernels)
+    study.ran.clear()
+    assert len(again.run(study.points()).points) == 2
+    assert study.ran == []
+
+
+def test_points_on_a_cluster(study: _Study) -> None:
+    class Cluster:
+        workers = 2
+
+        def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, Done]]:
+            for number, (name, one) in enumerate(jobs.items()):
+                assert one.options == ("--target", "soft", "--virtual", "--kernel", "plain")
+                if not number:
+                    yield name, Done(None, "KilledWorker: lost", 0.0)
+                    continue
+                made = study.path / f"worker-{number}"
+                made.mkdir()
+                (made / "run.json").write_text(json.dumps({"status": "complete"}))
+                (made / "experiment.yaml").write_text(one.experiment)
+                (made / "summary.json").write_text("{}")
+                yield name, Done(pack(made), "", 3.0)
+
+    senders = [replace(this_machine(), name="plain", algorithms=Algorithms(("bbr", "cubic")))]
+    console = Console(file=io.StringIO(), width=200)
+    runner = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console, senders)
+    results = runner.run(study.points(), cluster=Cluster())  # type: ignore[arg-type]
+    assert dict(results.skipped) == {"one/0001-buffer=1bdp": "failed: KilledWorker: lost"}
+    assert [point.measures["wall_s"] for point in results.points] == [3.0, 3.0]
+    # What is here is not run again, on this machine either, and how long it took stays known.
+    again = StudyRun(STUDY, "quick", study.out, "soft", lambda _: SoftTarget(), console, senders)
+    assert len(again.run(study.points()).points) == 3
+    assert [name[:4] for name in study.ran] == ["0001"]
+    assert [point.measures["wall_s"] for point in again.run(study.points()).points][:2] == [3.0, 3.0]
 
 
 def test_whether_bbr_counts_aggregation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "kernel_ccas", lambda: ["bbr"])
     module, kernel = tmp_path / "tcp_bbr", tmp_path / "vmlinux"
     monkeypatch.setattr(ccas, "KERNEL_TYPES", (module, kernel))
-    assert ccas.bbr_ack_aggregation() is None
+    assert ccas.of_this_machine().ack_aggregation is None
     kernel.write_bytes(b"\0min_rtt_us\0extra_acked\0")
-    assert ccas.bbr_ack_aggregation() is True
+    assert ccas.of_this_machine().ack_aggregation is True
     module.write_bytes(b"\0min_rtt_us\0")
-    assert ccas.bbr_ack_aggregation() is False
+    assert ccas.of_this_machine().ack_aggregation is False

@@ -103,14 +103,40 @@ def _machines(results: Sequence[Results]) -> list[str]:
     if not results:
         return ["Not run here yet.", ""]
     texts = [
-        f"The {one.variant} variant ran on target `{one.machine['target']}`: {len(one.points)} runs, "
+        f"The {one.variant} variant ran on target `{one.machine['target']}`{_clock(one)}: {len(one.points)} runs, "
         f"kernel {one.machine['kernel']}, {one.machine['cpus']} processors."
         for one in results
     ]
     missing = [
         f"The {variant} variant was not run." for variant in VARIANTS if variant not in {r.variant for r in results}
     ]
-    return [" ".join([*texts, *missing]), ""]
+    return [" ".join([*texts, *missing]), "", *_extent(results)]
+
+
+def _clock(results: Results) -> str:
+    return {"virtual": " in virtual time", "real": " in real time"}.get(results.machine.get("clock", "real"), "")
+
+
+def _extent(results: Sequence[Results]) -> list[str]:
+    """How much of what was published has been run, and how long the rest takes."""
+    sizes = [one.machine["published"] for one in results if one.machine.get("published")]
+    if not sizes:
+        return []
+    points, traffic_s = sizes[0]["points"], sizes[0]["traffic_s"]
+    full = [point for one in results if one.variant == "full" for point in one.points]
+    left_s = traffic_s - sum(point.measures.get("traffic_s") or 0.0 for point in full)
+    text = f"**Extent.** Of {points:,.0f} published runs ({traffic_s / 3600:,.0f} h of traffic) {len(full)} are here."
+    timed = [point for one in results if one.machine.get("clock") == "virtual" for point in one.points]
+    took = [(point.measures.get("wall_s"), point.measures.get("traffic_s")) for point in timed]
+    known = [(wall, traffic) for wall, traffic in took if wall and traffic]
+    if known:
+        pace = sum(wall for wall, _ in known) / sum(traffic for _, traffic in known)
+        hours = left_s * pace / 3600
+        text += (
+            f" A second of traffic took {pace:.2g} s on one processor of that machine; at this pace the rest takes "
+            f"{hours:,.0f} h on one, {hours / 64:,.0f} h on 64."
+        )
+    return [text, ""]
 
 
 def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:

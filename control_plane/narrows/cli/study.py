@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +18,15 @@ from narrows.targets.registry import NAMES, target_factory
 if TYPE_CHECKING:
     from narrows_analysis.studies.model import Variant
 
+    from narrows.studies.senders import Senders
+
 STYLES = {"agrees": "green", "differs": "red", "undecided": "yellow", "not run here": "dim"}
 
 
 def study(
     name: Annotated[str, typer.Argument(help=f"Study: {', '.join(STUDIES)}.", show_default=False)],
-    quick: Annotated[bool, typer.Option("--quick", help="The variant that takes minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, fewer settings, three repetitions.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="As published; this is what runs without --quick.")] = False,
     controls: Annotated[
         bool,
         typer.Option("--controls", help="Quick points with one thing changed, to find what a difference is due to."),
@@ -39,10 +43,23 @@ def study(
             show_default="results/studies/NAME, NAME-quick or NAME-controls",
         ),
     ] = None,
-    parallel: Annotated[
-        bool,
-        typer.Option("--parallel", help=f"Runs side by side, one for every {CPUS_A_RUN} processors that are idle."),
+    jobs: Annotated[
+        int,
+        typer.Option(
+            min=1, help=f"Runs at once: each takes one processor, or {CPUS_A_RUN} idle ones with --real-time."
+        ),
+    ] = 1,
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT of a Dask scheduler whose workers run the points.", show_default="this machine"),
+    ] = None,
+    real_time: Annotated[
+        bool, typer.Option("--real-time", help="As time passes, with this machine's kernel; needs root.")
     ] = False,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(help="Kernel of hosts; may be given several times.", show_default="all that are built"),
+    ] = None,
     publish_to: Annotated[
         Path | None,
         typer.Option(
@@ -65,23 +82,33 @@ def study(
 
     from narrows.run.results import give_to_user
     from narrows.studies.catalogue import control_points, find_study, study_points
+    from narrows.studies.cluster import Cluster
     from narrows.studies.run import RESULTS, StudyRun
 
     console = Console()
     chosen = find_study(name)
-    if controls and (quick or figure):
-        raise InputError("--controls: together with --quick or --figure; allowed: alone")
+    if controls and (quick or full or figure):
+        raise InputError("--controls: together with --quick, --full or --figure; allowed: alone")
+    if quick and full:
+        raise InputError("--full: together with --quick; allowed: one of them")
+    virtual = target == "soft" and not real_time
+    senders = _senders(virtual, target, kernel or [], jobs, cluster)
     variant: Variant = "controls" if controls else "quick" if quick else "full"
     points = control_points(chosen) if controls else study_points(chosen, quick, figure)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory)
-    runner = StudyRun(chosen, variant, directory, target, make_target, console)
+    runner = StudyRun(chosen, variant, directory, target, make_target, console, senders)
     wanted = {point.directory for point in points}
     everything = points if controls else study_points(chosen, quick)
     others = [point for point in everything if point.directory not in wanted]
-    results = runner.run(points, this_machine() if parallel else 1, others)
+    with contextlib.ExitStack() as stack:
+        workers = None
+        if cluster is not None:
+            workers = Cluster(cluster)
+            stack.callback(workers.close)
+        results = runner.run(points, jobs, others, workers)
     table = Table(
         "control" if controls else "figure", "published", "ours", "verdict", title=f"{name}, {results.variant}"
     )
@@ -103,3 +130,24 @@ def study(
             console.print(f"page: {page}", soft_wrap=True, highlight=False)
     incomplete = any(reason.startswith("failed") for reason in results.skipped.values())
     raise typer.Exit(EXIT_FAILED if incomplete else EXIT_OK)
+
+
+def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster: str | None) -> list[Senders]:
+    """Where hosts are.
+
+    Raises:
+        InputError: options that do not go together, or that ask too much of this machine.
+    """
+    from narrows.studies.senders import guests
+    from narrows.studies.senders import this_machine as running_kernel
+
+    if virtual:
+        return guests(kernels)
+    why = "--real-time" if target == "soft" else f"--target {target}"
+    if cluster is not None:
+        raise InputError(f"--cluster: {why} needs machines of its own; allowed: in virtual time")
+    if kernels:
+        raise InputError(f"--kernel {kernels[0]}: {why} has the running kernel's hosts; allowed: in virtual time")
+    if jobs > (most := this_machine()):
+        raise InputError(f"--jobs {jobs}: with {why} runs disturb one another; allowed: 1 to {most} on this machine")
+    return [running_kernel()]

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -20,20 +20,23 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
-from narrows_analysis.studies.results import write_results
+from narrows_analysis.studies.results import read_results, write_results
 from narrows_formats import files
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.model import Experiment
+from narrows.experiment.plan import make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import dead_runs
 from narrows.run.results import give_to_user, make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome, check, execute
-from narrows.studies import ccas
 from narrows.studies.catalogue import StudyPoint
-from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
+from narrows.studies.cluster import Cluster, job, unpack
+from narrows.studies.processors import own_processor
+from narrows.studies.schedule import TimeLeft, in_words, published, traffic_time_s
+from narrows.studies.senders import Senders, this_machine
 from narrows.targets.base import Target
 
 RESULTS = "results.json"
@@ -46,6 +49,7 @@ class Task:
 
     study_point: StudyPoint
     run: CheckedRun
+    senders: Senders
     traffic_s: float
 
 
@@ -53,10 +57,29 @@ class StudyRun:
     """One variant of a study in one directory."""
 
     def __init__(
-        self, study: Study, variant: Variant, directory: Path, target: str, make_target: MakeTarget, console: Console
+        self,
+        study: Study,
+        variant: Variant,
+        directory: Path,
+        target: str,
+        make_target: MakeTarget,
+        console: Console,
+        senders: Sequence[Senders] = (),
     ) -> None:
-        """Nothing is created before `run`; ``target`` is the name of what ``make_target`` makes for a run."""
+        """Nothing is created before `run`.
+
+        Args:
+            study: what is run.
+            variant: of it.
+            directory: for the results.
+            target: name of what ``make_target`` makes for a run.
+            make_target: gives a fresh target for a run.
+            console: where progress goes.
+            senders: kernels that hosts can have; a point is run with the first one that has its algorithms. Without any
+                the running one.
+        """
         self._target = target
+        self._senders = tuple(senders) or (this_machine(),)
         self._study = study
         self._variant: Variant = variant
         self._directory = directory
@@ -64,20 +87,30 @@ class StudyRun:
         self._console = console
         self._measured: dict[Path, MeasuredPoint] = {}
         self._skipped: dict[str, str] = {}
+        self._took_s: dict[str, float] = {}
         self._refusals: list[InputError] = []
 
-    def run(self, points: list[StudyPoint], at_once: int = 1, others: Sequence[StudyPoint] = ()) -> Results:
+    def run(
+        self,
+        points: list[StudyPoint],
+        at_once: int = 1,
+        others: Sequence[StudyPoint] = (),
+        cluster: Cluster | None = None,
+    ) -> Results:
         """Run what is not complete yet, and measure everything.
 
         Args:
             points: all points that are wanted.
             at_once: how many runs may be under way at the same time.
             others: points of the study that are not to be run; what is complete of them stays in the results.
+            cluster: whose workers run the points, instead of this machine.
 
         Raises:
             InputError: this machine cannot run a study, or a result is one of another experiment.
             Interrupted: a signal ended it; what is complete is kept.
         """
+        at_once = at_once if cluster is None else cluster.workers
+        self._remember_times()
         tasks = []
         for study_point in points:
             if self._is_complete(study_point):
@@ -93,8 +126,10 @@ class StudyRun:
             if self._is_complete(study_point):
                 self._measure(study_point)
         left = TimeLeft([task.traffic_s for task in tasks], at_once)
-        for number, (task, outcome, took_s) in enumerate(self._execute(tasks, at_once, left), 1):
+        done_here = self._execute(tasks, at_once, left) if cluster is None else self._execute_on(cluster, tasks)
+        for number, (task, outcome, took_s) in enumerate(done_here, 1):
             left.done(task.traffic_s, took_s)
+            self._took_s[str(task.study_point.directory)] = took_s
             self._take(task.study_point, outcome)
             self._write()
             done = f"[{number}/{len(tasks)}] {task.study_point.directory}: {self._result(task.study_point, outcome)}"
@@ -106,26 +141,36 @@ class StudyRun:
 
     def _task(self, study_point: StudyPoint) -> Task | None:
         """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""
-        experiment = self._runnable(study_point)
-        if isinstance(experiment, str):
-            self._skipped[str(study_point.directory)] = experiment
+        runnable = self._runnable(study_point)
+        if not runnable:
+            self._skipped[str(study_point.directory)] = self._lacking(study_point.point.experiment)
             return None
+        experiment, senders = runnable[0]
         point = study_point.point
         try:
-            run = check(experiment, self._make_target(experiment), point.origin)
+            run = check(experiment, self._make_target(experiment), point.origin, senders.place)
         except InputError as error:
             self._refusals.append(error)
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
-        return Task(study_point, run, traffic_time_s(run.plan))
+        return Task(study_point, run, senders, traffic_time_s(run.plan))
 
-    def _runnable(self, study_point: StudyPoint) -> Experiment | str:
-        """The experiment with the kernel's names of its algorithms, or why there is none."""
+    def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
+        """The experiment with the names of its algorithms in each kernel that has all of them."""
         experiment = study_point.point.experiment
         if self._make_target(experiment).has_own_machines:
             # Other machines' kernels send, which `check` looks at.
-            return experiment
-        return ccas.missing(experiment) or ccas.in_kernel_names(experiment)
+            return [(experiment, self._senders[0])]
+        return [
+            (senders.algorithms.in_kernel_names(experiment), senders)
+            for senders in self._senders
+            if not senders.algorithms.missing(experiment)
+        ]
+
+    def _lacking(self, experiment: Experiment) -> str:
+        lacking = min((senders.algorithms.missing(experiment) for senders in self._senders), key=len)
+        kernels = "this kernel does not have" if len(self._senders) == 1 else "no kernel here has, with the others,"
+        return f"{kernels} {', '.join(lacking)}"
 
     def _announce(self, wanted: int, tasks: list[Task], at_once: int) -> None:
         total = TimeLeft([task.traffic_s for task in tasks], at_once).seconds
@@ -141,7 +186,7 @@ class StudyRun:
     def _remove_killed_runs(self) -> None:
         """A point that was killed may have left senders and a switch that would disturb the next one."""
         own = self._directory.absolute()
-        for state in dead_runs():
+        for state in [state for root in {senders.records for senders in self._senders} for state in dead_runs(root)]:
             if any(Path(directory).is_relative_to(own) for directory in state.directories):
                 state.destroy()
                 self._console.print(
@@ -164,6 +209,24 @@ class StudyRun:
                 outcome, took_s = future.result()
                 yield arguments[future], outcome, took_s
 
+    def _execute_on(self, cluster: Cluster, tasks: list[Task]) -> Iterator[tuple[Task, Outcome | RunError, float]]:
+        """Run the tasks elsewhere, and put what comes back where it belongs."""
+        by_name = {str(task.study_point.directory): task for task in tasks}
+        jobs = {
+            name: job(task.run.experiment, ("--target", self._target, "--virtual", "--kernel", task.senders.name))
+            for name, task in by_name.items()
+        }
+        for name, done in cluster.run(jobs):
+            directory = self._directory / by_name[name].study_point.directory
+            with suppress(FileExistsError):
+                make_directory(directory.parent)
+            if done.archive is None:
+                yield by_name[name], RunError(done.problem), done.took_s
+                continue
+            unpack(done.archive, directory)
+            give_to_user(directory)
+            yield by_name[name], Outcome("complete", "", directory, load_run(directory).summary, ()), done.took_s
+
     def _run_point(self, task: Task, title: str) -> Outcome | RunError:
         """Run a point; a failure is remembered, and does not keep the others from being run."""
         directory = self._directory / task.study_point.directory
@@ -173,7 +236,8 @@ class StudyRun:
         with suppress(FileExistsError):
             make_directory(directory.parent)
         try:
-            return execute(task.run, directory, self._console, title)
+            with own_processor() if task.senders.name else nullcontext():
+                return execute(task.run, directory, self._console, title)
         except RunError as error:
             return error
 
@@ -214,10 +278,10 @@ class StudyRun:
             return False
         if not complete:
             return False
-        wanted = self._runnable(study_point)
-        if isinstance(wanted, str):
+        wanted = [experiment.as_yaml_data() for experiment, _ in self._runnable(study_point)]
+        if not wanted:
             return False
-        if _written(directory / files.EXPERIMENT) != wanted.as_yaml_data():
+        if _written(directory / files.EXPERIMENT) not in wanted:
             raise InputError(
                 f"--out {self._directory}: {study_point.directory} holds a run of another experiment; "
                 "allowed: a directory of this study and variant, or one that does not exist"
@@ -231,14 +295,28 @@ class StudyRun:
             study_point.experiment,
             study_point.parameters,
             study_point.point.repetition,
-            measure_run(run, figure.window, figure.life_of),
+            {
+                **measure_run(run, figure.window, figure.life_of),
+                "wall_s": self._took_s.get(str(study_point.directory)),
+                "traffic_s": traffic_time_s(make_plan(study_point.point.experiment)),
+            },
             str(study_point.directory),
         )
 
+    def _remember_times(self) -> None:
+        """How long points took that were complete before."""
+        with suppress(AnalysisError):
+            for point in read_results(self._directory / RESULTS).points:
+                if (took_s := point.measures.get("wall_s")) is not None:
+                    self._took_s[point.directory] = took_s
+
     def _results(self) -> Results:
         host = machine.describe()
-        told = {"target": self._target, **{name: host[name] for name in ("kernel", "cpu", "cpus")}}
-        told["bbr_ack_aggregation"] = ccas.bbr_ack_aggregation()
+        told = {"target": self._target, **{name: host[name] for name in ("cpu", "cpus")}}
+        told["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
+        told["clock"] = "virtual" if self._senders[0].name else "real"
+        told["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
+        told["published"] = dict(published(self._study.name))
         return Results(self._study.name, self._variant, tuple(self._measured.values()), dict(self._skipped), told)
 
     def _write(self) -> None:

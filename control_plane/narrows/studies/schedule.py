@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 
+from narrows_analysis.studies.catalogue import STUDIES
 from narrows_formats.units import NANOSECONDS
 
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Plan, make_plan
+from narrows.studies.catalogue import study_points
 from narrows.traffic.sized import is_sized, size_of
 
 OVERHEAD_S = 12.0
@@ -56,3 +59,12 @@ def in_words(seconds: float) -> str:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+@cache
+def published(name: str) -> Mapping[str, float]:
+    """Size of a study's full variant: ``points`` (runs) and ``traffic_s``; of a study without files nothing."""
+    if name not in STUDIES:
+        return {}
+    points = study_points(STUDIES[name], quick=False)
+    return {"points": len(points), "traffic_s": sum(traffic_time_s(make_plan(one.point.experiment)) for one in points)}

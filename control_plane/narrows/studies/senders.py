@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the points of a study are measured, and the algorithms that its hosts have there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from narrows.errors import InputError
+from narrows.hosts import machine
+from narrows.hosts.state import STATE_ROOT
+from narrows.run.place import THIS_MACHINE, Place
+from narrows.studies import ccas
+from narrows.studies.ccas import Algorithms
+from narrows.virtual import kernels
+from narrows.virtual.place import VirtualTime
+from narrows.virtual.probing import about
+
+
+@dataclass(frozen=True)
+class Senders:
+    """One kernel that hosts can have.
+
+    Attributes:
+        name: what `--kernel` calls it; empty for the running one.
+        release: its version.
+        place: where runs with it are measured.
+        algorithms: that it has.
+        records: where the records of such runs are.
+    """
+
+    name: str
+    release: str
+    place: Place
+    algorithms: Algorithms
+    records: Path
+
+
+def this_machine() -> Senders:
+    """Hosts that are network namespaces of this machine, or machines of a testbed, as time passes."""
+    return Senders("", machine.describe()["kernel"], THIS_MACHINE, ccas.of_this_machine(), STATE_ROOT)
+
+
+def guests(names: Sequence[str]) -> list[Senders]:
+    """Hosts in virtual time, with each of several kernels; without names with every one that is built.
+
+    Raises:
+        InputError: there is no such kernel, or none at all.
+        RunError: a kernel does not boot.
+    """
+    built = sorted(kernels.installed(), key=lambda kernel: (kernel.name != kernels.DEFAULT, kernel.name))
+    chosen = [kernels.find(name) for name in names or [kernel.name for kernel in built]]
+    if not chosen:
+        raise InputError("no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time")
+    found = []
+    for name, kernel in zip(names or [kernel.name for kernel in chosen], chosen, strict=True):
+        told = about(kernel)
+        algorithms = ccas.of_release(told.release, told.ccas, told.versions.get("bbr"))
+        found.append(Senders(name, told.release, VirtualTime(kernel), algorithms, kernels.runs()))
+    return found

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of ``narrows study`` that do not go together."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from narrows.errors import EXIT_BAD_INPUT
+
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--quick", "--full"], "--full: together with --quick; allowed: one of them"),
+        (["--controls", "--full"], "--controls: together with --quick, --full or --figure; allowed: alone"),
+        (["--real-time", "--cluster", "here:1"], "--cluster: --real-time needs machines of its own"),
+        (["--real-time", "--kernel", "bbr3"], "--kernel bbr3: --real-time has the running kernel's hosts"),
+        (["--real-time", "--jobs", "10000"], "--jobs 10000: with --real-time runs disturb one another; allowed: 1 to "),
+        (["--target", "tofino", "--jobs", "10000"], "--jobs 10000: with --target tofino runs disturb one another"),
+        (["--kernel", "no-such"], "--kernel no-such: no such kernel is built"),
+        ([], "no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time"),
+    ],
+)
+def test_refused(tmp_path: Path, options: list[str], said: str) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
+    result = subprocess.run(
+        [*NARROWS, "study", "hock2017", *options], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
+    assert said in result.stderr
+    assert result.returncode == EXIT_BAD_INPUT
