@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import random
 import signal
@@ -62,7 +63,7 @@ def send_in(namespace: str, frames: list[bytes], rate: float) -> float:
     return result[0]
 
 
-def start(namespace: str, out: Path) -> subprocess.Popen[str]:
+def start(namespace: str, out: Path, rings: int = 1) -> subprocess.Popen[str]:
     command: list[str | Path] = [
         "ip",
         "netns",
@@ -74,6 +75,8 @@ def start(namespace: str, out: Path) -> subprocess.Popen[str]:
         "cc0",
         "--out",
         out,
+        "--rings",
+        str(rings),
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -81,12 +84,13 @@ def start(namespace: str, out: Path) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.parametrize("rings", [1, 3])
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_lost_at_100_000_reports_a_second(
-    namespace: str, frames: list[bytes], tmp_path: Path, stop: signal.Signals
+    namespace: str, frames: list[bytes], tmp_path: Path, stop: signal.Signals, rings: int
 ) -> None:
     out = tmp_path / "telemetry"
-    process = start(namespace, out)
+    process = start(namespace, out, rings)
     send_in(namespace, frames, 100_000)
     # At once: what is still in the ring belongs to the run.
     process.send_signal(stop)
@@ -98,12 +102,17 @@ def test_nothing_is_lost_at_100_000_reports_a_second(
     for bottleneck in ("0", "1"):
         assert result["bottlenecks"][bottleneck]["reports"] == len(frames) // 2
         assert result["bottlenecks"][bottleneck]["lost"] == 0
+        # Several rings put the frames back in the order in which they came.
+        assert result["bottlenecks"][bottleneck]["reordered"] == 0
     table = pq.read_table(out / "reports-00000.parquet", columns=["bottleneck", "sequence"]).to_pandas()
     for _, rows in table.groupby("bottleneck"):
         assert (rows["sequence"].diff().dropna() == 1).all()
 
 
-def test_loss_duplicates_reordering_and_noise_are_counted(namespace: str, frames: list[bytes], tmp_path: Path) -> None:
+@pytest.mark.parametrize("rings", [1, 2])
+def test_loss_duplicates_reordering_and_noise_are_counted(
+    namespace: str, frames: list[bytes], tmp_path: Path, rings: int
+) -> None:
     generator = random.Random(7)
     reports = frames[:20000]
     sent: list[bytes] = []
@@ -126,7 +135,7 @@ def test_loss_duplicates_reordering_and_noise_are_counted(namespace: str, frames
     wrong_version[42] = 9
     sent[500:500] = [bytes(wrong_version), b"\xff" * 60]
     out = tmp_path / "telemetry"
-    process = start(namespace, out)
+    process = start(namespace, out, rings)
     send_in(namespace, sent, 50_000)
     process.terminate()
     assert process.wait(30) == 0
@@ -141,6 +150,22 @@ def test_loss_duplicates_reordering_and_noise_are_counted(namespace: str, frames
     assert len(sequences) == len(reports) - sum(lost.values())
     for _, rows in sequences.groupby("bottleneck"):
         assert (rows["sequence"].diff().dropna() > 0).all()
+
+
+def test_a_capture_is_replayed_frame_by_frame_at_its_rate(namespace: str, tmp_path: Path) -> None:
+    capture = tmp_path / "trace.pcap"
+    collector("generate", capture, "--reports", "20000", "--mixed-headers")
+    process = start(namespace, tmp_path / "live", 2)
+    inside = ["ip", "netns", "exec", namespace, BINARY]
+    command = [*inside, "replay", capture, "--interface", "cs0", "--rate", "40000"]
+    sent = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    process.terminate()
+    assert process.wait(30) == 0
+    assert sent["frames"] == 20000 and sent["rate"] == pytest.approx(40000, rel=0.2)
+    assert collector("convert", capture, "--out", tmp_path / "file").returncode == 0
+    for name in ("reports-00000", "flow_keys"):
+        live, file = (pq.read_table(tmp_path / way / f"{name}.parquet") for way in ("live", "file"))
+        assert live.equals(file), name
 
 
 def test_an_unknown_interface_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which 5-tuple stands behind a (bottleneck, flow index, signature).
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use crate::wire::original::{five_tuple, FiveTuple};
 use crate::wire::{Record, Report};
@@ -46,19 +47,11 @@ pub struct FlowKey {
     pub first_timestamp: u64,
 }
 
-struct Entry {
-    key: FlowKey,
-    /// A report of the flow was passed on, so the key does not stem from a damaged one alone.
-    confirmed: bool,
-}
-
 /// Every flow seen, with the 5-tuple of its first report.
 pub struct FlowKeys {
-    keys: HashMap<FlowId, Entry>,
+    keys: HashMap<FlowId, FlowKey>,
     /// The flow last seen in each slot, packed: most reports need no look into `keys`.
     observed: Vec<u64>,
-    /// The same for [`FlowKeys::confirm`].
-    confirmed: Vec<u64>,
     /// Reports of flows for which there was no room.
     pub overflow: u64,
 }
@@ -68,7 +61,6 @@ impl Default for FlowKeys {
         FlowKeys {
             keys: HashMap::new(),
             observed: vec![u64::MAX; CACHE_SLOTS],
-            confirmed: vec![u64::MAX; CACHE_SLOTS],
             overflow: 0,
         }
     }
@@ -81,16 +73,6 @@ impl FlowKeys {
         let id = FlowId::of(&record.report);
         if replaced(&mut self.observed, id) {
             self.insert(id, record, inner);
-        }
-    }
-
-    /// Notes that a report of the flow was passed on in sequence.
-    #[inline]
-    pub fn confirm(&mut self, id: FlowId) {
-        if replaced(&mut self.confirmed, id) {
-            if let Some(entry) = self.keys.get_mut(&id) {
-                entry.confirmed = true;
-            }
         }
     }
 
@@ -107,29 +89,66 @@ impl FlowKeys {
             ip_version: record.original.ip_version,
             first_timestamp: record.report.timestamp,
         };
-        self.keys.insert(
-            id,
-            Entry {
-                key,
-                confirmed: false,
-            },
-        );
+        self.keys.insert(id, key);
+    }
+
+    /// Adds the flows that another intake has seen; of those that both have, the key of the earlier report stays.
+    pub fn merge(&mut self, other: FlowKeys) {
+        self.overflow += other.overflow;
+        for (id, key) in other.keys {
+            let room = self.keys.len() < MAX_KEYS;
+            match self.keys.entry(id) {
+                Entry::Occupied(mut mine) => {
+                    let earlier = mine.get().first_timestamp <= key.first_timestamp;
+                    if !earlier {
+                        mine.insert(key);
+                    }
+                }
+                Entry::Vacant(free) if room => {
+                    free.insert(key);
+                }
+                Entry::Vacant(_) => self.overflow += 1,
+            }
+        }
     }
 
     /// The keys of the given flows as far as they are known, in the order of bottleneck, flow, signature.
     pub fn of_flows(&self, flows: impl Iterator<Item = FlowId>) -> Vec<(FlowId, FlowKey)> {
-        let known = flows.filter_map(|id| self.keys.get(&id).map(|entry| (id, entry.key)));
+        let known = flows.filter_map(|id| self.keys.get(&id).map(|key| (id, *key)));
         let mut keys: Vec<_> = known.collect();
         keys.sort_unstable_by_key(|(id, _)| *id);
         keys
     }
+}
 
-    /// The confirmed keys, in the order of bottleneck, flow, signature.
-    pub fn sorted(&self) -> Vec<(FlowId, FlowKey)> {
-        let confirmed = self.keys.iter().filter(|(_, entry)| entry.confirmed);
-        let mut keys: Vec<_> = confirmed.map(|(id, entry)| (*id, entry.key)).collect();
-        keys.sort_unstable_by_key(|(id, _)| *id);
-        keys
+/// Flows of which a report was passed on in sequence, so that their key does not stem from a damaged one alone.
+pub struct ConfirmedFlows {
+    flows: HashSet<FlowId>,
+    /// The flow last seen in each slot, packed.
+    seen: Vec<u64>,
+}
+
+impl Default for ConfirmedFlows {
+    fn default() -> Self {
+        ConfirmedFlows {
+            flows: HashSet::new(),
+            seen: vec![u64::MAX; CACHE_SLOTS],
+        }
+    }
+}
+
+impl ConfirmedFlows {
+    /// Notes the flow of a report that was passed on.
+    #[inline]
+    pub fn add(&mut self, id: FlowId) {
+        if replaced(&mut self.seen, id) && self.flows.len() < MAX_KEYS {
+            self.flows.insert(id);
+        }
+    }
+
+    /// All of them, in no order.
+    pub fn flows(&self) -> impl Iterator<Item = FlowId> + '_ {
+        self.flows.iter().copied()
     }
 }
 

@@ -29,6 +29,16 @@ impl FrameCounts {
         self.rejected[reason as usize] += 1;
     }
 
+    /// Adds what another intake has counted.
+    pub fn merge(&mut self, other: &FrameCounts) {
+        self.frames += other.frames;
+        self.bytes += other.bytes;
+        self.reports += other.reports;
+        for (rejected, more) in self.rejected.iter_mut().zip(other.rejected) {
+            *rejected += more;
+        }
+    }
+
     /// Frames rejected for `reason`.
     pub fn rejected(&self, reason: Reject) -> u64 {
         self.rejected[reason as usize]

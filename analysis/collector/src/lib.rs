@@ -9,6 +9,7 @@
 pub mod aggregate;
 pub mod capture;
 pub mod error;
+pub mod fan_in;
 pub mod flow_keys;
 pub mod generate;
 pub mod intake;

@@ -25,6 +25,8 @@ enum Command {
     Aggregate(commands::aggregate::AggregateArgs),
     /// Measure how fast this machine decodes and aggregates a capture.
     Bench(commands::bench::BenchArgs),
+    /// Send the frames of a capture to an interface, to try how many reports a second a collector holds.
+    Replay(commands::replay::ReplayArgs),
     /// Write a synthetic capture whose truth is known.
     Generate(commands::generate::GenerateArgs),
 }
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => commands::convert::run(args),
         Command::Aggregate(args) => commands::aggregate::run(args),
         Command::Bench(args) => commands::bench::run(&args),
+        Command::Replay(args) => commands::replay::run(&args),
         Command::Generate(args) => commands::generate::run(args),
     };
     match result {

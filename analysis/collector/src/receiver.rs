@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
-use crate::flow_keys::{FlowId, FlowKeys};
+use crate::flow_keys::{ConfirmedFlows, FlowId, FlowKeys};
 use crate::intake::{FrameCounts, Sequencers};
 use crate::telemetry::account::Account;
 use crate::telemetry::keys_file;
 use crate::telemetry::sink::TelemetrySink;
 use crate::telemetry::writer::{Rotation, SCHEMA_VERSION};
-use crate::wire::{report, Decoder, Reject};
+use crate::wire::{report, Decoder, Record, Reject};
 
 /// Which reports are accepted, and how they are stored.
 #[derive(Clone, Debug)]
@@ -24,18 +24,58 @@ pub struct Settings {
     pub rotation: Rotation,
 }
 
-/// Receives frames and stores the reports in them.
-pub struct Receiver {
-    settings: Settings,
+/// Turns the frames of one ring, or of a file, into reports.
+pub struct Intake {
     decoder: Decoder,
+    bottlenecks: u8,
     counts: FrameCounts,
-    sequencers: Sequencers,
+    malformed: u64,
     keys: FlowKeys,
+}
+
+impl Intake {
+    /// An intake that has seen nothing.
+    pub fn new(settings: &Settings) -> Self {
+        Intake {
+            decoder: Decoder::new(settings.port),
+            bottlenecks: settings.bottlenecks,
+            counts: FrameCounts::default(),
+            malformed: 0,
+            keys: FlowKeys::default(),
+        }
+    }
+
+    /// The report in a frame; what holds none is counted.
+    #[inline]
+    pub fn take(&mut self, frame: &[u8]) -> Option<Record> {
+        let (record, inner) = match self.decoder.decode(frame) {
+            Ok((record, _)) if record.report.bottleneck >= self.bottlenecks => {
+                self.counts.reject(frame.len(), Reject::Bottleneck);
+                return None;
+            }
+            Ok(decoded) => decoded,
+            Err(reason) => {
+                self.counts.reject(frame.len(), reason);
+                return None;
+            }
+        };
+        self.counts.accept(frame.len());
+        self.malformed += u64::from(record.original.malformed);
+        self.keys.observe(&record, inner);
+        Some(record)
+    }
+}
+
+/// Puts reports in order and stores them.
+pub struct Store {
+    settings: Settings,
+    sequencers: Sequencers,
+    confirmed: ConfirmedFlows,
     sink: TelemetrySink,
     account: Account,
 }
 
-impl Receiver {
+impl Store {
     /// Prepares the directory and starts the writer.
     ///
     /// # Errors
@@ -51,85 +91,124 @@ impl Receiver {
             started_unix_s: unix_seconds(),
             ..Account::default()
         };
-        Ok(Receiver {
-            decoder: Decoder::new(settings.port),
+        Ok(Store {
             settings,
-            counts: FrameCounts::default(),
             sequencers: Sequencers::default(),
-            keys: FlowKeys::default(),
+            confirmed: ConfirmedFlows::default(),
             sink,
             account,
         })
     }
 
-    /// Takes a frame; false when nothing can be stored any more.
+    /// Takes a report; false when nothing can be stored any more.
     #[inline]
-    pub fn take(&mut self, frame: &[u8]) -> bool {
-        let (record, inner) = match self.decoder.decode(frame) {
-            Ok((record, _)) if record.report.bottleneck >= self.settings.bottlenecks => {
-                self.counts.reject(frame.len(), Reject::Bottleneck);
-                return true;
-            }
-            Ok(decoded) => decoded,
-            Err(reason) => {
-                self.counts.reject(frame.len(), reason);
-                return true;
-            }
-        };
-        self.counts.accept(frame.len());
-        self.account.malformed_originals += u64::from(record.original.malformed);
-        self.keys.observe(&record, inner);
+    pub fn push(&mut self, record: &Record) -> bool {
         let mut stored = true;
-        let (keys, sink) = (&mut self.keys, &mut self.sink);
-        self.sequencers.push(&record, &mut |record| {
-            keys.confirm(FlowId::of(&record.report));
+        let (confirmed, sink) = (&mut self.confirmed, &mut self.sink);
+        self.sequencers.push(record, &mut |record| {
+            confirmed.add(FlowId::of(&record.report));
             stored &= sink.push(record);
         });
         stored
     }
 
-    /// Hands over what has been collected, so that it reaches the disk soon; false as in [`Self::take`].
+    /// Hands over what has been collected, so that it reaches the disk soon; false as in [`Self::push`].
     pub fn flush(&mut self) -> bool {
         self.sink.flush()
     }
 
-    /// Stores the rest, the flow keys and the account.
+    /// Stores the rest, the flow keys and the account of all intakes.
     ///
     /// # Errors
     /// The first error of the writer, then of the tables; the account is written in any case if the disk allows it.
     pub fn finish(
         mut self,
+        intakes: Vec<Intake>,
         stop_reason: &str,
         ring_drops: u64,
         error: Option<Error>,
     ) -> Result<Account> {
-        let (keys, sink) = (&mut self.keys, &mut self.sink);
+        let (confirmed, sink) = (&mut self.confirmed, &mut self.sink);
         self.sequencers.finish(&mut |record| {
-            keys.confirm(FlowId::of(&record.report));
+            confirmed.add(FlowId::of(&record.report));
             sink.push(record);
         });
         let stored = self.sink.finish();
-        let keys = self.keys.sorted();
+        let (mut counts, mut keys) = (FrameCounts::default(), FlowKeys::default());
+        let mut account = self.account;
+        for intake in intakes {
+            counts.merge(&intake.counts);
+            account.malformed_originals += intake.malformed;
+            keys.merge(intake.keys);
+        }
+        let overflow = keys.overflow;
+        let keys = keys.of_flows(self.confirmed.flows());
         let keys_error = keys_file::write(&self.settings.directory, &keys).err();
         let error = stored.error.or(error).or(keys_error);
 
-        let mut account = self.account;
         account.ended_unix_s = unix_seconds();
         account.stop_reason = reason_of(error.as_ref(), stop_reason).to_string();
         account.error = error.as_ref().map(ToString::to_string);
-        account.set_frames(&self.counts);
+        account.set_frames(&counts);
         account.set_sequences(self.sequencers.counts());
         account.kernel_ring_drops = ring_drops;
         account.rows = stored.rows;
         account.files = stored.files;
         account.rows_not_stored = stored.not_stored;
         account.flows = keys.len() as u64;
-        account.flow_keys_overflow = self.keys.overflow;
+        account.flow_keys_overflow = overflow;
         let written = account.write(&self.settings.directory);
         match error {
             Some(error) => Err(error),
             None => written.map(|()| account),
         }
+    }
+}
+
+/// One intake and its store: frames that come in one order.
+pub struct Receiver {
+    intake: Intake,
+    store: Store,
+}
+
+impl Receiver {
+    /// Prepares the directory and starts the writer.
+    ///
+    /// # Errors
+    /// As [`TelemetrySink::start`].
+    pub fn start(settings: Settings) -> Result<Self> {
+        Ok(Receiver {
+            intake: Intake::new(&settings),
+            store: Store::start(settings)?,
+        })
+    }
+
+    /// Takes a frame; false when nothing can be stored any more.
+    #[inline]
+    pub fn take(&mut self, frame: &[u8]) -> bool {
+        match self.intake.take(frame) {
+            Some(record) => self.store.push(&record),
+            None => true,
+        }
+    }
+
+    /// See [`Store::flush`].
+    pub fn flush(&mut self) -> bool {
+        self.store.flush()
+    }
+
+    /// See [`Store::finish`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn finish(
+        self,
+        stop_reason: &str,
+        ring_drops: u64,
+        error: Option<Error>,
+    ) -> Result<Account> {
+        self.store
+            .finish(vec![self.intake], stop_reason, ring_drops, error)
     }
 }
 

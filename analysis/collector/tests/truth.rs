@@ -247,6 +247,24 @@ fn sampled_reports_give_exact_drops_and_departures() {
 }
 
 #[test]
+fn drops_beyond_half_of_a_counter_are_counted_on() {
+    for drops_start in [(1 << 31) - 50, 1 << 31, u32::MAX - 50] {
+        let scenario = Scenario {
+            reports: 60_000,
+            counters_start: 1 << 20,
+            drops_start,
+            buffer_bytes: 300_000,
+            ..Scenario::default()
+        };
+        let run = run(scenario, 0.001);
+        run.assert_flows_equal_the_truth();
+        let most = run.truth.bottlenecks[0].flows.iter().map(|flow| flow.drops);
+        assert!(most.max().unwrap() > 100, "no counter passed the mark");
+        assert_eq!(run.summary.implausible_counters, 0);
+    }
+}
+
+#[test]
 fn counters_wrap_without_a_trace() {
     let scenario = Scenario {
         reports: 60_000,

@@ -2,7 +2,9 @@
 //! Where frames come from: a live interface or a capture file.
 
 pub mod file;
+mod packet_socket;
 pub mod pcap;
 pub mod pcapng;
 pub mod ring;
 pub mod signals;
+pub mod transmitter;

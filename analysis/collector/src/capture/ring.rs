@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Frames from an interface through a TPACKET_V3 ring: the kernel fills blocks, one wakeup hands over a whole block.
 
-use std::ffi::CString;
 use std::io;
-use std::mem::{size_of, size_of_val};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::mem::size_of;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::packet_socket::{self, bind, get_option, interface_index, set_option};
 use super::signals::StopSignal;
+
+/// A frame as the ring holds it, and when the kernel took it (nanoseconds since 1970).
+pub struct Captured<'a> {
+    pub frame: &'a [u8],
+    pub time: u64,
+}
 
 const BLOCK_BYTES: usize = 1 << 20;
 const FRAME_BYTES: usize = 2048;
@@ -41,21 +47,43 @@ impl Ring {
     /// # Errors
     /// Names the step that the system refused.
     pub fn open(interface: &str, mebibytes: usize) -> Result<Self, String> {
+        let ring = Ring::open_deaf(interface, mebibytes)?;
+        ring.listen(interface)?;
+        Ok(ring)
+    }
+
+    /// Opens `count` rings of `mebibytes` blocks each that share the frames of `interface`: each frame goes to one of
+    /// them, in turn, or to another one while that one is full.
+    ///
+    /// # Errors
+    /// Names the step that the system refused.
+    pub fn open_shared(
+        interface: &str,
+        mebibytes: usize,
+        count: usize,
+    ) -> Result<Vec<Self>, String> {
+        let mut rings: Vec<Ring> = Vec::with_capacity(count);
+        for _ in 0..count {
+            let ring = Ring::open_deaf(interface, mebibytes)?;
+            join(&ring.socket, rings.first().map(|first| &first.socket))
+                .map_err(|e| format!("interface {interface}: cannot share it among rings: {e}"))?;
+            rings.push(ring);
+        }
+        // Only now: a ring that is not in the group yet would take frames that others take as well.
+        for ring in &rings {
+            ring.listen(interface)?;
+        }
+        Ok(rings)
+    }
+
+    /// A ring that takes no frame before [`Ring::listen`].
+    fn open_deaf(interface: &str, mebibytes: usize) -> Result<Self, String> {
         let step = |what: &'static str| {
             move |e: io::Error| format!("interface {interface}: cannot {what}: {e}")
         };
         let index = interface_index(interface)?;
-        // Protocol 0: nothing is received before the bind below, so no frame of another interface gets in.
-        // SAFETY: socket() passes no memory; the result is checked before it is owned.
-        let descriptor =
-            unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        if descriptor < 0 {
-            return Err(step("open a packet socket (CAP_NET_RAW is needed)")(
-                io::Error::last_os_error(),
-            ));
-        }
-        // SAFETY: the descriptor is new and nothing else owns it.
-        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let socket =
+            packet_socket::open().map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
         set_option(
             &socket,
             libc::SOL_PACKET,
@@ -70,7 +98,7 @@ impl Ring {
             &1_i32,
         )
         .map_err(step("ignore outgoing frames"))?;
-        attach_snapshot_filter(&socket).map_err(step("limit the captured length"))?;
+        attach_filter(&socket, 0).map_err(step("wait with the first frame"))?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as u32,
             tp_block_nr: mebibytes as u32,
@@ -84,7 +112,7 @@ impl Ring {
             .map_err(step("allocate the ring"))?;
         let memory =
             Mapping::new(&socket, mebibytes * BLOCK_BYTES).map_err(step("map the ring"))?;
-        bind(&socket, index).map_err(step("bind"))?;
+        bind(&socket, index, libc::ETH_P_ALL as u16).map_err(step("bind"))?;
         let promiscuous = libc::packet_mreq {
             mr_ifindex: index,
             mr_type: libc::PACKET_MR_PROMISC as u16,
@@ -107,17 +135,24 @@ impl Ring {
         })
     }
 
+    fn listen(&self, interface: &str) -> Result<(), String> {
+        attach_filter(&self.socket, SNAPSHOT_BYTES)
+            .map_err(|e| format!("interface {interface}: cannot limit the captured length: {e}"))
+    }
+
     /// Waits until a block is ready, `timeout_ms` passed or `stop` is raised.
     ///
     /// # Errors
     /// If the system refuses to wait.
-    pub fn wait(&self, stop: &StopSignal, timeout_ms: i32) -> io::Result<Wake> {
+    pub fn wait(&self, stop: Option<&StopSignal>, timeout_ms: i32) -> io::Result<Wake> {
         let entry = |descriptor| libc::pollfd {
             fd: descriptor,
             events: libc::POLLIN,
             revents: 0,
         };
-        let mut entries = [entry(self.socket.as_raw_fd()), entry(stop.as_raw_fd())];
+        // A negative descriptor is passed over.
+        let stop = stop.map_or(-1, AsRawFd::as_raw_fd);
+        let mut entries = [entry(self.socket.as_raw_fd()), entry(stop)];
         // SAFETY: `entries` is live for the call and its length is passed.
         let ready = unsafe {
             libc::poll(
@@ -146,16 +181,27 @@ impl Ring {
         })
     }
 
-    /// Hands every frame of every ready block to `take`, with its original length.
-    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+    /// Hands every frame of every ready block to `take`; false if no block was ready.
+    pub fn drain(&mut self, mut take: impl FnMut(&Captured<'_>)) -> bool {
+        let mut any = false;
         for _ in 0..self.blocks {
-            let Some(block) = self.memory.block(self.next_block) else {
-                return;
-            };
-            block.frames(&mut take);
-            block.release();
-            self.next_block = (self.next_block + 1) % self.blocks;
+            if !self.drain_block(&mut take) {
+                return any;
+            }
+            any = true;
         }
+        any
+    }
+
+    /// Hands every frame of the next block to `take`; false if that block is not ready.
+    pub fn drain_block(&mut self, take: &mut impl FnMut(&Captured<'_>)) -> bool {
+        let Some(block) = self.memory.block(self.next_block) else {
+            return false;
+        };
+        block.frames(take);
+        block.release();
+        self.next_block = (self.next_block + 1) % self.blocks;
+        true
     }
 
     /// Frames that the kernel had no room for since the ring was opened.
@@ -249,7 +295,7 @@ impl Block<'_> {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.header()).block_status) }
     }
 
-    fn frames(&self, take: &mut impl FnMut(&[u8])) {
+    fn frames(&self, take: &mut impl FnMut(&Captured<'_>)) {
         // SAFETY: the block is ours (status USER was loaded with Acquire), so its header is not written meanwhile.
         let (count, mut offset) = unsafe {
             let header = self.header();
@@ -264,8 +310,11 @@ impl Block<'_> {
             let start = offset + usize::from(frame.tp_mac);
             let length = frame.tp_snaplen as usize;
             if start + length <= BLOCK_BYTES {
-                // SAFETY: within the block, which stays ours until `release`; the kernel does not write it meanwhile.
-                take(unsafe { std::slice::from_raw_parts(self.start.add(start), length) });
+                take(&Captured {
+                    // SAFETY: within the block, ours until `release`; the kernel does not write it meanwhile.
+                    frame: unsafe { std::slice::from_raw_parts(self.start.add(start), length) },
+                    time: u64::from(frame.tp_sec) * 1_000_000_000 + u64::from(frame.tp_nsec),
+                });
             }
             if frame.tp_next_offset == 0 {
                 return;
@@ -280,43 +329,30 @@ impl Block<'_> {
     }
 }
 
-fn interface_index(interface: &str) -> Result<libc::c_int, String> {
-    let name = CString::new(interface)
-        .map_err(|_| format!("interface name {interface:?} holds a zero byte"))?;
-    // SAFETY: `name` is a terminated string that lives through the call.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        return Err(format!(
-            "no interface {interface:?} in this network namespace"
-        ));
-    }
-    Ok(index as libc::c_int)
-}
-
-fn bind(socket: &OwnedFd, index: libc::c_int) -> io::Result<()> {
-    // SAFETY: an all-zero sockaddr_ll is a valid value of that plain structure.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = (libc::ETH_P_ALL as u16).to_be();
-    address.sll_ifindex = index;
-    // SAFETY: the address lives through the call and its size is passed.
-    let result = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            size_of_val(&address) as libc::socklen_t,
-        )
+/// Joins a socket to the group that `first` is in, or to a new one.
+fn join(socket: &OwnedFd, first: Option<&OwnedFd>) -> io::Result<()> {
+    // The group has an option of its own for outgoing frames.
+    let how = libc::PACKET_FANOUT_LB
+        | libc::PACKET_FANOUT_FLAG_ROLLOVER
+        | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+    let option = match first {
+        None => (how | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16,
+        Some(first) => {
+            let mut group: u32 = 0;
+            get_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &mut group)?;
+            how << 16 | group & 0xffff
+        }
     };
-    check(result)
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &option)
 }
 
-/// A filter that accepts every frame and cuts it to [`SNAPSHOT_BYTES`].
-fn attach_snapshot_filter(socket: &OwnedFd) -> io::Result<()> {
+/// A filter that cuts every frame to `bytes`; none of them is taken with 0.
+fn attach_filter(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
     let mut program = [libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
         jt: 0,
         jf: 0,
-        k: SNAPSHOT_BYTES,
+        k: bytes,
     }];
     let filter = libc::sock_fprog {
         len: program.len() as u16,
@@ -324,47 +360,4 @@ fn attach_snapshot_filter(socket: &OwnedFd) -> io::Result<()> {
     };
     // `program` lives until the kernel has copied it in this call.
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
-}
-
-fn set_option<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
-    // SAFETY: `value` lives through the call and its size is passed.
-    let result = unsafe {
-        let value: *const T = value;
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            value.cast(),
-            size_of::<T>() as libc::socklen_t,
-        )
-    };
-    check(result)
-}
-
-fn get_option<T>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: &mut T,
-) -> io::Result<()> {
-    let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `length` bytes into `value`, a plain structure of that size.
-    let result = unsafe {
-        let value: *mut T = value;
-        libc::getsockopt(socket.as_raw_fd(), level, name, value.cast(), &mut length)
-    };
-    check(result)
-}
-
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
 }

@@ -38,6 +38,28 @@ impl StopSignal {
     }
 }
 
+impl StopSignal {
+    /// Whether the process was asked to stop.
+    ///
+    /// # Errors
+    /// If the system refuses to tell.
+    pub fn is_raised(&self) -> io::Result<bool> {
+        let mut entry = libc::pollfd {
+            fd: self.descriptor.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: `entry` is one live entry, and one is what is passed.
+        match unsafe { libc::poll(&mut entry, 1, 0) } {
+            0.. => Ok(entry.revents != 0),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+                error => Err(error),
+            },
+        }
+    }
+}
+
 impl AsRawFd for StopSignal {
     fn as_raw_fd(&self) -> RawFd {
         self.descriptor.as_raw_fd()

@@ -3,20 +3,22 @@
 
 use std::io::{self, Write};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use narrows_collector::capture::ring::{Ring, Wake, RETIRE_MS};
 use narrows_collector::capture::signals::StopSignal;
-use narrows_collector::receiver::{Receiver, Settings};
+use narrows_collector::fan_in::{FanIn, Merged, RingThread, DRAIN};
+use narrows_collector::receiver::{Intake, Receiver, Settings, Store};
+use narrows_collector::telemetry::account::Account;
 use narrows_collector::{Error, Result};
 
 use super::convert::StorageArgs;
 
 /// Rows reach the writer at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// The kernel hands over a block that is not full within one retire time; three leave room for a busy machine.
-const DRAIN: Duration = Duration::from_millis(3 * RETIRE_MS as u64);
 
 #[derive(Args)]
 pub struct CollectArgs {
@@ -26,29 +28,49 @@ pub struct CollectArgs {
     /// Directory for the telemetry; must hold none yet.
     #[arg(long)]
     out: PathBuf,
-    /// Size of the kernel's receive ring in MiB.
+    /// Size of the kernel's receive rings in MiB, all together.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u16).range(2..=4096))]
     ring_mib: u16,
+    /// Rings, each read by a thread of its own; reports are put back in order behind them.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=32))]
+    rings: u16,
     #[command(flatten)]
     storage: StorageArgs,
 }
 
 /// Runs until a signal comes or nothing can be stored any more.
 pub fn run(args: CollectArgs) -> Result<()> {
-    let wait_error = |source| Error::Io {
-        path: PathBuf::from(&args.interface),
-        action: "wait for reports on",
-        source,
-    };
-    let stop = StopSignal::install().map_err(wait_error)?;
-    let mut ring = Ring::open(&args.interface, usize::from(args.ring_mib)).map_err(Error::Input)?;
-    let mut receiver = Receiver::start(Settings {
+    let stop = StopSignal::install().map_err(|source| wait_error(&args.interface, source))?;
+    let settings = Settings {
         directory: args.out,
-        source: args.interface.clone(),
+        source: args.interface,
         port: args.storage.port,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
-    })?;
+    };
+    let mebibytes = usize::from(args.ring_mib);
+    let account = match usize::from(args.rings) {
+        1 => collect(settings, mebibytes, &stop)?,
+        rings => collect_shared(settings, (mebibytes / rings).max(2), rings, &stop)?,
+    };
+    super::convert::print_summary(&account);
+    Ok(())
+}
+
+fn wait_error(interface: &str, source: io::Error) -> Error {
+    Error::Io {
+        path: PathBuf::from(interface),
+        action: "wait for reports on",
+        source,
+    }
+}
+
+/// One ring, read by this thread.
+fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
+    let interface = settings.source.clone();
+    let wait_error = |source| wait_error(&interface, source);
+    let mut ring = Ring::open(&interface, mebibytes).map_err(Error::Input)?;
+    let mut receiver = Receiver::start(settings)?;
     announce_ready();
 
     let mut stored = true;
@@ -61,7 +83,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
         } else {
             FLUSH_EVERY.as_millis() as u32
         };
-        match ring.wait(&stop, timeout as i32) {
+        match ring.wait(Some(stop), timeout as i32) {
             Ok(Wake::Packets) => {}
             Ok(Wake::Stop) => {
                 draining.get_or_insert_with(Instant::now);
@@ -73,7 +95,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
                 break;
             }
         }
-        ring.drain(|frame| stored &= receiver.take(frame));
+        ring.drain(|captured| stored &= receiver.take(captured.frame));
         if flushed.elapsed() >= FLUSH_EVERY {
             stored &= receiver.flush();
             flushed = Instant::now();
@@ -82,9 +104,65 @@ pub fn run(args: CollectArgs) -> Result<()> {
     let dropped = ring.dropped().map_err(wait_error)?;
     // Frees the ring before the last files are written.
     drop(ring);
-    let account = receiver.finish("signal", dropped, error)?;
-    super::convert::print_summary(&account);
-    Ok(())
+    receiver.finish("signal", dropped, error)
+}
+
+/// Several rings with a thread each; this thread puts their reports in order.
+fn collect_shared(
+    settings: Settings,
+    mebibytes: usize,
+    rings: usize,
+    stop: &StopSignal,
+) -> Result<Account> {
+    let interface = settings.source.clone();
+    let wait_error = |source| wait_error(&interface, source);
+    let rings = Ring::open_shared(&interface, mebibytes, rings).map_err(Error::Input)?;
+    let stopping = Arc::new(AtomicBool::new(false));
+    let (mut threads, mut channels) = (Vec::new(), Vec::new());
+    for ring in rings {
+        let intake = Intake::new(&settings);
+        let started = RingThread::start(ring, intake, Arc::clone(&stopping));
+        let (thread, channel) = started.map_err(wait_error)?;
+        threads.push(thread);
+        channels.push(channel);
+    }
+    let mut store = Store::start(settings)?;
+    announce_ready();
+
+    let mut fan_in = FanIn::new(channels);
+    let patience = Duration::from_millis(u64::from(RETIRE_MS));
+    let (mut stored, mut flushed) = (true, Instant::now());
+    let mut error = None;
+    while stored {
+        let merged = fan_in.merge(patience, &mut |record| stored &= store.push(record));
+        if merged == Merged::All {
+            break;
+        }
+        if flushed.elapsed() >= FLUSH_EVERY {
+            stored &= store.flush();
+            flushed = Instant::now();
+        }
+        match stop.is_raised() {
+            Ok(false) => {}
+            Ok(true) => stopping.store(true, Ordering::Relaxed),
+            Err(source) => {
+                error = Some(wait_error(source));
+                break;
+            }
+        }
+    }
+    // Threads that still have something to say find nobody listening, and end.
+    drop(fan_in);
+    let (mut intakes, mut dropped) = (Vec::new(), 0);
+    for thread in threads {
+        let (intake, lost) = thread.join().map_err(wait_error)?;
+        intakes.push(intake);
+        match lost {
+            Ok(lost) => dropped += lost,
+            Err(source) => error = error.or(Some(wait_error(source))),
+        }
+    }
+    store.finish(intakes, "signal", dropped, error)
 }
 
 fn announce_ready() {

@@ -43,6 +43,9 @@ pub struct GenerateArgs {
     /// Value at which all counters start.
     #[arg(long, default_value_t = 0)]
     counters_start: u32,
+    /// Drops of every flow that its counters show from the start.
+    #[arg(long, default_value_t = 0)]
+    drops_start: u32,
     /// Mix IPv4, IPv6 and VLAN-tagged flows, so that records differ in length.
     #[arg(long)]
     mixed_headers: bool,
@@ -65,6 +68,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         sample_shift: args.sample_shift,
         loss_one_in: args.loss_one_in,
         counters_start: args.counters_start,
+        drops_start: args.drops_start,
         mixed_headers: args.mixed_headers,
         port: args.port,
         seed: args.seed,

@@ -6,3 +6,4 @@ pub mod bench;
 pub mod collect;
 pub mod convert;
 pub mod generate;
+pub mod replay;

@@ -33,6 +33,8 @@ pub struct Scenario {
     pub loss_one_in: u32,
     /// Counters start here, to meet their wrap.
     pub counters_start: u32,
+    /// Drops of every flow that its counters show from the start.
+    pub drops_start: u32,
     /// IPv6 and VLAN-tagged flows among IPv4 ones: records differ in length.
     pub mixed_headers: bool,
     pub port: u16,
@@ -51,6 +53,7 @@ impl Default for Scenario {
             sample_shift: 0,
             loss_one_in: 0,
             counters_start: 0,
+            drops_start: 0,
             mixed_headers: false,
             port: 5500,
             seed: 1,

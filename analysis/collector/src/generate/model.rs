@@ -135,7 +135,9 @@ impl Bottleneck {
             packet_length: length as u16,
             signature: flow.truth.signature,
             sequence: (base & !((1 << scenario.sample_shift) - 1)).wrapping_add(position as u32),
-            arrivals: base.wrapping_add(flow.arrivals as u32),
+            arrivals: base
+                .wrapping_add(scenario.drops_start)
+                .wrapping_add(flow.arrivals as u32),
             departures: base.wrapping_add(flow.departures as u32),
             loss_drops: base.wrapping_add(flow.loss_drops as u32),
             queue_delay: delay,

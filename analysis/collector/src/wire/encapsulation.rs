@@ -23,13 +23,11 @@ pub enum Reject {
     Bottleneck,
     /// Sampling exponent out of range.
     SampleShift,
-    /// More departures than arrivals.
-    Counters,
 }
 
 impl Reject {
     /// All reasons; the discriminant is the index.
-    pub const ALL: [Reject; 9] = [
+    pub const ALL: [Reject; 8] = [
         Reject::Other,
         Reject::Short,
         Reject::Ipv4Checksum,
@@ -38,7 +36,6 @@ impl Reject {
         Reject::Version,
         Reject::Bottleneck,
         Reject::SampleShift,
-        Reject::Counters,
     ];
 
     /// Name in `collector.json`.
@@ -52,7 +49,6 @@ impl Reject {
             Reject::Version => "version",
             Reject::Bottleneck => "bottleneck",
             Reject::SampleShift => "sample_shift",
-            Reject::Counters => "counters",
         }
     }
 }
