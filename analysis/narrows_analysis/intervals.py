@@ -57,11 +57,11 @@ def flow_intervals(reports: Frame, interval_s: float, bottleneck: int = 0) -> pd
     grouped = rows.groupby(["flow", "flow_index", "interval"])
     columns = {
         "packets": ("packet_bytes", "count"), "bytes": ("packet_bytes", "sum"), "payload": ("payload_bytes", "sum"),
-        "delay": ("queue_delay_s", "mean"), "delay_max": ("queue_delay_s", "max"), "dropped": ("dropped", "max"),
+        "delay": ("queue_delay_s", "mean"), "delay_max": ("queue_delay_s", "max"), "dropped": ("dropped", "last"),
     }  # fmt: skip
     result = _in_memory(grouped.agg(**columns)).sort_index().reset_index()
     before = result.groupby("flow_index")["dropped"].shift(fill_value=0)
-    result["drops"] = result["dropped"] - before
+    result["drops"] = (result["dropped"] - before) % (1 << 32)
     # Traffic outside the experiment is many flow indexes under one number.
     merged = result.assign(weighted=result["delay"] * result["packets"]).groupby(["flow", "interval"])
     sums = merged[["packets", "bytes", "payload", "weighted", "drops"]].sum()
