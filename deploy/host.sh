@@ -9,6 +9,7 @@
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
 # NAMEs of apply: address=A/P, mtu=N, buffer=BYTES (largest socket buffer), ecn=0|1, cca="NAME NAME",
+# nic=fast (fixed coalescing, no pause frames, processors at full clock and awake),
 # neighbour="ADDRESS/MAC ADDRESS/MAC", ports="LOW HIGH" (ephemeral), delay="ADDRESS/NANOSECONDS ...", limit=PACKETS.
 #
 # SPDX-License-Identifier: Apache-2.0
@@ -214,13 +215,53 @@ set_delay() {
     done
 }
 
+# One of ethtool's lists of settings, by three words each: its name for a change, the value, its name in the list.
+set_ethtool() {
+    show=$1 change=$2
+    shift 2
+    found=$(ethtool "$show" "$interface" 2>/dev/null) || return 0
+    while [ $# -gt 0 ]; do
+        old=$(printf '%s\n' "$found" | tr '\t' ' ' | sed -n "s/^$3: *\([^ ]*\).*/\1/p" | head -n 1)
+        # What the NIC does not have reads n/a, or is not in the list; another clause of the same line is not meant.
+        case $old in
+        '' | n/a | "$2") ;;
+        *)
+            ethtool "$change" "$interface" "$1" "$2" || fail "$interface: $1 cannot be set to $2"
+            remember "ethtool $change $interface $1 $old"
+            ;;
+        esac
+        shift 3
+    done
+}
+
+# What 25-100 Gbit/s take: packets are handed up at once and evenly, nobody pauses the link, no processor sleeps.
+set_fast_nic() {
+    set_ethtool -c -C rx-usecs 8 rx-usecs tx-usecs 8 tx-usecs
+    set_ethtool -a -A autoneg off Autonegotiate rx off RX tx off TX
+    for governor in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do
+        [ -w "$governor" ] || continue
+        old=$(cat "$governor")
+        [ "$old" = performance ] && continue
+        echo performance >"$governor" || fail "$governor cannot be set to performance"
+        remember "echo $old > $governor"
+    done
+    # A processor that sleeps deeply wakes up late: states that take longer than 10 us are not entered.
+    for state in /sys/devices/system/cpu/cpu*/cpuidle/state*; do
+        [ -w "$state/disable" ] || continue
+        [ "$(cat "$state/latency")" -gt 10 ] || continue
+        [ "$(cat "$state/disable")" = 0 ] || continue
+        echo 1 >"$state/disable"
+        remember "echo 0 > $state/disable"
+    done
+}
+
 undo_unless() {
     [ "$1" = 0 ] || restore
     exit "$1"
 }
 
 apply() {
-    address='' mtu='' buffer='' ecn='' cca='' neighbour='' ports='' delay='' limit=1000000
+    address='' mtu='' buffer='' ecn='' cca='' neighbour='' ports='' delay='' limit=1000000 nic=''
     for pair in "$@"; do
         value=${pair#*=}
         case ${pair%%=*} in
@@ -233,6 +274,7 @@ apply() {
         ports) ports=$value ;;
         delay) delay=$value ;;
         limit) limit=$value ;;
+        nic) nic=$value ;;
         *) fail "unknown setting '${pair%%=*}'" ;;
         esac
     done
@@ -257,6 +299,7 @@ apply() {
     set_offloads
     set_rings
     set_interrupts
+    [ "$nic" != fast ] || set_fast_nic
     case $(ip -brief link show dev "$interface") in
     *"<"*",UP"* | *"<UP"*) ;;
     *)
@@ -339,6 +382,10 @@ describe() {
         echo "mtu=$(cat "/sys/class/net/$interface/mtu")"
         echo "carrier=$(cat "/sys/class/net/$interface/carrier" 2>/dev/null || echo 0)"
         echo "speed=$(cat "/sys/class/net/$interface/speed" 2>/dev/null || echo unknown)"
+        # What the NIC has received and not handed on, under the names that drivers give it.
+        echo "rx_packets=$(cat "/sys/class/net/$interface/statistics/rx_packets")"
+        ethtool -S "$interface" 2>/dev/null | sed -n \
+            's/^ *\([a-z0-9_.]*\(discard\|out_of_buffer\|no_buffer\|missed\|crc\|symbol_err\|fec_uncorr\)[a-z0-9_.]*\): *\([0-9]*\)$/nic.\1=\3/p'
         for short in $OFFLOADS; do
             echo "offload.$short=$(feature_state "$short")"
         done

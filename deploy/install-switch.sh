@@ -14,6 +14,9 @@ fail() {
     exit 1
 }
 
+# Where bf_switchd serves BF Runtime.
+PORT=50052
+
 chip=${1:-}
 case $chip in
 tofino) option=TOFINO ;;
@@ -27,7 +30,7 @@ SDE_INSTALL=${SDE_INSTALL:-$SDE/install}
 narrows=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 source=$narrows/p4src/tofino/narrows.p4
 [ -f "$source" ] || fail "no $source"
-for tool in cmake make bf-p4c; do
+for tool in cmake make bf-p4c ss; do
     PATH=$SDE_INSTALL/bin:$PATH command -v "$tool" >/dev/null || fail "'$tool' is missing; fix: the SDE's compiler and build tools"
 done
 
@@ -54,9 +57,20 @@ if [ -f "$ours" ] && [ -f "$built" ] && ! cmp -s "$ours" "$built"; then
 fi
 
 install -d -m 755 /etc/narrows
-printf 'SDE=%s\nSDE_INSTALL=%s\nNARROWS_CHIP=%s\n' "$SDE" "$SDE_INSTALL" "$chip" >/etc/narrows/switch.env
+printf 'SDE=%s\nSDE_INSTALL=%s\nSDE_DEPENDENCIES=%s\nNARROWS_CHIP=%s\n' \
+    "$SDE" "$SDE_INSTALL" "${SDE_DEPENDENCIES:-$SDE_INSTALL}" "$chip" >/etc/narrows/switch.env
 install -m 644 "$narrows/deploy/systemd/narrows-switchd.service" /etc/systemd/system/narrows-switchd.service
 systemctl daemon-reload
 systemctl enable narrows-switchd
 systemctl restart narrows-switchd
+# Serdes firmware takes minutes on some boards; nothing can be done with the switch before BF Runtime listens.
+waited=0
+until ss -Htln "sport = :$PORT" | grep -q .; do
+    systemctl is-active --quiet narrows-switchd || fail "narrows-switchd has ended; fix: journalctl -u narrows-switchd"
+    [ "$waited" -lt "${NARROWS_WAIT_S:-600}" ] ||
+        fail "nothing listens on port $PORT after $waited s; fix: journalctl -u narrows-switchd"
+    sleep 1
+    waited=$((waited + 1))
+done
+echo "BF Runtime listens on port $PORT"
 echo "done; next: narrows doctor --target tofino --inventory FILE"

@@ -50,6 +50,14 @@ def test_the_driver_s_unit_listens_on_loopback_only() -> None:
     assert "--server-listen-local-only" in unit.read_text()
 
 
+def test_the_driver_s_unit_finds_an_sde_wherever_it_was_built() -> None:
+    """In a home directory, with its dependencies elsewhere, and as many huge pages as its own set-up makes."""
+    (unit,) = [unit.read_text() for unit in UNITS if "switchd" in unit.name]
+    assert "ProtectHome=yes" not in unit and "ProtectHome=read-only" in unit
+    assert "LD_LIBRARY_PATH=${SDE_INSTALL}/lib:${SDE_DEPENDENCIES}/lib:/usr/local/lib;" in unit
+    assert "vm.nr_hugepages=196" in unit
+
+
 def stub(directory: Path, name: str, body: str = "") -> None:
     path = directory / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -66,6 +74,8 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
     targets = sde / "install" / "share" / "p4" / "targets" / chip
     for name in ("bf_switchd", "bf-p4c", "cmake", "systemctl"):
         stub(sde, f"install/bin/{name}")
+    # BF Runtime listens at the third look.
+    stub(sde, "install/bin/ss", 'test "$(grep -c "^ss" "$LOG")" -lt 3 || echo LISTEN 127.0.0.1:50052')
     stub(
         sde,
         "install/bin/make",
@@ -74,16 +84,31 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
     etc = f"mount -t tmpfs none /etc && mkdir -p /etc/systemd/system && sh {DEPLOY}/install-switch.sh {chip}"
     show = "&& cat /etc/narrows/switch.env /etc/systemd/system/narrows-switchd.service"
     path = f"{sde}/install/bin:{os.environ['PATH']}"
-    made = run("unshare", "-m", "sh", "-c", f"{etc} {show}", SDE=str(sde), LOG=str(log), PATH=path)
+    environment = {"SDE": str(sde), "LOG": str(log), "PATH": path, "SDE_DEPENDENCIES": "/opt/deps"}
+
+    def install(then: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        return run("unshare", "-m", "sh", "-c", f"{etc} {then}", directory=None, **environment, **more)
+
+    made = install(show)
     assert made.returncode == 0, made.stderr
+    assert "SDE_DEPENDENCIES=/opt/deps" in made.stdout
+    assert "BF Runtime listens on port 50052\ndone" in made.stdout
     assert f"NARROWS_CHIP={chip}" in made.stdout and f"SDE={sde}" in made.stdout
     assert "--server-listen-local-only" in made.stdout
     called = log.read_text().splitlines()
     (cmake,) = [line for line in called if line.startswith("cmake ")]
     assert option in cmake and f"-DP4_PATH={DEPLOY.parent}/p4src/tofino/narrows.p4" in cmake
+    asked = ["systemctl is-active --quiet narrows-switchd"] * 2
     assert [line for line in called if line.startswith("systemctl")] == [
-        "systemctl daemon-reload", "systemctl enable narrows-switchd", "systemctl restart narrows-switchd",
+        "systemctl daemon-reload", "systemctl enable narrows-switchd", "systemctl restart narrows-switchd", *asked,
     ]  # fmt: skip
+    # A driver that ends is not waited for, and one that never listens not for ever.
+    stub(sde, "install/bin/ss", "true")
+    made = install(NARROWS_WAIT_S="1")
+    assert made.returncode == 1 and "nothing listens on port 50052 after 1 s; fix: journalctl" in made.stderr
+    stub(sde, "install/bin/systemctl", '[ "$1" != is-active ]')
+    made = install()
+    assert made.returncode == 1 and "narrows-switchd has ended; fix: journalctl" in made.stderr
 
 
 @ROOT
@@ -142,4 +167,38 @@ def test_rings_and_interrupts_of_a_nic_are_set_and_put_back(tmp_path: Path) -> N
     assert changes == [
         "ethtool -G ens1f0 rx 8192", "systemctl stop irqbalance",
         "systemctl start irqbalance", "ethtool -G ens1f0 rx 1024",
+    ]  # fmt: skip
+
+
+FAST = """case $1 in
+-c) printf 'Coalesce parameters for ens1f0:\\nAdaptive RX: on  TX: on\\nrx-usecs:\\t64\\ntx-usecs:\\tn/a\\n' ;;
+-a) printf 'Pause parameters for ens1f0:\\nAutonegotiate:\\toff\\nRX:\\t\\ton\\nTX:\\t\\ton\\n' ;;
+-k) printf 'tcp-segmentation-offload: off\\n' ;;
+esac"""
+CPU = """mount -t tmpfs none /sys/devices/system/cpu
+cpu=/sys/devices/system/cpu/cpu0
+mkdir -p $cpu/cpufreq $cpu/cpuidle/state0 $cpu/cpuidle/state3
+echo powersave >$cpu/cpufreq/scaling_governor
+echo 2 >$cpu/cpuidle/state0/latency; echo 0 >$cpu/cpuidle/state0/disable
+echo 133 >$cpu/cpuidle/state3/latency; echo 0 >$cpu/cpuidle/state3/disable
+"""
+
+
+@ROOT
+def test_a_fast_nic_and_its_processors_are_set_and_put_back(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    stub(tmp_path, "bin/ethtool", FAST)
+    stub(tmp_path, "bin/systemctl")
+    show = "cat $cpu/cpufreq/scaling_governor $cpu/cpuidle/state*/disable | tr '\\n' ' '; echo"
+    host = f"sh {DEPLOY}/host.sh"
+    script = f"{NIC}{CPU} {host} apply ens1f0 mtu=9000 nic=fast; {show}; {host} restore ens1f0; {show}"
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    made = run("unshare", "-m", "-n", "sh", "-c", script, LOG=str(log), PATH=path, NARROWS_HOST_STATE=str(tmp_path))
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.splitlines() == ["performance 0 1 ", "powersave 0 0 "], made.stderr
+    changes = [line for line in log.read_text().splitlines() if line.startswith(("ethtool -C", "ethtool -A"))]
+    # What the NIC does not have is left alone; what is set already as well.
+    assert changes == [
+        "ethtool -C ens1f0 rx-usecs 8", "ethtool -A ens1f0 rx off", "ethtool -A ens1f0 tx off",
+        "ethtool -A ens1f0 tx on", "ethtool -A ens1f0 rx on", "ethtool -C ens1f0 rx-usecs 64",
     ]  # fmt: skip
