@@ -61,7 +61,6 @@ MACHINES = [
     ({"tool.ethtool": "no"}, "bob: tools", "ethtool missing; fix: install"),
     ({"interface": "no"}, "bob: interface", "no ens1f0; fix: name the NIC in the inventory"),
     ({"mac": "02:00:00:00:00:77"}, "bob: MAC address", "has 02:00:00:00:00:77; fix: mac in the inventory"),
-    ({"carrier": "0"}, "bob: link", "no carrier on ens1f0; fix: cable"),
     ({"speed": "10000"}, "bob: speed", "runs at 10000 Mbit/s, port 17/0 at 100000; fix"),
     ({"offload.lro": "on [fixed]"}, "bob: offloads", "lro cannot be turned off; fix: use another NIC"),
     ({"ccas": "reno"}, "bob: CCAs", "cubic not loaded; fix: modprobe"),
@@ -77,6 +76,16 @@ def test_what_is_wrong_on_a_machine_is_told_with_its_cure(
     facts: dict[str, str], subject: str, words: str, switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert words in examined(switch, monkeypatch, facts, {})[subject]
+
+
+def test_links_are_down_until_the_switch_has_the_ports(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fresh switch is no problem: the first run adds the ports."""
+    down = {"carrier": "0", "speed": "-1"}
+    problems = examined(switch, monkeypatch, down, {})
+    assert {subject: problem for subject, problem in problems.items() if problem} == {}
+    switch.tm.add_port(264, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_NONE", "$PORT_ENABLE": True})
+    problems = examined(switch, monkeypatch, down, {})
+    assert "no carrier on ens1f0; fix: cable" in problems["bob: link"] and problems["alice: link"] == ""
 
 
 def test_a_machine_out_of_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,20 +117,26 @@ def test_what_is_wrong_with_the_switch_is_told_with_its_cure(
 
     assert "without protection; fix: tunnel or tls" in problem("switch: protection", insecure=True)
     assert "fix: is bf_switchd running with program 'other'" in problem("switch: BF Runtime", program="other")
-    assert "the switch is no tofino2; fix: switch.chip" in problem("switch: chip", chip="tofino2")
-    port = {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True}
-    switch.tm.add_port(RECEIVER_PORT, port)
-    assert "is front-panel port 17/0; fix: name or dev_port" in problem("switch: port 1/0")
-    named = inventory_data("tofino", switch.address)
-    for one in named["ports"]:
-        one["name"] = {"1/0": "17/0", "17/0": "1/0"}.get(one["name"], one["name"])
-    for machine in (*named["senders"], named["receiver"]):
-        machine["port"] = {"1/0": "17/0", "17/0": "1/0"}.get(machine["port"], machine["port"])
-    assert examined(switch, monkeypatch, {}, named)["switch: port 17/0"] == ""
+    assert "another generation's; fix: switch.chip" in problem("switch: BF Runtime", chip="tofino2")
+    ports = inventory_data("tofino", switch.address)["ports"]
+
+    def port(seen: str, **changes: Any) -> str:
+        changed = [{**one, **(changes if one["name"] == "1/0" else {})} for one in ports]
+        data: dict[str, Any] = {"ports": changed}
+        if "name" in changes:
+            data["receiver"] = {**inventory_data()["receiver"], "port": changes["name"]}
+        return examined(switch, monkeypatch, {}, data)[f"switch: port {seen}"]
+
+    # The front panel is known before a port was added.
+    assert "front-panel port 1/0 is dev_port 128; fix: dev_port or name" in port("1/0", dev_port=129)
+    assert "no front-panel port 99/0; fix: name" in port("99/0", name="99/0")
+    assert port("1/0") == ""
+    switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS", "$PORT_ENABLE": True})
+    assert port("1/0") == ""
     switch.tm.links = False
-    assert "link is down; fix: cable" in examined(switch, monkeypatch, {}, named)["switch: port 17/0"]
+    assert "link is down; fix: cable" in port("1/0")
     switch.tm.modify_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G"})
-    assert "runs at 40G, the inventory says 100G; fix" in examined(switch, monkeypatch, {}, named)["switch: port 17/0"]
+    assert "runs at 40G, the inventory says 100G; fix" in port("1/0")
     switch.documents = (b'{"tables": []}', switch.documents[1])
     assert "is the Narrows program loaded" in problem("switch: tables")
 

@@ -62,7 +62,7 @@ def at(rpc: str, act: Callable[[grpc.ServicerContext], None], **more: object) ->
 
 
 def add_port(speed: str = "100G", flag: str = "") -> Callable[[FakeSwitch], None]:
-    port: dict[str, Any] = {"$SPEED": f"BF_SPEED_{speed}", "$FEC": "BF_FEC_TYP_NONE"}
+    port: dict[str, Any] = {"$SPEED": f"BF_SPEED_{speed}", "$FEC": "BF_FEC_TYP_RS"}
     if flag:
         port[flag] = True
     return lambda switch: switch.tm.add_port(RECEIVER_PORT, port)

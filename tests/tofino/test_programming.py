@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from fakeswitch.fixtures import (
     COLLECTOR_PORT,
@@ -32,21 +30,20 @@ from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
 from narrows.targets.tofino.programming.programmer import Programmer
 from narrows.targets.tofino.readings.checks import watermark, watermark_writes
-from narrows.targets.tofino.testbed.inventory import Inventory
+from narrows.targets.tofino.testbed.inventory import FEC, Inventory
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import LiveReader
-from narrows.targets.tofino.writes.traffic_manager import L2, Layer
 
 __all__ = ["audit", "client", "inventory", "kind", "programmer", "switch"]
 
 QUEUE = {"tofino": ((0, 0), 20), "tofino2": ((0, 0), 36)}
 
 
-def program(programmer: Programmer, inventory: Inventory, *plans: Plan, layer: Layer = L2) -> SwitchPlan:
+def program(programmer: Programmer, inventory: Inventory, plan: Plan) -> SwitchPlan:
     """Everything, as the target does it."""
     reader = LiveReader(programmer.client)
-    programmer.apply(port_writes(inventory, used_ports(plans), reader))
-    switch_plan = plan_switch(inventory, plans, layer, reader)
+    programmer.apply(port_writes(inventory, used_ports(plan), reader))
+    switch_plan = plan_switch(inventory, plan, reader)
     programmer.apply(switch_plan.writes)
     return switch_plan
 
@@ -74,7 +71,7 @@ def test_traffic_manager_tables_are_only_modified_and_queues_only_in_their_pipe(
 def test_the_queue_s_limit_is_static_and_its_hysteresis_minimal(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
+    found = program(programmer, inventory, bound_plan(inventory)).manager.bottleneck
     buffer = switch.tm.settings["queue.buffer", QUEUE[switch.chip][0], PIPE]
     assert buffer["action"] == "shared_pool" and buffer["dynamic_baf"] == "DISABLE" and buffer["tail_drop_enable"]
     assert buffer["guaranteed_cells"] == QUEUE[switch.chip][1]
@@ -93,17 +90,17 @@ def test_the_shaper_is_switched_on_in_a_table_of_its_own(
     assert shaping["max_burst_size"] == {"tofino": 3328, "tofino2": 4096}[switch.chip]
 
 
-@pytest.mark.parametrize(("layer", "compensation"), [(Layer(), 0), (Layer("l1", 10**10), 20)])
+@pytest.mark.parametrize(("layer", "compensation"), [("l2", 0), ("l1", 20)])
 def test_the_rate_means_the_layer_that_was_asked_for(
-    switch: FakeSwitch, programmer: Programmer, inventory: Inventory, layer: Layer, compensation: int
+    switch: FakeSwitch, programmer: Programmer, inventory: Inventory, layer: str, compensation: int
 ) -> None:
-    program(programmer, inventory, bound_plan(inventory), layer=layer)
+    program(programmer, inventory, bound_plan(inventory, rate_layer=layer))
     assert switch.tm.settings["pipe.sched_cfg", (), PIPE]["packet_ifg_compensation"] == compensation
     assert ("pipe.sched_cfg", (), 0) not in switch.tm.settings
 
 
 def test_the_queue_is_the_first_to_drop(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
-    found = program(programmer, inventory, bound_plan(inventory, buffer="15MB", rate="50Gbit")).manager.bottlenecks[0]
+    found = program(programmer, inventory, bound_plan(inventory, buffer="15MB", rate="50Gbit")).manager.bottleneck
     accepted = 0
     for number in range(11_000):
         accepted += switch.tm.offer((SENDER_PORT, SECOND_SENDER_PORT)[number % 2], RECEIVER_PORT, 0, 1514)
@@ -118,7 +115,7 @@ def test_the_queue_is_the_first_to_drop(switch: FakeSwitch, programmer: Programm
 def test_with_the_driver_s_defaults_another_limit_drops_first(switch: FakeSwitch) -> None:
     """The test above would not fail without pools and ingress limits if the fake were too kind."""
     for port in (SENDER_PORT, RECEIVER_PORT):
-        switch.tm.add_port(port, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_NONE"})
+        switch.tm.add_port(port, {"$SPEED": "BF_SPEED_100G", "$FEC": "BF_FEC_TYP_RS"})
     switch.tm.modify("queue.buffer", (0, 0), PIPE, {"pool_max_cells": 190_000, "dynamic_baf": "DISABLE"})
     accepted = sum(switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514) for _ in range(11_000))
     assert accepted < 8000
@@ -127,10 +124,10 @@ def test_with_the_driver_s_defaults_another_limit_drops_first(switch: FakeSwitch
 def test_a_queue_that_is_full_reaches_its_watermark(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
+    found = program(programmer, inventory, bound_plan(inventory)).manager.bottleneck
     prefix = inventory.switch.generation.prefix
     switch.tm.counters["queue", (0, 0), PIPE, "watermark_cells"] = 99_999
-    programmer.clear(watermark_writes(prefix, [found], []))
+    programmer.clear(watermark_writes(prefix, found, []))
     assert not watermark(programmer.client, prefix, found).faithful
     while switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514):
         pass
@@ -197,30 +194,6 @@ def test_teardown_restores_what_it_found(switch: FakeSwitch, programmer: Program
     switch.tm.asic = asic
 
 
-def test_several_bottlenecks_share_the_chip(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
-    first = bound_plan(inventory, buffer="4MB")
-    other = replace(
-        first,
-        bottleneck=replace(first.bottleneck, index=1, port=SENDER_PORT, rate_bps=10**9, limit_bytes=2_000_000),
-        paths=tuple(
-            replace(path, bottleneck=1 if path.bottleneck is None else None, egress_port=SENDER_PORT)
-            for path in first.paths
-            if path.ingress_port == RECEIVER_PORT
-        ),
-    )
-    one, two = program(programmer, inventory, first, other).manager.bottlenecks
-    pool = switch.tm.settings["pool.cfg", ("EG_APP_POOL_1",), ALL_PIPES]["size_cells"]
-    assert pool == one.depth.pool_cells + two.depth.pool_cells + 1024
-    assert two.queue.dev_port == SENDER_PORT
-    assert (one.queue.pg_id, two.queue.pg_id) == (0, 8 // switch.kind.ports_per_group)
-    same = replace(other, bottleneck=replace(other.bottleneck, port=RECEIVER_PORT))
-    with pytest.raises(InputError, match="two bottlenecks leave by port 128; allowed: a port for each"):
-        plan_switch(inventory, [first, same], Layer(), LiveReader(programmer.client))
-    huge = replace(other, bottleneck=replace(other.bottleneck, limit_bytes=64_000_000))
-    with pytest.raises(InputError, match=r"and tofino2? has \d+ for it"):
-        plan_switch(inventory, [first, huge], Layer(), LiveReader(programmer.client))
-
-
 def test_the_ingress_cap_of_tofino2_is_raised_only_when_it_is_in_the_way() -> None:
     inventory = make_inventory("tofino2")
     tables = [write.table for write in plan(make_experiment(buffer="1MB"), inventory)]
@@ -237,7 +210,7 @@ def test_limits_of_ports_and_pipes_are_raised_when_they_are_in_the_way(
     switch.tm.modify("port.buffer", (SENDER_PORT,), ALL_PIPES, {"ig_limit_cells": 500})
     switch.tm.modify("pipe.cfg", (), PIPE, {"eg_limit_cells": 500})
     found = program(programmer, inventory, bound_plan(inventory))
-    wanted = found.manager.cells + 1024
+    wanted = found.manager.bottleneck.depth.cells + 1024
     assert switch.tm.settings["port.buffer", (RECEIVER_PORT,), ALL_PIPES]["eg_limit_cells"] == wanted
     assert switch.tm.settings["port.buffer", (SENDER_PORT,), ALL_PIPES]["ig_limit_cells"] == wanted
     assert switch.tm.settings["pipe.cfg", (), PIPE]["eg_limit_cells"] == wanted
@@ -245,7 +218,8 @@ def test_limits_of_ports_and_pipes_are_raised_when_they_are_in_the_way(
 
 def test_pause_frames_are_turned_off(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
     for port in (SENDER_PORT, SECOND_SENDER_PORT, COLLECTOR_PORT, RECEIVER_PORT):
-        switch.tm.add_port(port, {"$SPEED": f"BF_SPEED_{inventory.port(port).speed}", "$FEC": "BF_FEC_TYP_NONE"})
+        one = inventory.port(port)
+        switch.tm.add_port(port, {"$SPEED": f"BF_SPEED_{one.speed}", "$FEC": FEC[one.fec]})
     switch.tm.modify("port.flowcontrol", (SENDER_PORT,), ALL_PIPES, {"mode_tx": "PAUSE"})
     program(programmer, inventory, bound_plan(inventory))
     assert switch.tm.settings["port.flowcontrol", (SENDER_PORT,), ALL_PIPES]["mode_tx"] == "NONE"
@@ -268,7 +242,7 @@ def test_settings_that_a_change_of_speed_has_undone_are_seen_and_made_again(
 def test_the_chip_in_the_inventory_must_be_the_switch_s(switch: FakeSwitch, client: Client) -> None:
     wrong = make_inventory({"tofino": "tofino2", "tofino2": "tofino"}[switch.chip], switch.address)
     with pytest.raises(Exception, match="the switch serves no table"):
-        plan_switch(wrong, [bound_plan(wrong)], Layer(), LiveReader(client))
+        plan_switch(wrong, bound_plan(wrong), LiveReader(client))
 
 
 @pytest.mark.parametrize("chip", ["tofino", "tofino2"])
@@ -286,7 +260,7 @@ def test_a_dry_run_names_every_write_in_words(chip: str) -> None:
 def test_run_json_has_the_realised_rate_and_depth(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    found = program(programmer, inventory, bound_plan(inventory, ecn_threshold="100kB")).manager.bottlenecks[0]
+    found = program(programmer, inventory, bound_plan(inventory, ecn_threshold="100kB")).manager.bottleneck
     stated = realised(found)
     assert stated["rate"]["asked_bps"] == 10**10
     assert stated["rate"]["made_bps"] == {"tofino": 10_004_000_000, "tofino2": 10**10}[switch.chip]
@@ -324,7 +298,7 @@ def test_reports_that_the_collector_s_port_cannot_carry_are_refused_with_the_sam
 def test_a_port_at_another_speed_is_refused_not_changed(
     switch: FakeSwitch, client: Client, inventory: Inventory
 ) -> None:
-    switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G", "$FEC": "BF_FEC_TYP_NONE"})
+    switch.tm.add_port(RECEIVER_PORT, {"$SPEED": "BF_SPEED_40G", "$FEC": "BF_FEC_TYP_RS"})
     with pytest.raises(InputError, match=r"port 1/0 .dev_port 128. runs at 40G, not at 100G"):
         port_writes(inventory, [RECEIVER_PORT], LiveReader(client))
     switch.tm.ports[RECEIVER_PORT].update({"$SPEED": "BF_SPEED_100G", "$RX_PAUSE_FRAME_EN": True})

@@ -99,11 +99,14 @@ def test_a_burst_of_64_kib_is_broken_on_tofino1_and_never_asked_for() -> None:
 
 def test_overheads() -> None:
     assert overhead_for("l2", 1514, None).ifg_compensation == 0
-    assert overhead_for("l2", 1514, None).uncertainty == pytest.approx(4 / 1518)
-    assert overhead_for("l2", 1514, False).uncertainty == 0
-    counted = overhead_for("l2", 1514, True)
-    assert counted.factor == pytest.approx(1518 / 1514) and counted.uncertainty == 0
-    assert [overhead_for("l1", 1514, one).ifg_compensation for one in (None, True, False)] == [20, 20, 24]
+    assert overhead_for("l2", 1514, None).uncertainty == pytest.approx(18 / 1532)
+    assert overhead_for("l2", 1514, 0).uncertainty == 0 and overhead_for("l2", 1514, 0).factor == 1
+    for counted_bytes in (4, 14, 18):
+        counted = overhead_for("l2", 1514, counted_bytes)
+        assert counted.factor == pytest.approx((1514 + counted_bytes) / 1514) and counted.uncertainty == 0
+    # With all that is on the wire made up for by the gap it is exact for every size of frame.
+    assert [overhead_for("l1", 1514, one).ifg_compensation for one in (None, 0, 4, 18)] == [20, 24, 20, 6]
+    counted = overhead_for("l2", 1514, 4)
     shaping = shape(TOFINO2, GBIT, 1514, counted, 100 * GBIT, TOFINO2.shaper_clock_hz)
     assert shaping.rate_kbps == 1_002_642
     assert shaping.realised_bps == pytest.approx(GBIT, rel=5e-4)

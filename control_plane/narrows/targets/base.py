@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from narrows_formats.target_profile import TargetProfile
 
+from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
@@ -40,6 +41,22 @@ class Realised:
     rate_packets_s: int | None = None
     notes: tuple[str, ...] = ()
     program: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QueueFacts:
+    """What a target says of its bottleneck's queue after it was kept full, for a calibration.
+
+    ``shaper_bps`` is the rate that was set in the shaper's own bytes, to each packet of which it adds
+    ``compensation_bytes``. ``limit`` and ``deepest`` are in the target's depth units. ``moved`` are drop counters that
+    are not the queue's and have moved, by name.
+    """
+
+    shaper_bps: float
+    compensation_bytes: int
+    limit: int
+    deepest: int
+    moved: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -162,6 +179,18 @@ class Target(ABC):
 
         Not counted are the bottleneck's queue, loss emulation, and lost reports, which their sequence numbers show.
         """
+
+    async def queue_facts(self, plan: Plan) -> QueueFacts:
+        """The bottleneck's queue as it was since it was configured.
+
+        Raises:
+            RunError: the switch does not answer, or cannot tell how deep the queue has been.
+        """
+        place = (plan.bottleneck.port, plan.bottleneck.queue)
+        queue = next(one for one in await self.queues() if (one.port, one.queue) == place)
+        if queue.peak_depth_bytes is None or self.profile.depth_unit != "bytes":
+            raise RunError(f"{self.profile.name} does not tell how deep its queue has been")
+        return QueueFacts(float(queue.rate_bps), 0, queue.limit_bytes, queue.peak_depth_bytes)
 
     async def balances(self, plan: Plan) -> list[Balance]:
         """Packets counted on both sides of every place that may lose some without counting them.

@@ -47,7 +47,7 @@ def machine(name: str, port: str, number: int) -> dict[str, Any]:
 def inventory_data(chip: str = "tofino", address: str = "127.0.0.1:50052", **switch: Any) -> dict[str, Any]:
     """A testbed with two senders, a receiver and a collector, at 100 Gbit/s."""
     return {
-        "switch": {"chip": chip, "address": address, "client": "own", **switch},
+        "switch": {"chip": chip, "address": address, "client": "own", "keep_ports": False, **switch},
         "ports": [
             {"name": "1/0", "dev_port": RECEIVER_PORT, "speed": "100G", "fec": "rs"},
             {"name": "2/0", "dev_port": SENDER_PORT, "speed": "100G", "fec": "rs"},

@@ -12,7 +12,7 @@ from narrows.targets.tofino.bfrt.values import encode_field
 
 from fakeswitch.device import Device, short
 from fakeswitch.tables import check_key
-from fakeswitch.traffic_manager import Refused
+from fakeswitch.traffic_manager import Refused, front_panel
 
 
 def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> Iterator[pb.TableEntry]:
@@ -43,7 +43,9 @@ def entries(device: Device, table: Table, asked: pb.TableEntry, pipe: int) -> It
         yield _entry(table, (port,), device.statistics.get(port, {spec.name: 0 for spec in table.fields}))
     elif table.name == "$PORT_STR_INFO":
         name = check_key(table, asked.key)[0]
-        found = [port for port in device.tm.ports if device.tm.port(port)["$PORT_NAME"] == name]
+        # The board knows its cages, whether a port was added or not.
+        lanes = [pipe * 128 + local for pipe in range(device.pipes) for local in range(72)]
+        found = [port for port in lanes if front_panel(port) == name]
         if not found:
             raise Refused("NOT_FOUND", "Object not found")
         yield _entry(table, (name,), {"$DEV_PORT": found[0]})

@@ -25,6 +25,12 @@ class Refused(Exception):
         self.code = code
 
 
+def front_panel(port: int) -> str:
+    """Name of a port: pipe 1 has the first cages, as in the switches that are sold; eight lanes a cage."""
+    first = {1: 1, 2: 16, 0: 32, 3: 48}[port // 128]
+    return f"{first + port % 128 // 8}/{port % 8}"
+
+
 @dataclass(frozen=True)
 class Kind:
     """What a generation has."""
@@ -71,6 +77,12 @@ class TrafficManager:
         default_factory=lambda: defaultdict(deque)
     )
     used: dict[tuple[Any, ...], int] = field(default_factory=lambda: defaultdict(int))
+    # What no document says of a chip: bytes that a shaper counts beside the frame, cells that a queue goes beyond its
+    # limit, time that an empty queue takes, and counters of the input's pipe that move when a queue drops.
+    shaper_bytes: int = 0
+    overshoot_cells: int = 0
+    latency_ns: int = 0
+    moving: tuple[str, ...] = ()
 
     # Ports
 
@@ -109,7 +121,7 @@ class TrafficManager:
             raise Refused("NOT_FOUND", "Object not found")
         data = dict(self.ports[port])
         local = port % 128
-        name = f"{port // 128 * 16 + local // 4 + 1}/{local % 4}"
+        name = front_panel(port)
         data.update({"$IS_VALID": True, "$IS_INTERNAL": False, "$CONN_ID": local // 4 + 1, "$CHNL_ID": local % 4,
                      "$PORT_UP": bool(self.links and data["$PORT_ENABLE"]), "$PORT_NAME": name})  # fmt: skip
         return data
@@ -292,6 +304,13 @@ class TrafficManager:
             mantissa, shift = (size >> 12) & 0xF, 12
         return mantissa << shift
 
+    def packet_ns(self, port: int, queue: int, frame: int) -> float:
+        """Time that a queue's shaper gives a packet."""
+        pipe, group, first = self.group(port)
+        rate = self._at("queue.sched_shaping", (group, first + queue), pipe)["max_rate"]
+        gap = self._at("pipe.sched_cfg", (), pipe)["packet_ifg_compensation"]
+        return float((frame + self.shaper_bytes + gap) * 8e9 / self.shaper_bps(rate))
+
     # Memory
 
     def cells(self, frame: int) -> int:
@@ -317,8 +336,12 @@ class TrafficManager:
             drops = [("dpg", (in_port,), ALL_PIPES, "drop_count_packets"),
                      ("ig_port", (in_port,), ALL_PIPES, "drop_count_packets"),
                      ("pipe", (), in_port // 128, "ig_buf_full_drop_packets")]  # fmt: skip
-        elif mine + need > self._limit(buffer, used["pool", eg_pool]) and buffer["tail_drop_enable"]:
-            drops = [("queue", place, pipe, "drop_count_packets"),
+        elif (
+            mine + need > self._limit(buffer, used["pool", eg_pool]) + self.overshoot_cells
+            and buffer["tail_drop_enable"]
+        ):
+            drops = [*(("pipe", (), in_port // 128, name) for name in self.moving),
+                     ("queue", place, pipe, "drop_count_packets"),
                      ("eg_port", (port,), ALL_PIPES, "drop_count_packets"),
                      ("pipe", (), pipe, "eg_total_drop_packets")]  # fmt: skip
         if drops:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,18 +12,17 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing
 
 from narrows.errors import NarrowsError
 from narrows.targets.soft.softswitch import missing_parts
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client
 from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.readings.counters import Counters
 from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory, Machine
 from narrows.targets.tofino.testbed.machines import HOST_SCRIPT
 from narrows.targets.tofino.testbed.preflight import PYTHON
+from narrows.targets.tofino.testbed.session import Connect, SwitchSession
 from narrows.targets.tofino.testbed.ssh import run
-from narrows.targets.tofino.testbed.tunnel import Tunnel
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.reader import LiveReader
 
-Connect = Callable[[Endpoint, Sequence[str]], Client]
 TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", "python3", "iperf3")
 OFFLOADS = ("tso", "gso", "gro", "lro")
 PROBE_S = 1.0
@@ -47,16 +46,18 @@ def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect 
         ccas: congestion controls that senders must have.
         connect_to: what opens a session with the switch.
     """
+    about_switch, waiting = _switch(inventory, connect_to)
     with ThreadPoolExecutor(len(inventory.machines)) as pool:
-        machines = list(pool.map(lambda one: list(_machine(inventory, one, ccas)), inventory.machines))
+        asked = [(machine, machine.port in waiting) for machine in inventory.machines]
+        machines = list(pool.map(lambda one: list(_machine(inventory, one[0], one[1], ccas)), asked))
     found = [finding for group in machines for finding in group]
     found.append(Finding("collector program", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)))
     if inventory.delay_line is not None:
         found.append(Finding("delay line program", SOFTSWITCH, "; ".join(missing_parts())))
-    return [*found, *_exposure(inventory), *_switch(inventory, connect_to)]
+    return [*found, *_exposure(inventory), *about_switch]
 
 
-def _machine(inventory: Inventory, machine: Machine, ccas: Sequence[str]) -> Iterator[Finding]:
+def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequence[str]) -> Iterator[Finding]:
     name = machine.name
     try:
         lines = run(machine, ["sh", "-s", "--", "describe", machine.interface], text=HOST_SCRIPT.read_text())
@@ -73,7 +74,7 @@ def _machine(inventory: Inventory, machine: Machine, ccas: Sequence[str]) -> Ite
     if facts.get("interface") != "yes":
         yield Finding(f"{name}: interface", "", f"no {machine.interface}; fix: name the NIC in the inventory")
         return
-    yield from _nic(inventory, machine, facts)
+    yield from _nic(inventory, machine, waiting, facts)
     available = facts.get("ccas", "").split()
     if machine in inventory.senders:
         absent = [cca for cca in ccas if cca not in available]
@@ -115,7 +116,7 @@ def _python(name: str, machine: Machine, facts: dict[str, str]) -> Iterator[Find
         yield Finding(f"{name}: Python", found, f"{found} is too old; fix: install {PYTHON} or later" if old else "")
 
 
-def _nic(inventory: Inventory, machine: Machine, facts: dict[str, str]) -> Iterator[Finding]:
+def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str, str]) -> Iterator[Finding]:
     name, port = machine.name, inventory.port_of(machine)
     mac = facts.get("mac", "")
     yield Finding(
@@ -126,8 +127,10 @@ def _nic(inventory: Inventory, machine: Machine, facts: dict[str, str]) -> Itera
     up = facts.get("carrier") == "1"
     yield Finding(
         f"{name}: link",
-        "up" if up else "down",
-        "" if up else f"no carrier on {machine.interface}; fix: cable, 'ip link set {machine.interface} up', FEC",
+        "up" if up else f"down, as long as the switch has no port {port.name}",
+        ""
+        if up or waiting
+        else f"no carrier on {machine.interface}; fix: cable, 'ip link set {machine.interface} up', FEC",
     )
     speed = facts.get("speed", "unknown")
     wanted = SPEED_BPS[port.speed] // 10**6
@@ -171,39 +174,39 @@ def _exposure(inventory: Inventory) -> Iterator[Finding]:
     yield Finding("switch: protection", "SSH tunnel, port closed", problem)
 
 
-def _switch(inventory: Inventory, connect_to: Connect) -> Iterator[Finding]:
-    switch = inventory.switch
-    tunnel = Tunnel(switch.tunnel, switch.address) if switch.tunnel is not None else None
-    try:
-        address = None if tunnel is None else tunnel.open()
-        prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
-        client = connect_to(inventory.endpoint(address), prefer)
-    except NarrowsError as error:
-        yield Finding(
-            "switch: BF Runtime",
-            "",
-            f"{error}; fix: is bf_switchd running with program '{switch.program}' "
-            "(systemctl status narrows-switchd on the switch)?",
-        )
-        if tunnel is not None:
-            tunnel.close()
-        return
-    try:
-        yield Finding("switch: BF Runtime", f"program '{switch.program}', client {client.kind}")
-        yield from _program(inventory, client)
-    except NarrowsError as error:
-        yield Finding("switch: tables", "", str(error))
-    finally:
-        client.close()
-        if tunnel is not None:
-            tunnel.close()
+def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Finding], set[str]]:
+    """What is to be said of the switch, and the ports by name that it does not have yet."""
+    found: list[Finding] = []
+    waiting: set[str] = set()
+    with SwitchSession(inventory, connect_to) as session:
+        try:
+            client = session.open()
+        except NarrowsError as error:
+            problem = str(error)
+            if "fix:" not in problem:
+                problem += (
+                    f"; fix: is bf_switchd running with program '{inventory.switch.program}' "
+                    "(systemctl status narrows-switchd on the switch)?"
+                )
+            return [Finding("switch: BF Runtime", "", problem)], waiting
+        found.append(Finding("switch: BF Runtime", f"program '{inventory.switch.program}', client {client.kind}"))
+        try:
+            found += _program(inventory, client)
+            found += _ports(inventory, LiveReader(client), waiting)
+        except NarrowsError as error:
+            found.append(Finding("switch: tables", "", str(error)))
+    return [*found, _calibration(inventory)], waiting
+
+
+def _calibration(inventory: Inventory) -> Finding:
+    calibration = inventory.calibration
+    if calibration is None:
+        return Finding("switch: calibration", "none; 'narrows calibrate' measures rate, depth and latency once")
+    return Finding("switch: calibration", f"of {calibration.date}, driver {calibration.driver or 'not named'}")
 
 
 def _program(inventory: Inventory, client: Client) -> Iterator[Finding]:
     chip = inventory.switch.generation
-    if not any(name.startswith(f"{chip.prefix}.tm.") for name in client.schema.tables):
-        yield Finding("switch: chip", "", f"the switch is no {chip.name}; fix: switch.chip in the inventory")
-        return
     reader = LiveReader(client)
     entry = reader.entry(f"{chip.prefix}.tm.cfg", None)
     assert entry is not None
@@ -212,19 +215,31 @@ def _program(inventory: Inventory, client: Client) -> Iterator[Finding]:
     Counters(client)
     left = len(reader.entries("cross_connect"))
     yield Finding("switch: program", "tables found" + (f", {left} paths of an earlier run" if left else ""))
+
+
+def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Iterator[Finding]:
+    """Names, speeds and links; ports that are not there yet are added to ``waiting``."""
     for port in inventory.ports:
-        found = reader.entry("$PORT", {"$DEV_PORT": port.dev_port}, ALL_PIPES)
         subject = f"switch: port {port.name}"
-        if found is None:
-            yield Finding(subject, f"not there yet; a run adds it at {port.speed}")
+        # The driver knows the front panel, whether a port was added or not.
+        named = reader.entry("$PORT_STR_INFO", {"$PORT_NAME": port.name})
+        if named is None:
+            yield Finding(subject, "", f"the switch has no front-panel port {port.name}; fix: name in the inventory")
             continue
-        speed = text(found, "$SPEED").removeprefix("BF_SPEED_")
-        name = text(found, "$PORT_NAME")
-        problem = ""
-        if name != port.name:
-            problem = f"dev_port {port.dev_port} is front-panel port {name}; fix: name or dev_port in the inventory"
-        elif speed != port.speed:
-            problem = f"runs at {speed}, the inventory says {port.speed}; fix: correct it, or delete the port"
-        elif not found.data.get("$PORT_UP"):
-            problem = "link is down; fix: cable, speed, FEC and auto-negotiation of both ends"
-        yield Finding(subject, f"{speed}, up", problem)
+        dev_port = number(named, "$DEV_PORT")
+        found = reader.entry("$PORT", {"$DEV_PORT": port.dev_port}, ALL_PIPES)
+        if found is None:
+            waiting.add(port.name)
+        if dev_port != port.dev_port:
+            problem = f"front-panel port {port.name} is dev_port {dev_port}; fix: dev_port or name in the inventory"
+            yield Finding(subject, "", problem)
+        elif found is None:
+            yield Finding(subject, f"not there yet; a run adds it at {port.speed}")
+        else:
+            speed = text(found, "$SPEED").removeprefix("BF_SPEED_")
+            problem = ""
+            if speed != port.speed:
+                problem = f"runs at {speed}, the inventory says {port.speed}; fix: correct it, or delete the port"
+            elif not found.data.get("$PORT_UP"):
+                problem = "link is down; fix: cable, speed, FEC and auto-negotiation of both ends"
+            yield Finding(subject, f"{speed}, up", problem)

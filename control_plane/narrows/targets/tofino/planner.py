@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from narrows.experiment.model import Experiment
@@ -24,7 +23,7 @@ from narrows.targets.tofino.writes.traffic_manager import Bottleneck, Layer, Tra
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """The writes behind the ports, and what the bottlenecks will be; ``watermarks`` are zeroed last."""
+    """The writes behind the ports, and what the bottleneck will be; ``watermarks`` are zeroed last."""
 
     writes: tuple[PlannedWrite, ...]
     watermarks: tuple[PlannedWrite, ...]
@@ -47,8 +46,8 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
     """
     source = AssumedReader(inventory.switch.generation) if reader is None else reader
     bound = bind(make_plan(experiment), inventory)
-    found = port_writes(inventory, used_ports([bound]), source)
-    planned = plan_switch(inventory, [bound], layer_of(bound), source)
+    found = port_writes(inventory, used_ports(bound), source)
+    planned = plan_switch(inventory, bound, source)
     return [*found, *clear_writes(), *planned.writes, *planned.watermarks]
 
 
@@ -58,32 +57,28 @@ def layer_of(plan: Plan) -> Layer:
     return Layer() if rate_bps is None else Layer("l1", rate_bps)
 
 
-def used_ports(plans: Sequence[Plan]) -> list[int]:
-    """All ports of some bound plans, ascending."""
-    return sorted({port.number for one in plans for port in one.ports})
+def used_ports(plan: Plan) -> list[int]:
+    """All ports of a bound plan, ascending."""
+    return sorted({port.number for port in plan.ports})
 
 
-def plan_switch(
-    inventory: Inventory, plans: Sequence[Plan], layer: Layer, reader: Reader, epoch: int = 0
-) -> SwitchPlan:
+def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
     """What is written once the ports are there.
 
     Args:
         inventory: the testbed.
-        plans: bound plans, one for each bottleneck, with distinct bottleneck indices.
-        layer: the layer of their rates.
+        plan: a bound plan.
         reader: the switch's present state, after its ports were added.
-        epoch: the settings generation that reports will carry.
 
     Raises:
-        InputError: they do not fit the switch.
+        InputError: it does not fit the switch.
     """
-    manager = TrafficManager(inventory, reader, plans, layer)
-    writes = [*manager.writes(), *mirror_writes(inventory, plans, reader)]
-    writes += program_writes(plans, inventory.switch.generation.cell_bytes, reader, epoch)
+    manager = TrafficManager(inventory, reader, plan, layer_of(plan))
+    writes = [*manager.writes(), *mirror_writes(inventory, plan, reader)]
+    writes += program_writes(plan, inventory.switch.generation.cell_bytes, reader)
     switch = inventory.switch
     pools = (switch.egress_pool, switch.ingress_pool)
-    watermarks = watermark_writes(switch.generation.prefix, manager.bottlenecks, pools)
+    watermarks = watermark_writes(switch.generation.prefix, manager.bottleneck, pools)
     return SwitchPlan(tuple(writes), tuple(watermarks), manager)
 
 
@@ -124,22 +119,3 @@ def realised(bottleneck: Bottleneck) -> dict[str, Any]:
             "pg_queue": queue.pg_queue,
         },
     }
-
-
-def with_settings(
-    one: Plan,
-    *,
-    rate_bps: int | None = None,
-    limit_bytes: int | None = None,
-    ecn_threshold_bytes: int | None = None,
-    loss: float | None = None,
-) -> Plan:
-    """A plan with some of its bottleneck's settings changed, for changes while it runs."""
-    changes: dict[str, Any] = {
-        "rate_bps": rate_bps,
-        "limit_bytes": limit_bytes,
-        "ecn_threshold_bytes": ecn_threshold_bytes,
-        "loss": loss,
-    }
-    given = {name: value for name, value in changes.items() if value is not None}
-    return replace(one, bottleneck=replace(one.bottleneck, **given))

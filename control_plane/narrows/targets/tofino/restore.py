@@ -12,11 +12,10 @@ import sys
 from pathlib import Path
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, NarrowsError
-from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.programming.audit import AuditLog, outstanding, read_audit
 from narrows.targets.tofino.programming.programmer import restore_all
 from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
-from narrows.targets.tofino.testbed.tunnel import Tunnel
+from narrows.targets.tofino.testbed.session import SwitchSession
 
 
 def restore_from(inventory: Inventory, log: Path) -> tuple[int, list[str]]:
@@ -28,21 +27,12 @@ def restore_from(inventory: Inventory, log: Path) -> tuple[int, list[str]]:
     changes = outstanding(read_audit(log))
     if not changes:
         return 0, []
-    switch = inventory.switch
-    tunnel = Tunnel(switch.tunnel, switch.address) if switch.tunnel is not None else None
     audit = AuditLog(log)
     try:
-        address = None if tunnel is None else tunnel.open()
-        prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
-        client = connect(inventory.endpoint(address), prefer)
-        try:
-            return len(changes), restore_all(client, changes, audit)[0]
-        finally:
-            client.close()
+        with SwitchSession(inventory) as session:
+            return len(changes), restore_all(session.open(), changes, audit)[0]
     finally:
         audit.close()
-        if tunnel is not None:
-            tunnel.close()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,15 +17,15 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.state import RunState
-from narrows.switch.readings import FlowTotals, PortStats, QueueStats
-from narrows.targets.base import Realised, Target, TargetOptions
-from narrows.targets.tofino.bfrt.client import Client, Operation, describe_key
+from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
+from narrows.targets.base import QueueFacts, Realised, Target, TargetOptions
+from narrows.targets.tofino.bfrt.client import describe_key
 from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.errors import BfrtError
 from narrows.targets.tofino.bfrt.values import DigestMessage
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.delay_line import DelayLine
-from narrows.targets.tofino.planner import SwitchPlan, layer_of, plan_switch, realised, used_ports
+from narrows.targets.tofino.planner import SwitchPlan, plan_switch, realised, used_ports
 from narrows.targets.tofino.programming.audit import AuditLog
 from narrows.targets.tofino.programming.programmer import Programmer, restore_all
 from narrows.targets.tofino.readings.checks import COUNTER_AGE_S, DropGuard
@@ -33,21 +34,29 @@ from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
 from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
 from narrows.targets.tofino.testbed.machines import SshTestbed
 from narrows.targets.tofino.testbed.preflight import Preflight
-from narrows.targets.tofino.testbed.tunnel import Tunnel
-from narrows.targets.tofino.writes.entries import loss_write, observe_write
-from narrows.targets.tofino.writes.planned import number
+from narrows.targets.tofino.testbed.session import Connect, SwitchSession
+from narrows.targets.tofino.writes.entries import EPOCH
+from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader, LiveReader
 from narrows.targets.tofino.writes.traffic_manager import Bottleneck, TrafficManager
 
 LINK_WAIT_S = 20.0
 LINK_POLL_S = 0.2
-EPOCHS = 1 << 16
 # Flows whose counters are read one by one in every reading of a queue.
 MOST_FLOWS = 64
 # A port that is reset again and again is given up.
 MOST_MENDED = 100
 _Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Frames that the switch has sent to the receiver, that its NIC has handed on, and that it says it lost."""
+
+    sent: int
+    received: int
+    lost: dict[str, int]
 
 
 class TofinoTarget(Target):
@@ -62,8 +71,7 @@ class TofinoTarget(Target):
         self,
         inventory: Inventory,
         audit_path: Path,
-        clear_counters: bool = True,
-        connect_to: Callable[..., Client] = connect,
+        connect_to: Connect = connect,
         preflight: Preflight | None = None,
     ) -> None:
         """Nothing is connected to before `start`.
@@ -71,19 +79,16 @@ class TofinoTarget(Target):
         Args:
             inventory: the testbed.
             audit_path: where every change to the switch is logged.
-            clear_counters: zero the program's registers and counters before the run.
             connect_to: what opens a session.
             preflight: what asks the machines, and remembers their answers from run to run.
         """
         self._inventory = inventory
         self._chip = inventory.switch.generation
         self._audit_path = audit_path
-        self._clear_counters = clear_counters
-        self._connect_to = connect_to
+        self._session = SwitchSession(inventory, connect_to)
         self._preflight = preflight or Preflight(inventory)
         self._delay_line = DelayLine()
         self._testbed: Testbed | None = None
-        self._tunnel: Tunnel | None = None
         self._audit: AuditLog | None = None
         self._programmer: Programmer | None = None
         self._counters: Counters | None = None
@@ -91,8 +96,8 @@ class TofinoTarget(Target):
         self._switch_plan: SwitchPlan | None = None
         self._digests: list[DigestMessage] = []
         self._told = 0
-        self._departed: dict[int, int] = {}
-        self._epoch = 0
+        self._departed: int | None = None
+        self._crossed: Crossing | None = None
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
 
@@ -143,7 +148,7 @@ class TofinoTarget(Target):
     def refusals(self, plan: Plan) -> list[str]:
         """What of a bound plan no switch of this generation can do."""
         try:
-            plan_switch(self._inventory, [plan], layer_of(plan), AssumedReader(self._chip))
+            plan_switch(self._inventory, plan, AssumedReader(self._chip))
         except InputError as error:
             return str(error).splitlines()
         return []
@@ -158,44 +163,23 @@ class TofinoTarget(Target):
         await self._call(self._open)
 
     async def configure(self, plan: Plan) -> Realised:
-        """Set up one bottleneck; see `configure_all`.
+        """Set up the bottleneck: ports, links, traffic manager, mirror session, the program's entries.
 
         Raises:
             RunError: the switch refuses something, or what it made reads back differently; nothing is left behind.
         """
-        return (await self.configure_all([plan]))[0]
-
-    async def configure_all(self, plans: Sequence[Plan]) -> list[Realised]:
-        """Set up one bottleneck a bound plan: ports, links, traffic manager, mirror session, the program's entries.
-
-        Raises:
-            RunError: as `configure`.
-        """
-        made = await self._call(lambda: self._configure(plans))
+        made = await self._call(lambda: self._configure(plan))
+        self._crossed = await self._call(lambda: self._crossing(plan))
         line = self._inventory.delay_line
         if line is not None:
             assert self._testbed is not None
-            await self._delay_line.start(self._testbed, line.interface, plans[0])
+            await self._delay_line.start(self._testbed, line.interface, plan)
         return made
 
-    async def change(self, plan: Plan) -> Realised:
-        """Change rate, depth, marking or loss of a bottleneck under way.
-
-        The steps are single writes a few milliseconds apart: depth, rate, loss, and last the settings generation
-        (epoch) that reports carry. A packet may meet the new depth at the old rate.
-
-        Args:
-            plan: the bound plan with its new settings (`planner.with_settings`); its index says which bottleneck.
-
-        Raises:
-            RunError: as `configure`; the settings before the change are back then.
-        """
-        return await self._call(lambda: self._change(plan))
-
     async def queues(self) -> list[QueueStats]:
-        """The bottlenecks' queues. Packets and bytes are the program's, depth is read from the chip.
+        """The bottleneck's queue. Packets and bytes are the program's, depth is read from the chip.
 
-        Bytes are those of flows whose digest has come. A reading costs five table reads a bottleneck and two a flow.
+        Bytes are those of flows whose digest has come. A reading costs five table reads and two a flow.
         With more than `MOST_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
         """
         self._delay_line.check()
@@ -220,7 +204,9 @@ class TofinoTarget(Target):
 
     async def ports(self) -> list[PortStats]:
         """MAC counters of the ports in use."""
-        return await self._call(lambda: [port_stats(self._ready().client, port) for port in used_ports(self._plans())])
+        return await self._call(
+            lambda: [port_stats(self._ready().client, port) for port in used_ports(self._planned().bottleneck.plan)]
+        )
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
         """Drops that are not the bottleneck's, and settings that somebody has changed meanwhile.
@@ -229,6 +215,24 @@ class TofinoTarget(Target):
         """
         await asyncio.sleep(COUNTER_AGE_S)
         return [*await self._delay_line.losses(), *await self._call(self._losses)]
+
+    async def queue_facts(self, plan: Plan) -> QueueFacts:
+        """Rate and compensation as they were written; depth and drop counters as the chip has them."""
+        await asyncio.sleep(COUNTER_AGE_S)
+        return await self._call(self._facts)
+
+    async def balances(self, plan: Plan) -> list[Balance]:
+        """What left the receiver's port against what its NIC handed on, and what that NIC itself says it lost."""
+        before, now = self._crossed, await self._call(lambda: self._crossing(plan))
+        if before is None or now is None:
+            return []
+        name = self._inventory.receiver.name
+        received = now.received - before.received
+        found = [Balance(f"between the switch and {name}'s NIC", now.sent - before.sent, received)]
+        for counter, lost in now.lost.items():
+            if more := lost - before.lost.get(counter, 0):
+                found.append(Balance(f"in {name}'s NIC ({counter})", received + more, received))
+        return found
 
     async def stop(self) -> None:
         """Restore what was found, and close the session.
@@ -256,44 +260,28 @@ class TofinoTarget(Target):
     # In the thread
 
     def _open(self) -> None:
-        client = self._session()
-        try:
-            if not any(name.startswith(f"{self._chip.prefix}.tm.") for name in client.schema.tables):
-                raise BfrtError(f"the switch is no {self._chip.name}: its tables are another generation's")
-            self._counters = Counters(client)
-            self._audit = AuditLog(self._audit_path)
-        except NarrowsError:
-            client.close()
-            raise
+        client = self._session.open()
+        self._counters = Counters(client)
+        self._audit = AuditLog(self._audit_path)
         self._programmer = Programmer(client, self._audit)
 
-    def _session(self) -> Client:
-        switch = self._inventory.switch
-        address = None
-        if switch.tunnel is not None:
-            if self._tunnel is None:
-                self._tunnel = Tunnel(switch.tunnel, switch.address)
-            address = self._tunnel.open()
-        prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
-        return self._connect_to(self._inventory.endpoint(address), prefer)
-
-    def _configure(self, plans: Sequence[Plan]) -> list[Realised]:
+    def _configure(self, plan: Plan) -> Realised:
         programmer = self._ready()
         reader = LiveReader(programmer.client)
         # Once with what is known before ports are there: refusals come before anything is written.
         total = reader.entry(f"{self._chip.prefix}.tm.cfg", None)
         assert total is not None
-        plan_switch(self._inventory, plans, layer_of(plans[0]), AssumedReader(self._chip, number(total, "total_cells")))
+        plan_switch(self._inventory, plan, AssumedReader(self._chip, number(total, "total_cells")))
         mark = len(programmer.journal)
-        ports = used_ports(plans)
+        ports = used_ports(plan)
         programmer.apply(port_writes(self._inventory, ports, reader))
         try:
             self._wait_for_links(ports)
-            self._switch_plan = plan_switch(self._inventory, plans, layer_of(plans[0]), reader, self._epoch)
-            if self._clear_counters:
-                programmer.clear(clear_writes())
+            if self._inventory.switch.keep_ports:
+                programmer.keep(mark)
+            self._switch_plan = plan_switch(self._inventory, plan, reader)
+            programmer.clear(clear_writes())
             programmer.apply(self._switch_plan.writes)
-            manager = self._switch_plan.manager
             self._guard = self._new_guard(self._switch_plan)
         except BaseException as error:
             self._switch_plan = None
@@ -302,30 +290,31 @@ class TofinoTarget(Target):
             if isinstance(error, NarrowsError) and problems:
                 raise RunError("\n".join([str(error), *problems])) from error
             raise
-        return [self._realised(one) for one in manager.bottlenecks]
+        return self._realised(self._switch_plan.manager.bottleneck)
 
-    def _change(self, plan: Plan) -> Realised:
-        programmer, manager = self._ready(), self._planned()
-        index = plan.bottleneck.index
-        plans = [plan if one.plan.bottleneck.index == index else one.plan for one in manager.bottlenecks]
-        before = next(one.plan for one in manager.bottlenecks if one.plan.bottleneck.index == index)
-        changed = plan_switch(self._inventory, plans, layer_of(plan), LiveReader(programmer.client), self._epoch)
-        epoch = (self._epoch + 1) % EPOCHS
-        wanted = next(one for one in changed.manager.bottlenecks if one.plan.bottleneck.index == index)
-        # Others' limits grow before the queue does.
-        writes = [*changed.manager.shared_writes(), *changed.manager.queue_writes(wanted)]
-        if plan.bottleneck.loss != before.bottleneck.loss:
-            operation = Operation.MODIFY if before.bottleneck.loss else Operation.INSERT
-            writes.append(loss_write(plan, operation))
-        writes.append(observe_write(plan, self._chip.cell_bytes, epoch, Operation.MODIFY))
-        earlier = [] if self._guard is None else self._guard.misplaced()
-        programmer.apply(writes)
-        self._epoch = epoch
-        self._switch_plan = changed
-        # From here on the queue is measured against its new depth.
-        self._earlier_losses += earlier
-        self._guard = self._new_guard(changed, self._guard)
-        return self._realised(wanted)
+    def _facts(self) -> QueueFacts:
+        assert self._guard is not None
+        shaping, mark = self._planned().bottleneck.shaping, self._guard.mark()
+        compensation = shaping.overhead.ifg_compensation
+        return QueueFacts(shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved())
+
+    def _crossing(self, plan: Plan) -> Crossing | None:
+        """Both ends of the receiver's cable; None where the hosts are no machines."""
+        if not isinstance(self._testbed, SshTestbed):
+            return None
+        port = port_stats(self._ready().client, plan.bottleneck.port)
+        received, lost = self._testbed.received(plan.receiver.name)
+        return Crossing(port.tx_packets, received, lost)
+
+    async def device(self) -> tuple[str, int]:
+        """The chip's SKU and its number of pipes."""
+        return await self._call(self._device)
+
+    def _device(self) -> tuple[str, int]:
+        client = self._ready().client
+        table = client.schema.table(f"{self._chip.prefix}.dev.device_configuration")
+        entry = client.read_default(table)
+        return text(entry, "sku"), number(entry, "num_pipes")
 
     def _wait_for_links(self, ports: Sequence[int]) -> None:
         """Wait until all links are up.
@@ -350,11 +339,14 @@ class TofinoTarget(Target):
             time.sleep(LINK_POLL_S)
 
     def _realised(self, one: Bottleneck) -> Realised:
-        notes = [*one.depth.warnings, f"rate: {one.shaping.overhead.note}"]
-        if one.shaping.overhead.uncertainty:
+        overhead = one.shaping.overhead
+        calibration = self._inventory.calibration
+        notes = [*one.depth.warnings, f"rate: {overhead.note}"]
+        if calibration is None:
             notes.append(
-                f"rate: up to {one.shaping.overhead.uncertainty:.2%} less than stated if the shaper counts the FCS, "
-                "which is not documented; measure it and set switch.shaper_counts_fcs"
+                "warning: this switch was never measured: its rate may be up to "
+                f"{overhead.uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
+                "delay; fix: narrows calibrate"
             )
         notes.append(
             "depth: the read-back of tm.queue.buffer is the driver's copy; only a watermark under load proves it"
@@ -363,56 +355,68 @@ class TofinoTarget(Target):
             rate_bps=round(one.shaping.realised_bps),
             limit_bytes=one.depth.bytes,
             limit_packets=one.depth.packets if one.plan.bottleneck.limit_packets is not None else None,
-            epoch=self._epoch,
+            epoch=EPOCH,
             notes=tuple(notes),
             program={
                 "name": self._inventory.switch.program,
                 "client": self._ready().client.kind,
                 "audit": str(self._audit_path),
                 "tofino": realised(one),
+                "calibration": None if calibration is None else calibration.model_dump(mode="json"),
                 "report_length": REPORT_LENGTH_BYTES,
             },
         )
 
     def _queues(self) -> list[QueueStats]:
+        assert self._guard is not None
         self._mend()
-        return [self._queue(one) for one in self._planned().bottlenecks]
+        one = self._planned().bottleneck
+        index = one.plan.bottleneck.index
+        flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == index}
+        counters = self._ready_counters()
+        departed = counters.bottleneck_departures(index)
+        moving = self._departed != departed
+        self._departed = departed
+        bytes_of = None if moving and len(flows) > MOST_FLOWS else flows
+        client, prefix = self._ready().client, self._chip.prefix
+        return [queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of)]
 
     def _mend(self) -> None:
         """Make settings again that a change of a port's speed has undone; the run has failed all the same."""
         manager, programmer = self._planned(), self._ready()
-        reset = [self._inventory.port(one.queue.dev_port).name for one in manager.bottlenecks if manager.was_reset(one)]
-        if not reset:
+        if not manager.was_reset():
             return
         undone: list[str] = []
         # Giving a port its speed back resets its queues once more.
         while (found := programmer.reapply()) and len(undone) < MOST_MENDED:
             undone += found
-        words = f"port {', '.join(reset)} was reset during the run; made again: {'; '.join(dict.fromkeys(undone))}"
+        port = self._inventory.port(manager.bottleneck.queue.dev_port).name
+        words = f"port {port} was reset during the run; made again: {'; '.join(dict.fromkeys(undone))}"
         self._earlier_losses.append(words)
-
-    def _queue(self, one: Bottleneck) -> QueueStats:
-        assert self._guard is not None
-        index = one.plan.bottleneck.index
-        flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == index}
-        client, prefix, counters = self._ready().client, self._chip.prefix, self._ready_counters()
-        departed = counters.bottleneck_departures(index)
-        moving = self._departed.get(index) != departed
-        self._departed[index] = departed
-        bytes_of = None if moving and len(flows) > MOST_FLOWS else flows
-        return queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of, self._epoch)
 
     def _losses(self) -> list[str]:
         assert self._guard is not None
         changed = [f"a setting was changed during the run: {words}" for words in self._ready().drift()]
-        return [*self._earlier_losses, *self._guard.misplaced(), *changed]
+        return [*self._earlier_losses, *self._guard.misplaced(), *self._shared_indices(), *changed]
 
-    def _new_guard(self, planned: SwitchPlan, before: DropGuard | None = None) -> DropGuard:
+    def _shared_indices(self) -> list[str]:
+        """Flows that met at one index in two pipes: each pipe knows one of them, so that no report tells."""
+        met: dict[tuple[object, object], set[object]] = {}
+        for digest in self._take_digests():
+            met.setdefault((digest.data["bottleneck"], digest.data["index"]), set()).add(digest.data["signature"])
+        return [
+            f"{len(signatures)} flows share flow index {index} of bottleneck {bottleneck}, so that their counts are "
+            "mixed; fix: senders on ports of one pipe, or other addresses"
+            for (bottleneck, index), signatures in met.items()
+            if len(signatures) > 1
+        ]
+
+    def _new_guard(self, planned: SwitchPlan) -> DropGuard:
         self._ready().clear(planned.watermarks)
         switch, manager = self._inventory.switch, planned.manager
         pools = (switch.egress_pool, switch.ingress_pool)
-        client = self._ready().client
-        return DropGuard(client, self._chip.prefix, manager.bottlenecks, manager.input_ports, pools, before)
+        client, calibration = self._ready().client, self._inventory.calibration
+        return DropGuard(client, self._chip.prefix, manager.bottleneck, manager.input_ports, pools, calibration)
 
     def _take_digests(self) -> list[DigestMessage]:
         self._digests += self._ready().client.digests(0)
@@ -428,9 +432,7 @@ class TofinoTarget(Target):
             if self._audit is not None:
                 self._audit.close()
                 self._audit = None
-            if self._tunnel is not None:
-                self._tunnel.close()
-                self._tunnel = None
+            self._session.close()
         if problems:
             lines = "\n".join(f"  {problem}" for problem in problems)
             raise RunError(
@@ -444,16 +446,12 @@ class TofinoTarget(Target):
         try:
             if client.alive():
                 return programmer.undo()
-            client.close()
             assert self._audit is not None
             if not programmer.journal:
                 return []
-            client = self._session()
-            return restore_all(client, programmer.journal, self._audit)[0]
+            return restore_all(self._session.open(), programmer.journal, self._audit)[0]
         except BfrtError as error:
             return [str(error), *(f"{change.table} [{describe_key(change.key)}]" for change in programmer.journal)]
-        finally:
-            client.close()
 
     def _ready(self) -> Programmer:
         if self._programmer is None:
@@ -469,6 +467,3 @@ class TofinoTarget(Target):
         if self._switch_plan is None:
             raise RunError("the switch has no bottleneck yet")
         return self._switch_plan.manager
-
-    def _plans(self) -> list[Plan]:
-        return [one.plan for one in self._planned().bottlenecks]

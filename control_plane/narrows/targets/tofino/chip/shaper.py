@@ -20,16 +20,19 @@ RATE_TOLERANCE = 0.005
 FCS_BYTES = 4
 PREAMBLE_AND_GAP_BYTES = 20
 BITS = 8
+# What the shaper may count beside the frame: the header that the program carries through the queue, and the FCS.
+UNKNOWN_BYTES = 14 + FCS_BYTES
 
 
 @dataclass(frozen=True)
 class Overhead:
     """How a rate of frames becomes a rate of the shaper's bytes.
 
-    The shaper adds ``ifg_compensation`` bytes to every packet. Whether it counts the FCS is not documented: a lab
-    that has measured it says so in the inventory, otherwise ``uncertainty`` is how far off the rate may be.
+    The shaper adds ``ifg_compensation`` bytes to every packet. What it counts of a packet beside its frame is not
+    documented: where nobody has measured it, ``uncertainty`` is how far off the rate may be.
     """
 
+    layer: str
     ifg_compensation: int
     factor: float
     uncertainty: float
@@ -114,25 +117,27 @@ def burst_for(chip: Chip, frame_bytes: int) -> int:
     return burst
 
 
-def overhead_for(layer: str, frame_bytes: int, fcs_counted: bool | None) -> Overhead:
+def overhead_for(layer: str, frame_bytes: int, shaper_bytes: int | None) -> Overhead:
     """What makes the shaper's rate mean frames without FCS (``l2``) or everything on the wire (``l1``).
 
     Args:
         layer: ``l2`` or ``l1``.
         frame_bytes: the frame, without FCS, for which a correction by a factor is exact.
-        fcs_counted: whether the shaper counts the FCS, None if nobody measured it.
+        shaper_bytes: what the shaper counts of a packet beside the frame, None if nobody measured it.
     """
     if layer == "l1":
-        missing = FCS_BYTES if fcs_counted is False else 0
-        share = FCS_BYTES / (frame_bytes + FCS_BYTES + PREAMBLE_AND_GAP_BYTES) if fcs_counted is None else 0.0
-        note = "L1: 20 B of preamble and gap a packet" + ("" if fcs_counted is None else " and 4 B of FCS")
-        return Overhead(PREAMBLE_AND_GAP_BYTES + missing, 1.0, share, note)
-    if fcs_counted:
-        return Overhead(
-            0, (frame_bytes + FCS_BYTES) / frame_bytes, 0.0, f"L2: no gap; FCS made up for at {frame_bytes} B frames"
-        )
-    share = FCS_BYTES / (frame_bytes + FCS_BYTES) if fcs_counted is None else 0.0
-    return Overhead(0, 1.0, share, "L2: no preamble and gap counted")
+        on_wire = FCS_BYTES + PREAMBLE_AND_GAP_BYTES
+        if shaper_bytes is None:
+            share = UNKNOWN_BYTES / (frame_bytes + on_wire)
+            return Overhead(layer, PREAMBLE_AND_GAP_BYTES, 1.0, share, "L1: 20 B of preamble and gap a packet")
+        note = f"L1: {on_wire} B of FCS, preamble and gap a packet, {shaper_bytes} B of which the shaper counts itself"
+        return Overhead(layer, on_wire - shaper_bytes, 1.0, 0.0, note)
+    if shaper_bytes is None:
+        share = UNKNOWN_BYTES / (frame_bytes + UNKNOWN_BYTES)
+        return Overhead(layer, 0, 1.0, share, "L2: no preamble and gap counted")
+    note = f"L2: {shaper_bytes} B that the shaper counts a packet are made up for at {frame_bytes} B frames"
+    factor = (frame_bytes + shaper_bytes) / frame_bytes
+    return Overhead(layer, 0, factor, 0.0, note if shaper_bytes else "L2: the shaper counts the frame and nothing else")
 
 
 def shape(
@@ -153,7 +158,7 @@ def shape(
             names the nearest rate that can be had.
     """
     on_wire = frame_bytes + FCS_BYTES + PREAMBLE_AND_GAP_BYTES
-    wire_factor = on_wire / frame_bytes if overhead.ifg_compensation == 0 else 1.0
+    wire_factor = on_wire / frame_bytes if overhead.layer == "l2" else 1.0
     port_limit = port_speed_bps / wire_factor
     chip_limit = max_rate_bps(chip, clock_hz) / overhead.factor
     limit = min(port_limit, chip_limit)

@@ -15,7 +15,7 @@ from narrows.errors import InputError, RunError
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.values import Data, Entry, Key, KeyValue, Lpm, Ternary
 
-Phase = Literal["intent", "done", "undone"]
+Phase = Literal["intent", "done", "undone", "kept"]
 
 
 class AuditError(RunError):
@@ -27,7 +27,8 @@ class Change:
     """One write: what was there, what was asked for, what is there now.
 
     ``old`` is None where there was no entry, ``got`` None where there is none any more. ``phase`` is ``intent`` before
-    the write is made, ``done`` when it has been read back, ``undone`` when teardown has taken it back.
+    the write is made, ``done`` when it has been read back, ``undone`` when teardown has taken it
+    back, ``kept`` when it is to stay.
     """
 
     operation: Operation
@@ -139,9 +140,10 @@ def outstanding(changes: Iterable[Change]) -> list[Change]:
         if change.operation is Operation.CLEAR:
             continue
         same = [position for position, earlier in enumerate(left) if earlier.entry == change.entry]
-        if same and (change.phase == "undone" or left[same[-1]].phase == "intent"):
+        settled = change.phase in ("undone", "kept")
+        if same and (settled or left[same[-1]].phase == "intent"):
             del left[same[-1]]
-        if change.phase != "undone":
+        if not settled:
             left.append(change)
     return left
 

@@ -79,6 +79,12 @@ class Programmer:
                 self.client.write(Operation.MODIFY, table, write.key, write.data, pipe=write.pipe)
             self._audit.record(change)
 
+    def keep(self, mark: int) -> None:
+        """Leave the changes since ``mark`` as they are for good: teardown does not take them back."""
+        for change in self.journal[mark:]:
+            self._audit.record(replace(change, phase="kept"))
+        del self.journal[mark:]
+
     def undo(self, mark: int = 0) -> list[str]:
         """Restore what the changes since ``mark`` found, last one first; returns what could not be restored, and why.
 
@@ -105,8 +111,9 @@ class Programmer:
             self._progress(f"again: {words}")
             table = self.client.schema.table(write.table)
             name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
-            first = next(change for change in self.journal if change.entry == name)
-            self._audit.record(replace(first, phase="undone"))
+            first = next((change for change in self.journal if change.entry == name), None)
+            if first is not None:
+                self._audit.record(replace(first, phase="undone"))
             self._carry_out(write, first)
         return [words for _, words in drifted]
 

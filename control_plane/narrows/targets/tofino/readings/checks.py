@@ -13,13 +13,15 @@ from dataclasses import dataclass
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Operation
 from narrows.targets.tofino.bfrt.values import Key
 from narrows.targets.tofino.chip.model import pipe_of
+from narrows.targets.tofino.testbed.calibration import Calibration
 from narrows.targets.tofino.writes.planned import PlannedWrite, number
 from narrows.targets.tofino.writes.traffic_manager import Bottleneck
 
 # Counters wider than 32 bits are copied every other second.
 COUNTER_AGE_S = 2.5
 DROPS = "drop_count_packets"
-# Share of its limit that a queue may be deeper by, for packets that were admitted and not yet counted.
+# Share of its limit that a queue may be deeper by, for packets that were admitted and not yet counted, where nobody
+# has measured by how much it is.
 UNDER_WAY = 0.05
 
 
@@ -33,6 +35,11 @@ class Counter:
     field: str
     meaning: str
 
+    @property
+    def name(self) -> str:
+        """As a calibration names it: without the generation, and for all ports and pipes."""
+        return f"{self.table.partition('.')[2]}.{self.field}"
+
 
 class DropGuard:
     """Remembers all drop counters at the start of a run and tells which have moved."""
@@ -41,24 +48,25 @@ class DropGuard:
         self,
         client: Client,
         prefix: str,
-        bottlenecks: Sequence[Bottleneck],
+        bottleneck: Bottleneck,
         inputs: Sequence[int],
         pools: Sequence[str],
-        before: DropGuard | None = None,
+        calibration: Calibration | None = None,
     ) -> None:
         """Read all counters. The watermarks were cleared before (`watermark_writes`).
 
         Args:
             client: the switch.
             prefix: of its generation's tables.
-            bottlenecks: what is guarded.
-            inputs: ports on which packets for the bottlenecks arrive.
-            pools: buffer pools of the bottlenecks' own.
-            before: the guard up to a live change; drops of queues and reports count on from its start.
+            bottleneck: what is guarded.
+            inputs: ports on which packets for the bottleneck arrive.
+            pools: buffer pools of the bottleneck's own.
+            calibration: what was measured of the chip, where that was done.
         """
         self._client = client
         self._prefix = prefix
-        pipes = {pipe_of(port) for port in inputs} | {one.queue.pipe for one in bottlenecks}
+        self._calibration = calibration
+        pipes = {pipe_of(port) for port in inputs} | {bottleneck.queue.pipe}
         self._wrong = [
             *(
                 Counter(f"{prefix}.tm.counter.{table}", {"dev_port": port}, ALL_PIPES, DROPS, meaning)
@@ -77,39 +85,41 @@ class DropGuard:
                 )
             ),
         ]
-        self._mirror = [
-            Counter(f"{prefix}.tm.counter.mirror_dpg", None, pipe, DROPS, f"reports lost in pipe {pipe}")
-            for pipe in sorted({one.queue.pipe for one in bottlenecks})
-        ]
-        self._egress = [
-            Counter(f"{prefix}.tm.counter.eg_port", {"dev_port": port}, ALL_PIPES, DROPS, f"dropped at port {port}")
-            for port in sorted({one.queue.dev_port for one in bottlenecks})
-        ]
-        self._bottlenecks = bottlenecks
+        port = bottleneck.queue.dev_port
+        self._egress = Counter(
+            f"{prefix}.tm.counter.eg_port", {"dev_port": port}, ALL_PIPES, DROPS, f"dropped at port {port}"
+        )
+        self._bottleneck = bottleneck
         self._pools = pools
-        self._start = {counter_id(counter): self._read(counter) for counter in self._all}
-        self._origin: dict[tuple[str, str, int, str], int] = self._start if before is None else before._origin
-
-    @property
-    def _all(self) -> list[Counter]:
-        return [*self._wrong, *self._mirror, *self._egress]
+        self._start = {counter_id(counter): self._read(counter) for counter in (*self._wrong, self._egress)}
 
     def misplaced(self) -> list[str]:
         """Drops since the start that were not the bottleneck's, in words; a run with any has failed."""
-        moved = [f"{count} packets {counter.meaning}" for counter in self._wrong if (count := self._moved(counter))]
-        return [*moved, *self._full_pools(), *self._shallow_queues(), *self._bottomless_queues()]
+        dropped = self.egress_drops()
+        usual = () if self._calibration is None else self._calibration.tail_drop_counters
+        found = [
+            f"{count} packets {counter.meaning}"
+            for counter in self._wrong
+            # One that moves with the queue's drops on this chip means nothing up to their number.
+            if (count := self._moved(counter)) > (dropped if counter.name in usual else 0)
+        ]
+        return [*found, *self._full_pools(), *self._shallow_queue(dropped), *self._bottomless_queue()]
 
-    def lost_reports(self) -> int:
-        """Reports that the switch lost since the start; they are counted as missing, the run goes on."""
-        return sum(self._read(counter) - self._origin[counter_id(counter)] for counter in self._mirror)
+    def moved(self) -> dict[str, int]:
+        """Drop counters that are not the queue's and have moved since the start, by name, and how far at most."""
+        found: dict[str, int] = {}
+        for counter in self._wrong:
+            if count := self._moved(counter):
+                found[counter.name] = max(count, found.get(counter.name, 0))
+        return found
 
-    def egress_drops(self) -> dict[int, int]:
-        """Packets dropped since the start behind ingress, by egress port: the bottlenecks' tail drops."""
-        return {
-            int(str(counter.key["dev_port"])): self._read(counter) - self._origin[counter_id(counter)]
-            for counter in self._egress
-            if counter.key is not None
-        }
+    def mark(self) -> Watermark:
+        """How deep the queue has been since the start."""
+        return watermark(self._client, self._prefix, self._bottleneck, self._calibration)
+
+    def egress_drops(self) -> int:
+        """Packets dropped since the start behind ingress, at the bottleneck's port: its tail drops."""
+        return self._moved(self._egress)
 
     def _full_pools(self) -> list[str]:
         """Pools are larger than what may be in them: one that was full has dropped before a queue did."""
@@ -123,27 +133,21 @@ class DropGuard:
                 found.append(f"{pool} was full ({size} cells) before the bottleneck's queue was")
         return found
 
-    def _shallow_queues(self) -> list[str]:
+    def _shallow_queue(self, dropped: int) -> list[str]:
         """A queue that has dropped must have been full: otherwise it was another limit that dropped."""
-        found: list[str] = []
-        for counter in self._egress:
-            dropped = self._moved(counter)
-            for bottleneck in self._bottlenecks:
-                if not dropped or counter.key != {"dev_port": bottleneck.queue.dev_port}:
-                    continue
-                mark = watermark(self._client, self._prefix, bottleneck)
-                if mark.cells < mark.limit_cells - mark.slack_cells:
-                    found.append(f"{dropped} packets {counter.meaning}, but its queue was never full: {mark}")
-        return found
+        mark = self.mark()
+        if not dropped or mark.cells >= mark.limit_cells - mark.slack_cells:
+            return []
+        return [f"{dropped} packets {self._egress.meaning}, but its queue was never full: {mark}"]
 
-    def _bottomless_queues(self) -> list[str]:
+    def _bottomless_queue(self) -> list[str]:
         """A queue that was far deeper than its limit has another limit, whatever reads back."""
-        marks = [(one, watermark(self._client, self._prefix, one)) for one in self._bottlenecks]
-        return [
-            f"the queue of port {one.queue.dev_port} was deeper than set: {mark}"
-            for one, mark in marks
+        mark = self.mark()
+        return (
+            [f"the queue of port {self._bottleneck.queue.dev_port} was deeper than set: {mark}"]
             if mark.too_deep
-        ]
+            else []
+        )
 
     def _moved(self, counter: Counter) -> int:
         return self._read(counter) - self._start[counter_id(counter)]
@@ -167,16 +171,18 @@ class Watermark:
     cells: int
     limit_cells: int
     slack_cells: int
+    overshoot_cells: int | None = None
 
     @property
     def faithful(self) -> bool:
         """Whether a queue that was kept full reached its limit, and went beyond it by no more than a little."""
-        return abs(self.cells - self.limit_cells) <= self.slack_cells
+        return abs(self.cells - self.limit_cells) <= self.slack_cells + (self.overshoot_cells or 0)
 
     @property
     def too_deep(self) -> bool:
-        """Whether it went beyond its limit by more than packets under way explain, which nobody has measured yet."""
-        return self.cells > self.limit_cells * (1 + UNDER_WAY) + self.slack_cells
+        """Whether it went beyond its limit by more than was measured; where nobody has, by more than a guess."""
+        overshoot = UNDER_WAY * self.limit_cells if self.overshoot_cells is None else self.overshoot_cells
+        return self.cells > self.limit_cells + overshoot + self.slack_cells
 
     def __str__(self) -> str:
         """In words, for the report of the self-test."""
@@ -184,28 +190,26 @@ class Watermark:
         return f"deepest {self.cells} of {self.limit_cells} cells, {verdict}"
 
 
-def watermark_writes(prefix: str, bottlenecks: Sequence[Bottleneck], pools: Sequence[str]) -> list[PlannedWrite]:
-    """Starts a new measurement of how deep queues and pools have been. Only 0 may be written to a watermark."""
+def watermark_writes(prefix: str, bottleneck: Bottleneck, pools: Sequence[str]) -> list[PlannedWrite]:
+    """Starts a new measurement of how deep queue and pools have been. Only 0 may be written to a watermark."""
     why = "how full it has been tells after the run whether its limit is the one that was set"
     zero = {"watermark_cells": 0}
-    queues = [
-        PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.queue", queue.key, zero, why, pipe=queue.pipe)
-        for queue in (bottleneck.queue for bottleneck in bottlenecks)
-    ]
+    queue = bottleneck.queue
     return [
         *(PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.pool", {"pool": pool}, zero, why) for pool in pools),
-        *queues,
+        PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.queue", queue.key, zero, why, pipe=queue.pipe),
     ]
 
 
-def watermark(client: Client, prefix: str, bottleneck: Bottleneck) -> Watermark:
+def watermark(client: Client, prefix: str, bottleneck: Bottleneck, calibration: Calibration | None = None) -> Watermark:
     """How deep a queue has been.
 
     Read-back of ``tm.queue.buffer`` shows the driver's copy, not the chip's registers: only a queue that was kept
-    full under load, and its watermark, prove the limit. The slack is one frame below the limit, and two above it for
-    packets that were under way when it was reached.
+    full under load, and its watermark, prove the limit. The slack is two frames below the limit, and as many above it
+    for packets that were under way when it was reached.
     """
     table = client.schema.table(f"{prefix}.tm.counter.queue")
-    queue = bottleneck.queue
-    entry = client.read(table, queue.key, pipe=queue.pipe)
-    return Watermark(number(entry, "watermark_cells"), bottleneck.depth.cells, 2 * bottleneck.depth.cells_per_frame)
+    queue, depth = bottleneck.queue, bottleneck.depth
+    cells = number(client.read(table, queue.key, pipe=queue.pipe), "watermark_cells")
+    overshoot = None if calibration is None else calibration.overshoot_cells
+    return Watermark(cells, depth.cells, 2 * depth.cells_per_frame, overshoot)

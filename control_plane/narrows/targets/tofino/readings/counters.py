@@ -4,18 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from narrows.switch.readings import FlowTotals
 from narrows.targets.tofino.bfrt.client import Client, Operation
 from narrows.targets.tofino.bfrt.schema import Schema, Table
-from narrows.targets.tofino.bfrt.values import Data, per_pipe
+from narrows.targets.tofino.bfrt.values import per_pipe
 from narrows.targets.tofino.writes.planned import PlannedWrite, number
 
-WRAP = 1 << 32
-HISTOGRAM_BINS = 128
+REGISTER_BITS = 32
 REGISTER = "Register"
 COUNTER = "Counter"
+PACKETS = "$COUNTER_SPEC_PKTS"
+BYTES = "$COUNTER_SPEC_BYTES"
 _ZEROED = {
     "flow_arrivals": REGISTER,
     "flow_departures": REGISTER,
@@ -29,27 +29,6 @@ _ZEROED = {
 }
 # Above this many flows one bulk transfer is quicker than single reads.
 BULK_FROM = 512
-
-
-@dataclass(frozen=True)
-class FlowState:
-    """One flow index. ``signatures`` has more than one element when several flows met there, one a pipe."""
-
-    flow: int
-    arrivals: int
-    departures: int
-    loss_drops: int
-    signatures: frozenset[int]
-
-    @property
-    def drops(self) -> int:
-        """Packets dropped by the queue; those that still wait in it are counted as well."""
-        return (self.arrivals - self.departures) % WRAP
-
-    @property
-    def collided(self) -> bool:
-        """Whether flows that entered by different pipes share this index."""
-        return len(self.signatures) > 1
 
 
 def clear_writes() -> list[PlannedWrite]:
@@ -66,6 +45,22 @@ def counting_table(schema: Schema, name: str) -> Table:
     return schema.part(name, _ZEROED[name])
 
 
+class Unwrapped:
+    """A count that goes on where its register begins anew: right if it is read at least once in 2^32 packets.
+
+    At 100 Gbit/s in full-size frames that is every 500 s; a run reads twice a second.
+    """
+
+    def __init__(self) -> None:
+        """It begins at 0, as the register does."""
+        self._total = 0
+
+    def read(self, register: int) -> int:
+        """The count, from what the register shows now."""
+        self._total += (register - self._total) % (1 << REGISTER_BITS)
+        return self._total
+
+
 class Counters:
     """Reads registers and counters. Bulk reads copy whole tables by DMA; the data plane is not held up by either."""
 
@@ -77,88 +72,41 @@ class Counters:
         """
         self._client = client
         schema = client.schema
-        self._arrivals = schema.part("flow_arrivals", REGISTER)
-        self._departures = schema.part("flow_departures", REGISTER)
-        self._loss_drops = schema.part("flow_loss_drops", REGISTER)
-        self._signatures = schema.part("flow_owner", REGISTER)
+        for name in _ZEROED:
+            counting_table(schema, name)
         self._bottlenecks = schema.part("bottleneck_departures", REGISTER)
-        self._watermark = schema.part("high_watermark", REGISTER)
-        self._histogram = schema.part("delay_histogram", COUNTER)
         self._arrived = schema.part("arrival_counter", COUNTER)
         self._departed = schema.part("departure_counter", COUNTER)
-
-    def flows(self, indices: Collection[int] | None = None) -> list[FlowState]:
-        """State of some flow indices, or of all that have seen a packet.
-
-        Arrivals and loss are counted in the pipe where a flow comes in, departures where it leaves: sums over pipes,
-        modulo 2^32 as in the reports.
-        """
-        arrivals = self._values(self._arrivals, indices)
-        departures = self._values(self._departures, indices)
-        loss_drops = self._values(self._loss_drops, indices)
-        signatures = self._values(self._signatures, indices)
-        return [
-            FlowState(
-                flow,
-                sum(arrivals[flow]) % WRAP,
-                sum(departures[flow]) % WRAP,
-                sum(loss_drops[flow]) % WRAP,
-                frozenset(one for one in signatures[flow] if one),
-            )
-            for flow in sorted(arrivals)
-            if indices is not None or any(signatures[flow])
-        ]
+        self._departures: dict[int, Unwrapped] = {}
 
     def totals(self, flows: Collection[int]) -> list[FlowTotals]:
-        """Arrivals and departures of some flow indices."""
-        return [FlowTotals(one.flow, one.arrivals, one.departures) for one in self.flows(flows)]
+        """Arrivals and departures of some flow indices, from counters of 64 bits."""
+        arrived = self._read(self._arrived, PACKETS, flows)
+        departed = self._read(self._departed, PACKETS, flows)
+        return [FlowTotals(flow, arrived[flow], departed[flow]) for flow in sorted(flows)]
 
     def bytes(self, flows: Collection[int]) -> tuple[int, int]:
         """Bytes offered to the queue and bytes that left it, of some flow indices together."""
-        return sum(self._bytes(self._arrived, flows).values()), sum(self._bytes(self._departed, flows).values())
+        arrived, departed = (self._read(table, BYTES, flows) for table in (self._arrived, self._departed))
+        return sum(arrived.values()), sum(departed.values())
 
     def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
         """Bytes that left the queue, by flow index."""
-        return self._bytes(self._departed, flows)
+        return self._read(self._departed, BYTES, flows)
 
     def bottleneck_departures(self, bottleneck: int) -> int:
-        """Packets that have left a bottleneck's queue, modulo 2^32."""
-        return sum(self._values(self._bottlenecks, [bottleneck])[bottleneck]) % WRAP
+        """Packets that have left a bottleneck's queue since its register was zeroed."""
+        index = self._bottlenecks.keys[0].name
+        data = self._client.read(self._bottlenecks, {index: bottleneck}).data
+        # A register has one data field, whose name repeats the register's.
+        register = sum(per_pipe(next(iter(data.values()))))
+        return self._departures.setdefault(bottleneck, Unwrapped()).read(register)
 
-    def high_watermark(self, bottleneck: int) -> int:
-        """The deepest queue that a packet has found, in cells: the largest over the pipes."""
-        return max(self._values(self._watermark, [bottleneck])[bottleneck])
-
-    def delay_histogram(self, bottleneck: int) -> list[int]:
-        """Departures by bin of queue delay (`narrows.switch.entries.delay_bins`)."""
-        table = self._histogram
-        self._client.execute(table, "Sync")
-        first = bottleneck * HISTOGRAM_BINS
-        index = table.keys[0].name
-        return [
-            number(self._client.read(table, {index: first + bin_}), "$COUNTER_SPEC_PKTS")
-            for bin_ in range(HISTOGRAM_BINS)
-        ]
-
-    def _bytes(self, table: Table, flows: Collection[int]) -> dict[int, int]:
+    def _read(self, table: Table, field: str, flows: Collection[int]) -> dict[int, int]:
         index = table.keys[0].name
         if len(flows) < BULK_FROM:
-            return {flow: number(self._client.read(table, {index: flow}), "$COUNTER_SPEC_BYTES") for flow in flows}
+            return {flow: number(self._client.read(table, {index: flow}), field) for flow in flows}
         self._client.execute(table, "Sync")
         entries = self._client.read_all(table, from_hw=False)
-        found = {int(str(entry.key[index])): number(entry, "$COUNTER_SPEC_BYTES") for entry in entries}
+        found = {int(str(entry.key[index])): number(entry, field) for entry in entries}
         return {flow: found[flow] for flow in flows}
-
-    def _values(self, table: Table, indices: Collection[int] | None) -> dict[int, list[int]]:
-        index = table.keys[0].name
-        if indices is not None and len(indices) < BULK_FROM:
-            return {one: _register(self._client.read(table, {index: one}).data) for one in indices}
-        self._client.execute(table, "Sync")
-        entries = self._client.read_all(table, from_hw=False)
-        found = {int(str(entry.key[index])): _register(entry.data) for entry in entries}
-        return found if indices is None else {one: found[one] for one in indices}
-
-
-def _register(data: Data) -> list[int]:
-    """A register has one data field; its name repeats the register's."""
-    return per_pipe(next(iter(data.values())))

@@ -9,6 +9,7 @@ from narrows.switch.readings import PortStats, QueueStats
 from narrows.targets.tofino.bfrt.client import Client
 from narrows.targets.tofino.readings.checks import DropGuard
 from narrows.targets.tofino.readings.counters import Counters
+from narrows.targets.tofino.writes.entries import EPOCH
 from narrows.targets.tofino.writes.planned import number
 from narrows.targets.tofino.writes.traffic_manager import Bottleneck
 
@@ -21,7 +22,6 @@ def queue_stats(
     bottleneck: Bottleneck,
     departed: int,
     flows: Collection[int] | None,
-    epoch: int,
 ) -> QueueStats:
     """A bottleneck's queue now.
 
@@ -33,7 +33,6 @@ def queue_stats(
         bottleneck: whose queue.
         departed: packets that have left it.
         flows: flow indices whose bytes are added up; None if they are too many to be read now.
-        epoch: the settings generation.
     """
     settings, depth, queue = bottleneck.plan.bottleneck, bottleneck.depth, bottleneck.queue
     entry = client.read(client.schema.table(f"{prefix}.tm.counter.queue"), queue.key, pipe=queue.pipe)
@@ -54,12 +53,12 @@ def queue_stats(
         limit_bytes=depth.bytes,
         limit_packets=depth.packets,
         delay_ns=0,
-        epoch=epoch,
+        epoch=EPOCH,
         enqueued_packets=departed + waiting,
         enqueued_bytes=enqueued_bytes,
         dequeued_packets=departed,
         dequeued_bytes=departed_bytes,
-        dropped_packets=guard.egress_drops()[settings.port],
+        dropped_packets=guard.egress_drops(),
         dropped_bytes=dropped_bytes,
         depth_packets=waiting,
         depth_bytes=depth_bytes,

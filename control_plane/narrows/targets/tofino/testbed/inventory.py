@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from narrows_formats.validation import fields_at, refuse
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt, field_validator, model_validator
 
 from narrows.errors import InputError
 from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.quantities import Model, Name
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip.model import CHIPS, PORTS_PER_PIPE, Chip
+from narrows.targets.tofino.testbed.calibration import Calibration, calibration_path, load_calibration
 
 SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
 FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}
@@ -92,7 +93,8 @@ class Switch(Model):
     tunnel: Ssh | None = None
     insecure: StrictBool = False
     shaper_clock_hz: Annotated[float, Field(gt=1e8, lt=1e10)] | None = None
-    shaper_counts_fcs: StrictBool | None = None
+    sde: str | None = None
+    keep_ports: StrictBool = True
     egress_pool: Literal["EG_APP_POOL_1", "EG_APP_POOL_2"] = "EG_APP_POOL_1"
     ingress_pool: Literal["IG_APP_POOL_1", "IG_APP_POOL_2", "IG_APP_POOL_3"] = "IG_APP_POOL_1"
 
@@ -179,6 +181,18 @@ class Inventory(Model):
     receiver: Machine
     collector: Machine
     delay: Delay = Delay()
+    _calibration: Calibration | None = PrivateAttr(None)
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """What was measured of the switch; None where nobody has."""
+        return self._calibration
+
+    def calibrated(self, calibration: Calibration | None) -> Self:
+        """The same testbed with what was measured of its switch."""
+        other = self.model_copy()
+        other._calibration = calibration
+        return other
 
     @field_validator("ports")
     @classmethod
@@ -267,10 +281,11 @@ def is_loopback(host: str) -> bool:
 
 
 def load_inventory(path: Path) -> Inventory:
-    """Read and check an inventory file.
+    """Read and check an inventory file, and the calibration beside it where there is one.
 
     Raises:
         InputError: it cannot be read or is not valid; the message names file, field and what is allowed.
     """
     what = f"an inventory; allowed: a mapping with {', '.join(fields_at(Inventory, ()))}"
-    return check(Inventory, read_mapping(path, what), str(path))
+    inventory = check(Inventory, read_mapping(path, what), str(path))
+    return inventory.calibrated(load_calibration(calibration_path(path), inventory.switch.chip))

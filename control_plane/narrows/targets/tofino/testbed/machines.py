@@ -24,6 +24,10 @@ from narrows.targets.tofino.testbed.ssh import machine_command, run
 HOST_SCRIPT = data("deploy") / "host.sh"
 REMOTE_SCRIPT = data("deploy") / "remote.sh"
 MAX_PARALLEL = 16
+# From this speed on packets come faster than a processor that sleeps or pauses can take them.
+FAST_BPS = 25_000_000_000
+# What counters of lost frames are called in a machine's description.
+NIC_LOSS = "nic."
 # A kernel may take a minute to forget the connections of the run before.
 SET_UP_S = 120.0
 
@@ -147,6 +151,16 @@ class SshTestbed:
         if self._record is not None:
             self._record.remove_process(process.pid)
 
+    def received(self, host: str) -> tuple[int, dict[str, int]]:
+        """Frames that a host's NIC has handed on so far, and those that it has lost, by its driver's names.
+
+        Raises:
+            RunError: the machine cannot be reached.
+        """
+        facts = self._facts(host)
+        lost = {name.removeprefix(NIC_LOSS): int(value) for name, value in facts.items() if name.startswith(NIC_LOSS)}
+        return int(facts.get("rx_packets", 0)), lost
+
     def silence_senders(self) -> None:
         """Take the senders' links down.
 
@@ -168,6 +182,11 @@ class SshTestbed:
         return self._script(host, "apply", *self._settings(host))
 
     def _describe(self, host: str) -> dict[str, str]:
+        """Settings; counts are no part of them."""
+        facts = self._facts(host)
+        return {name: value for name, value in facts.items() if not name.startswith((NIC_LOSS, "rx_packets"))}
+
+    def _facts(self, host: str) -> dict[str, str]:
         lines = self._script(host, "describe").splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
@@ -175,7 +194,7 @@ class SshTestbed:
         plan = self._plan
         if host in (plan.collector_host.name, SWITCH):
             # They only take frames off the wire, and put them there.
-            return [f"mtu={self._mtu}"]
+            return [f"mtu={self._mtu}", *self._nic(host)]
         own = next(one for one in (*plan.senders, plan.receiver) if one.name == host)
         peers = plan.senders if own == plan.receiver else (plan.receiver,)
         settings = [
@@ -186,10 +205,16 @@ class SshTestbed:
             f"cca={' '.join(ccas_of(plan, host))}",
             f"neighbour={' '.join(f'{peer.address}/{peer.mac}' for peer in peers)}",
             f"ports={EPHEMERAL_PORTS[0]} {EPHEMERAL_PORTS[1]}",
+            *self._nic(host),
         ]
         if own == plan.receiver and self._inventory.delay.at == "receiver":
             settings += [f"delay={self._delays()}", f"limit={self._inventory.delay.limit_packets}"]
         return settings
+
+    def _nic(self, host: str) -> list[str]:
+        """What NICs at the switch's higher rates need beside."""
+        speed_bps = self._inventory.port_of(self._machines[host]).speed_bps
+        return ["nic=fast"] if speed_bps >= FAST_BPS else []
 
     def _delays(self) -> str:
         """The base RTT of every sender, made on the receiver's way back."""

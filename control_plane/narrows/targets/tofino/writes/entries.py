@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from ipaddress import IPv4Address
 
 from narrows_formats.units import format_size
@@ -16,34 +16,35 @@ from narrows.targets.tofino.chip.depth import depth_units
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
 
 PORT_MASK = 0x1FF
+# The settings generation that reports carry; settings stay as they are through a run.
+EPOCH = 0
 MAC_MASK = (1 << 48) - 1
 # Tables whose entries of an earlier run would misdirect packets or reports.
 TABLES = ("cross_connect", "loss", "bottleneck", "collector", "delay_bins")
 
 
-def program_writes(plans: Sequence[Plan], cell_bytes: int, reader: Reader, epoch: int = 0) -> list[PlannedWrite]:
-    """Removes what earlier runs left in the program's tables, then installs the plans' entries."""
+def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedWrite]:
+    """Removes what earlier runs left in the program's tables, then installs the plan's entries."""
     writes = [
         PlannedWrite(Operation.DELETE, table, entry.key, {}, "left by an earlier run")
         for table in TABLES
         for entry in reader.entries(table)
     ]
     writes += _delay_bins()
-    for plan in plans:
-        writes += _collector(plan, plan.bottleneck.index)
-        writes += _loss(plan)
-        writes.append(observe_write(plan, cell_bytes, epoch, Operation.INSERT))
-        if plan.ack_bottleneck is not None:
-            writes += _collector(plan, plan.ack_bottleneck)
-            writes.append(_observe_acks(plan.ack_bottleneck))
+    writes.append(_collector(plan, plan.bottleneck.index))
+    if plan.bottleneck.loss:
+        writes.append(_loss(plan))
+    writes.append(_observe(plan, cell_bytes))
+    if plan.ack_bottleneck is not None:
+        writes.append(_collector(plan, plan.ack_bottleneck))
+        writes.append(_observe_acks(plan.ack_bottleneck))
     # Last: packets take the bottleneck only once all of it is there.
-    for plan in plans:
-        writes += _paths(plan)
+    writes += _paths(plan)
     return writes
 
 
-def observe_write(plan: Plan, cell_bytes: int, epoch: int, operation: Operation) -> PlannedWrite:
-    """ECN, sampling and settings generation of a bottleneck; a live change writes it with the next ``epoch``."""
+def _observe(plan: Plan, cell_bytes: int) -> PlannedWrite:
+    """ECN and sampling of the bottleneck; the settings never change under way, so that there is one generation."""
     bottleneck = plan.bottleneck
     threshold = ECN_OFF
     words = "off"
@@ -51,14 +52,14 @@ def observe_write(plan: Plan, cell_bytes: int, epoch: int, operation: Operation)
         threshold = min(depth_units(bottleneck.ecn_threshold_bytes, plan.frame_bytes, cell_bytes), ECN_OFF - 1)
         words = f"cells, {format_size(bottleneck.ecn_threshold_bytes)} of frames"
     return PlannedWrite(
-        operation,
+        Operation.INSERT,
         "bottleneck",
         {"bottleneck": bottleneck.index},
         {
             "threshold": threshold,
             "mask": (1 << bottleneck.sample_shift) - 1,
             "shift": bottleneck.sample_shift,
-            "epoch": epoch,
+            "epoch": EPOCH,
             "mirror": COLLECTOR_SESSION,
         },
         f"mark CE from a depth on, report one departure in {1 << bottleneck.sample_shift}",
@@ -73,18 +74,18 @@ def _observe_acks(index: int) -> PlannedWrite:
         Operation.INSERT,
         "bottleneck",
         {"bottleneck": index},
-        {"threshold": ECN_OFF, "mask": 0, "shift": 0, "epoch": 0, "mirror": COLLECTOR_SESSION},
+        {"threshold": ECN_OFF, "mask": 0, "shift": 0, "epoch": EPOCH, "mirror": COLLECTOR_SESSION},
         "report every packet of the way back",
         action="observe",
         units={"threshold": "off"},
     )
 
 
-def loss_write(plan: Plan, operation: Operation) -> PlannedWrite:
-    """Emulated loss of a bottleneck."""
+def _loss(plan: Plan) -> PlannedWrite:
+    """Emulated loss of the bottleneck."""
     loss = plan.bottleneck.loss
     return PlannedWrite(
-        operation,
+        Operation.INSERT,
         "loss",
         {"bottleneck": plan.bottleneck.index},
         {"threshold": loss_threshold(loss)},
@@ -92,11 +93,6 @@ def loss_write(plan: Plan, operation: Operation) -> PlannedWrite:
         action="set_loss",
         units={"threshold": f"2^-32, a loss ratio of {loss:g}"},
     )
-
-
-def _loss(plan: Plan) -> Iterator[PlannedWrite]:
-    if plan.bottleneck.loss:
-        yield loss_write(plan, Operation.INSERT)
 
 
 def _delay_bins() -> Iterator[PlannedWrite]:
@@ -111,7 +107,7 @@ def _delay_bins() -> Iterator[PlannedWrite]:
         )
 
 
-def _collector(plan: Plan, index: int) -> Iterator[PlannedWrite]:
+def _collector(plan: Plan, index: int) -> PlannedWrite:
     collector = plan.collector
     data: dict[str, Value] = {
         "src_mac": mac_number(collector.src_mac),
@@ -122,7 +118,7 @@ def _collector(plan: Plan, index: int) -> Iterator[PlannedWrite]:
         "dst_port": collector.dst_port,
         "length": collector.report_length,
     }
-    yield PlannedWrite(
+    return PlannedWrite(
         Operation.INSERT,
         "collector",
         {"bottleneck": index},

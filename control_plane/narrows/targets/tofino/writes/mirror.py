@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from narrows_formats.units import format_rate
 
 from narrows.errors import InputError
@@ -51,17 +49,17 @@ def report_rate_bps(plan: Plan, rate_bps: float) -> float:
     return reports_per_second * report * 8
 
 
-def mirror_writes(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -> list[PlannedWrite]:
+def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:
     """The session to the collector, and the memory of every pipe that mirrors.
 
     Raises:
         InputError: the reports of full-size frames need more than the collector's port carries.
     """
     chip = inventory.switch.generation
-    collector = plans[0].collector
+    collector = plan.collector
     port = inventory.port(collector.port)
-    load = sum(report_rate_bps(plan, plan.bottleneck.rate_bps) for plan in plans)
-    if load > port.speed_bps and any(plan.ack_bottleneck is not None for plan in plans):
+    load = report_rate_bps(plan, plan.bottleneck.rate_bps)
+    if load > port.speed_bps and plan.ack_bottleneck is not None:
         raise InputError(
             f"telemetry.acks: the reports of both directions need {format_rate(int(load) // 10**6 * 10**6)} and the "
             f"collector's port {port.name} has {port.speed}; allowed: false"
@@ -72,12 +70,12 @@ def mirror_writes(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -
             sample *= 2
         raise InputError(
             f"telemetry.sample: the reports need {format_rate(int(load) // 10**6 * 10**6)} and the collector's port "
-            f"{port.name} has {port.speed}; allowed: {sample << plans[0].bottleneck.sample_shift} or more"
+            f"{port.name} has {port.speed}; allowed: {sample << plan.bottleneck.sample_shift} or more"
         )
-    writes = _memory(inventory, plans, reader)
+    writes = _memory(inventory, plan, reader)
     key = {"$sid": COLLECTOR_SESSION}
     found = reader.entry("$mirror.cfg", key)
-    length = session_length(chip, max(plan.collector.report_length for plan in plans))
+    length = session_length(chip, plan.collector.report_length)
     writes.append(
         PlannedWrite(
             Operation.INSERT if found is None else Operation.MODIFY,
@@ -103,11 +101,11 @@ def _reported_ports(plan: Plan) -> set[int]:
     return {path.egress_port for path in plan.paths if path.bottleneck is not None}
 
 
-def _memory(inventory: Inventory, plans: Sequence[Plan], reader: Reader) -> list[PlannedWrite]:
+def _memory(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:
     chip = inventory.switch.generation
     table = f"{chip.prefix}.tm.mirror.dpg"
     writes: list[PlannedWrite] = []
-    for pipe in sorted({pipe_of(port) for plan in plans for port in _reported_ports(plan)}):
+    for pipe in sorted({pipe_of(port) for port in _reported_ports(plan)}):
         found = reader.entry(table, None, pipe)
         if found is None:
             raise InputError(f"the switch has no {table} for pipe {pipe}")

@@ -23,7 +23,7 @@ def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> l
     """Adds the ports that are not there; those that are must run as the inventory says.
 
     Raises:
-        InputError: a port runs at another speed, or with flow control or cut-through on.
+        InputError: a port runs at another speed or with another FEC, or has flow control or cut-through on.
     """
     writes: list[PlannedWrite] = []
     for dev_port in dev_ports:
@@ -38,7 +38,13 @@ def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> l
             raise InputError(
                 f"inventory: port {port.name} (dev_port {dev_port}) runs at {speed.removeprefix('BF_SPEED_')}, not at "
                 f"{port.speed}: a change of speed interrupts the link and resets its queues; correct the inventory, "
-                "or delete the port on the switch and let Narrows add it"
+                "or delete the port on the switch (bfshell, ucli, pm, port-del) and let Narrows add it"
+            )
+        if text(found, "$FEC") not in _FEC_SYNONYMS[FEC[port.fec]]:
+            raise InputError(
+                f"inventory: port {port.name} (dev_port {dev_port}) has {text(found, '$FEC')}, not {FEC[port.fec]}; "
+                "correct the inventory, or delete the port on the switch (bfshell, ucli, pm, port-del) and let Narrows "
+                "add it"
             )
         for name in (*_PAUSE, *_PFC, "$CUT_THROUGH_EN"):
             if found.data.get(name):

@@ -7,7 +7,6 @@ queue's own depth, then its rate. Every table is one of fixed function; docs/tof
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from narrows_formats.units import format_rate
@@ -25,7 +24,7 @@ from narrows.targets.tofino.chip.depth import (
     hysteresis_cells,
 )
 from narrows.targets.tofino.chip.model import Chip, pipe_of
-from narrows.targets.tofino.chip.shaper import RATE_TOLERANCE, Overhead, Shaping, overhead_for, quantise_burst, shape
+from narrows.targets.tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, shape
 from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
 
@@ -72,14 +71,14 @@ L2 = Layer()
 
 
 class TrafficManager:
-    """Plans the traffic manager's part for all bottlenecks of a switch at once."""
+    """Plans the traffic manager's part of a switch with one bottleneck."""
 
-    def __init__(self, inventory: Inventory, reader: Reader, plans: Sequence[Plan], layer: Layer) -> None:
-        """Work out queues, depths and rates.
+    def __init__(self, inventory: Inventory, reader: Reader, plan: Plan, layer: Layer) -> None:
+        """Work out queue, depth and rate.
 
         Raises:
-            InputError: a rate or depth that the chip does not have, bottlenecks that share a port or a port that the
-                traffic manager does not know; the message names the largest that can be had.
+            InputError: a rate or depth that the chip does not have, or a port that the traffic manager does not know;
+                the message names the largest that can be had.
         """
         self._inventory = inventory
         self._reader = reader
@@ -92,56 +91,29 @@ class TrafficManager:
                 f"inventory: switch.chip is {self._chip.name}, but the switch has cells of {self._cell_bytes} B "
                 f"(tofino has 80, tofino2 176)"
             )
-        self._overhead: Overhead | None = None
-        self.bottlenecks: list[Bottleneck] = []
-        left = capacity_cells(self._chip, self.total_cells)
-        for plan in plans:
-            bottleneck = self._bottleneck(plan, layer, left)
-            left -= bottleneck.depth.cells
-            self.bottlenecks.append(bottleneck)
-        ports = [bottleneck.queue.dev_port for bottleneck in self.bottlenecks]
-        shared = next((port for port in ports if ports.count(port) > 1), None)
-        if shared is not None:
-            raise InputError(f"two bottlenecks leave by port {shared}; allowed: a port for each")
-
-    @property
-    def cells(self) -> int:
-        """Cells of all bottleneck queues together."""
-        return sum(bottleneck.depth.cells for bottleneck in self.bottlenecks)
+        self.bottleneck = self._bottleneck(plan, layer)
 
     @property
     def input_ports(self) -> list[int]:
-        """Ports on which packets for a bottleneck arrive."""
-        found = {
-            path.ingress_port
-            for bottleneck in self.bottlenecks
-            for path in bottleneck.plan.paths
-            if path.bottleneck is not None
-        }
-        return sorted(found)
-
-    @property
-    def egress_pipes(self) -> list[int]:
-        """Pipes with a bottleneck queue."""
-        return sorted({bottleneck.queue.pipe for bottleneck in self.bottlenecks})
+        """Ports on which packets that are reported arrive: for the bottleneck, and back if that way is reported."""
+        return sorted({path.ingress_port for path in self.bottleneck.plan.paths if path.bottleneck is not None})
 
     def writes(self) -> list[PlannedWrite]:
         """Everything, in order."""
-        found = [*self.shared_writes(), *self._flow_control(), *self._compensation()]
-        for bottleneck in self.bottlenecks:
-            found += self.queue_writes(bottleneck)
-        return found
+        return [
+            *self._pools(),
+            *self._ingress_limits(),
+            *self._egress_limits(),
+            *self._flow_control(),
+            self._compensation(),
+            self._buffer(),
+            self._shaper(),
+            self._shaper_on(),
+        ]
 
-    def shared_writes(self) -> list[PlannedWrite]:
-        """Pools and limits that must exceed the bottlenecks' depth."""
-        return [*self._pools(), *self._ingress_limits(), *self._egress_limits()]
-
-    def queue_writes(self, bottleneck: Bottleneck) -> list[PlannedWrite]:
-        """Depth and rate of one bottleneck: also all that a live change of either writes."""
-        return [self._buffer(bottleneck), self._shaper(bottleneck), self._shaper_on(bottleneck)]
-
-    def was_reset(self, bottleneck: Bottleneck) -> bool:
+    def was_reset(self) -> bool:
         """Whether a change of the port's speed, or its being added anew, has undone the queue's rate."""
+        bottleneck = self.bottleneck
         shaping = self._need("tm.queue.sched_shaping", bottleneck.queue.key, bottleneck.queue.pipe)
         rate_bps = number(shaping, "max_rate") * 1000
         if abs(rate_bps / bottleneck.shaping.shaper_bps - 1) < RATE_TOLERANCE:
@@ -150,13 +122,13 @@ class TrafficManager:
         speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
         return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
 
-    def _bottleneck(self, plan: Plan, layer: Layer, left: int) -> Bottleneck:
+    def _bottleneck(self, plan: Plan, layer: Layer) -> Bottleneck:
         switch = self._inventory.switch
         settings = plan.bottleneck
         port = self._inventory.port(settings.port)
-        overhead = overhead_for(layer.name, plan.frame_bytes, switch.shaper_counts_fcs)
-        if self._overhead is None:
-            self._overhead = overhead
+        calibration = self._inventory.calibration
+        shaper_bytes = None if calibration is None else calibration.shaper_bytes
+        overhead = overhead_for(layer.name, plan.frame_bytes, shaper_bytes)
         rate = layer.rate_bps or settings.rate_bps
         shaping = shape(self._chip, rate, plan.frame_bytes, overhead, port.speed_bps, switch.clock_hz)
         queue = self._queue(settings.port, settings.queue)
@@ -167,7 +139,7 @@ class TrafficManager:
             settings.limit_bytes,
             plan.frame_bytes,
             number(found, "guaranteed_cells"),
-            left,
+            capacity_cells(self._chip, self.total_cells),
             settings.rate_bps,
         )
         return Bottleneck(plan, queue, depth, shaping)
@@ -180,12 +152,12 @@ class TrafficManager:
         return Queue(dev_port, queue, pipe_of(dev_port), number(found, "pg_id"), queues[queue])
 
     def _pools(self) -> list[PlannedWrite]:
-        """Pools of the bottlenecks' own: nobody else's packets take their cells, nor they anybody else's."""
-        shared = sum(bottleneck.depth.pool_cells for bottleneck in self.bottlenecks)
+        """Pools of the bottleneck's own: nobody else's packets take its cells, nor it anybody else's."""
+        depth = self.bottleneck.depth
         switch = self._inventory.switch
         sizes = {
-            switch.egress_pool: (shared + HEADROOM_CELLS, "all bottleneck queues at their limit, and some"),
-            switch.ingress_pool: (self.cells + HEADROOM_CELLS, "what the queues hold is counted at ingress as well"),
+            switch.egress_pool: (depth.pool_cells + HEADROOM_CELLS, "the queue at its limit, and some"),
+            switch.ingress_pool: (depth.cells + HEADROOM_CELLS, "what the queue holds is counted at ingress as well"),
         }
         return [
             PlannedWrite(
@@ -193,7 +165,7 @@ class TrafficManager:
                 self._name("tm.pool.cfg"),
                 {"pool": pool},
                 {"size_cells": size},
-                f"a pool of its own for the bottlenecks: {why}",
+                f"a pool of its own for the bottleneck: {why}",
                 units={"size_cells": self._bytes(size)},
             )
             for pool, (size, why) in sizes.items()
@@ -201,7 +173,7 @@ class TrafficManager:
 
     def _ingress_limits(self) -> list[PlannedWrite]:
         """Admission at ingress must never refuse what the bottleneck's queue still has room for."""
-        limit = self.cells + HEADROOM_CELLS
+        limit = self.bottleneck.depth.cells + HEADROOM_CELLS
         writes: list[PlannedWrite] = []
         for dev_port in self.input_ports:
             key = {"dev_port": dev_port}
@@ -250,15 +222,12 @@ class TrafficManager:
     def _egress_limits(self) -> list[PlannedWrite]:
         """Limits of whole ports and pipes, raised only where they are in the way."""
         writes: list[PlannedWrite] = []
-        wanted = self.cells + HEADROOM_CELLS
+        queue, wanted = self.bottleneck.queue, self.bottleneck.depth.cells + HEADROOM_CELLS
         checks: list[tuple[str, Key | None, int | None, str]] = [
             ("tm.port.buffer", {"dev_port": port}, None, "ig_limit_cells") for port in self.input_ports
         ]
-        checks += [
-            ("tm.port.buffer", {"dev_port": bottleneck.queue.dev_port}, None, "eg_limit_cells")
-            for bottleneck in self.bottlenecks
-        ]
-        checks += [("tm.pipe.cfg", None, pipe, "eg_limit_cells") for pipe in self.egress_pipes]
+        checks.append(("tm.port.buffer", {"dev_port": queue.dev_port}, None, "eg_limit_cells"))
+        checks.append(("tm.pipe.cfg", None, queue.pipe, "eg_limit_cells"))
         for table, key, pipe, field in checks:
             entry = self._need(table, key) if pipe is None else self._need(table, key, pipe)
             if number(entry, field) < wanted:
@@ -274,7 +243,7 @@ class TrafficManager:
         return writes
 
     def _flow_control(self) -> list[PlannedWrite]:
-        ports = sorted({*self.input_ports, *(bottleneck.queue.dev_port for bottleneck in self.bottlenecks)})
+        ports = sorted({*self.input_ports, self.bottleneck.queue.dev_port})
         return [
             PlannedWrite(
                 Operation.MODIFY,
@@ -287,26 +256,22 @@ class TrafficManager:
             if text(self._need("tm.port.flowcontrol", {"dev_port": port}), "mode_tx") != "NONE"
         ]
 
-    def _compensation(self) -> list[PlannedWrite]:
-        assert self._overhead is not None
-        value = self._overhead.ifg_compensation
-        return [
-            _on(
-                PlannedWrite(
-                    Operation.MODIFY,
-                    self._name("tm.pipe.sched_cfg"),
-                    None,
-                    {"packet_ifg_compensation": value},
-                    f"{self._overhead.note}; holds for every shaper of the pipe",
-                    units={"packet_ifg_compensation": "B a packet"},
-                ),
-                pipe,
-            )
-            for pipe in self.egress_pipes
-        ]
+    def _compensation(self) -> PlannedWrite:
+        overhead = self.bottleneck.shaping.overhead
+        return _on(
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.pipe.sched_cfg"),
+                None,
+                {"packet_ifg_compensation": overhead.ifg_compensation},
+                f"{overhead.note}; holds for every shaper of the pipe",
+                units={"packet_ifg_compensation": "B a packet"},
+            ),
+            self.bottleneck.queue.pipe,
+        )
 
-    def _buffer(self, bottleneck: Bottleneck) -> PlannedWrite:
-        depth = bottleneck.depth
+    def _buffer(self) -> PlannedWrite:
+        bottleneck, depth = self.bottleneck, self.bottleneck.depth
         return _on(
             PlannedWrite(
                 Operation.MODIFY,
@@ -330,8 +295,8 @@ class TrafficManager:
             bottleneck.queue.pipe,
         )
 
-    def _shaper(self, bottleneck: Bottleneck) -> PlannedWrite:
-        shaping = bottleneck.shaping
+    def _shaper(self) -> PlannedWrite:
+        bottleneck, shaping = self.bottleneck, self.bottleneck.shaping
         realised = int(shaping.shaper_bps / 1000)
         burst = quantise_burst(self._chip, shaping.burst_bytes)
         return _on(
@@ -357,7 +322,8 @@ class TrafficManager:
             bottleneck.queue.pipe,
         )
 
-    def _shaper_on(self, bottleneck: Bottleneck) -> PlannedWrite:
+    def _shaper_on(self) -> PlannedWrite:
+        bottleneck = self.bottleneck
         return _on(
             PlannedWrite(
                 Operation.MODIFY,
