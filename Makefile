@@ -41,6 +41,10 @@ p4: ## recompile p4src for v1model (needs p4c-bm2-ss)
 p4-tofino: ## recompile p4src for Tofino 1 and 2 (needs p4c with its Tofino backend)
 	@$(VENV)/python p4src/build.py tofino tofino2
 
+.PHONY: stress
+stress: setup ## faults, load and hostile input, with counts (needs root; docs/reliability.md)
+	@$(SUDO) $(VENV)/python scripts/stress.py
+
 .PHONY: bench
 bench: setup ## benchmarks against peers, side by side (needs root)
 	@$(SUDO) $(VENV)/python benchmarks/run.py

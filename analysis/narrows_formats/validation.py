@@ -58,7 +58,7 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         return f"unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
     if kind == "missing":
         return f"is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
-    value = _show(error["input"])
+    value = show(error["input"])
     if kind == "narrows":
         whole = isinstance(error["input"], dict | list | tuple)
         problem = context["problem"] if whole else f"{value} {context['problem']}"
@@ -117,6 +117,7 @@ def _model_in(annotation: Any) -> Any:
     return None
 
 
-def _show(value: object) -> str:
+def show(value: object) -> str:
+    """A value as messages show it, cut where it is long."""
     text = "nothing" if value is None else f"'{value}'"
     return text if len(text) <= 80 else text[:77] + "...'"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from narrows_formats.validation import problems
+from narrows_formats.validation import problems, show
 from pydantic import BaseModel, ValidationError
 
 from narrows.errors import InputError
@@ -18,14 +18,32 @@ from narrows.experiment.workload import ALLOWED_CDF, read_cdf
 Checked = TypeVar("Checked", bound=BaseModel)
 
 
+# Values of a file. A few lines with aliases of aliases can stand for billions.
+MOST_VALUES = 100_000
+
+
 class _UniqueKeyLoader(yaml.SafeLoader):
-    """Refuses a mapping that names a key twice, where YAML loaders silently take the last one."""
+    """Refuses a mapping that names a key twice, where YAML loaders silently take the last one, and names bad values."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            if isinstance(node, yaml.ScalarNode):
+                node.value.encode()  # "\\ud83d" is half of a character, which no file can hold
+            return super().construct_object(node, deep=deep)
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
+            # PyYAML takes a value's form, or its tag, for granted: 2026-13-45, !!int x.
+            shown = show(node.value.encode(errors="replace").decode()) if isinstance(node, yaml.ScalarNode) else "this"
+            raise yaml.constructor.ConstructorError(
+                problem=f"{shown} is not the number, date or text that it is written as", problem_mark=node.start_mark
+            ) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
+            if not isinstance(key, Hashable):
+                continue  # refused below
+            if key in seen:
                 raise yaml.constructor.ConstructorError(
                     problem=f"the key '{key}' is given twice", problem_mark=key_node.start_mark
                 )
@@ -68,9 +86,23 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
         data = yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
         raise InputError(f"{path}: {_yaml_problem(error)}") from error
+    except RecursionError:
+        raise InputError(f"{path}: is nested too deeply") from None
+    if _size(data, {}) > MOST_VALUES:
+        raise InputError(f"{path}: has too many values, its aliases written out; allowed: at most {MOST_VALUES}")
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not {what}")
     return data
+
+
+def _size(data: object, known: dict[int, int]) -> int:
+    """Number of values, each alias counted as what it stands for; more than any bound for one that contains itself."""
+    if not isinstance(data, dict | list):
+        return 1
+    if id(data) not in known:
+        known[id(data)] = MOST_VALUES + 1  # while it is being counted
+        known[id(data)] = 1 + sum(_size(value, known) for value in (data.values() if isinstance(data, dict) else data))
+    return known[id(data)]
 
 
 def _inline_distributions(data: dict[str, Any], path: Path) -> None:

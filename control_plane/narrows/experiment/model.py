@@ -122,7 +122,7 @@ class Experiment(Model):
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list | tuple):
             return data
         groups = [dict(group) if isinstance(group, dict) else group for group in data["flows"]]
-        taken = {group.get("name") for group in groups if isinstance(group, dict)}
+        taken = {str(group.get("name")) for group in groups if isinstance(group, dict)}
         for group in groups:
             if isinstance(group, dict) and not group.get("name") and isinstance(group.get("cca"), str):
                 candidates = (group["cca"], *(f"{group['cca']}-{n}" for n in range(2, len(groups) + 2)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,9 @@ from narrows_formats.validation import fields_at, suggestion
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
+
+# Of one experiment file: a year of runs of five minutes.
+MOST_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,9 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
     base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}
     named = [{**flow, "name": name} for flow, name in zip(data["flows"], groups, strict=True)]
     points: list[Point] = []
+    runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
+    if runs > MOST_RUNS:
+        raise InputError(f"{origin}: sweep: asks for {runs} runs; allowed: at most {MOST_RUNS}, repetitions included")
     for values in itertools.product(*experiment.sweep.values()):
         parameters = dict(zip(fields, values, strict=True))
         varied = copy.deepcopy({**base, "flows": named})

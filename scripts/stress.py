@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults, load and hostile input in one go: ``make stress``. Prints one table; ``--write FILE`` puts it into a file.
+
+Every row is a group of the project's own tests, with more cases than `make test` gives them, within a time limit. Exit
+code 1 if one fails. docs/reliability.md says what each test shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PYTEST = (str(ROOT / ".venv/bin/python"), "-m", "pytest", "-q", "-s", "-rs", "-p", "no:cacheprovider")
+CARGO = ("cargo", "test", "--release", "--locked", "--quiet")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests that run together: their command, the environment that says how much, and how long they may take."""
+
+    title: str
+    command: tuple[str, ...]
+    limit_s: int
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+GROUPS = (
+    Group("Data path ends, commands, copies, loops", (*CARGO, "-p", "narrows-softswitch", "--lib"), 600),
+    Group("Loops and copies in virtual time", (*CARGO, "-p", "narrows-softswitch", "--test", "replay"), 300),
+    Group("Interfaces, links, clients", (*PYTEST, "tests/softswitch/test_serve.py"), 300),
+    Group("Full links, many ports, changes, memory", (*PYTEST, "tests/softswitch/test_under_stress.py"), 300),
+    Group("Runs interrupted, killed, resumed", (*PYTEST, "tests/control_plane/e2e/test_run.py",
+          "tests/control_plane/test_state.py", "tests/studies/test_interruption.py"), 900),
+    Group("Disk full, collector, reports lost", (*PYTEST, "tests/collector"), 600),
+    Group("Machines and sessions lost", (*PYTEST, "tests/tofino/test_faults.py", "tests/tofino/test_testbed.py"), 900),
+    Group("Clock stepped, telemetry damaged", (*PYTEST, "tests/analysis/test_broken_input.py",
+          "tests/analysis/test_broken_captures.py"), 600),
+    Group("Root on behalf of a user", (*PYTEST, "tests/control_plane/test_for_a_user.py"), 200),
+    Group("Ten hours of changes, 64 bottlenecks, 60,000 flows", (*PYTEST, "tests/softswitch/test_load.py"), 900,
+          {"NARROWS_HOURS": "10"}),
+    Group("Hostile gRPC", (*PYTEST, "tests/softswitch/test_hostile_grpc.py"), 900, {"NARROWS_CASES": "20000"}),
+    Group("Hostile experiments and inventories", (*PYTEST, "tests/control_plane/test_hostile_files.py"), 900,
+          {"NARROWS_CASES": "3000"}),
+    Group("Hostile programs and frames",
+          (*CARGO, "-p", "narrows-pipeline", "--test", "fuzz", "--test", "robustness"), 900,
+          {"PROPTEST_CASES": "512"}),
+    Group("Hostile reports and captures", (*CARGO, "-p", "narrows-collector", "--test", "robustness"), 600,
+          {"PROPTEST_CASES": "512"}),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a group came to; ``counts`` are what its tests say of themselves."""
+
+    group: Group
+    passed: int
+    failed: int
+    skipped: int
+    seconds: float
+    counts: tuple[str, ...]
+    output: str
+
+    @property
+    def good(self) -> bool:
+        """Something ran, and nothing failed."""
+        return self.failed == 0 and self.passed > 0
+
+
+def run(group: Group) -> Result:
+    """Run a group within its time."""
+    started = time.monotonic()
+    process = subprocess.Popen(
+        group.command,
+        cwd=ROOT,
+        env={**os.environ, **group.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=group.limit_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output = process.communicate()[0] + f"\nstress: not done after {group.limit_s} s"
+        process.returncode = 1
+    seconds = time.monotonic() - started
+    number = {
+        word: sum(map(int, re.findall(rf"(\d+) {word}", output))) for word in ("passed", "failed", "skipped", "error")
+    }
+    failed = number["failed"] + number["error"]
+    if process.returncode != 0:
+        failed = max(failed, 1)
+    counts = tuple(re.findall(r"cases: (\d+(?: packets)?)", output))
+    return Result(group, number["passed"], failed, number["skipped"], seconds, counts, output)
+
+
+def table(results: list[Result]) -> str:
+    """All results as a table in Markdown."""
+    lines = ["| group | tests passed | failed | left out | cases | seconds |", "|---|---|---|---|---|---|"]
+    for one in results:
+        given = one.group.environment.get("PROPTEST_CASES")
+        cases = ", ".join(one.counts) or (f"{given} for each property" if given else "")
+        lines.append(
+            f"| {one.group.title} | {one.passed} | {one.failed} | {one.skipped} | {cases} | {one.seconds:.0f} |"
+        )
+    total = [sum(getattr(one, name) for one in results) for name in ("passed", "failed", "skipped", "seconds")]
+    lines.append(f"| **all** | **{total[0]}** | **{total[1]}** | **{total[2]}** | | **{total[3]:.0f}** |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the groups one after the other."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, help="put the table into this file")
+    parser.add_argument("--only", default="", help="only groups whose title has this in it")
+    arguments = parser.parse_args()
+    results = []
+    for group in GROUPS:
+        if arguments.only.lower() in group.title.lower():
+            results.append(run(group))
+            print(f"{'ok' if results[-1].good else 'FAILED'}: {group.title}, {results[-1].seconds:.0f} s", flush=True)
+            if not results[-1].good:
+                print(results[-1].output[-6000:], flush=True)
+    found = table(results)
+    print(found)
+    if arguments.write is not None:
+        where = f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}"
+        arguments.write.write_text(
+            f"# Faults, load and hostile input: one run of `make stress`\n\nOn {where}.\n\n{found}\n"
+        )
+    return 0 if all(one.good for one in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
