@@ -27,6 +27,10 @@ test: ## set up, then linters, unit tests, PTF suite and one end-to-end run (nee
 lint: ## formatters and linters only
 	@scripts/lint.sh
 
+.PHONY: kernel
+kernel: setup ## a kernel for virtual time, from the distribution's newest source (no root)
+	@$(VENV)/narrows kernel build
+
 .PHONY: ptf
 ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino|tofino-fake (needs root)
 	@scripts/setup.sh ptf

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import Skipped
 from narrows.targets.bmv2 import simple_switch
+from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
 
 PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
@@ -51,6 +52,7 @@ def _has_netem() -> bool:
 ABSENCES: dict[str, Callable[[], str | None]] = {
     ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
     "bmv2": simple_switch.missing,
+    "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
     "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What surrounds a guest, without one: its keeper, its memory, its core."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import Plan, make_plan
+from narrows.hosts.process import start_time
+from narrows.virtual import cores, keeper, memory, room
+
+# A child that a grandchild outlives; both say who they are.
+ORPHAN = "(sleep 600 & echo $!); exec sleep {}"
+
+
+def plan(rate: str, rtt: str, buffer: str = "1bdp") -> Plan:
+    data: dict[str, Any] = {
+        "name": "test",
+        "bottleneck": {"rate": rate, "rtt": rtt, "buffer": buffer},
+        "flows": [{"cca": "cubic", "duration": "1s"}],
+    }
+    return make_plan(validate(data, "test"))
+
+
+def keep(*command: str) -> subprocess.Popen[str]:
+    words = [sys.executable, "-I", "-S", keeper.__file__, str(min(os.sched_getaffinity(0))), *command]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def gone(pid: int) -> bool:
+    deadline = time.monotonic() + 10
+    while start_time(pid) is not None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return start_time(pid) is None
+
+
+def test_what_outlives_the_kernel_is_ended_with_it() -> None:
+    with keep("/bin/sh", "-c", ORPHAN.format(0.2)) as process:
+        assert process.stdout is not None
+        orphan = int(process.stdout.readline())
+        assert process.wait(20) == 0
+    assert gone(orphan)
+
+
+def test_a_guest_ends_with_its_owner() -> None:
+    with keep("/bin/sh", "-c", ORPHAN.format(600)) as process:
+        assert process.stdout is not None and process.stdin is not None
+        orphan = int(process.stdout.readline())
+        process.stdin.close()
+        assert process.wait(20) == keeper.SIGNALLED + 9
+    assert gone(orphan)
+
+
+def test_the_exit_code_is_the_kernels() -> None:
+    with keep("/bin/sh", "-c", "exit 7") as process:
+        assert process.wait(20) == 7
+    with keep("/no/such/kernel") as process:
+        assert process.wait(20) == keeper.NOT_STARTED
+
+
+def test_memory_grows_with_what_is_in_flight() -> None:
+    small, large = room.memory_bytes(plan("100Mbit", "40ms")), room.memory_bytes(plan("100Gbit", "10ms"))
+    assert room.BASE_BYTES < small < 1 << 30
+    # A BDP of 125 MB and as much of a queue, several times.
+    assert large > 8 * 250_000_000
+    assert small % (1 << 20) == large % (1 << 20) == 0
+
+
+def test_a_demand_that_no_machine_has_is_one_message() -> None:
+    (problem,) = room.problems(100 << 40)
+    assert "takes 104857600 MB of memory in virtual time" in problem
+    assert "fix: a lower rate, a shorter RTT or a smaller buffer" in problem
+
+
+def test_a_place_that_is_too_small_or_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "places", lambda: [tmp_path / "missing", tmp_path])
+    with pytest.raises(InputError, match=r"missing cannot be used .*, .* has \d+ MB; fix: TMPDIR=DIR"):
+        room.place(1 << 60)
+    assert room.place(1 << 20) == tmp_path
+
+
+def test_only_x86_has_virtual_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert "x86-64 processors only, and this is aarch64" in room.problems(1 << 20)[0]
+
+
+def test_guests_have_a_core_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
+    with cores.core() as one, cores.core() as other:
+        assert {one, other} == {3, 5}
+        with cores.core() as shared:
+            assert shared in (3, 5)
+    with cores.core() as again:
+        assert again == one
+
+
+def test_symbols_of_a_program(tmp_path: Path) -> None:
+    if shutil.which("cc") is None:
+        pytest.fail("cc is not installed; fix: scripts/setup.sh test")
+    source, path = tmp_path / "a.c", tmp_path / "a.out"
+    # One name is the end of the other: a linker may keep them in one place.
+    source.write_text("long clock = 7, my_clock = 9; int main(void) { return (int)(clock + my_clock); }\n")
+    subprocess.run(["cc", "-no-pie", "-o", path, source], check=True)
+    listed = {name: int(value, 16) for value, _, name in map(str.split, _nm(path)) if name in ("clock", "my_clock")}
+    assert memory.symbols(path, ["clock", "my_clock", "none"]) == listed
+    assert memory.symbols(source, ["clock"]) == {}
+
+
+def _nm(path: Path) -> list[str]:
+    lines = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines()
+    return [line for line in lines if len(line.split()) == 3]

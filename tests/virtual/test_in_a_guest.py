@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs in virtual time from end to end, with whatever kernel is built; no root."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from narrows.hosts.process import start_time
+from narrows.virtual import kernels
+from narrows.virtual.keeper import children
+
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "iperf3", "ip", "ethtool")
+
+SHORT = "name: short\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows: [{cca: cubic, duration: 1s}]\n"
+LONG = SHORT.replace("1s}", "1000s}")
+PATIENCE_S = 240.0
+
+
+def start(tmp_path: Path, text: str) -> subprocess.Popen[str]:
+    """`narrows run --virtual`; what it says is in ``tmp_path / "said"``."""
+    file = tmp_path / "experiment.yaml"
+    file.write_text(text)
+    kernel = kernels.installed()[0].name
+    words = [sys.executable, "-c", "import narrows.cli; narrows.cli.main()", "run", str(file), "--virtual"]
+    with (tmp_path / "said").open("w") as said:
+        return subprocess.Popen(
+            [*words, "--kernel", kernel, "--out", str(tmp_path / "out")],
+            stdout=said, stderr=subprocess.STDOUT, text=True, restore_signals=True,
+        )  # fmt: skip
+
+
+def until_traffic(process: subprocess.Popen[str], tmp_path: Path) -> int:
+    """Wait until traffic flows; returns the process of the guest's kernel."""
+    deadline = time.monotonic() + PATIENCE_S
+    while "traffic" not in (tmp_path / "said").read_text():
+        assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "said").read_text()
+        time.sleep(0.1)
+    (keeper,) = children(process.pid)
+    (kernel,) = children(keeper)
+    return kernel
+
+
+def test_a_run(tmp_path: Path) -> None:
+    assert start(tmp_path, SHORT).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    out = tmp_path / "out"
+    run, summary = (json.loads((out / name).read_text()) for name in ("run.json", "summary.json"))
+    assert run["status"] == "complete" and run["identity"]["holds"]
+    assert summary["telemetry"]["lost"] == 0 and summary["telemetry"]["reports"] > 500
+    assert summary["bottleneck"]["utilization"] > 0.9
+    assert (out / "report.html").exists() and (out / "hosts" / "sockets.parquet").exists()
+    guest = run["virtual_time"]
+    about = kernels.remembered(kernels.installed()[0])
+    assert about is not None
+    assert (guest["release"], guest["config_sha256"]) == (about.release, about.config_sha256)
+    assert run["host"]["kernel"] == about.release != os.uname().release
+    assert 1.0 < guest["virtual_s"] < 10.0
+    assert "ideal" in guest["hosts"]
+    # Times of day are this machine's, not the guest's.
+    assert run["started"] < run["ended"] and run["started"][:4] == time.strftime("%Y", time.gmtime())
+
+
+def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
+    process = start(tmp_path, LONG)
+    kernel = until_traffic(process, tmp_path)
+    time.sleep(2)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(PATIENCE_S) == 130
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["reason"] == "interrupted by SIGTERM"
+    assert start_time(kernel) is None
+
+
+def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
+    process = start(tmp_path, LONG)
+    kernel = until_traffic(process, tmp_path)
+    inside = children(kernel)
+    os.kill(kernel, signal.SIGKILL)
+    assert process.wait(PATIENCE_S) == 1
+    assert (tmp_path / "said").read_text().strip().endswith("the guest was ended by SIGKILL")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.yaml", "said"]
+    assert inside and all(start_time(pid) is None for pid in inside)
+
+
+def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:
+    process = start(tmp_path, LONG)
+    kernel = until_traffic(process, tmp_path)
+    (keeper,) = children(process.pid)
+    inside = children(kernel)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 20
+    while any(start_time(pid) is not None for pid in (keeper, kernel, *inside)):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels of virtual time: how they are found, what their source is adjusted by, and what is told where one is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from narrows.errors import InputError
+from narrows.virtual import build, kernels
+from narrows.virtual.kernels import About
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def program(path: Path, config: str) -> Path:
+    """Something that says which configuration it has, as a kernel does."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\ncat <<END\n{config}\nEND\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_no_kernel_is_told_how_to_build_one() -> None:
+    with pytest.raises(InputError, match=r"--kernel default: no such kernel is built; fix: narrows kernel build$"):
+        kernels.find("default")
+
+
+def test_other_kernels_are_named(own_cache: Path) -> None:
+    program(own_cache / "narrows" / "kernels" / "mine" / "linux", "CONFIG_UML=y")
+    with pytest.raises(InputError, match="built are: mine; fix: narrows kernel build --name other"):
+        kernels.find("other")
+
+
+def test_a_kernel_without_virtual_time_is_refused(tmp_path: Path) -> None:
+    path = program(tmp_path / "linux", "CONFIG_UML=y\n# CONFIG_UML_TIME_TRAVEL_SUPPORT is not set")
+    with pytest.raises(InputError, match="has no virtual time"):
+        kernels.find(str(path))
+
+
+def test_what_is_no_kernel_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no User-Mode Linux kernel"):
+        kernels.find(str(program(tmp_path / "linux", "hello")))
+    with pytest.raises(InputError, match="is no program"):
+        kernels.find(str(tmp_path / "missing"))
+
+
+def test_a_kernel_is_removed(own_cache: Path) -> None:
+    program(own_cache / "narrows" / "kernels" / "mine" / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    assert kernels.find("mine").path.exists()
+    kernels.remove("mine")
+    assert kernels.installed() == []
+    with pytest.raises(InputError, match="kernel mine: is not built; allowed: none"):
+        kernels.remove("mine")
+
+
+@pytest.mark.parametrize(
+    ("versions", "names"),
+    [
+        ({}, ["reno", "bbr (BBRv1)"]),
+        ({"bbr": "3"}, ["reno", "bbr (BBRv3)"]),
+        ({"cubic": "2.3"}, ["reno", "bbr (BBRv1)"]),
+    ],
+)
+def test_bbr_is_named_by_its_version(versions: dict[str, str], names: list[str]) -> None:
+    assert About("6.12", "", ("reno", "bbr"), versions).cca_names() == names
+
+
+def test_both_versions_of_bbr_are_told_apart() -> None:
+    both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"})
+    assert both.cca_names() == ["bbr (BBRv3)", "bbr1 (BBRv1)"]
+
+
+def test_all_algorithms_of_a_source_are_built(tmp_path: Path) -> None:
+    kconfig = tmp_path / "net" / "ipv4" / "Kconfig"
+    kconfig.parent.mkdir(parents=True)
+    kconfig.write_text("menuconfig TCP_CONG_ADVANCED\n\nconfig TCP_CONG_BBR\n\tbool\n\nconfig TCP_CONG_MINE\n\tbool\n")
+    assert build.algorithms(tmp_path) == ["CONFIG_TCP_CONG_BBR=y", "CONFIG_TCP_CONG_MINE=y"]
+
+
+def test_an_adjustment_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    first, second = build.ADJUSTMENTS[-1]
+    for edit in (first, second):
+        (tmp_path / edit.file).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / first.file).write_text("another kernel")
+    (tmp_path / second.file).write_text(second.found)
+    build.adjust(tmp_path)
+    assert (tmp_path / second.file).read_text() == second.found
+    (tmp_path / first.file).write_text(f"before {first.found} after")
+    build.adjust(tmp_path)
+    assert (tmp_path / first.file).read_text() == f"before {first.becomes} after"
+    assert (tmp_path / second.file).read_text() == second.becomes
+
+
+def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
+    quiet = lambda text: None  # noqa: E731
+    with pytest.raises(InputError, match="is no kernel tree: it has no Makefile"):
+        build.build("mine", tmp_path, [], 1, quiet)
+    with pytest.raises(InputError, match="is not there; allowed: a Linux tree"):
+        build.build("mine", tmp_path / "nothing", [], 1, quiet)
+    with pytest.raises(InputError, match=r"--patch .*nothing: is not there"):
+        build.build("mine", None, [tmp_path / "nothing"], 1, quiet)
+
+
+def test_a_name_that_leads_out_of_the_cache_is_refused() -> None:
+    for name in ("../x", ".x", ""):
+        with pytest.raises(InputError, match="is no name of a kernel"):
+            kernels.directory(name)
