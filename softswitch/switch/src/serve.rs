@@ -355,7 +355,7 @@ mod tests {
     fn running() -> (Running, Receiver<DigestRecord>) {
         let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
         let (sender, receiver) = tokio::sync::mpsc::channel(1);
-        (spawn(Switch::new(&[], 1), vec![], settings, sender).expect("threads"), receiver)
+        (spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), sender).expect("threads"), receiver)
     }
 
     fn alone() -> tokio::runtime::Runtime {

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn fires_when_it_is_due_and_not_before() {
-        let timer = Timer::new().unwrap();
+        let timer = Timer::new().expect("a timer");
         assert!(!is_readable(&timer, 0));
         let due = now_ns() + 20_000_000;
         timer.set(Some(due));
