@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan, make_plan
+from narrows.run.place import ThisMachine
 from narrows.targets.soft.virtual_time import adapted, settings
 
 MS = 1_000_000
@@ -54,3 +55,17 @@ def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:
     for rate in ("1Mbit", "1Gbit", "100Gbit"):
         built = adapted(plan(rate))
         assert 0 < built.receive_batch_bytes <= built.tcp_buffer_bytes // 8
+
+
+def test_hosts_have_links_of_four_times_the_bottleneck_or_as_written() -> None:
+    rates = {rate: settings(adapted(plan(rate))).access_rate_bps for rate in ("100Mbit", "1Gbit", "10Gbit", "100Gbit")}
+    assert rates == {
+        "100Mbit": 1_000_000_000, "1Gbit": 10_000_000_000, "10Gbit": 40_000_000_000, "100Gbit": 400_000_000_000
+    }  # fmt: skip
+    assert settings(adapted(plan("1000Gbit"))).access_rate_bps == 4_000_000_000_000
+    assert settings(adapted(plan(hosts={"rate": "25Gbit"}))).access_rate_bps == 25_000_000_000
+
+
+def test_modelled_links_are_refused_in_real_time() -> None:
+    assert not any("hosts.rate" in problem for problem in ThisMachine().problems(plan()))
+    assert any("hosts.rate" in problem for problem in ThisMachine().problems(plan(hosts={"rate": "25Gbit"})))

@@ -98,6 +98,13 @@ class Telemetry(Model):
         return self
 
 
+class Hosts(Model):
+    """What is modelled of the hosts, in virtual time. ``rate``: of the link from each host to the switch, at which the
+    frames of a burst arrive."""
+
+    rate: Rate | None = None
+
+
 class Experiment(Model):
     """One experiment file. ``sweep`` and ``repeat`` make several runs of it (`narrows.experiment.sweep`).
 
@@ -108,6 +115,7 @@ class Experiment(Model):
     bottleneck: BottleneckSettings
     flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)]
     telemetry: Telemetry = Telemetry()
+    hosts: Hosts | None = None
     mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = 1500
     tcp_buffer: Annotated[Size, Field(le=MAX_TCP_BUFFER)] | None = None
     ip_version: Literal[4, 6] = 4

@@ -145,7 +145,8 @@ class Plan:
 
     ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not. With
     ``receive_batch_bytes`` receivers read so much at a time, out of buffers that are as large as can be from the start;
-    0: whatever there is, out of buffers that grow, as usual.
+    0: whatever there is, out of buffers that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to
+    the switch where they are modelled; None: they are what they are.
     """
 
     senders: tuple[Host, ...]
@@ -162,6 +163,7 @@ class Plan:
     tcp_buffer_bytes: int
     ack_bottleneck: int | None = None
     receive_batch_bytes: int = 0
+    access_rate_bps: int | None = None
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -220,6 +222,7 @@ def make_plan(experiment: Experiment) -> Plan:
         end_ns=_end_ns(flows),
         tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(bottleneck, max(rtts)),
         ack_bottleneck=ack_bottleneck,
+        access_rate_bps=None if experiment.hosts is None else experiment.hosts.rate,
     )
 
 

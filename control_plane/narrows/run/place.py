@@ -67,8 +67,9 @@ class ThisMachine:
     """Runs are measured in network namespaces, or with other machines, as time passes."""
 
     def problems(self, plan: Plan) -> list[str]:
-        """Permissions."""
-        return machine.missing_permissions()
+        """Permissions, and hosts that are what they are."""
+        modelled = "hosts.rate: links of hosts are modelled in virtual time only; fix: --virtual, or leave it out"
+        return [*machine.missing_permissions(), *([modelled] if plan.access_rate_bps is not None else [])]
 
     def missing_cca(self, name: str) -> str:
         """The running kernel's."""

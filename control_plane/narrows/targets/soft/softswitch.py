@@ -73,6 +73,8 @@ class Softswitch:
             clock = self._virtual_time
             command += ["--virtual-time", "--lookahead-us", str(clock.window_ns // 1000)]
             command += ["--ring-mib", str(clock.ring_bytes >> 20), "--pool", str(clock.pool_frames)]
+            for port in sorted(interfaces):
+                command += ["--access-rate", f"{port}@{clock.access_rate_bps}"]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")

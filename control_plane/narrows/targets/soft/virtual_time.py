@@ -16,6 +16,8 @@ LEAST_RING_BYTES, MOST_RING_BYTES = 16 << 20, 128 << 20
 # Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
 WAKEUPS_S = 200
 LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 16, 1 << 20
+# Ethernet's (IEEE 802.3), from 1 Gbit/s on.
+LINK_RATES_BPS = tuple(rate * 1_000_000_000 for rate in (1, 10, 25, 40, 100, 200, 400, 800))
 LEAST_POOL = 262_144
 
 
@@ -24,12 +26,14 @@ class VirtualTime:
     """Settings of a switch in virtual time.
 
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
-    ``pool_frames``: frames that queues and delay lines may hold in all.
+    ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
+    hosts.
     """
 
     window_ns: int
     ring_bytes: int
     pool_frames: int
+    access_rate_bps: int
 
 
 def adapted(plan: Plan) -> Plan:
@@ -61,4 +65,10 @@ def settings(plan: Plan) -> VirtualTime:
         # A host may send much of what it may have in flight in one instant; what does not fit is counted.
         ring_bytes=min(max(LEAST_RING_BYTES, flight // 4), MOST_RING_BYTES),
         pool_frames=max(LEAST_POOL, 8 * flight // plan.frame_bytes),
+        access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
     )
+
+
+def access_rate_bps(bottleneck_bps: int) -> int:
+    """Rate of the hosts' links where the experiment names none: the least usual one of four times the bottleneck's."""
+    return next((rate for rate in LINK_RATES_BPS if rate >= 4 * bottleneck_bps), 4 * bottleneck_bps)
