@@ -16,6 +16,7 @@ import pyarrow as pa
 from narrows_formats import storage
 
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.records.run_directory import read_json
 from narrows_analysis.report import units
 from narrows_analysis.report.page import inline_json, render, scripts
@@ -23,7 +24,7 @@ from narrows_analysis.report.page import inline_json, render, scripts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MANIFEST, TABLE = "sweep.json", "sweep.parquet"
+MANIFEST, TABLE, INTERVALS = "sweep.json", "sweep.parquet", "intervals.csv"
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,42 @@ def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict
     return table.reindex(index=sweep.fields[rows], columns=wanted).astype(float)
 
 
+def estimate_at(sweep: Sweep, column: str, fixed: dict[str, str]) -> Estimate | None:
+    """Mean of `column` over the repetitions that `fixed` picks, with its 95 % confidence interval.
+
+    Repetitions that do not have it are counted as missing; None if none has it.
+    """
+    frame = sweep.frame
+    for name, value in fixed.items():
+        frame = frame[frame[name] == value]
+    # A run's own quantities stand in the row of each of its groups.
+    values = frame.drop_duplicates(["directory", "group"] if "group" in fixed else ["directory"])[column]
+    numbers = pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64)
+    known = numbers[np.isfinite(numbers)]
+    return estimate(known.tolist(), missing=len(numbers) - len(known))
+
+
+def intervals(sweep: Sweep) -> pd.DataFrame:
+    """Mean, 95 % confidence interval and number of repetitions of each quantity at each setting, in SI units.
+
+    A row for each setting, quantity and, where each flow group has its own value, group: ``mean``, ``low``, ``high``
+    (NaN with one repetition), ``n``, and ``missing``, repetitions that do not have the quantity.
+    """
+    rows = []
+    groups = list(dict.fromkeys(sweep.frame["group"]))
+    for values in itertools.product(*sweep.fields.values()):
+        setting = dict(zip(sweep.fields, values, strict=True))
+        for quantity in (one for one in QUANTITIES if one.column in sweep.frame.columns):
+            for group in groups if quantity.per_group else [""]:
+                found = estimate_at(sweep, quantity.column, setting | ({"group": group} if group else {}))
+                if found is not None:
+                    low, high = found.interval or (np.nan, np.nan)
+                    measured = {"mean": found.mean, "low": low, "high": high}
+                    counts = {"n": found.count, "missing": found.missing}
+                    rows.append({**setting, "group": group, "quantity": quantity.column, **measured, **counts})
+    return pd.DataFrame(rows)
+
+
 def heat_map(
     sweep: Sweep, column: str, rows: str, columns: str | None = None, fixed: dict[str, str] | None = None
 ) -> Figure:
@@ -167,9 +204,10 @@ def _page_map(
         for column, value in zip(table.columns, values, strict=True):
             point = fixed | {names[0]: str(row)} | ({across: str(column)} if across else {})
             position = 0.5 if high == low else (value - low) / (high - low)
+            picked = point | ({"group": group} if group is not None else {})
             line.append(
                 {
-                    "text": quantity.text(value) if np.isfinite(value) else units.MISSING,
+                    "text": _mean_text(sweep, quantity, picked) if np.isfinite(value) else units.MISSING,
                     "raw": value if np.isfinite(value) else "",
                     "heat": round(float(position) * 100) if np.isfinite(value) else None,
                     "link": _link(sweep, point),
@@ -183,6 +221,17 @@ def _page_map(
         "caption": " ".join(part for part in (quantity.caption, condition and f"With {condition}.") if part),
         "down": names[0], "across": across, "columns": list(table.columns), "rows": cells,
     }  # fmt: skip
+
+
+def _mean_text(sweep: Sweep, quantity: Quantity, picked: dict[str, str]) -> str:
+    """A mean, half the width of its interval, and how many repetitions do not have the quantity."""
+    found = estimate_at(sweep, quantity.column, picked)
+    if found is None:
+        return units.MISSING
+    half = found.half_width
+    text = quantity.text(found.mean)
+    text += "" if half is None else f" \N{PLUS-MINUS SIGN}{units.significant(half / quantity.scale, 2)}"
+    return text + (f" ({found.missing} without)" if found.missing else "")
 
 
 def _link(sweep: Sweep, point: dict[str, str]) -> str:
@@ -244,7 +293,7 @@ def _result_table(sweep: Sweep) -> dict[str, Any]:
 
 
 def write_sweep_report(directory: Path | str) -> Path:
-    """Write a sweep's report.html, one page that needs no network, from its sweep.json and sweep.parquet.
+    """Write a sweep's intervals.csv and report.html, one page that needs no network, from sweep.json and sweep.parquet.
 
     Heat maps span the first two swept fields; further fields give a map for each of their combinations. Cells lead to
     the pages of the runs. Raises AnalysisError if the sweep's files are missing or broken.
@@ -273,6 +322,7 @@ def write_sweep_report(directory: Path | str) -> Path:
         charts=inline_json([]),
         js=scripts(),
     )
+    intervals(sweep).to_csv(sweep.path / INTERVALS, index=False)
     path = sweep.path / "report.html"
     storage.write_text(path, page)
     return path

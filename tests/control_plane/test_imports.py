@@ -22,8 +22,8 @@ OURS = {
     "narrows", "narrows.cli", "narrows.errors", "narrows.studies", "narrows.studies.processors", "narrows.targets",
     "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
     "narrows_formats", "narrows_formats.files", "narrows_formats.units",
-    *(f"narrows.cli.{command}" for command in ("analyze", "clean", "collect", "collector_command", "doctor", "kernel",
-                                               "plan", "report", "run", "study")),
+    *(f"narrows.cli.{command}" for command in ("analyze", "calibrate", "clean", "collect", "collector_command",
+                                               "compare", "doctor", "kernel", "plan", "report", "run", "study")),
 }  # fmt: skip
 SLOW = {"finsy", "grpc", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "thrift", "yaml"}
 

@@ -56,7 +56,7 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
 def test_a_sweep_ends_with_a_table_and_a_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = run_all(monkeypatch, tmp_path, sweep=SWEEP)
     assert sorted(path.name for path in out.iterdir()) == [
-        "0001-buffer=0.5bdp", "0002-buffer=1bdp", "report.html", "sweep.json", "sweep.parquet",
+        "0001-buffer=0.5bdp", "0002-buffer=1bdp", "intervals.csv", "report.html", "sweep.json", "sweep.parquet",
     ]  # fmt: skip
     table = pd.read_parquet(out / "sweep.parquet")
     assert list(table["bottleneck.buffer"]) == ["0.5bdp", "0.5bdp", "1bdp", "1bdp"]

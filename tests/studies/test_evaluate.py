@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from narrows_analysis.metrics.confidence import estimate
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.checks import (
     Check,
@@ -19,7 +20,6 @@ from narrows_analysis.studies.checks import (
     Within,
     picks,
 )
-from narrows_analysis.studies.confidence import estimate
 from narrows_analysis.studies.evaluate import Finding, evaluate, show, verdict_text
 from narrows_analysis.studies.judge import crossing
 from narrows_analysis.studies.model import Point, Statement, Study

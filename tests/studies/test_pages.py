@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
@@ -76,6 +77,18 @@ def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
     full: Variant = "full"
     page = publish(CLAYPOOL, replace(quick, variant=full), tmp_path, tmp_path).read_text()
     assert "(100 h of traffic) 3 are here." in page
+
+
+def test_claims_and_figures_for_a_paper(tmp_path: Path) -> None:
+    publish(CLAYPOOL, results(0.02), tmp_path, tmp_path, ("csv", "tex", "svg", "pdf"))
+    table = pd.read_csv(tmp_path / "claypool2019.quick.claims.csv")
+    row = table[table["published"] == "loss is 11 % at 0.5 BDP"].iloc[0]
+    assert (row["source"], row["verdict"], row["n"]) == ("figure 7", "differs", 3)
+    assert table.iloc[-1]["verdict"] == "not run here"
+    assert len(table) == sum(len(figure.statements) for figure in CLAYPOOL.figures) + len(CLAYPOOL.left_out)
+    assert r"\toprule" in (tmp_path / "claypool2019.quick.claims.tex").read_text()
+    suffixes = {path.suffix for path in (tmp_path / "figures").glob("claypool2019-7-1-quick.*")}
+    assert suffixes == {".png", ".svg", ".pdf"}
 
 
 def test_counts() -> None:

@@ -22,6 +22,7 @@ NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
         (["--real-time", "--kernel", "bbr3"], "--kernel bbr3: --real-time has the running kernel's hosts"),
         (["--real-time", "--jobs", "10000"], "--jobs 10000: with --real-time runs disturb one another; allowed: 1 to "),
         (["--target", "tofino", "--jobs", "10000"], "--jobs 10000: with --target tofino runs disturb one another"),
+        (["--format", "bmp"], "--format: format bmp: is not known; allowed: csv, tex, png, svg, pdf, pgf"),
         (["--kernel", "no-such"], "--kernel no-such: no such kernel is built"),
         ([], "no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time"),
     ],

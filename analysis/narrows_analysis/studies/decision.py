@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from narrows_analysis.studies.confidence import Estimate
+from narrows_analysis.metrics.confidence import Estimate
 
 Value = Literal["holds", "fails", "open"]
 # What is known of an estimate whose values are bounds: nothing more, or that the truth is not below, or not above it.

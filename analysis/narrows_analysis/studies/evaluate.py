@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.studies.checks import Pick, Unit, picks
-from narrows_analysis.studies.confidence import Estimate
 from narrows_analysis.studies.judge import NotRun, describe, judge
 from narrows_analysis.studies.linear import Key, Repetitions, single
 from narrows_analysis.studies.model import Point, Statement

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.studies.checks import (
     MORE,
     Check,
@@ -23,7 +24,6 @@ from narrows_analysis.studies.checks import (
     Within,
     picks,
 )
-from narrows_analysis.studies.confidence import Estimate
 from narrows_analysis.studies.decision import Decision, every, exists, positive, some
 from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
 from narrows_analysis.studies.model import Point, number

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from narrows_analysis.metrics.confidence import Estimate, estimate
 from narrows_analysis.studies.checks import Pick
-from narrows_analysis.studies.confidence import Estimate, estimate
 from narrows_analysis.studies.decision import Bound
 from narrows_analysis.studies.model import Point
 

@@ -7,6 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+
+from narrows_analysis.export import FIGURES as FIGURE_FORMATS
+from narrows_analysis.export import TABLES, save_table
 from narrows_analysis.studies.evaluate import Finding, evaluate, verdict_text
 from narrows_analysis.studies.explain import explain
 from narrows_analysis.studies.model import Control, Point, Results, Study, StudyFigure, Variant
@@ -49,7 +53,30 @@ def verdict_counts(study: Study, results: Results) -> str:
     return f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, {not_run} not run here"
 
 
-def publish(study: Study, results: Results, runs: Path, place: Path) -> Path:
+def claims(study: Study, results: Results) -> pd.DataFrame:
+    """Everything that the publication says, ours and the verdict, as a table; a row each."""
+    rows = [
+        {
+            "source": found.statement.source,
+            "published": found.statement.says,
+            "quote": found.statement.quote,
+            "agrees_if": found.statement.agrees_if,
+            "ours": found.ours,
+            "verdict": found.verdict,
+            "n": found.count,
+            "means_agree": found.leaning,
+            "more_repetitions": found.more,
+        }
+        for _, found in findings(study, results)
+    ]
+    left = [
+        {"source": one.source, "published": one.says, "ours": one.reason, "verdict": "not run here", "n": 0}
+        for one in study.left_out
+    ]
+    return pd.DataFrame([*rows, *left])
+
+
+def publish(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> Path:
     """Write the page of a study, with figures and results, into a directory.
 
     Args:
@@ -57,10 +84,14 @@ def publish(study: Study, results: Results, runs: Path, place: Path) -> Path:
         results: of one variant; the other variant's, if they are in the directory already, stay on the page.
         runs: directory of the runs, for figures over time.
         place: where the page goes; ``results/`` and ``figures/`` are made in it.
+        formats: of `narrows_analysis.export`, in which figures, and the table of claims, are written besides.
     """
     (place / RESULTS).mkdir(parents=True, exist_ok=True)
     write_results(results, results_path(study, results.variant, place))
-    draw_all(study, results, runs, place / FIGURES)
+    draw_all(study, results, runs, place / FIGURES, [one for one in formats if one in FIGURE_FORMATS and one != "png"])
+    for one in formats:
+        if one in TABLES:
+            save_table(claims(study, results), place / f"{study.name}.{results.variant}.claims", one)
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")
     return page

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 
 from narrows_analysis.colors import PALETTE
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.export import save_figure
+from narrows_analysis.metrics.confidence import Estimate
 from narrows_analysis.run_data import RunData
 from narrows_analysis.studies.checks import Pick
-from narrows_analysis.studies.confidence import Estimate
 from narrows_analysis.studies.evaluate import settings
 from narrows_analysis.studies.linear import Linear, Repetitions, mean, single
 from narrows_analysis.studies.model import Plot, Point, Results, Study, StudyFigure, number
@@ -43,8 +44,8 @@ def image_name(study: Study, figure: StudyFigure, position: int, variant: str) -
     return f"{study.name}-{name}-{position + 1}-{variant}.png"
 
 
-def draw_all(study: Study, results: Results, runs: Path, place: Path) -> list[Path]:
-    """Draw every plot of a study that there are results for; returns the files written."""
+def draw_all(study: Study, results: Results, runs: Path, place: Path, formats: Sequence[str] = ()) -> list[Path]:
+    """Draw every plot of a study that there are results for, as PNG and in other formats; returns the files written."""
     drawn = []
     place.mkdir(parents=True, exist_ok=True)
     for figure in study.figures:
@@ -54,7 +55,7 @@ def draw_all(study: Study, results: Results, runs: Path, place: Path) -> list[Pa
             if picture is not None:
                 path = place / image_name(study, figure, position, results.variant)
                 picture.savefig(path, dpi=DPI, metadata={"Software": None})
-                drawn.append(path)
+                drawn += [path, *(save_figure(picture, path.with_suffix(""), kind) for kind in formats)]
     return drawn
 
 

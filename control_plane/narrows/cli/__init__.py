@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from narrows.cli import analyze, calibrate, clean, collect, doctor, kernel, plan, report, run, study
+from narrows.cli import analyze, calibrate, clean, collect, compare, doctor, kernel, plan, report, run, study
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -29,6 +29,7 @@ for command in (
     study.study,
     plan.plan,
     report.report,
+    compare.compare,
     analyze.analyze,
     collect.collect,
     doctor.doctor,

@@ -60,6 +60,14 @@ def study(
         list[str] | None,
         typer.Option(help="Kernel of hosts; may be given several times.", show_default="all that are built"),
     ] = None,
+    formats: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            help="Figures (svg, pdf, pgf) and the table of claims (csv, tex) in these formats too, with commas.",
+            show_default="none",
+        ),
+    ] = "",
     publish_to: Annotated[
         Path | None,
         typer.Option(
@@ -91,6 +99,7 @@ def study(
         raise InputError("--controls: together with --quick, --full or --figure; allowed: alone")
     if quick and full:
         raise InputError("--full: together with --quick; allowed: one of them")
+    wanted_formats = _formats(formats)
     virtual = target == "soft" and not real_time
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
     variant: Variant = "controls" if controls else "quick" if quick else "full"
@@ -124,7 +133,7 @@ def study(
         console.print(verdict_counts(chosen, results), highlight=False)
     for place in (directory, publish_to):
         if place is not None:
-            page = publish(chosen, read_results(directory / RESULTS), directory, place)
+            page = publish(chosen, read_results(directory / RESULTS), directory, place, wanted_formats)
             for made in (page, results_path(chosen, results.variant, place), place / FIGURES):
                 give_to_user(made)
             console.print(f"page: {page}", soft_wrap=True, highlight=False)
@@ -151,3 +160,13 @@ def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster:
     if jobs > (most := this_machine()):
         raise InputError(f"--jobs {jobs}: with {why} runs disturb one another; allowed: 1 to {most} on this machine")
     return [running_kernel()]
+
+
+def _formats(text: str) -> tuple[str, ...]:
+    from narrows_analysis.errors import AnalysisError
+    from narrows_analysis.export import parse_formats
+
+    try:
+        return parse_formats(text)
+    except AnalysisError as error:
+        raise InputError(f"--format: {error}") from error

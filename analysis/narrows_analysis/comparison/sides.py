@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is compared: values of each quantity at each setting, from the repetitions of a sweep or from parts of a run.
+
+A single run has no repetitions. Its time in which all flows run is cut into parts of equal length, whose means are the
+values (batch means: Law, Kelton, "Simulation Modeling and Analysis"). They tell how steady this run was, not how much
+another run would differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.metrics.fairness import jain_index
+from narrows_analysis.run_data import RunData
+from narrows_analysis.sweep import MANIFEST, QUANTITIES, Quantity, load_sweep
+
+BATCHES = 20
+FEWEST_INTERVALS = 2  # of the time series, in a part
+LOSS = Quantity("loss_ratio", "Packets dropped of the group", "%", 0.01, per_group=True)
+COMPARED = (*QUANTITIES, LOSS)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a quantity was measured: the swept values as written, and the flow group, or "" for all flows."""
+
+    setting: tuple[tuple[str, str], ...]
+    group: str
+    quantity: Quantity
+
+    def __str__(self) -> str:
+        """The setting and the group in words."""
+        parts = [f"{name.rpartition('.')[2]} {value}" for name, value in self.setting]
+        return ", ".join([*parts, *([self.group] if self.group else [])]) or "all"
+
+
+Basis = Literal["repetitions", "parts of a run"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of two things that are compared: values at each place; NaN where a repetition does not have the quantity."""
+
+    name: str
+    basis: Basis
+    values: Mapping[Place, Sequence[float]]
+
+
+def read_side(directory: Path) -> Side:
+    """What a directory of a run, of repetitions or of a sweep has to be compared.
+
+    Raises:
+        AnalysisError: it is none of these, or not analysed.
+    """
+    if (directory / MANIFEST).exists():
+        return _of_sweep(directory)
+    return _of_run(RunData(directory))
+
+
+def _of_sweep(directory: Path) -> Side:
+    sweep = load_sweep(directory)
+    values: dict[Place, list[float]] = {}
+    complete = sweep.frame[sweep.frame["status"] == "complete"]
+    for quantity in (one for one in COMPARED if one.column in complete.columns):
+        frame = complete if quantity.per_group else complete.drop_duplicates("directory")
+        for _, row in frame.iterrows():
+            setting = tuple((name, str(row[name])) for name in sweep.fields)
+            place = Place(setting, str(row["group"]) if quantity.per_group else "", quantity)
+            value = row[quantity.column]
+            values.setdefault(place, []).append(np.nan if value is None else float(value))
+    return Side(sweep.name, "repetitions", values)
+
+
+def _of_run(run: RunData) -> Side:
+    window = run.summary["fairness"]["window_s"]
+    if window is None:
+        raise AnalysisError(f"{run.path}: its flows never all ran at once; nothing can be compared")
+    flows, queue = (_in_parts(frame, window) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
+    rate = run.run.bottleneck.rate_bps or np.nan
+    carried = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
+    lasted = queue["interval_s"].groupby(queue["part"]).sum()
+    rates = flows.groupby(["part", "flow"])["goodput_bps"].mean().unstack()
+    series: dict[tuple[str, str], pd.Series[float]] = {
+        ("utilization", ""): carried / (lasted * rate),
+        ("queue_delay_mean_s", ""): queue.groupby("part")["delay_mean_s"].mean(),
+        ("bottleneck_loss_ratio", ""): _loss(flows),
+    }
+    if rates.shape[1] > 1:
+        series["jain_index", ""] = pd.Series([jain_index(row) for row in rates.fillna(0.0).to_numpy(dtype=np.float64)])
+    total = (flows["goodput_bps"] * flows["interval_s"]).groupby(flows["part"]).sum()
+    for group, mine in flows.groupby("group"):
+        sent = (mine["goodput_bps"] * mine["interval_s"]).groupby(mine["part"]).sum()
+        series["goodput_bps", str(group)] = sent / lasted
+        series["share", str(group)] = sent / total
+        series["loss_ratio", str(group)] = _loss(mine)
+    known = {quantity.column: quantity for quantity in COMPARED}
+    values = {Place((), group, known[name]): [float(value) for value in line] for (name, group), line in series.items()}
+    return Side(run.path.resolve().name, "parts of a run", values)
+
+
+def _in_parts(frame: pd.DataFrame, window: tuple[float, float]) -> pd.DataFrame:
+    """Rows of a time, with the number of the part that they are in; intervals that are cut by an end count in one."""
+    begin, end = window
+    inside = frame[(frame["time_s"] >= begin) & (frame["time_s"] < end)]
+    intervals = inside["time_s"].nunique()
+    count = min(BATCHES, intervals // FEWEST_INTERVALS)
+    if count < 2:
+        raise AnalysisError(f"only {intervals} intervals in which all flows run; a comparison needs 4")
+    return inside.assign(part=((inside["time_s"] - begin) / (end - begin) * count).astype(int).clip(upper=count - 1))
+
+
+def _loss(flows: pd.DataFrame) -> pd.Series[float]:
+    sums = flows.groupby("part")[["arrivals", "drops"]].sum()
+    return sums["drops"] / sums["arrivals"].where(sums["arrivals"] > 0)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows compare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from narrows.errors import InputError
+
+CLEAR_STYLE = {True: "bold", False: "", None: "dim"}
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="Directory of a run, of repetitions or of a sweep.")],
+    second: Annotated[Path, typer.Argument(help="Another one of the same kind.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for page, tables and figures.", show_default="only the table here"),
+    ] = None,
+    formats: Annotated[
+        str,
+        typer.Option("--format", help="Of tables (csv, tex) and figures (png, svg, pdf, pgf), with commas."),
+    ] = "csv,svg",
+) -> None:
+    """Compare two runs or two sweeps: differences with 95 % confidence intervals, and effect sizes."""
+    from narrows_analysis.comparison.differences import compare as differences_of
+    from narrows_analysis.comparison.differences import only_in_one
+    from narrows_analysis.comparison.page import CLEAR, in_unit, write_comparison
+    from narrows_analysis.comparison.sides import read_side
+    from narrows_analysis.errors import AnalysisError
+    from narrows_analysis.export import parse_formats
+    from rich.table import Table
+
+    from narrows.run.results import give_to_user
+
+    console = Console()
+    try:
+        wanted = parse_formats(formats)
+        one, other = read_side(first), read_side(second)
+        differences = differences_of(one, other)
+        written = [] if out is None else write_comparison(one, other, differences, out, wanted)
+    except AnalysisError as error:
+        raise InputError(str(error)) from error
+    table = Table("", "quantity", str(first), str(second), "difference (95 %)", "g", "clear", title=f"over {one.basis}")
+    for found in differences:
+        quantity = found.place.quantity
+        table.add_row(
+            str(found.place),
+            quantity.title + (f" ({quantity.unit})" if quantity.unit else ""),
+            *(in_unit(value, quantity) for value in (found.first, found.second, found.difference)),
+            "-" if found.effect is None else f"{found.effect:.2f}",
+            CLEAR[found.clear],
+            style=CLEAR_STYLE[found.clear],
+        )
+    console.print(table)
+    for line in only_in_one(one, other):
+        console.print(line, style="yellow", highlight=False)
+    for path in written:
+        give_to_user(path)
+    if written:
+        console.print(f"page: {written[0]}", soft_wrap=True, highlight=False)

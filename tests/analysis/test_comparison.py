@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two sweeps, or two runs, side by side; and means over the repetitions of one sweep."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import synthetic
+from narrows.cli import app
+from narrows.run import sweep_table
+from narrows_analysis import AnalysisError, analyze_run
+from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
+from narrows_analysis.comparison.page import write_comparison
+from narrows_analysis.comparison.sides import Side, read_side
+from narrows_analysis.export import parse_formats
+from narrows_analysis.sweep import intervals, load_sweep, write_sweep_report
+from scipy import stats
+from typer.testing import CliRunner
+
+Runs = dict[str, list[dict[str, Any]]]
+
+
+def write_sweep(directory: Path, runs: Runs) -> Path:
+    """A sweep over buffers; each repetition has utilization, Jain's index, and the goodput of a group."""
+    rows = []
+    for buffer, repetitions in runs.items():
+        for number, values in enumerate(repetitions, 1):
+            delay = {"mean": 0.01, "p99": 0.02}
+            bottleneck = {
+                "rate_bps": 1e7, "buffer_bytes": 1e4, "utilization": values["utilization"], "loss_ratio": 0.0,
+                "queue_bytes": {"mean": 1.0}, "queue_delay_s": delay,
+            }  # fmt: skip
+            groups = [
+                {
+                    "name": name,
+                    "cca": "bbr",
+                    "flows": 1,
+                    "goodput_bps": values["goodput"],
+                    "share": 0.5,
+                    "loss_ratio": 0.0,
+                }
+                for name in ("a", "b")
+            ]
+            summary = {
+                "bottleneck": bottleneck,
+                "fairness": {"jain_index": values.get("jain", 1.0)},
+                "telemetry": {"lost": 0},
+                "groups": groups,
+            }
+            name = f"{buffer}-r{number}"
+            rows += sweep_table.rows(name, {"bottleneck.buffer": buffer}, number, "complete", summary)
+    directory.mkdir()
+    sweep_table.write(directory, rows)
+    manifest = {"name": directory.name, "sweep": {"bottleneck.buffer": list(runs)}, "points": 6, "runs": []}
+    (directory / "sweep.json").write_text(json.dumps(manifest))
+    return directory
+
+
+def runs(*utilizations: float, jain: float | None = 1.0) -> list[dict[str, Any]]:
+    return [{"utilization": value, "goodput": value * 1e7, "jain": jain} for value in utilizations]
+
+
+@pytest.fixture
+def sides(tmp_path: Path) -> tuple[Side, Side]:
+    before = write_sweep(tmp_path / "before", {"1bdp": runs(0.80, 0.82, 0.84), "2bdp": runs(0.9, 0.9, 0.9)})
+    after = write_sweep(tmp_path / "after", {"1bdp": runs(0.90, 0.92, 0.91), "4bdp": runs(0.9, 0.9)})
+    return read_side(before), read_side(after)
+
+
+def found(differences: list[Difference], column: str, group: str = "") -> Difference:
+    (one,) = [one for one in differences if one.place.quantity.column == column and one.place.group == group]
+    return one
+
+
+def test_differences_of_sweeps(sides: tuple[Side, Side]) -> None:
+    differences = compare(*sides)
+    one = found(differences, "utilization")
+    assert str(one.place) == "buffer 1bdp"
+    assert one.difference.mean == pytest.approx(0.09)
+    expected = stats.ttest_ind([0.90, 0.92, 0.91], [0.80, 0.82, 0.84], equal_var=False).confidence_interval()
+    assert one.difference.interval == pytest.approx((expected.low, expected.high))
+    assert one.clear is True
+    # 0.09 in pooled standard deviations of sqrt((0.0004 + 0.0001) / 2), times 0.8 for four degrees of freedom.
+    assert one.effect == pytest.approx(0.09 / np.sqrt(0.00025) * 0.7979, rel=1e-3)
+    # A quantity of groups has one value a group, one of the link a single one.
+    assert found(differences, "goodput_bps", "a").difference.mean == pytest.approx(9e5)
+    assert found(differences, "jain_index").effect is None
+    assert found(differences, "jain_index").clear is False
+
+
+def test_settings_of_one_side_are_named(sides: tuple[Side, Side]) -> None:
+    lines = only_in_one(*sides)
+    assert "buffer 2bdp: only in before" in lines
+    assert "buffer 4bdp: only in after" in lines
+    with pytest.raises(AnalysisError, match="allowed: two runs, or two sweeps"):
+        compare(sides[0], replace(sides[1], basis="parts of a run"))
+
+
+def test_repetitions_without_a_quantity_are_counted(tmp_path: Path) -> None:
+    mixed = [*runs(0.8, 0.82), *runs(0.84, jain=None)]
+    before = read_side(write_sweep(tmp_path / "before", {"1bdp": mixed}))
+    after = read_side(write_sweep(tmp_path / "after", {"1bdp": runs(0.8, 0.9, 0.85)}))
+    one = found(compare(before, after), "jain_index")
+    assert (one.first.count, one.first.missing, one.clear) == (2, 1, None)
+    # With one repetition there is no interval to hold anything.
+    single = read_side(write_sweep(tmp_path / "single", {"1bdp": runs(0.5)}))
+    assert found(compare(before, single), "utilization").clear is None
+
+
+def test_hedges_g() -> None:
+    assert hedges_g([1.0], [1.0, 2.0]) is None
+    assert hedges_g([1.0, 1.0], [2.0, 2.0]) is None
+    # J(2) = gamma(1) / (sqrt(1) gamma(1/2)) = 0.5642
+    assert hedges_g([0.0, 2.0], [1.0, 3.0]) == pytest.approx(0.5642 / np.sqrt(2), rel=1e-3)
+    assert hedges_g([1.0, 3.0], [0.0, 2.0]) == pytest.approx(-0.5642 / np.sqrt(2), rel=1e-3)
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("runs") / "one"
+    synthetic.write_run(directory, synthetic.two_flows(8.0))
+    analyze_run(directory)
+    return directory
+
+
+def test_a_run_is_compared_in_parts(run_directory: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_directory, tmp_path / "other")
+    # The same run with a tenth less goodput all the time.
+    flows = pd.read_parquet(tmp_path / "other" / "flows.parquet")
+    flows["goodput_bps"] *= 0.9
+    flows.to_parquet(tmp_path / "other" / "flows.parquet")
+    one, other = read_side(run_directory), read_side(tmp_path / "other")
+    assert one.basis == "parts of a run"
+    differences = compare(one, other)
+    goodput = found(differences, "goodput_bps", "bbr")
+    assert goodput.second.mean == pytest.approx(goodput.first.mean * 0.9)
+    assert goodput.first.count > 4
+    assert found(differences, "share", "bbr").difference.mean == pytest.approx(0, abs=1e-9)
+    assert found(differences, "utilization").difference.mean == 0
+
+
+def test_page_tables_and_figures(sides: tuple[Side, Side], tmp_path: Path) -> None:
+    differences = compare(*sides)
+    written = write_comparison(*sides, differences, tmp_path / "out", ("csv", "tex", "svg", "pdf"))
+    assert all(path.stat().st_size for path in written)
+    page = written[0].read_text()
+    assert "after against before" in page
+    assert "buffer 4bdp: only in after" in page
+    assert "http" not in page.replace("http://www.w3.org", "")
+    table = pd.read_csv(tmp_path / "out" / "comparison.csv")
+    row = table[table["quantity"] == "utilization"].iloc[0]
+    assert (row["first_n"], row["second_n"]) == (3, 3)
+    assert row["difference"] == pytest.approx(0.09)
+    assert r"\toprule" in (tmp_path / "out" / "comparison.tex").read_text()
+    assert (tmp_path / "out" / "comparison-utilization.svg").read_text().lstrip().startswith("<?xml")
+    assert (tmp_path / "out" / "comparison-utilization.pdf").read_bytes().startswith(b"%PDF")
+    assert len(as_frame(differences)) == len(table)
+
+
+def test_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    assert parse_formats("csv, svg,csv") == ("csv", "svg")
+    with pytest.raises(AnalysisError, match="format bmp: is not known; allowed: csv, tex, png, svg, pdf, pgf"):
+        parse_formats("bmp")
+    with pytest.raises(AnalysisError, match="needs xelatex"):
+        parse_formats("pgf")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    before = write_sweep(tmp_path / "before", {"1bdp": runs(0.80, 0.82, 0.84)})
+    after = write_sweep(tmp_path / "after", {"1bdp": runs(0.90, 0.92, 0.91)})
+    result = CliRunner().invoke(app, ["compare", str(before), str(after), "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "Link used" in result.output
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".html", ".csv", ".svg"}
+
+
+def test_means_over_the_repetitions_of_a_sweep(tmp_path: Path) -> None:
+    directory = write_sweep(tmp_path / "one", {"1bdp": [*runs(0.80, 0.82), *runs(0.84, jain=None)], "2bdp": runs(0.9)})
+    table = intervals(load_sweep(directory))
+    used = table[table["quantity"] == "utilization"].set_index("bottleneck.buffer")
+    expected = stats.ttest_1samp([0.80, 0.82, 0.84], 0).confidence_interval()
+    assert used.loc["1bdp", "mean"] == pytest.approx(0.82)
+    assert (used.loc["1bdp", "low"], used.loc["1bdp", "high"]) == pytest.approx((expected.low, expected.high))
+    assert (used.loc["1bdp", "n"], used.loc["2bdp", "n"]) == (3, 1)
+    assert used["low"].isna().to_dict() == {"1bdp": False, "2bdp": True}
+    fair = table[table["quantity"] == "jain_index"].set_index("bottleneck.buffer")
+    assert (fair.loc["1bdp", "n"], fair.loc["1bdp", "missing"]) == (2, 1)
+    assert set(table.loc[table["quantity"] == "goodput_bps", "group"]) == {"a", "b"}
+    page = write_sweep_report(directory).read_text()
+    assert "82 ±5<" in page
+    assert "1 ±0 (1 without)" in page
+    written = pd.read_csv(directory / "intervals.csv")
+    assert len(written) == len(table)
