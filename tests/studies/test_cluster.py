@@ -19,7 +19,6 @@ import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.studies.cluster import Cluster, Job, job, pack, run_job, unpack
-from narrows.studies.processors import own_processor
 
 distributed = pytest.importorskip("distributed")
 WORKERS = 3
@@ -146,23 +145,3 @@ def test_an_archive_cannot_write_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(tarfile.OutsideDestinationError):
         unpack((tmp_path / "bad.tar").read_bytes(), tmp_path / "place")
     assert not outside.exists()
-
-
-def test_each_run_has_a_processor_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    allowed = os.sched_getaffinity(0)
-    with own_processor() as first:
-        assert os.sched_getaffinity(0) == {first}
-        found: list[int | None] = []
-
-        def other() -> None:
-            os.sched_setaffinity(0, allowed)
-            with own_processor() as second:
-                found.append(second)
-
-        thread = threading.Thread(target=other)
-        thread.start()
-        thread.join()
-        # The next one has another processor, or, where there is no other, all of them.
-        assert found == [max(allowed - {first}, default=None)]
-    assert os.sched_getaffinity(0) == allowed

@@ -24,7 +24,6 @@ import yaml
 from narrows import __version__
 from narrows.errors import EXIT_OK, InputError
 from narrows.experiment.model import Experiment
-from narrows.studies.processors import own_processor
 
 CONNECT_S = 20.0
 NARROWS = (sys.executable, "-c", "from narrows.cli import main; main()")
@@ -60,7 +59,7 @@ def run_job(one: Job) -> Done:
     began = time.monotonic()
     if one.version != __version__:
         return Done(None, f"the worker has Narrows {__version__}; allowed: {one.version}", 0.0)
-    with tempfile.TemporaryDirectory(prefix="narrows-") as place, own_processor():
+    with tempfile.TemporaryDirectory(prefix="narrows-") as place:
         file, results = Path(place) / "experiment.yaml", Path(place) / "results"
         file.write_text(one.experiment, encoding="utf-8")
         command = [*one.command, "run", str(file), "--out", str(results), *one.options]

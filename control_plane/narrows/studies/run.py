@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -34,7 +34,6 @@ from narrows.run.results import give_to_user, make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome, check, execute
 from narrows.studies.catalogue import StudyPoint
 from narrows.studies.cluster import Cluster, job, unpack
-from narrows.studies.processors import own_processor
 from narrows.studies.schedule import TimeLeft, in_words, published, traffic_time_s
 from narrows.studies.senders import Senders, this_machine
 from narrows.targets.base import Target
@@ -119,6 +118,9 @@ class StudyRun:
                 tasks.append(task)
         if self._refusals and not tasks and not self._measured:
             raise self._refusals[0]
+        if cluster is None and tasks and self._senders[0].name:
+            # No more guests than memory holds.
+            at_once = self._senders[0].place.at_once([task.run.plan for task in tasks], at_once)
         self._announce(len(points), tasks, at_once)
         if tasks:
             self._remove_killed_runs()
@@ -236,8 +238,7 @@ class StudyRun:
         with suppress(FileExistsError):
             make_directory(directory.parent)
         try:
-            with own_processor() if task.senders.name else nullcontext():
-                return execute(task.run, directory, self._console, title)
+            return execute(task.run, directory, self._console, title)
         except RunError as error:
             return error
 
