@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import types
 from pathlib import Path
 from typing import Any
 
+import narrows_analysis
 import pytest
 from narrows.errors import RunError
 from narrows.experiment.loader import load
@@ -66,3 +69,20 @@ def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkey
     kept = Path(str(raised.value).rpartition(" ")[2])
     assert (kept / "kept").exists()
     assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    state = RunState.create(tmp_path / "state")
+    monkeypatch.setattr(RunState, "create", lambda: state)
+    monkeypatch.setattr(place, "Measurement", Measured)
+    monkeypatch.setattr(record, "write", full)
+    nothing: Any = None
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
+    with pytest.raises(RunError, match=r"the results cannot be written to .*: No space left on device$"):
+        runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
+    assert list((tmp_path / "state").iterdir()) == []
+    monkeypatch.setattr(narrows_analysis, "analyze_run", full)
+    assert runner._analyse(tmp_path)[1].startswith("analysis: it cannot be written: No space left on device")

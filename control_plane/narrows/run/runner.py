@@ -103,12 +103,13 @@ def execute(run: CheckedRun, directory: Path, console: Console, title: str, page
         measurement = run.place.measurement(experiment, plan, run.target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
             state.add_directory(results.path)
-            results.create(experiment)
+            with _on_full_disk(results):
+                results.create(experiment)
             try:
                 measured = asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
-            with _put_off_signals(progress):
+            with _put_off_signals(progress), _on_full_disk(results):
                 ending = record.write(experiment, plan, measured, results, measurement.surroundings())
             progress.phase("analysing")
             try:
@@ -132,6 +133,15 @@ def _on_record(place: Place) -> Iterator[RunState]:
         state.destroy()
         raise
     state.destroy()
+
+
+@contextmanager
+def _on_full_disk(results: RunDirectory) -> Iterator[None]:
+    """What the disk does not take is an error with a message."""
+    try:
+        yield
+    except OSError as error:
+        raise RunError(f"the results cannot be written to {results.final.parent}: {error.strerror}") from error
 
 
 @contextmanager
@@ -181,6 +191,8 @@ def _analyse(directory: Path) -> tuple[dict[str, Any] | None, str]:
         narrows_analysis.write_report(directory)
     except narrows_analysis.AnalysisError as error:
         return None, f"analysis: {error}"
+    except OSError as error:
+        return None, f"analysis: it cannot be written: {error.strerror}; 'narrows analyze' makes it from the telemetry"
     except KeyboardInterrupt:
         return None, ANALYSIS_INTERRUPTED
     return summary, ""
