@@ -9,7 +9,7 @@ from dataclasses import dataclass
 # Okabe and Ito's colour-blind-safe palette, its two lightest colours darkened to be readable on white. The page's style
 # sheet holds these as --c0..--c7 and brighter ones for dark backgrounds.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#b8578f", "#c98500", "#3f9fd8", "#6b6f76", "#2b2d31")
-_MOST_TINT = 55
+_MAX_TINT = 55
 
 
 @dataclass(frozen=True)
@@ -45,17 +45,6 @@ def flow_colors(groups: Sequence[str]) -> list[FlowColor]:
         position = seen.get(group, 0)
         seen[group] = position + 1
         size = sum(1 for other in groups if other == group)
-        tint = round(_MOST_TINT * position / (size - 1)) if size > 1 else 0
+        tint = round(_MAX_TINT * position / (size - 1)) if size > 1 else 0
         colors.append(FlowColor(names.index(group) % len(PALETTE), tint))
     return colors
-
-
-def flow_labels(groups: Sequence[str]) -> list[str]:
-    """A short name for each flow: the group's, numbered from 1 where a group has several flows."""
-    seen: dict[str, int] = {}
-    labels = []
-    for group in groups:
-        seen[group] = seen.get(group, 0) + 1
-        several = sum(1 for other in groups if other == group) > 1
-        labels.append(f"{group} {seen[group]}" if several else group)
-    return labels

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from narrows_formats.flow_names import flow_names
 
-from narrows_analysis.colors import FlowColor, flow_colors, flow_labels
+from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
@@ -106,7 +107,7 @@ class RunData:
     @property
     def labels(self) -> list[str]:
         """Short name of each flow."""
-        return flow_labels([flow.group for flow in self.run.flows])
+        return flow_names([flow.group for flow in self.run.flows])
 
     @property
     def colors(self) -> list[FlowColor]:

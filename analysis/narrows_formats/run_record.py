@@ -54,7 +54,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
-class Bottleneck(_Record):
+class BottleneckRecord(_Record):
     """The link under test: rate in L2 bit/s, buffer and BDP in bytes, base RTT in seconds; None where not known."""
 
     index: Whole = 0
@@ -121,7 +121,7 @@ class RunRecord(_Record):
     target_profile: TargetProfile
     host: dict[str, Any] | None = None
     switch: dict[str, Any] | None = None
-    bottleneck: Bottleneck
+    bottleneck: BottleneckRecord
     telemetry: dict[str, Any] | None = None
     clock_origin_ns: StrictInt | None = None
     clock_origin_source: str | None = None

@@ -156,8 +156,8 @@ def test_a_capture_is_replayed_frame_by_frame_at_its_rate(namespace: str, tmp_pa
     capture = tmp_path / "trace.pcap"
     collector("generate", capture, "--reports", "20000", "--mixed-headers")
     process = start(namespace, tmp_path / "live", 2)
-    inside = ["ip", "netns", "exec", namespace, BINARY]
-    command = [*inside, "replay", capture, "--interface", "cs0", "--rate", "40000"]
+    inside = ["ip", "netns", "exec", namespace, str(BINARY)]
+    command = [*inside, "replay", str(capture), "--interface", "cs0", "--rate", "40000"]
     sent = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     process.terminate()
     assert process.wait(30) == 0

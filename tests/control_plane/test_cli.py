@@ -70,9 +70,9 @@ def test_version() -> None:
 
 def test_table_shows_flows_and_says_what_is_not_known() -> None:
     lines = rendered(summary_table(SUMMARY, "run")).splitlines()
-    bbr = next(line for line in lines if "bbr 1" in line)
+    bbr = next(line for line in lines if "bbr-1" in line)
     assert all(cell in bbr for cell in (" 60.00 ", "123", " 2.00 ", " 50.00 ", " 40.00 "))
-    cubic = next(line for line in lines if "cubic 1" in line)
+    cubic = next(line for line in lines if "cubic-1" in line)
     assert cubic.count(" - ") == 6
 
 

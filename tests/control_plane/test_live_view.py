@@ -22,7 +22,7 @@ from narrows.live.server import ADDRESS, HISTORY, LivePage
 from narrows.run import snapshot_text
 from narrows.run.observer import learned_flow
 from narrows.run.progress import RunProgress
-from narrows.run.sampler import MOST_BUSY, MOST_IDLE, LearnedFlow, Reading, Sampler, Snapshot
+from narrows.run.sampler import MAX_BUSY, MAX_IDLE, LearnedFlow, Reading, Sampler, Snapshot
 from narrows.switch.readings import QueueStats
 from rich.console import Console
 
@@ -111,7 +111,7 @@ def test_the_cost_of_a_poll_is_bounded_and_no_flow_is_forgotten(tmp_path: Path) 
     seen: set[int] = set()
     for step in range(4):
         chosen = sampler.to_read(0.1 * step)
-        assert len(chosen) == MOST_BUSY
+        assert len(chosen) == MAX_BUSY
         sampler.take(Reading(0.1 * step, queue(), dict.fromkeys(chosen, 100), {}), 1)
         seen |= set(chosen)
     assert len(seen) == 401
@@ -121,7 +121,7 @@ def test_the_cost_of_a_poll_is_bounded_and_no_flow_is_forgotten(tmp_path: Path) 
         counts = {index: 100 if index < 1000 else 100 + 1000 * second for index in chosen}
         found = sampler.take(Reading(second, queue(), counts, {}), 1)
         if second > 4:
-            assert 1000 in chosen and len(chosen) == 1 + MOST_IDLE
+            assert 1000 in chosen and len(chosen) == 1 + MAX_IDLE
             assert [flow.rate_bps for flow in found.flows] == [8000, 0]
     sampler.take(Reading(20, queue(), {5: 600}, {}), 1)
     assert 5 in sampler.to_read(21)

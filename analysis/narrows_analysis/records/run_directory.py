@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_formats.files import REPORT_FILES, RUN, TELEMETRY
-from narrows_formats.run_record import Bottleneck, FlowRecord, RunRecord
+from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.validation import problems
 from pydantic import ValidationError
@@ -45,7 +45,7 @@ class Run:
     status: str
     reason: str | None
     profile: TargetProfile
-    bottleneck: Bottleneck
+    bottleneck: BottleneckRecord
     flows: tuple[FlowSpec, ...]
     clock_origin_ns: int | None
     raw: dict[str, Any] = field(repr=False)

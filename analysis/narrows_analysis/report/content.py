@@ -6,12 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from narrows_analysis.colors import flow_colors, flow_labels
+from narrows_formats.flow_names import flow_names
+
+from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.summary.sections import RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
 
-MOST_BARS = 24
+MAX_BARS = 24
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,15 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
     result = [_flow_table(run, summary)] if run.flows else []
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
-    return result if len(run.flows) <= MOST_BARS else result[::-1]
+    return result if len(run.flows) <= MAX_BARS else result[::-1]
 
 
 def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
     """A bar for each flow, or for each group where the flows are too many to compare."""
     groups = [flow.group for flow in run.flows]
-    named = zip(flow_labels(groups), [color.css for color in flow_colors(groups)], summary["flows"], strict=True)
+    named = zip(flow_names(groups), [color.css for color in flow_colors(groups)], summary["flows"], strict=True)
     bars = [(label, style, section["share"]) for label, style, section in named]
-    if len(bars) > MOST_BARS:
+    if len(bars) > MAX_BARS:
         bars = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
     if len(bars) < 2 or any(share is None for _, _, share in bars):
         return []
@@ -140,7 +142,7 @@ def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
 def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
     groups = [flow.group for flow in run.flows]
     rows = []
-    sections = zip(summary["flows"], flow_labels(groups), flow_colors(groups), strict=True)
+    sections = zip(summary["flows"], flow_names(groups), flow_colors(groups), strict=True)
     for section, label, color in sections:
         rtt = section["rtt_s"]
         life = units.MISSING

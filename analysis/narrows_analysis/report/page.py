@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 from narrows_formats import storage
+from narrows_formats.flow_names import flow_names
 
-from narrows_analysis.colors import flow_colors, flow_labels
+from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.hosts import read_host_record
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.report import units
@@ -69,7 +70,7 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | No
     flows = pd.read_parquet(run.path / "flows.parquet", columns=list(FLOW_COLUMNS))
     queue, distributions = (pd.read_parquet(run.path / f"{name}.parquet") for name in ("queue", "distributions"))
     hosts = [read_host_record(run, flow) for flow in run.flows]
-    build = RunFigures(run, summary, flows, queue, distributions, hosts, flow_labels(groups), flow_colors(groups))
+    build = RunFigures(run, summary, flows, queue, distributions, hosts, flow_names(groups), flow_colors(groups))
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
         ("Queue", [[build.depth()], [build.delay()], [build.drops()], [build.loss()]]),

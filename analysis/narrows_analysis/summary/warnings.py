@@ -22,7 +22,7 @@ LATE_SERVICE_S = 2e-3
 
 
 @dataclass(frozen=True)
-class Finding:
+class Caution:
     """One warning: a stable code, "error" (a number is withheld or wrong to compare) or "warning", and a sentence."""
 
     code: str
@@ -45,16 +45,16 @@ def missing_ratio(aggregation: Aggregation) -> float:
     return aggregation.order.unusable / due if due else 0.0
 
 
-def _collector_warnings(run: Run) -> list[Finding]:
+def _collector_warnings(run: Run) -> list[Caution]:
     path = run.path / "telemetry" / "collector.json"
     if not path.exists():
         return [
-            Finding("collector", "warning", "telemetry/collector.json is missing: losses in the collector unknown.")
+            Caution("collector", "warning", "telemetry/collector.json is missing: losses in the collector unknown.")
         ]
     try:
         raw = read_json(path)
     except AnalysisError as error:
-        return [Finding("collector", "warning", str(error))]
+        return [Caution("collector", "warning", str(error))]
     found = []
     losses = (
         ("kernel_ring_drops", "collector_drops", "The collector's kernel ring dropped {}."),
@@ -63,22 +63,22 @@ def _collector_warnings(run: Run) -> list[Finding]:
     )
     for key, code, sentence in losses:
         if _count(raw.get(key)):
-            found.append(Finding(code, "error", sentence.format(plural(_count(raw[key]), "report"))))
+            found.append(Caution(code, "error", sentence.format(plural(_count(raw[key]), "report"))))
     bad = raw.get("bad")
     reasons = {name: _count(value) for name, value in bad.items() if _count(value)} if isinstance(bad, dict) else {}
     if reasons:
         listed = ", ".join(f"{name} {value:,}" for name, value in reasons.items())
         message = f"The collector rejected {plural(sum(reasons.values()), 'broken report')} ({listed})."
-        found.append(Finding("collector_bad", "warning", message))
+        found.append(Caution("collector_bad", "warning", message))
     if isinstance(raw.get("truncated_at"), int) or raw.get("stop_reason") == "truncated_file":
         message = "The capture ends within a record: what came after is missing."
-        found.append(Finding("source_truncated", "warning", message))
+        found.append(Caution("source_truncated", "warning", message))
     restarts = sum(_count(entry.get("restarts")) for entry in _objects(raw.get("bottlenecks")))
     if restarts:
         message = f"Report numbering began anew {plural(restarts, 'time')}: the switch was restarted during the run."
-        found.append(Finding("restarted", "error", message))
+        found.append(Caution("restarted", "error", message))
     if raw.get("error"):
-        found.append(Finding("collector_error", "error", f"The collector stopped with an error: {raw['error']}"))
+        found.append(Caution("collector_error", "error", f"The collector stopped with an error: {raw['error']}"))
     return found
 
 
@@ -90,20 +90,20 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value.values() if isinstance(entry, dict)] if isinstance(value, dict) else []
 
 
-def _status_warnings(run: Run) -> list[Finding]:
+def _status_warnings(run: Run) -> list[Caution]:
     if run.status == "complete":
         return []
     reason = f": {run.reason}" if run.reason else ""
     word = "failed" if run.status == "failed" else "was stopped early"
-    return [Finding(f"run_{run.status}", "error", f"The run {word}{reason}. Results cover what was recorded.")]
+    return [Caution(f"run_{run.status}", "error", f"The run {word}{reason}. Results cover what was recorded.")]
 
 
-def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[Finding]:
+def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[Caution]:
     order, found = aggregation.order, []
     ratio = missing_ratio(aggregation)
     if ratio > MAX_MISSING_RATIO:
         found.append(
-            Finding(
+            Caution(
                 "reports_missing", "error",
                 f"{ratio:.1%} of the telemetry reports are missing or out of order ({order.unusable:,} of "
                 f"{order.reports + order.unusable:,}); above {MAX_MISSING_RATIO:.0%} no fairness figure is given.",
@@ -114,77 +114,77 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
             f"{plural(order.lost, 'telemetry report')} of {order.reports + order.lost:,} missing ({ratio:.3%}). "
             "Counts of packets and drops are exact nevertheless; extremes of delay and depth may have been missed."
         )
-        found.append(Finding("reports_missing", "warning", message))
+        found.append(Caution("reports_missing", "warning", message))
     if order.skipped.total:
         duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
         message = f"{duplicates} and {late} were skipped."
         if order.skipped.implausible:
             message = f"{message} So were {order.skipped.implausible:,} whose number fits nothing before or after."
-        found.append(Finding("reports_skipped", "warning", message))
+        found.append(Caution("reports_skipped", "warning", message))
     if order.sample_shift:
         message = (
             f"One report in {1 << order.sample_shift} packets: packet and drop counts are exact, bytes, delay and "
             "depth are estimates from the sample."
         )
-        found.append(Finding("sampled", "warning", message))
+        found.append(Caution("sampled", "warning", message))
     if aggregation.implausible:
         message = (
             f"{plural(aggregation.implausible, 'report')} carried counters that cannot follow from the reports "
             "before; they were not counted, and drops and departures are not reliable."
         )
-        found.append(Finding("counters_implausible", "error", message))
+        found.append(Caution("counters_implausible", "error", message))
     stored_bad = sum(aggregation.account["bad"].values())
     if stored_bad and run.telemetry_files:
         message = f"{plural(stored_bad, 'stored report')} cannot be and were skipped: the telemetry files are damaged."
-        found.append(Finding("telemetry_damaged", "error", message))
+        found.append(Caution("telemetry_damaged", "error", message))
     if aggregation.carried_in:
         message = (
             f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: they count "
             "from their first report, and drops before it are not seen."
         )
-        found.append(Finding("counters_carried_in", "warning", message))
+        found.append(Caution("counters_carried_in", "warning", message))
     if aggregation.clock_steps:
         message = (
             f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable."
         )
-        found.append(Finding("clock", "error", message))
+        found.append(Caution("clock", "error", message))
     if run.profile.depth_unit_bytes is None:
         message = (
             f"The target reports queue depth in {run.profile.depth_unit}: depths in bytes take each for a full frame "
             f"of {run.depth_unit_bytes:g} bytes."
         )
-        found.append(Finding("depth_estimated", "warning", message))
+        found.append(Caution("depth_estimated", "warning", message))
     if run.clock_origin_ns is None:
         message = "run.json states no clock origin: times count from the first report."
-        found.append(Finding("clock_origin", "warning", message))
+        found.append(Caution("clock_origin", "warning", message))
     for name in skipped.unreadable_files:
         message = f"telemetry/{name} is not complete and was skipped: its reports are missing from every figure."
-        found.append(Finding("file_unreadable", "error", message))
+        found.append(Caution("file_unreadable", "error", message))
     return found
 
 
-def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Finding]:
+def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Caution]:
     found = []
     for number in table.unmatched:
         flow = run.flows[number]
         message = f"Flow {number} ({flow.group}, {flow.src} to {flow.dst}) never crossed the bottleneck."
-        found.append(Finding("flow_unseen", "error", message))
+        found.append(Caution("flow_unseen", "error", message))
     for number in table.guessed:
         message = f"Flow {number}: source port unknown; taken to be the last connection opened between its hosts."
-        found.append(Finding("flow_guessed", "warning", message))
+        found.append(Caution("flow_guessed", "warning", message))
     collided = [n for n, index in enumerate(table.index_of) if index >= 0 and aggregation.collided[index]]
     if collided:
         names = ", ".join(str(number) for number in collided)
         message = f"Flow index collision: flow {names} shares its counters with another flow; its drops are withheld."
-        found.append(Finding("collision", "error", message))
+        found.append(Caution("collision", "error", message))
     other, total = aggregation.flows.totals["bytes"][-1], aggregation.flows.totals["bytes"].sum()
     if total and other / total > MAX_OTHER_SHARE:
         message = f"{other / total:.1%} of the bytes do not belong to a flow of the experiment."
-        found.append(Finding("other_traffic", "warning", message))
+        found.append(Caution("other_traffic", "warning", message))
     return found
 
 
-def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Finding]:
+def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Caution]:
     manager = run.raw.get("traffic_manager")
     rows = manager.get("flow_drops") if isinstance(manager, dict) else None
     if not isinstance(rows, list):
@@ -201,11 +201,11 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
                 f"Flow {number}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
                 "(drops after a flow's last departing packet leave no report)."
             )
-            found.append(Finding("drops_disagree", "warning", message))
+            found.append(Caution("drops_disagree", "warning", message))
     return found
 
 
-def _late_service_warnings(run: Run, bottleneck: dict[str, Any]) -> list[Finding]:
+def _late_service_warnings(run: Run, bottleneck: dict[str, Any]) -> list[Caution]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, bottleneck["queue_delay_s"]["p99"]
     if delay_s is None or link.buffer_bytes is None or link.rate_bps is None:
@@ -218,10 +218,10 @@ def _late_service_warnings(run: Run, bottleneck: dict[str, Any]) -> list[Finding
         f"1 % of the packets waited {delay_s * 1e3:.1f} ms or more, and a full buffer takes {full_s * 1e3:.1f} ms at "
         "the rate that was set: the switch did not keep up. Set a lower rate, or take load off the machine."
     )
-    return [Finding("late_service", "warning", message)]
+    return [Caution("late_service", "warning", message)]
 
 
-def _balance_warnings(run: Run) -> list[Finding]:
+def _balance_warnings(run: Run) -> list[Caution]:
     """Packets that the control plane found to be lost where the target counts no losses."""
     rows = run.raw.get("balances")
     found = []
@@ -231,7 +231,7 @@ def _balance_warnings(run: Run) -> list[Finding]:
                 f"{plural(int(row['lost']), 'packet')} of {int(row['entered']):,} lost {row['place']}: "
                 "neither the bottleneck's queue nor loss emulation took them."
             )
-            found.append(Finding("lost_elsewhere", "warning", message))
+            found.append(Caution("lost_elsewhere", "warning", message))
     return found
 
 
@@ -244,14 +244,14 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
     return {int(row["flow"]): int(row.get("after_last_report", 0)) for row in rows if isinstance(row, dict)}
 
 
-def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Finding]:
+def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
     found = []
     for flow, host in zip(run.flows, hosts, strict=True):
         if host.error:
-            found.append(Finding("host", "warning", f"Flow {flow.number}: {host.error}"))
+            found.append(Caution("host", "warning", f"Flow {flow.number}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
             message = f"Flow {flow.number} ran {host.cca}, not {flow.cca} as the experiment asks."
-            found.append(Finding("cca", "error", message))
+            found.append(Caution("cca", "error", message))
     return found
 
 
@@ -262,13 +262,13 @@ def find_warnings(
     skipped: SkippedReports,
     hosts: list[HostRecord],
     bottleneck: dict[str, Any],
-) -> list[Finding]:
+) -> list[Caution]:
     """All warnings of a run, gravest first; `bottleneck` is that section of the summary."""
     found = _status_warnings(run)
     if aggregation is None or not aggregation.order.reports:
-        found.append(Finding("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure."))
+        found.append(Caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure."))
         for name in skipped.unreadable_files:
-            found.append(Finding("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
+            found.append(Caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
     else:
         found += _report_warnings(run, aggregation, skipped)
         found += _flow_warnings(run, aggregation, table)
@@ -278,12 +278,12 @@ def find_warnings(
         utilization = bottleneck["utilization"]
         if utilization is not None and utilization < MIN_UTILIZATION:
             message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
-            found.append(Finding("unsaturated", "warning", message))
+            found.append(Caution("unsaturated", "warning", message))
         peak, buffer = bottleneck["queue_bytes"]["max"], run.bottleneck.buffer_bytes
         unit = run.depth_unit_bytes
         if peak is not None and buffer is not None and peak > buffer + unit:
             message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
-            found.append(Finding("queue_above_buffer", "error", message))
+            found.append(Caution("queue_above_buffer", "error", message))
     found += _collector_warnings(run)
     found += _host_warnings(hosts, run)
     return sorted(found, key=lambda warning: warning.severity != "error")

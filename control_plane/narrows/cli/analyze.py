@@ -100,7 +100,7 @@ def analyze(
     runs = run_directories(source)
     for given, option in ((out, "--out"), (raw, raw[0] if raw else "")):
         if given:
-            raise InputError(f"{option}: {source} is a run or a sweep, which is analysed in place; leave it away")
+            raise InputError(f"{option}: {source} is a run or a sweep, which is analysed in place; leave it out")
     for path in runs:
         _finish(path, partial(narrows_analysis.analyze_run, path, interval_s))
     if sweep_results.is_sweep(source) and (page := sweep_results.write_results(source)) is not None:

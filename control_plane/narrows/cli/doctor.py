@@ -13,55 +13,55 @@ from narrows.errors import EXIT_FAILED, InputError
 from narrows.targets.registry import LOCAL, check_options, target_class
 
 if TYPE_CHECKING:
-    from narrows.targets.tofino.doctor import Finding
+    from narrows.targets.tofino.doctor import Diagnosis
 
 
-def findings(target: str = "soft") -> list[Finding]:
+def findings(target: str = "soft") -> list[Diagnosis]:
     """Everything a run with a target on this machine depends on, and which other targets it has."""
     from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 
     from narrows.hosts import machine
     from narrows.hosts.state import dead_runs
-    from narrows.targets.tofino.doctor import Finding
+    from narrows.targets.tofino.doctor import Diagnosis
     from narrows.virtual import kernels
 
     missing_tools = machine.missing_tools()
     loadable = machine.cca_modules()
     found = [
-        Finding("permissions", "root", "; ".join(machine.missing_permissions())),
+        Diagnosis("permissions", "root", "; ".join(machine.missing_permissions())),
         *(
-            Finding("tool", tool, next((text for text in missing_tools if f"'{tool}'" in text), ""))
+            Diagnosis("tool", tool, next((text for text in missing_tools if f"'{tool}'" in text), ""))
             for tool in machine.TOOLS
         ),
-        Finding("collector", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)),
-        Finding("CCAs", ", ".join(machine.kernel_ccas())),
+        Diagnosis("collector", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)),
+        Diagnosis("CCAs", ", ".join(machine.kernel_ccas())),
     ]
     if loadable:
-        found.append(Finding("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
+        found.append(Diagnosis("CCAs to load", ", ".join(loadable) + " (modprobe tcp_NAME)"))
     for name in LOCAL:
         lacks = "; ".join(target_class(name)().missing())
         # Nobody needs all targets.
         usable = name == target or not lacks
-        found.append(Finding("target", name, lacks) if usable else Finding("target", f"not {name}: {lacks}"))
+        found.append(Diagnosis("target", name, lacks) if usable else Diagnosis("target", f"not {name}: {lacks}"))
     found += _virtual_time()
     leftover = len(dead_runs()) + len(dead_runs(kernels.runs()))
     found.append(
-        Finding("killed runs", "none", f"{leftover} left something behind; fix: narrows clean" if leftover else "")
+        Diagnosis("killed runs", "none", f"{leftover} left something behind; fix: narrows clean" if leftover else "")
     )
     return found
 
 
-def _virtual_time() -> list[Finding]:
+def _virtual_time() -> list[Diagnosis]:
     """The kernels that guests can boot; nobody needs one."""
-    from narrows.targets.tofino.doctor import Finding
+    from narrows.targets.tofino.doctor import Diagnosis
     from narrows.virtual import kernels
 
     found = []
     for kernel in kernels.installed():
         about = kernels.remembered(kernel)
         known = "never booted" if about is None else f"Linux {about.release}, CCAs {', '.join(about.cca_names())}"
-        found.append(Finding("virtual time", f"kernel {kernel.name}: {known}"))
-    return found or [Finding("virtual time", "no kernel is built (narrows kernel build)")]
+        found.append(Diagnosis("virtual time", f"kernel {kernel.name}: {known}"))
+    return found or [Diagnosis("virtual time", "no kernel is built (narrows kernel build)")]
 
 
 def doctor(
@@ -83,7 +83,7 @@ def doctor(
     raise typer.Exit(EXIT_FAILED if wrong else 0)
 
 
-def _findings_of(target: str, inventory: Path | None) -> list[Finding]:
+def _findings_of(target: str, inventory: Path | None) -> list[Diagnosis]:
     if target == "tofino":
         from narrows.targets.tofino.doctor import examine
         from narrows.targets.tofino.testbed.inventory import load_inventory

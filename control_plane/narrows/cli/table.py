@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
+from narrows_formats.flow_names import flow_names
 from rich.table import Table
 
 NOT_KNOWN = "-"
-MOST_ROWS = 40
+MAX_ROWS = 40
 
 
 def summary_table(summary: dict[str, Any], title: str) -> Table:
@@ -20,12 +20,11 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
     for column in ("goodput\nMbit/s", "share\n%", "drops", "loss\n%", "RTT mean\nms", "RTT min\nms"):
         table.add_column(column, justify="right")
     flows = summary["flows"]
-    numbers: Counter[str] = Counter()
-    for flow in flows[:MOST_ROWS]:
-        numbers[flow["group"]] += 1
+    names = flow_names([flow["group"] for flow in flows])
+    for name, flow in zip(names[:MAX_ROWS], flows[:MAX_ROWS], strict=True):
         rtt = flow["rtt_s"] or {}
         table.add_row(
-            f"{flow['group']} {numbers[flow['group']]}",
+            name,
             flow["cca"],
             _scaled(flow["goodput_bps"], 1e-6),
             _scaled(flow["share"], 100),
@@ -34,8 +33,8 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
             _scaled(rtt.get("mean"), 1e3),
             _scaled(rtt.get("min"), 1e3),
         )
-    if len(flows) > MOST_ROWS:
-        table.caption = f"{len(flows) - MOST_ROWS} more flows in summary.json"
+    if len(flows) > MAX_ROWS:
+        table.caption = f"{len(flows) - MAX_ROWS} more flows in summary.json"
     return table
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
+from narrows_formats.flow_names import flow_name
 from narrows_formats.units import bdp_bytes
 
 from narrows.errors import InputError
@@ -290,7 +291,7 @@ def _flows(experiment: Experiment, senders: tuple[Host, ...], receiver: Host, rt
         for number in range(group.count):
             flows.append(
                 Flow(
-                    name=f"{group.name}-{number + 1}",
+                    name=flow_name(group.name, number + 1),
                     group=group.name,
                     cca=group.cca,
                     sender=sender.name,

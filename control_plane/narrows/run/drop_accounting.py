@@ -46,7 +46,7 @@ class FlowCheck:
 
 
 @dataclass(frozen=True)
-class Identity:
+class CrossCheck:
     """The outcome for a run; ``port_drops`` is the drop counter of the bottleneck's queue, None if it has none."""
 
     flows: tuple[FlowCheck, ...]
@@ -94,7 +94,7 @@ def check(
     drops: Sequence[FlowDrops],
     port_drops: int | None,
     sampled: bool = False,
-) -> Identity:
+) -> CrossCheck:
     """Compare the last reports, the program's counters and the traffic manager's counters, flow by flow.
 
     Args:
@@ -128,4 +128,4 @@ def check(
     in_all = sum(counted.values())
     if port_drops is not None and in_all != port_drops:
         problems.append(f"the drops of all flows are {in_all}, but the queue's drop counter says {port_drops}")
-    return Identity(tuple(flows), port_drops, tuple(problems))
+    return CrossCheck(tuple(flows), port_drops, tuple(problems))

@@ -76,7 +76,7 @@ def write(
 
 def _identity(
     measured: Measured, counters: Counters, reports: dict[int, drop_accounting.LastReport], plan: Plan
-) -> drop_accounting.Identity:
+) -> drop_accounting.CrossCheck:
     drops = counters.drops
     if not measured.profile.flow_drop_counters:
         # The program's packet counters are kept apart from the registers that reports are filled from.

@@ -19,8 +19,8 @@ TCP = 6
 WINDOW_S = 1.0
 # The cost of a poll stays bounded: so many flow indices are read at most, in turn if more are busy. Those that have
 # been idle for a while are looked after a few at a time.
-MOST_BUSY = 128
-MOST_IDLE = 8
+MAX_BUSY = 128
+MAX_IDLE = 8
 IDLE_S = 3.0
 
 
@@ -117,7 +117,7 @@ class Sampler:
         for index, moved_at in self._moved_at.items():
             (busy if time_s - moved_at < IDLE_S else idle).append(index)
         waiting = self._read_at.__getitem__
-        return heapq.nsmallest(MOST_BUSY, busy, waiting) + heapq.nsmallest(MOST_IDLE, idle, waiting)
+        return heapq.nsmallest(MAX_BUSY, busy, waiting) + heapq.nsmallest(MAX_IDLE, idle, waiting)
 
     def take(self, reading: Reading, active: int) -> Snapshot:
         """Add a reading (later than the one before) and tell what is to be shown; ``active`` are running flows."""

@@ -9,16 +9,16 @@ from narrows.run.sampler import FlowRate, Snapshot
 
 NOT_KNOWN = "-"
 # More flows are shown as their groups, and of more groups the fastest.
-MOST_ROWS = 12
+MAX_ROWS = 12
 
 
 def rows(snapshot: Snapshot) -> tuple[FlowRate, ...]:
     """What gets a row: every flow, or every group when flows are many; in the plan's order."""
-    if len(snapshot.flows) <= MOST_ROWS:
+    if len(snapshot.flows) <= MAX_ROWS:
         return snapshot.flows
-    if len(snapshot.groups) <= MOST_ROWS:
+    if len(snapshot.groups) <= MAX_ROWS:
         return snapshot.groups
-    fastest = sorted(snapshot.groups, key=lambda group: -(group.rate_bps or 0))[:MOST_ROWS]
+    fastest = sorted(snapshot.groups, key=lambda group: -(group.rate_bps or 0))[:MAX_ROWS]
     return tuple(group for group in snapshot.groups if group in fastest)
 
 

@@ -30,7 +30,7 @@ CLOCK_GOOD = ("Normal", "yes")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One thing looked at; ``problem`` says what is wrong and how to fix it, empty when nothing is."""
 
     subject: str
@@ -38,7 +38,7 @@ class Finding:
     problem: str = ""
 
 
-def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect = connect) -> list[Finding]:
+def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect = connect) -> list[Diagnosis]:
     """Everything a run on this testbed depends on.
 
     Args:
@@ -51,41 +51,41 @@ def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect 
         asked = [(machine, machine.port in waiting) for machine in inventory.machines]
         machines = list(pool.map(lambda one: list(_machine(inventory, one[0], one[1], ccas)), asked))
     found = [finding for group in machines for finding in group]
-    found.append(Finding("collector program", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)))
+    found.append(Diagnosis("collector program", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)))
     if inventory.delay_line is not None:
-        found.append(Finding("delay line program", SOFTSWITCH, "; ".join(missing_parts())))
+        found.append(Diagnosis("delay line program", SOFTSWITCH, "; ".join(missing_parts())))
     return [*found, *_exposure(inventory), *about_switch]
 
 
-def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequence[str]) -> Iterator[Finding]:
+def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequence[str]) -> Iterator[Diagnosis]:
     name = machine.name
     try:
         lines = run(machine, ["sh", "-s", "--", "describe", machine.interface], text=HOST_SCRIPT.read_text())
     except NarrowsError as error:
-        yield Finding(f"{name}: access", "", str(error))
+        yield Diagnosis(f"{name}: access", "", str(error))
         return
     facts = dict(line.split("=", 1) for line in lines.splitlines() if "=" in line)
-    yield Finding(f"{name}: access", f"root, kernel {facts.get('kernel', 'unknown')}")
+    yield Diagnosis(f"{name}: access", f"root, kernel {facts.get('kernel', 'unknown')}")
     needed = TOOLS[:-1] if machine.ssh is None else TOOLS
     lacking = [tool for tool in needed if facts.get(f"tool.{tool}") != "yes"]
-    yield Finding(
+    yield Diagnosis(
         f"{name}: tools", ", ".join(needed), f"{', '.join(lacking)} missing; fix: install them" if lacking else ""
     )
     if facts.get("interface") != "yes":
-        yield Finding(f"{name}: interface", "", f"no {machine.interface}; fix: name the NIC in the inventory")
+        yield Diagnosis(f"{name}: interface", "", f"no {machine.interface}; fix: name the NIC in the inventory")
         return
     yield from _nic(inventory, machine, waiting, facts)
     available = facts.get("ccas", "").split()
     if machine in inventory.senders:
         absent = [cca for cca in ccas if cca not in available]
-        yield Finding(
+        yield Diagnosis(
             f"{name}: CCAs",
             ", ".join(available),
             f"{', '.join(absent)} not loaded; fix: modprobe tcp_NAME, or a kernel that has it" if absent else "",
         )
     yield from _python(name, machine, facts)
     if machine is inventory.receiver and inventory.delay.at == "receiver":
-        yield Finding(
+        yield Diagnosis(
             f"{name}: base RTT",
             "netem",
             ""
@@ -94,13 +94,13 @@ def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequen
             "linux-modules-extra, or delay.at in the inventory: line, or none",
         )
     clock = facts.get("clock", "")
-    yield Finding(
+    yield Diagnosis(
         f"{name}: clock",
         clock or "unknown",
         "" if clock in CLOCK_GOOD else "not synchronised; fix: run chrony (hosts' logs carry its time, reports do not)",
     )
     left = facts.get("applied") == "yes"
-    yield Finding(
+    yield Diagnosis(
         f"{name}: earlier run",
         "nothing left",
         f"a killed run left its settings; fix: the next run does, or deploy/host.sh restore {machine.interface}"
@@ -109,23 +109,23 @@ def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequen
     )
 
 
-def _python(name: str, machine: Machine, facts: dict[str, str]) -> Iterator[Finding]:
+def _python(name: str, machine: Machine, facts: dict[str, str]) -> Iterator[Diagnosis]:
     found = facts.get("python", "0.0")
     if machine.ssh is not None and facts.get("tool.python3") == "yes":
         old = tuple(map(int, found.split("."))) < tuple(map(int, PYTHON.split(".")))
-        yield Finding(f"{name}: Python", found, f"{found} is too old; fix: install {PYTHON} or later" if old else "")
+        yield Diagnosis(f"{name}: Python", found, f"{found} is too old; fix: install {PYTHON} or later" if old else "")
 
 
-def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str, str]) -> Iterator[Finding]:
+def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str, str]) -> Iterator[Diagnosis]:
     name, port = machine.name, inventory.port_of(machine)
     mac = facts.get("mac", "")
-    yield Finding(
+    yield Diagnosis(
         f"{name}: MAC address",
         mac,
         "" if mac == machine.mac else f"{machine.interface} has {mac}; fix: mac in the inventory says {machine.mac}",
     )
     up = facts.get("carrier") == "1"
-    yield Finding(
+    yield Diagnosis(
         f"{name}: link",
         "up" if up else f"down, as long as the switch has no port {port.name}",
         ""
@@ -135,7 +135,7 @@ def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str,
     speed = facts.get("speed", "unknown")
     wanted = SPEED_BPS[port.speed] // 10**6
     known = speed.isdigit()
-    yield Finding(
+    yield Diagnosis(
         f"{name}: speed",
         f"{speed} Mbit/s" if known else "unknown",
         f"the NIC runs at {speed} Mbit/s, port {port.name} at {wanted}; fix: one of them"
@@ -143,18 +143,18 @@ def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str,
         else "",
     )
     stuck = [short for short in OFFLOADS if facts.get(f"offload.{short}", "").startswith("on [fixed]")]
-    yield Finding(
+    yield Diagnosis(
         f"{name}: offloads",
         "can be turned off",
         f"{', '.join(stuck)} cannot be turned off; fix: use another NIC or driver" if stuck else "",
     )
 
 
-def _exposure(inventory: Inventory) -> Iterator[Finding]:
+def _exposure(inventory: Inventory) -> Iterator[Diagnosis]:
     """Whether strangers can program the switch: with a tunnel, its port must not answer directly."""
     switch = inventory.switch
     if switch.tunnel is None:
-        yield Finding(
+        yield Diagnosis(
             "switch: protection",
             "TLS" if switch.tls is not None else "loopback",
             "BF Runtime is reached over the network without protection; fix: tunnel or tls in the inventory"
@@ -171,12 +171,12 @@ def _exposure(inventory: Inventory) -> Iterator[Finding]:
             )
     except OSError:
         problem = ""
-    yield Finding("switch: protection", "SSH tunnel, port closed", problem)
+    yield Diagnosis("switch: protection", "SSH tunnel, port closed", problem)
 
 
-def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Finding], set[str]]:
+def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Diagnosis], set[str]]:
     """What is to be said of the switch, and the ports by name that it does not have yet."""
-    found: list[Finding] = []
+    found: list[Diagnosis] = []
     waiting: set[str] = set()
     with SwitchSession(inventory, connect_to) as session:
         try:
@@ -188,43 +188,43 @@ def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Finding], s
                     f"; fix: is bf_switchd running with program '{inventory.switch.program}' "
                     "(systemctl status narrows-switchd on the switch)?"
                 )
-            return [Finding("switch: BF Runtime", "", problem)], waiting
-        found.append(Finding("switch: BF Runtime", f"program '{inventory.switch.program}', client {client.kind}"))
+            return [Diagnosis("switch: BF Runtime", "", problem)], waiting
+        found.append(Diagnosis("switch: BF Runtime", f"program '{inventory.switch.program}', client {client.kind}"))
         try:
             found += _program(inventory, client)
             found += _ports(inventory, LiveReader(client), waiting)
         except NarrowsError as error:
-            found.append(Finding("switch: tables", "", str(error)))
+            found.append(Diagnosis("switch: tables", "", str(error)))
     return [*found, _calibration(inventory)], waiting
 
 
-def _calibration(inventory: Inventory) -> Finding:
+def _calibration(inventory: Inventory) -> Diagnosis:
     calibration = inventory.calibration
     if calibration is None:
-        return Finding("switch: calibration", "none; 'narrows calibrate' measures rate, depth and latency once")
-    return Finding("switch: calibration", f"of {calibration.date}, driver {calibration.driver or 'not named'}")
+        return Diagnosis("switch: calibration", "none; 'narrows calibrate' measures rate, depth and latency once")
+    return Diagnosis("switch: calibration", f"of {calibration.date}, driver {calibration.driver or 'not named'}")
 
 
-def _program(inventory: Inventory, client: Client) -> Iterator[Finding]:
+def _program(inventory: Inventory, client: Client) -> Iterator[Diagnosis]:
     chip = inventory.switch.generation
     reader = LiveReader(client)
     entry = reader.entry(f"{chip.prefix}.tm.cfg", None)
     assert entry is not None
     cells = number(entry, "total_cells")
-    yield Finding("switch: chip", f"{chip.name}, {cells} cells of {number(entry, 'cell_size_bytes')} B")
+    yield Diagnosis("switch: chip", f"{chip.name}, {cells} cells of {number(entry, 'cell_size_bytes')} B")
     Counters(client)
     left = len(reader.entries("cross_connect"))
-    yield Finding("switch: program", "tables found" + (f", {left} paths of an earlier run" if left else ""))
+    yield Diagnosis("switch: program", "tables found" + (f", {left} paths of an earlier run" if left else ""))
 
 
-def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Iterator[Finding]:
+def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Iterator[Diagnosis]:
     """Names, speeds and links; ports that are not there yet are added to ``waiting``."""
     for port in inventory.ports:
         subject = f"switch: port {port.name}"
         # The driver knows the front panel, whether a port was added or not.
         named = reader.entry("$PORT_STR_INFO", {"$PORT_NAME": port.name})
         if named is None:
-            yield Finding(subject, "", f"the switch has no front-panel port {port.name}; fix: name in the inventory")
+            yield Diagnosis(subject, "", f"the switch has no front-panel port {port.name}; fix: name in the inventory")
             continue
         dev_port = number(named, "$DEV_PORT")
         found = reader.entry("$PORT", {"$DEV_PORT": port.dev_port}, ALL_PIPES)
@@ -232,9 +232,9 @@ def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Itera
             waiting.add(port.name)
         if dev_port != port.dev_port:
             problem = f"front-panel port {port.name} is dev_port {dev_port}; fix: dev_port or name in the inventory"
-            yield Finding(subject, "", problem)
+            yield Diagnosis(subject, "", problem)
         elif found is None:
-            yield Finding(subject, f"not there yet; a run adds it at {port.speed}")
+            yield Diagnosis(subject, f"not there yet; a run adds it at {port.speed}")
         else:
             speed = text(found, "$SPEED").removeprefix("BF_SPEED_")
             problem = ""
@@ -242,4 +242,4 @@ def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Itera
                 problem = f"runs at {speed}, the inventory says {port.speed}; fix: correct it, or delete the port"
             elif not found.data.get("$PORT_UP"):
                 problem = "link is down; fix: cable, speed, FEC and auto-negotiation of both ends"
-            yield Finding(subject, f"{speed}, up", problem)
+            yield Diagnosis(subject, f"{speed}, up", problem)

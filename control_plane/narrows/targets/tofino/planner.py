@@ -18,7 +18,7 @@ from narrows.targets.tofino.writes.mirror import mirror_writes
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader
-from narrows.targets.tofino.writes.traffic_manager import Bottleneck, Layer, TrafficManager
+from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, Layer, TrafficManager
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
     return SwitchPlan(tuple(writes), tuple(watermarks), manager)
 
 
-def realised(bottleneck: Bottleneck) -> dict[str, Any]:
+def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
     """What run.json says of a bottleneck: asked for and made, in the units of both worlds."""
     depth, shaping, queue = bottleneck.depth, bottleneck.shaping, bottleneck.queue
     threshold = bottleneck.plan.bottleneck.ecn_threshold_bytes

@@ -39,14 +39,14 @@ from narrows.targets.tofino.writes.entries import EPOCH
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader, LiveReader
-from narrows.targets.tofino.writes.traffic_manager import Bottleneck, TrafficManager
+from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, TrafficManager
 
 LINK_WAIT_S = 20.0
 LINK_POLL_S = 0.2
 # Flows whose counters are read one by one in every reading of a queue.
-MOST_FLOWS = 64
+MAX_FLOWS = 64
 # A port that is reset again and again is given up.
-MOST_MENDED = 100
+MAX_MENDED = 100
 _Answer = TypeVar("_Answer")
 
 
@@ -180,7 +180,7 @@ class TofinoTarget(Target):
         """The bottleneck's queue. Packets and bytes are the program's, depth is read from the chip.
 
         Bytes are those of flows whose digest has come. A reading costs five table reads and two a flow.
-        With more than `MOST_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
+        With more than `MAX_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
         """
         self._delay_line.check()
         return await self._call(self._queues)
@@ -338,7 +338,7 @@ class TofinoTarget(Target):
                 )
             time.sleep(LINK_POLL_S)
 
-    def _realised(self, one: Bottleneck) -> Realised:
+    def _realised(self, one: BottleneckQueue) -> Realised:
         overhead = one.shaping.overhead
         calibration = self._inventory.calibration
         notes = [*one.depth.warnings, f"rate: {overhead.note}"]
@@ -377,7 +377,7 @@ class TofinoTarget(Target):
         departed = counters.bottleneck_departures(index)
         moving = self._departed != departed
         self._departed = departed
-        bytes_of = None if moving and len(flows) > MOST_FLOWS else flows
+        bytes_of = None if moving and len(flows) > MAX_FLOWS else flows
         client, prefix = self._ready().client, self._chip.prefix
         return [queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of)]
 
@@ -388,7 +388,7 @@ class TofinoTarget(Target):
             return
         undone: list[str] = []
         # Giving a port its speed back resets its queues once more.
-        while (found := programmer.reapply()) and len(undone) < MOST_MENDED:
+        while (found := programmer.reapply()) and len(undone) < MAX_MENDED:
             undone += found
         port = self._inventory.port(manager.bottleneck.queue.dev_port).name
         words = f"port {port} was reset during the run; made again: {'; '.join(dict.fromkeys(undone))}"

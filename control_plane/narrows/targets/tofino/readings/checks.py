@@ -15,7 +15,7 @@ from narrows.targets.tofino.bfrt.values import Key
 from narrows.targets.tofino.chip.model import pipe_of
 from narrows.targets.tofino.testbed.calibration import Calibration
 from narrows.targets.tofino.writes.planned import PlannedWrite, number
-from narrows.targets.tofino.writes.traffic_manager import Bottleneck
+from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue
 
 # Counters wider than 32 bits are copied every other second.
 COUNTER_AGE_S = 2.5
@@ -48,7 +48,7 @@ class DropGuard:
         self,
         client: Client,
         prefix: str,
-        bottleneck: Bottleneck,
+        bottleneck: BottleneckQueue,
         inputs: Sequence[int],
         pools: Sequence[str],
         calibration: Calibration | None = None,
@@ -190,7 +190,7 @@ class Watermark:
         return f"deepest {self.cells} of {self.limit_cells} cells, {verdict}"
 
 
-def watermark_writes(prefix: str, bottleneck: Bottleneck, pools: Sequence[str]) -> list[PlannedWrite]:
+def watermark_writes(prefix: str, bottleneck: BottleneckQueue, pools: Sequence[str]) -> list[PlannedWrite]:
     """Starts a new measurement of how deep queue and pools have been. Only 0 may be written to a watermark."""
     why = "how full it has been tells after the run whether its limit is the one that was set"
     zero = {"watermark_cells": 0}
@@ -201,7 +201,9 @@ def watermark_writes(prefix: str, bottleneck: Bottleneck, pools: Sequence[str]) 
     ]
 
 
-def watermark(client: Client, prefix: str, bottleneck: Bottleneck, calibration: Calibration | None = None) -> Watermark:
+def watermark(
+    client: Client, prefix: str, bottleneck: BottleneckQueue, calibration: Calibration | None = None
+) -> Watermark:
     """How deep a queue has been.
 
     Read-back of ``tm.queue.buffer`` shows the driver's copy, not the chip's registers: only a queue that was kept

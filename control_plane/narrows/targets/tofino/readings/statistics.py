@@ -11,7 +11,7 @@ from narrows.targets.tofino.readings.checks import DropGuard
 from narrows.targets.tofino.readings.counters import Counters
 from narrows.targets.tofino.writes.entries import EPOCH
 from narrows.targets.tofino.writes.planned import number
-from narrows.targets.tofino.writes.traffic_manager import Bottleneck
+from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue
 
 
 def queue_stats(
@@ -19,7 +19,7 @@ def queue_stats(
     counters: Counters,
     guard: DropGuard,
     prefix: str,
-    bottleneck: Bottleneck,
+    bottleneck: BottleneckQueue,
     departed: int,
     flows: Collection[int] | None,
 ) -> QueueStats:

@@ -50,7 +50,7 @@ class Queue:
 
 
 @dataclass(frozen=True)
-class Bottleneck:
+class BottleneckQueue:
     """One bottleneck as the chip will have it."""
 
     plan: Plan
@@ -122,7 +122,7 @@ class TrafficManager:
         speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
         return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
 
-    def _bottleneck(self, plan: Plan, layer: Layer) -> Bottleneck:
+    def _bottleneck(self, plan: Plan, layer: Layer) -> BottleneckQueue:
         switch = self._inventory.switch
         settings = plan.bottleneck
         port = self._inventory.port(settings.port)
@@ -142,7 +142,7 @@ class TrafficManager:
             capacity_cells(self._chip, self.total_cells),
             settings.rate_bps,
         )
-        return Bottleneck(plan, queue, depth, shaping)
+        return BottleneckQueue(plan, queue, depth, shaping)
 
     def _queue(self, dev_port: int, queue: int) -> Queue:
         found = self._need("tm.port.cfg", {"dev_port": dev_port})
