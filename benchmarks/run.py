@@ -10,6 +10,7 @@ from pathlib import Path
 
 import accuracy
 import analyzer
+import collecting
 import delay
 import emulators
 import forwarding
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "delay": delay.run,
     "pipeline": pipeline.run,
     "analyzer": analyzer.run,
+    "collecting": collecting.run,
     "emulators": emulators.run,
 }
 RUNS = 5

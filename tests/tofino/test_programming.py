@@ -295,6 +295,24 @@ def test_reports_that_the_collector_s_port_cannot_carry_are_refused_with_the_sam
         plan(make_experiment(rate="95Gbit"), slow)
 
 
+def test_reports_that_the_collector_does_not_hold_are_refused_with_the_numbers() -> None:
+    data = make_inventory().model_dump()
+    data["collector"] |= {"reports_s": 1_000_000, "rings": 4}
+    small = Inventory.model_validate(data)
+    experiment = make_experiment(rate="50Gbit")
+    words = r"telemetry.sample: 4,128,137 packets/s of 1514 B make 4,128,137 reports/s, and dave holds 1,000,000 .*"
+    with pytest.raises(InputError, match=words + "allowed: 8 or more"):
+        plan(experiment, small)
+    sampled = experiment.model_copy(update={"telemetry": Telemetry(sample=8)})
+    assert plan(sampled, small)
+    # Longer frames are fewer.
+    assert plan(experiment.model_copy(update={"mtu": 9000}), small)
+    both = make_experiment(rate="10Gbit").model_copy(update={"telemetry": Telemetry(acks=True)})
+    with pytest.raises(InputError, match=r"telemetry.acks: 825,627 packets/s of 1514 B make 1,651,255 reports/s"):
+        plan(both, small)
+    assert bound_plan(small).collector.rings == 4
+
+
 def test_a_port_at_another_speed_is_refused_not_changed(
     switch: FakeSwitch, client: Client, inventory: Inventory
 ) -> None:

@@ -232,7 +232,7 @@ def test_doctor_names_every_fault_and_its_cure(machines: Machines, inventory: In
         assert found["alice: link"].problem == found["alice: offloads"].problem == ""
         assert "alice: earlier run" in found and found["alice: earlier run"].problem == ""
         assert found["switch: BF Runtime"].problem == "" and "266240 cells of 80 B" in found["switch: chip"].found
-        assert "dev_port 128 is front-panel port 17/0; fix:" in found["switch: port 1/0"].problem
+        assert "runs at 40G, the inventory says 100G; fix:" in found["switch: port 1/0"].problem
         assert "a run adds it at 100G" in found["switch: port 2/0"].found
         assert all("fix" in one.problem for one in found.values() if one.problem)
         assert fake.state() == before

@@ -101,7 +101,10 @@ class Bottleneck:
 
 @dataclass(frozen=True)
 class Collector:
-    """Where reports go; ``report_length`` is the length in bytes they are truncated to, encapsulation included."""
+    """Where reports go; ``report_length`` is the length in bytes they are truncated to, encapsulation included.
+
+    ``rings``: how many rings, each with a thread, share the frames of the collector's interface.
+    """
 
     port: int
     src_mac: str
@@ -111,6 +114,7 @@ class Collector:
     src_port: int
     dst_port: int
     report_length: int
+    rings: int = 1
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class TelemetryCollector:
         self._directory.mkdir(parents=True, exist_ok=True)
         interface = self._testbed.interface(HOST)
         command = [str(binary(COLLECTOR)), "collect", "--interface", interface, "--out", str(self._directory)]
-        command += ["--port", str(self._settings.dst_port)]
+        command += ["--port", str(self._settings.dst_port), "--rings", str(self._settings.rings)]
         errors = self._testbed.state_dir / "collector.err"
         self._process = await self._testbed.spawn(HOST, command, stderr=errors)
         await self._process.wait_for_line("ready", READY_S)

@@ -56,7 +56,7 @@ def inventory_data(chip: str = "tofino", address: str = "127.0.0.1:50052", **swi
         ],
         "senders": [machine("alice", "2/0", 1), machine("bob", "17/0", 2)],
         "receiver": machine("carol", "1/0", 3),
-        "collector": machine("dave", "3/0", 4),
+        "collector": {**machine("dave", "3/0", 4), "reports_s": 20_000_000},
     }
 
 

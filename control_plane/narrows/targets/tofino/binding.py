@@ -71,6 +71,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             src_mac=SWITCH_MAC,
             dst_mac=collector.mac,
             dst_address=report_address,
+            rings=collector.rings,
         ),
         flows=tuple(replace(flow, src=addresses[flow.src], dst=addresses[flow.dst]) for flow in plan.flows),
     )

@@ -148,6 +148,16 @@ class Machine(Model):
     address6: IPv6Interface | None = None
 
 
+class CollectorMachine(Machine):
+    """Where reports arrive: ``rings`` that its NIC's frames are dealt to, and the reports a second that it holds so.
+
+    Each ring has a thread; ``benchmarks/run.py collecting`` measures what a machine holds.
+    """
+
+    rings: Annotated[StrictInt, Field(ge=1, le=32)] = 1
+    reports_s: Annotated[StrictInt, Field(ge=1000)] = 1_000_000
+
+
 class Delay(Model):
     """Where the base RTT is made, by a delay on what the receiver sends back.
 
@@ -179,7 +189,7 @@ class Inventory(Model):
     ports: Annotated[tuple[Port, ...], Field(min_length=3)]
     senders: Annotated[tuple[Machine, ...], Field(min_length=1)]
     receiver: Machine
-    collector: Machine
+    collector: CollectorMachine
     delay: Delay = Delay()
     _calibration: Calibration | None = PrivateAttr(None)
 

@@ -40,20 +40,23 @@ def session_length(chip: Chip, report_length: int) -> int:
 
 def report_rate_bps(plan: Plan, rate_bps: float) -> float:
     """L1 rate of the reports of one bottleneck, and of its way back, while full-size frames fill it."""
-    frames_per_second = rate_bps / 8 / plan.frame_bytes
     report = min(plan.collector.report_length, plan.frame_bytes + REPORT_ENCAPSULATION_BYTES) + L1_OVERHEAD_BYTES
-    reports_per_second = frames_per_second / (1 << plan.bottleneck.sample_shift)
-    if plan.ack_bottleneck is not None:
-        # A receiver sends at most one acknowledgement a packet.
-        reports_per_second += frames_per_second
-    return reports_per_second * report * 8
+    return reports_per_second(plan, rate_bps) * report * 8
+
+
+def reports_per_second(plan: Plan, rate_bps: float) -> float:
+    """Reports of one bottleneck, and of its way back, while full-size frames fill it."""
+    frames = rate_bps / 8 / plan.frame_bytes
+    # A receiver sends at most one acknowledgement a packet.
+    back = frames if plan.ack_bottleneck is not None else 0.0
+    return frames / (1 << plan.bottleneck.sample_shift) + back
 
 
 def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:
     """The session to the collector, and the memory of every pipe that mirrors.
 
     Raises:
-        InputError: the reports of full-size frames need more than the collector's port carries.
+        InputError: the reports of full-size frames need more than the collector's port carries, or the collector holds.
     """
     chip = inventory.switch.generation
     collector = plan.collector
@@ -72,6 +75,7 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
             f"telemetry.sample: the reports need {format_rate(int(load) // 10**6 * 10**6)} and the collector's port "
             f"{port.name} has {port.speed}; allowed: {sample << plan.bottleneck.sample_shift} or more"
         )
+    _refuse_what_the_collector_cannot_hold(inventory, plan)
     writes = _memory(inventory, plan, reader)
     key = {"$sid": COLLECTOR_SESSION}
     found = reader.entry("$mirror.cfg", key)
@@ -95,6 +99,24 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
         )
     )
     return writes
+
+
+def _refuse_what_the_collector_cannot_hold(inventory: Inventory, plan: Plan) -> None:
+    collector = inventory.collector
+    wanted = reports_per_second(plan, plan.bottleneck.rate_bps)
+    if wanted <= collector.reports_s:
+        return
+    frames = plan.bottleneck.rate_bps / 8 / plan.frame_bytes
+    numbers = (
+        f"{frames:,.0f} packets/s of {plan.frame_bytes} B make {wanted:,.0f} reports/s, and {collector.name} holds "
+        f"{collector.reports_s:,} (collector.reports_s in the inventory)"
+    )
+    if plan.ack_bottleneck is not None:
+        raise InputError(f"telemetry.acks: {numbers}; allowed: false")
+    sample = 1
+    while frames / sample > collector.reports_s:
+        sample *= 2
+    raise InputError(f"telemetry.sample: {numbers}; allowed: {sample} or more")
 
 
 def _reported_ports(plan: Plan) -> set[int]:

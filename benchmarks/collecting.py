@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many reports a second the collector holds: live over a veth link, and from rings that were filled before."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import host
+from measuring import alternate
+from narrows.errors import RunError
+from narrows.hosts.links import run as call
+from narrows.paths import binary
+from narrows_formats.programs import COLLECTOR
+from results import Outcome, Table
+
+REPORTS = 1_000_000
+RINGS = (1, 2)
+RING_MIB = 1024
+# Live rates that are tried one after the other until one is not held, in reports a second.
+RATES = (100_000, 200_000, 300_000, 400_000, 600_000, 800_000, 1_000_000)
+# What the kernel may take to hand over its last block; the collector waits as long before it ends.
+RETIRE_S = 0.15
+STOP_S = 120
+
+
+def run(runs: int) -> Outcome:
+    """Both measurements with one ring and with two."""
+    with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name, _link() as namespace:
+        directory = Path(name)
+        capture = directory / "capture.pcap"
+        call([str(binary(COLLECTOR)), "generate", "--reports", str(REPORTS), str(capture)])
+        contestants = {_name(rings): partial(_measure, namespace, directory, capture, rings) for rings in RINGS}
+        series = alternate(contestants, runs)
+    table = Table(("Collector", "Live, reports/s without a loss", "Stored from full rings, million reports/s"))
+    for name_ in contestants:
+        live, drained = (series.spread(name_, figure) for figure in ("live_per_s", "drained_per_s"))
+        table.rows.append((name_, live.text(1), drained.text(1e-6)))
+    rates = ", ".join(f"{rate:,}" for rate in RATES)
+    conditions = (
+        f"{REPORTS:,} generated reports of 100 Gbit/s and 16 flows. Live: `narrows-collector replay` sends them over a "
+        f"veth link, whose receiving side is work of the sender's processor, at {rates} a second until some are lost; "
+        "sender and collector share all processors. From full rings: the collector is stopped while they are sent and "
+        "then goes on, so that nothing but itself, the order over rings and the files' making are measured, by wall "
+        "clock."
+    )
+    commands = [
+        "narrows-collector collect --interface cc0 --out DIR --rings N",
+        "narrows-collector replay CAPTURE --interface cs0 --rate R",
+    ]
+    return Outcome("Collector", conditions, [table], {"reports": REPORTS, **series.as_json()}, commands)
+
+
+def _name(rings: int) -> str:
+    return f"{rings} ring" + ("s, merged" if rings > 1 else "")
+
+
+@contextmanager
+def _link() -> Iterator[str]:
+    """A namespace with the veth pair cs0 (the switch's side) and cc0 (the collector's)."""
+    name = f"nwdev-bench-collect-{os.getpid()}"
+    call(["ip", "netns", "add", name])
+    try:
+        call(["ip", "-n", name, "link", "add", "cs0", "type", "veth", "peer", "name", "cc0"])
+        for interface in ("cs0", "cc0"):
+            call(["ip", "-n", name, "link", "set", interface, "up"])
+        yield name
+    finally:
+        call(["ip", "netns", "del", name])
+
+
+def _measure(namespace: str, directory: Path, capture: Path, rings: int) -> dict[str, float]:
+    return {
+        "live_per_s": _live(namespace, directory, capture, rings),
+        "drained_per_s": _drained(namespace, directory, capture, rings),
+    }
+
+
+def _live(namespace: str, directory: Path, capture: Path, rings: int) -> float:
+    """The highest rate of which nothing was lost; 0 if there is none."""
+    held = 0.0
+    for rate in RATES:
+        with tempfile.TemporaryDirectory(dir=directory) as out:
+            process = _start(namespace, Path(out), rings)
+            sent = _replay(namespace, capture, rate)
+            stored = _stop(process, Path(out))["rows"]
+        # A sender that is slower than asked for is the link's limit, not the collector's.
+        if stored < sent["frames"] or sent["rate"] < 0.95 * rate:
+            break
+        held = float(sent["rate"])
+    return held
+
+
+def _drained(namespace: str, directory: Path, capture: Path, rings: int) -> float:
+    """Reports a second from rings that hold them all to files."""
+    with tempfile.TemporaryDirectory(dir=directory) as out:
+        process = _start(namespace, Path(out), rings)
+        process.send_signal(signal.SIGSTOP)
+        _replay(namespace, capture, RATES[2])
+        started = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGCONT)
+        stored = _stop(process, Path(out))["rows"]
+        elapsed = time.monotonic() - started - RETIRE_S
+    if stored < REPORTS:
+        raise RunError(f"rings of {RING_MIB} MiB held {stored} of {REPORTS} reports")
+    return stored / elapsed
+
+
+def _start(namespace: str, out: Path, rings: int) -> subprocess.Popen[str]:
+    command = ["ip", "netns", "exec", namespace, str(binary(COLLECTOR)), "collect", "--interface", "cc0"]
+    command += ["--out", str(out / "telemetry"), "--rings", str(rings), "--ring-mib", str(RING_MIB)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        raise RunError("the collector does not start")
+    return process
+
+
+def _replay(namespace: str, capture: Path, rate: int) -> dict[str, Any]:
+    command = ["ip", "netns", "exec", namespace, str(binary(COLLECTOR)), "replay", str(capture)]
+    sent: dict[str, Any] = json.loads(call([*command, "--interface", "cs0", "--rate", str(rate)]))
+    return sent
+
+
+def _stop(process: subprocess.Popen[str], out: Path) -> dict[str, Any]:
+    process.terminate()
+    if process.wait(STOP_S) != 0:
+        raise RunError(f"the collector ended with exit code {process.returncode}")
+    account: dict[str, Any] = json.loads((out / "telemetry" / "collector.json").read_text())
+    return account
