@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/architecture.md: the Python part of the map names what there is, and every package says what may be in it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
+LISTED = subprocess.run(["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout.split()
+PACKAGES = [
+    path for path in LISTED if path.endswith("/__init__.py") and path.startswith(("control_plane/", "analysis/"))
+]
+
+
+def test_every_python_module_and_folder_on_the_map_exists() -> None:
+    named = set(re.findall(r"`([\w-]+(?:/[\w-]+)*(?:\.py|/))`", PAGE))
+    assert len(named) > 30
+    places = [f"/{path}" for path in LISTED]
+    missing = {
+        name
+        for name in named
+        if not any(path.endswith(f"/{name}") or f"/{name.rstrip('/')}/" in path for path in places)
+    }
+    assert not missing
+
+
+def test_every_package_of_the_control_plane_is_on_the_map() -> None:
+    packages = {
+        path.split("/")[2] for path in PACKAGES if re.fullmatch(r"control_plane/narrows/\w+/__init__\.py", path)
+    }
+    assert {name for name in packages if f"control_plane/narrows/{name}/" not in PAGE} == set()
+
+
+def test_every_package_says_what_may_be_in_it() -> None:
+    silent = [path for path in PACKAGES if not ast.get_docstring(ast.parse((REPOSITORY / path).read_text()))]
+    assert silent == []
