@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +19,8 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts.process import start_time
 from narrows.virtual import cores, keeper, memory, room
+from narrows.virtual.guest import Guest
+from narrows.virtual.measurement import how_it_ended
 
 # A child that a grandchild outlives; both say who they are.
 ORPHAN = "(sleep 600 & echo $!); exec sleep {}"
@@ -120,3 +123,16 @@ def test_symbols_of_a_program(tmp_path: Path) -> None:
 def _nm(path: Path) -> list[str]:
     lines = subprocess.run(["nm", path], capture_output=True, text=True, check=True).stdout.splitlines()
     return [line for line in lines if len(line.split()) == 3]
+
+
+def test_a_panic_is_one_line(tmp_path: Path) -> None:
+    log = tmp_path / "console.log"
+    log.write_text("booting\nKernel panic - not syncing: Out of memory\nCPU: 0\nCall Trace:\n [<600>] ? vpanic\n")
+    nothing: Any = None
+    guest = Guest(nothing, nothing, 0, log)
+    assert guest.last_words() == ":\nKernel panic - not syncing: Out of memory"
+    assert how_it_ended(keeper.SIGNALLED + signal.SIGABRT, True) == "the guest's kernel failed"
+    assert how_it_ended(keeper.SIGNALLED + signal.SIGKILL, True) == "the guest was ended by SIGKILL"
+    assert how_it_ended(1, False) == "the guest does not boot"
+    log.write_text("not enough\n\nmemory\n")
+    assert guest.last_words() == ":\nnot enough\nmemory"

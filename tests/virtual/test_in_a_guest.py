@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from narrows.hosts.process import start_time
 from narrows.virtual import kernels
 from narrows.virtual.keeper import children
+from narrows_formats.programs import BINARIES_VARIABLE, COLLECTOR, SOFTSWITCH, find_binary
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "iperf3", "ip", "ethtool")
 
@@ -23,16 +25,24 @@ LONG = SHORT.replace("1s}", "1000s}")
 PATIENCE_S = 240.0
 
 
-def start(tmp_path: Path, text: str) -> subprocess.Popen[str]:
-    """`narrows run --virtual`; what it says is in ``tmp_path / "said"``."""
+def start(tmp_path: Path, text: str, before: str = "", programs: Path | None = None) -> subprocess.Popen[str]:
+    """`narrows run --virtual`; what it says is in ``tmp_path / "said"``.
+
+    Args:
+        tmp_path: takes all files.
+        text: of the experiment.
+        before: a statement in front of it.
+        programs: directory of other programs than ours.
+    """
     file = tmp_path / "experiment.yaml"
     file.write_text(text)
     kernel = kernels.installed()[0].name
-    words = [sys.executable, "-c", "import narrows.cli; narrows.cli.main()", "run", str(file), "--virtual"]
+    words = [sys.executable, "-c", f"{before}\nimport narrows.cli; narrows.cli.main()", "run", str(file), "--virtual"]
+    environment = {**os.environ, **({} if programs is None else {BINARIES_VARIABLE: str(programs)})}
     with (tmp_path / "said").open("w") as said:
         return subprocess.Popen(
             [*words, "--kernel", kernel, "--out", str(tmp_path / "out")],
-            stdout=said, stderr=subprocess.STDOUT, text=True, restore_signals=True,
+            stdout=said, stderr=subprocess.STDOUT, text=True, env=environment,
         )  # fmt: skip
 
 
@@ -85,6 +95,22 @@ def test_a_killed_guest_is_a_failed_run(tmp_path: Path) -> None:
     assert (tmp_path / "said").read_text().strip().endswith("the guest was ended by SIGKILL")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["experiment.yaml", "said"]
     assert inside and all(start_time(pid) is None for pid in inside)
+
+
+def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    collector = find_binary(COLLECTOR)
+    assert collector is not None
+    (programs / COLLECTOR).symlink_to(collector)
+    switch = programs / SOFTSWITCH
+    switch.write_text("#!/bin/sh\nwhile :; do :; done\n")
+    switch.chmod(0o755)
+    soon = "import narrows.virtual.watch as watch; watch.STILL_CPU_S = 1.0"
+    process = start(tmp_path, SHORT, soon, programs)
+    assert process.wait(PATIENCE_S) == 1
+    said = (tmp_path / "said").read_text()
+    assert re.search(r"the guest's time stood still at 0\.\d+ s while it computed for \d+ s .* narrows-softswi", said)
 
 
 def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from narrows.virtual import keeper, room
 from narrows.virtual.kernels import Kernel
 
-TAIL_BYTES = 2000
+TAIL_BYTES = 8000
+PANIC = "Kernel panic"
 START_NS = 1_767_225_600 * 1_000_000_000  # 2026-01-01T00:00:00Z
 EVENT_BYTES = 1 << 20
 
@@ -111,4 +112,7 @@ class Guest:
         except OSError:
             return ""
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+        if panic := [line for line in lines if PANIC in line]:
+            # What follows is for who wrote the kernel: where it was.
+            lines = panic[:1]
         return ":\n" + "\n".join(lines) if lines else ""

@@ -230,7 +230,8 @@ def needed_directories(results: Path) -> tuple[Path, ...]:
 def how_it_ended(code: int, was_up: bool) -> str:
     """What became of a guest that did not say so itself."""
     number = code - keeper.SIGNALLED
-    if number in set(signal.Signals):
+    # A kernel that gives up ends like a program that does.
+    if number in set(signal.Signals) and number != signal.SIGABRT:
         return f"the guest was ended by {signal.Signals(number).name}"
     return "the guest's kernel failed" if was_up else "the guest does not boot"
 
