@@ -146,6 +146,14 @@ def test_a_run_is_compared_in_parts(run_directory: Path, tmp_path: Path) -> None
     assert found(differences, "utilization").difference.mean == 0
 
 
+def test_a_run_that_was_cut_short_is_refused(run_directory: Path, tmp_path: Path) -> None:
+    shutil.copytree(run_directory, tmp_path / "cut")
+    data = json.loads((tmp_path / "cut" / "run.json").read_text())
+    (tmp_path / "cut" / "run.json").write_text(json.dumps({**data, "status": "partial"}))
+    with pytest.raises(AnalysisError, match="the run is partial; allowed: a complete one"):
+        read_side(tmp_path / "cut")
+
+
 def test_page_tables_and_figures(sides: tuple[Side, Side], tmp_path: Path) -> None:
     differences = compare(*sides)
     written = write_comparison(*sides, differences, tmp_path / "out", ("csv", "tex", "svg", "pdf"))

@@ -79,6 +79,8 @@ def _of_sweep(directory: Path) -> Side:
 
 
 def _of_run(run: RunData) -> Side:
+    if run.run.status != "complete":
+        raise AnalysisError(f"{run.path}: the run is {run.run.status}; allowed: a complete one")
     window = run.summary["fairness"]["window_s"]
     if window is None:
         raise AnalysisError(f"{run.path}: its flows never all ran at once; nothing can be compared")
