@@ -1,154 +1,221 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the control plane says and sees: tables, entries, counters, registers, digests.
+//! What the control plane does to a pipeline's state.
 
-/// A table of the loaded program. Get one from [`crate::Program::table_id`]; valid for that program only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TableId(pub(crate) u32);
+use narrows_interpreter::table::TableState;
+use narrows_interpreter::ControlError;
+use narrows_program::bits::wide_ones;
+use narrows_program::control::{
+    ActionCall, CounterId, CounterValue, EntriesPart, Entry, KeyMatch, RegisterId, TableId,
+};
+use narrows_program::table::TableCode;
 
-/// A counter array (indirect or direct) of the loaded program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct CounterId(pub(crate) u32);
+use crate::Pipeline;
 
-/// A register array of the loaded program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RegisterId(pub(crate) u32);
+type Result<T> = std::result::Result<T, ControlError>;
 
-/// How a key field matches. P4's `optional` is `Ternary` in BMv2 JSON; entries may use either form there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MatchKind {
-    Exact,
-    Lpm,
-    Ternary,
-    Range,
-}
+impl Pipeline {
+    fn table(&self, table: TableId) -> Result<(&TableCode, &TableState)> {
+        let index = table.0 as usize;
+        let found = self
+            .program
+            .tables
+            .get(index)
+            .zip(self.machine.tables.get(index));
+        found.ok_or_else(|| ControlError::NotFound {
+            kind: "table with id",
+            name: table.0.to_string(),
+        })
+    }
 
-/// One key field of a table.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyInfo {
-    /// As P4Info names it.
-    pub name: String,
-    pub kind: MatchKind,
-    /// Width in bits, at most 128.
-    pub width: u32,
-}
+    fn table_mut(&mut self, table: TableId) -> Result<(&TableCode, &mut TableState)> {
+        let machine = self.machine.change();
+        let index = table.0 as usize;
+        let found = self
+            .program
+            .tables
+            .get(index)
+            .zip(machine.tables.get_mut(index));
+        found.ok_or_else(|| ControlError::NotFound {
+            kind: "table with id",
+            name: table.0.to_string(),
+        })
+    }
 
-/// One action and its parameters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActionInfo {
-    pub name: String,
-    /// Name and width in bits of each parameter.
-    pub params: Vec<(String, u32)>,
-}
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// Unknown action, key or parameters that do not fit, duplicate, table full, constant entries.
+    pub fn table_insert(&mut self, table: TableId, entry: &Entry) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.insert(code, entry)
+    }
 
-/// What a program says about one of its tables.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TableInfo {
-    pub id: TableId,
-    /// Fully qualified, as in P4Info: `ingress.cross_connect`.
-    pub name: String,
-    pub keys: Vec<KeyInfo>,
-    pub actions: Vec<ActionInfo>,
-    pub size: usize,
-    /// Entries have a priority (some key field is ternary or range).
-    pub has_priority: bool,
-    /// Entries have a direct counter.
-    pub direct_counter: bool,
-    pub const_default: bool,
-    pub const_entries: bool,
-}
+    /// Replaces the action of the entry with this key and priority; its direct counter stays.
+    ///
+    /// # Errors
+    /// As for insertion; no such entry.
+    pub fn table_modify(&mut self, table: TableId, entry: &Entry) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.modify(code, entry)
+    }
 
-/// One field of an entry's key. Values are right-aligned, in host order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeyMatch {
-    Exact(u128),
-    /// Bits behind the prefix must be 0.
-    Lpm {
-        value: u128,
-        prefix_len: u32,
-    },
-    /// Bits outside the mask must be 0; a mask of 0 matches everything.
-    Ternary {
-        value: u128,
-        mask: u128,
-    },
-    /// Both ends included.
-    Range {
-        low: u128,
-        high: u128,
-    },
-    /// `None` matches everything. Accepted for ternary key fields.
-    Optional(Option<u128>),
-}
+    /// Removes the entry with this key and priority.
+    ///
+    /// # Errors
+    /// No such entry; constant entries.
+    pub fn table_delete(&mut self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.delete(code, key, priority)
+    }
 
-/// An action with its arguments.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ActionCall {
-    /// Fully qualified, as in P4Info.
-    pub action: String,
-    pub params: Vec<u128>,
-}
+    /// All entries of a table, in the order of insertion, with their direct counters (zero if it has none).
+    ///
+    /// # Errors
+    /// A table id of another program.
+    pub fn table_entries(&self, table: TableId) -> Result<Vec<(Entry, CounterValue)>> {
+        let (code, state) = self.table(table)?;
+        Ok(state.entries(code))
+    }
 
-/// A table entry.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    /// One for each key field, in the table's order.
-    pub key: Vec<KeyMatch>,
-    /// The entry with the greatest priority wins, as in P4Runtime. 0 in tables without priorities. Among equal
-    /// priorities the entry inserted first wins.
-    pub priority: i32,
-    pub action: ActionCall,
-}
+    /// Some entries of a table: those in its places from `place` on, `count` places at most, with their order of insertion, and
+    /// the place to go on from (`None`: that was all). So a large table can be read a part at a time.
+    ///
+    /// # Errors
+    /// A table id of another program.
+    pub fn table_entries_from(
+        &self,
+        table: TableId,
+        place: usize,
+        count: usize,
+    ) -> Result<EntriesPart> {
+        let (code, state) = self.table(table)?;
+        Ok(state.entries_from(code, place, count))
+    }
 
-/// Some entries of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct EntriesPart {
-    /// Each with its order of insertion and its direct counter (zero if the table has none).
-    pub entries: Vec<(u32, Entry, CounterValue)>,
-    /// Where to go on; `None`: that was all.
-    pub next: Option<usize>,
-}
+    /// The default action (`NoAction` without parameters if the program has none).
+    ///
+    /// # Errors
+    /// A table id of another program.
+    pub fn table_default(&self, table: TableId) -> Result<ActionCall> {
+        let (code, state) = self.table(table)?;
+        Ok(state.default_call(code))
+    }
 
-/// Packets and bytes of a counter cell. Bytes are those received (ingress length), as in BMv2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct CounterValue {
-    pub packets: u64,
-    pub bytes: u64,
-}
+    /// Sets the default action, or the program's own again with `None`.
+    ///
+    /// # Errors
+    /// Unknown action, parameters that do not fit, constant default action.
+    pub fn table_set_default(&mut self, table: TableId, action: Option<&ActionCall>) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.set_default(code, action)
+    }
 
-/// A counter array's shape.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterInfo {
-    pub id: CounterId,
-    pub name: String,
-    /// 0 for a direct counter: its cells are the table's entries.
-    pub size: usize,
-    /// The table of a direct counter.
-    pub table: Option<TableId>,
-}
+    /// Sets the direct counter of an entry.
+    ///
+    /// # Errors
+    /// No such entry; no direct counter.
+    pub fn direct_counter_write(
+        &mut self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+        value: CounterValue,
+    ) -> Result<()> {
+        let (code, state) = self.table_mut(table)?;
+        state.write_counter(code, key, priority, value)
+    }
 
-/// A register array's shape.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegisterInfo {
-    pub id: RegisterId,
-    pub name: String,
-    pub size: usize,
-    pub width: u32,
-}
+    fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, u64)> {
+        let at = counter.0 as usize;
+        let Some(info) = self.program.counters.get(at) else {
+            return Err(ControlError::NotFound {
+                kind: "counter with id",
+                name: at.to_string(),
+            });
+        };
+        let size = info.size as u64;
+        if index >= size {
+            return Err(ControlError::OutOfRange {
+                name: info.name.clone(),
+                index,
+                size,
+            });
+        }
+        Ok((at, index))
+    }
 
-/// A digest of the program (`learn_lists` in the JSON).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DigestInfo {
-    /// The number that [`DigestRecord::list`] carries.
-    pub list: u32,
-    pub name: String,
-    /// Width in bits of each member, in order.
-    pub widths: Vec<u32>,
-}
+    /// Reads a cell of an indirect counter.
+    ///
+    /// # Errors
+    /// Index out of range; a direct counter.
+    pub fn counter_read(&self, counter: CounterId, index: u64) -> Result<CounterValue> {
+        let (at, index) = self.counter_index(counter, index)?;
+        Ok(self.machine.cells.counter(at, index).unwrap_or_default())
+    }
 
-/// One record that the program sent up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DigestRecord {
-    /// Which digest: [`DigestInfo::list`].
-    pub list: u32,
-    pub values: Vec<u128>,
+    /// Writes a cell of an indirect counter.
+    ///
+    /// # Errors
+    /// Index out of range; a direct counter.
+    pub fn counter_write(
+        &mut self,
+        counter: CounterId,
+        index: u64,
+        value: CounterValue,
+    ) -> Result<()> {
+        let (at, index) = self.counter_index(counter, index)?;
+        let machine = self.machine.change();
+        machine.cells.set_counter(at, index, value);
+        Ok(())
+    }
+
+    /// Reads a register cell.
+    ///
+    /// # Errors
+    /// Index out of range.
+    pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128> {
+        let (at, name, size) = self.register(register)?;
+        let value = self.machine.cells.register(at, index);
+        value
+            .map(u128::from)
+            .ok_or_else(|| ControlError::OutOfRange {
+                name: name.to_owned(),
+                index,
+                size,
+            })
+    }
+
+    /// Writes a register cell.
+    ///
+    /// # Errors
+    /// Index out of range; value too wide.
+    pub fn register_write(&mut self, register: RegisterId, index: u64, value: u128) -> Result<()> {
+        let (at, name, size) = self.register(register)?;
+        let width = self.program.registers[at].width;
+        if value & !wide_ones(width) != 0 {
+            let message = format!("{name} has cells of {width} bits: {value:#x} does not fit");
+            return Err(ControlError::InvalidArgument(message));
+        }
+        if index >= size {
+            return Err(ControlError::OutOfRange {
+                name: name.to_owned(),
+                index,
+                size,
+            });
+        }
+        let at = at as u16;
+        let machine = self.machine.change();
+        machine.cells.change(at, index, |_| value as u64);
+        Ok(())
+    }
+
+    fn register(&self, register: RegisterId) -> Result<(usize, &str, u64)> {
+        let at = register.0 as usize;
+        let info = self.program.registers.get(at);
+        let info = info.ok_or_else(|| ControlError::NotFound {
+            kind: "register with id",
+            name: at.to_string(),
+        })?;
+        Ok((at, &info.name, info.size as u64))
+    }
 }

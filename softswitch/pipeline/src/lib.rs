@@ -14,38 +14,31 @@
 //! 7. [`PacketPool::give`] the packet back.
 //!
 //! Steps 2, 5 and 6 come directly after 1 and 4, before the pipeline sees another packet.
+//!
+//! This is the boundary that a switch uses, and the only place that chooses between native code and the interpreter. What a
+//! packet looks like inside is hidden here, because native code relies on it. Deliberately absent: ports, queues, clocks,
+//! P4Runtime, and any knowledge of the JSON or of instructions.
 
-// Allowed in `jit/native.rs` only, which says why it is sound.
+// Allowed in `pipeline.rs` only: calls of native code, for packets that this crate made.
 #![deny(unsafe_code)]
 
-mod compile;
 mod control;
-mod error;
-mod exec;
-mod expr;
-mod hash;
-mod intrinsics;
-mod jit;
-mod json;
-mod layout;
-mod live;
-mod op;
-mod optimise;
 mod packet;
 mod pipeline;
 mod pool;
 mod program;
-mod random;
-mod state;
-mod table;
 
-pub use control::{
+pub use narrows_frontend::LoadError;
+pub use narrows_interpreter::packet::Instance;
+pub use narrows_interpreter::prefetch::prefetch_value as prefetch;
+pub use narrows_interpreter::stages::EgressMeta;
+pub use narrows_interpreter::ControlError;
+pub use narrows_program::control::{
     ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord,
     EntriesPart, Entry, KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,
 };
-pub use error::{ControlError, LoadError};
-pub use jit::prefetch_value as prefetch;
-pub use packet::{Instance, Packet, MAX_HEADERS};
-pub use pipeline::{EgressMeta, EgressVerdict, Forward, IngressVerdict, Pipeline};
+pub use narrows_program::field::MAX_HEADERS;
+pub use packet::Packet;
+pub use pipeline::{EgressVerdict, Forward, IngressVerdict, Pipeline};
 pub use pool::PacketPool;
 pub use program::Program;

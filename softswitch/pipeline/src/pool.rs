@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets that nobody uses at the moment.
 
-use crate::packet::{Packet, TAIL};
+use narrows_interpreter::packet::Packet as Inner;
+use narrows_program::field::TAIL;
+use narrows_program::Program;
+
+use crate::packet::Packet;
 
 /// Recycles packets so that nothing is allocated in steady state.
 ///
@@ -21,14 +25,14 @@ const SIZES: [usize; 3] = [128, 256, 1600];
 impl PacketPool {
     /// A pool for packets of `program`.
     #[must_use]
-    pub fn new(program: &crate::Program) -> Self {
+    pub fn new(program: &Program) -> Self {
         Self {
             headroom: program.headroom(),
             ..Self::default()
         }
     }
 
-    /// A packet with room for a frame of `length` bytes (at most `packet::MAX_FRAME`), whose content is whatever the buffer held: fill all of
+    /// A packet with room for a frame of `length` bytes (at most 60,000), whose content is whatever the buffer held: fill all of
     /// [`Packet::bytes_mut`].
     #[inline]
     #[must_use]
@@ -42,7 +46,7 @@ impl PacketPool {
     #[must_use]
     pub fn take_beginning(&mut self, length: usize, held: usize) -> Box<Packet> {
         let mut packet = self.blank(held.min(length));
-        packet.set_frame(self.headroom, length, held);
+        packet.0.set_frame(self.headroom, length, held);
         packet
     }
 
@@ -53,7 +57,7 @@ impl PacketPool {
     pub fn blank(&mut self, length: usize) -> Box<Packet> {
         let size = usize::from(length > SIZES[0]) + usize::from(length > SIZES[1]);
         let recycled = self.free[size].pop();
-        recycled.unwrap_or_else(|| Packet::new(self.headroom + SIZES[size] + TAIL))
+        recycled.unwrap_or_else(|| Box::new(Packet(Inner::new(self.headroom + SIZES[size] + TAIL))))
     }
 
     /// A packet that holds a copy of `frame`.
@@ -67,7 +71,7 @@ impl PacketPool {
     /// Gives a packet back.
     #[inline]
     pub fn give(&mut self, packet: Box<Packet>) {
-        let room = packet.buffer.len().saturating_sub(self.headroom + TAIL);
+        let room = packet.0.buffer.len().saturating_sub(self.headroom + TAIL);
         let size = usize::from(room >= SIZES[1]) + usize::from(room >= SIZES[2]);
         self.free[size].push(packet);
     }

@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Actions: what primitives become.
+
+use narrows_program::field::{Field, Place, Slot};
+use narrows_program::op::Op;
+use narrows_program::DROP_PORT;
+use serde_json::Value;
+
+use super::emit::{Emitter, Label};
+use super::{Objects, Result};
+use crate::error::LoadError;
+use crate::expr::{Expr, Params};
+use crate::json;
+
+/// An action as the JSON has it.
+#[derive(Clone)]
+pub(super) struct Action<'v> {
+    pub name: String,
+    pub params: Vec<(String, u32)>,
+    pub primitives: &'v [Value],
+}
+
+impl<'v> Action<'v> {
+    pub(super) fn load(value: &'v Value) -> Result<Self> {
+        let name = json::text(value, "name", "actions")?;
+        let mut params = Vec::new();
+        for param in json::array(value, "runtime_data", name)? {
+            let param_name = json::text(param, "name", name)?;
+            let width = json::number(param, "bitwidth", name)?;
+            if width == 0 || width > 128 {
+                let what = format!("the parameter {param_name} of {width} bits (1 to 128 are)");
+                return Err(LoadError::unsupported(what, name));
+            }
+            params.push((param_name.to_owned(), width as u32));
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            params,
+            primitives: json::array(value, "primitives", name)?,
+        })
+    }
+
+    /// Slots that the parameters take.
+    pub(super) fn slots(&self) -> u32 {
+        self.params.iter().map(|p| p.1.div_ceil(64)).sum()
+    }
+
+    /// The parameters as expressions that read them from `first` on.
+    pub(super) fn bind(&self, first: Slot) -> Vec<Expr> {
+        let mut slot = first;
+        let mut bound = Vec::new();
+        for &(_, width) in &self.params {
+            bound.push(Expr::Field(Field {
+                place: Place::Slot(slot),
+                width,
+                signed: false,
+            }));
+            slot += if width > 64 { 2 } else { 1 };
+        }
+        bound
+    }
+
+    fn has_exit(&self) -> bool {
+        self.primitives
+            .iter()
+            .any(|p| p.get("op").and_then(Value::as_str) == Some("exit"))
+    }
+
+    /// The body. `ended` is where control ends after an `exit`.
+    pub(super) fn compile(
+        &self,
+        params: Params,
+        objects: &mut Objects,
+        emitter: &mut Emitter,
+        ended: Label,
+    ) -> Result<()> {
+        let exits = self.has_exit();
+        if exits {
+            let zero = emitter.constant(0)?;
+            emitter.op(Op::Move {
+                d: objects.exit,
+                s: zero,
+            });
+        }
+        let mut labels: Vec<Option<Label>> = vec![None; self.primitives.len() + 1];
+        for (i, value) in self.primitives.iter().enumerate() {
+            if let Some(label) = labels[i] {
+                emitter.place(label);
+            }
+            let op = json::text(value, "op", &self.name)?;
+            let primitive = Primitive {
+                op,
+                args: json::array(value, "parameters", &self.name)?,
+                params,
+                place: format!("action {}, {op}", self.name),
+            };
+            if op == "_jump" || op == "_jump_if_zero" {
+                primitive.jump(i, &mut labels, objects, emitter)?;
+            } else {
+                primitive.compile(objects, emitter)?;
+            }
+            emitter.end_statement();
+        }
+        if let Some(label) = labels[self.primitives.len()] {
+            emitter.place(label);
+        }
+        if exits {
+            emitter.op(Op::JumpNonZero {
+                s: objects.exit,
+                to: ended,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One primitive call.
+pub(super) struct Primitive<'a> {
+    pub op: &'a str,
+    pub args: &'a [Value],
+    pub params: Params<'a>,
+    pub place: String,
+}
+
+impl Primitive<'_> {
+    fn arg(&self, index: usize) -> Result<&Value> {
+        self.args.get(index).ok_or_else(|| {
+            LoadError::malformed(format!("{}: argument {index} is missing", self.place))
+        })
+    }
+
+    fn expr(&self, index: usize, objects: &Objects) -> Result<Expr> {
+        Expr::parse(self.arg(index)?, objects.layout, self.params, &self.place)
+    }
+
+    fn field(&self, index: usize, objects: &Objects) -> Result<Field> {
+        match self.expr(index, objects)? {
+            Expr::Field(field) => Ok(field),
+            _ => Err(LoadError::unsupported(
+                "a destination that is not a field",
+                &self.place,
+            )),
+        }
+    }
+
+    /// The name of an object argument of type `kind`.
+    fn named(&self, index: usize, kind: &str) -> Result<&str> {
+        let arg = self.arg(index)?;
+        let found = json::text(arg, "type", &self.place)?;
+        if found != kind {
+            return Err(LoadError::unsupported(
+                format!("a {found} in place of a {kind}"),
+                &self.place,
+            ));
+        }
+        json::text(arg, "value", &self.place)
+    }
+
+    fn header(&self, index: usize, objects: &Objects) -> Result<u8> {
+        objects
+            .layout
+            .header(self.named(index, "header")?, &self.place)
+    }
+
+    fn register(&self, index: usize, objects: &Objects) -> Result<(u16, u32)> {
+        let name = self.named(index, "register_array")?;
+        let found = objects.registers.iter().position(|r| r.name == name);
+        let index = found
+            .ok_or_else(|| LoadError::malformed(format!("{}: no register {name}", self.place)))?;
+        Ok((index as u16, objects.registers[index].width))
+    }
+
+    fn constant(&self, index: usize, what: &str, objects: &Objects) -> Result<u64> {
+        let value = self
+            .expr(index, objects)?
+            .as_constant()
+            .and_then(|v| u64::try_from(v).ok());
+        value.ok_or_else(|| {
+            LoadError::unsupported(format!("a {what} that is not a constant"), &self.place)
+        })
+    }
+
+    fn jump(
+        &self,
+        at: usize,
+        labels: &mut [Option<Label>],
+        objects: &Objects,
+        emitter: &mut Emitter,
+    ) -> Result<()> {
+        let conditional = self.op == "_jump_if_zero";
+        let target = self.constant(usize::from(conditional), "jump target", objects)? as usize;
+        if target <= at || target >= labels.len() {
+            return Err(LoadError::unsupported(
+                "a jump that does not lead forward",
+                &self.place,
+            ));
+        }
+        let label = *labels[target].get_or_insert_with(|| emitter.label());
+        if conditional {
+            let condition = self.expr(0, objects)?;
+            let condition = if condition.is_bool() {
+                condition
+            } else {
+                Expr::ToBool(Box::new(condition))
+            };
+            emitter.jump_if(&condition, false, label, &self.place)
+        } else {
+            emitter.op(Op::Jump(label));
+            Ok(())
+        }
+    }
+
+    pub(super) fn compile(&self, objects: &mut Objects, emitter: &mut Emitter) -> Result<()> {
+        let place = self.place.as_str();
+        match self.op {
+            "assign" | "modify_field" => {
+                let field = self.field(0, objects)?;
+                let value = self.expr(1, objects)?;
+                if let (Some(slot), Place::Slot(written)) = (objects.mcast_grp, field.place) {
+                    objects.has_multicast |= slot == written && value.as_constant() != Some(0);
+                }
+                emitter.assign(field, &value, place)?;
+            }
+            "assign_header" | "copy_header" => {
+                let (to, from) = (self.named(0, "header")?, self.named(1, "header")?);
+                if !objects.layout.same_type(to, from) {
+                    return Err(LoadError::malformed(format!(
+                        "{place}: {to} and {from} differ in type"
+                    )));
+                }
+                if let (Some(to), Some(from)) = (
+                    objects.layout.metadata_fields(to),
+                    objects.layout.metadata_fields(from),
+                ) {
+                    for (to, from) in to.into_iter().zip(from) {
+                        emitter.assign(to, &Expr::Field(from), place)?;
+                    }
+                    return Ok(());
+                }
+                emitter.op(Op::CopyHeader {
+                    to: self.header(0, objects)?,
+                    from: self.header(1, objects)?,
+                });
+            }
+            "add_header" => emitter.op(Op::AddHeader {
+                header: self.header(0, objects)?,
+            }),
+            "remove_header" => emitter.op(Op::RemoveHeader {
+                header: self.header(0, objects)?,
+            }),
+            "mark_to_drop" | "drop" => {
+                let (port, zero) = (emitter.constant(DROP_PORT)?, emitter.constant(0)?);
+                emitter.op(Op::Move {
+                    d: objects.egress_spec,
+                    s: port,
+                });
+                if let Some(d) = objects.mcast_grp {
+                    emitter.op(Op::Move { d, s: zero });
+                }
+            }
+            "exit" => {
+                let one = emitter.constant(1)?;
+                emitter.op(Op::Move {
+                    d: objects.exit,
+                    s: one,
+                });
+            }
+            "register_read" => {
+                let field = self.field(0, objects)?;
+                let (register, width) = self.register(1, objects)?;
+                let index = emitter.low(&self.expr(2, objects)?, 32, place)?;
+                let d = emitter.destination(field, place)?;
+                // An index beyond the array leaves the destination as it is.
+                if !matches!(field.place, Place::Slot(_)) {
+                    let old = emitter.low(&Expr::Field(field), field.width, place)?;
+                    emitter.op(Op::Move { d, s: old });
+                }
+                emitter.op(Op::RegisterRead {
+                    d,
+                    register,
+                    index,
+                    bits: field.width.min(width) as u8,
+                });
+                emitter.store(field, d, place)?;
+            }
+            "register_write" => {
+                let (register, width) = self.register(0, objects)?;
+                let index = emitter.low(&self.expr(1, objects)?, 32, place)?;
+                let s = emitter.low(&self.expr(2, objects)?, width, place)?;
+                emitter.op(Op::RegisterWrite { register, index, s });
+            }
+            "count" => {
+                let name = self.named(0, "counter_array")?;
+                let found = objects.counters.iter().position(|c| c.name == name);
+                let counter = found
+                    .ok_or_else(|| LoadError::malformed(format!("{place}: no counter {name}")))?;
+                let index = emitter.low(&self.expr(1, objects)?, 32, place)?;
+                emitter.op(Op::Count {
+                    counter: counter as u16,
+                    index,
+                });
+            }
+            "modify_field_rng_uniform" => {
+                let field = self.field(0, objects)?;
+                let low = emitter.low(&self.expr(1, objects)?, 64, place)?;
+                let high = emitter.low(&self.expr(2, objects)?, 64, place)?;
+                let d = emitter.destination(field, place)?;
+                if !matches!(field.place, Place::Slot(_)) {
+                    let old = emitter.low(&Expr::Field(field), field.width, place)?;
+                    emitter.op(Op::Move { d, s: old });
+                }
+                emitter.op(Op::Random {
+                    d,
+                    low,
+                    high,
+                    bits: field.width as u8,
+                });
+                emitter.store(field, d, place)?;
+            }
+            "modify_field_with_hash_based_offset" => {
+                let field = self.field(0, objects)?;
+                let base = emitter.low(&self.expr(1, objects)?, 64, place)?;
+                let name = self.named(2, "calculation")?;
+                let calculation = *objects.calculation_names.get(name).ok_or_else(|| {
+                    LoadError::malformed(format!("{place}: no calculation {name}"))
+                })?;
+                let size = emitter.low(&self.expr(3, objects)?, 64, place)?;
+                let d = emitter.destination(field, place)?;
+                emitter.op(Op::Hash {
+                    d,
+                    calculation,
+                    base,
+                    size,
+                    bits: field.width as u8,
+                });
+                emitter.store(field, d, place)?;
+            }
+            "truncate" => {
+                let length = emitter.low(&self.expr(0, objects)?, 64, place)?;
+                emitter.op(Op::Truncate { length });
+            }
+            "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
+                let session = emitter.low(&self.expr(0, objects)?, 15, place)?;
+                let list = self.constant(1, "field list", objects)?;
+                if list != 0 && !objects.field_lists.contains_key(&list)
+                    || list > u64::from(u16::MAX)
+                {
+                    return Err(LoadError::malformed(format!(
+                        "{place}: no field list {list}"
+                    )));
+                }
+                emitter.op(Op::Clone {
+                    session,
+                    list: list as u16,
+                });
+                objects.has_clone = true;
+            }
+            "generate_digest" => {
+                let list = self.constant(1, "digest", objects)?;
+                let index = objects
+                    .digests
+                    .iter()
+                    .position(|d| u64::from(d.0.list) == list);
+                let index = index
+                    .ok_or_else(|| LoadError::malformed(format!("{place}: no digest {list}")))?;
+                emitter.op(Op::Digest { list: index as u16 });
+            }
+            // Log messages have no effect on packets.
+            "no_op" | "log_msg" => {}
+            other => {
+                return Err(LoadError::unsupported(
+                    format!("the primitive {other}"),
+                    place,
+                ))
+            }
+        }
+        Ok(())
+    }
+}

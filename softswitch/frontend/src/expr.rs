@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Expressions as the JSON has them, and what is known about their values.
+//!
+//! BMv2 computes with integers of any size and cuts them when they are stored. [`Range`] says how large the value of an
+//! expression can get, so that the emitter can compute the same with 64 or 128 bits, or refuse.
+
+use narrows_program::field::Field;
+use narrows_program::op::Compare;
+use serde_json::Value;
+
+use crate::error::LoadError;
+use crate::json;
+use crate::layout::Layout;
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Expr {
+    Const {
+        negative: bool,
+        magnitude: u128,
+    },
+    Bool(bool),
+    Field(Field),
+    Valid(u8),
+    Not(Box<Expr>),
+    BitNot(Box<Expr>),
+    Binary(Binary, Box<Expr>, Box<Expr>),
+    Compare(Compare, Box<Expr>, Box<Expr>),
+    And(Box<Expr>, Box<Expr>),
+    Or(Box<Expr>, Box<Expr>),
+    ToBool(Box<Expr>),
+    ToData(Box<Expr>),
+    /// Condition, value if true, value if false.
+    Choose(Box<Expr>, Box<Expr>, Box<Expr>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Binary {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Mod,
+    Shl,
+    Shr,
+    And,
+    Or,
+    Xor,
+    /// Casts to the width that the right side (a constant) says.
+    TwoComplement,
+    SaturateUnsigned,
+    SaturateSigned,
+}
+
+/// Values from 0 to 2^bits - 1, or from -2^bits to 2^bits if signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub signed: bool,
+    pub bits: u32,
+}
+
+impl Range {
+    const BOOL: Range = Range {
+        signed: false,
+        bits: 1,
+    };
+
+    /// Fits an unsigned 64-bit word.
+    pub(crate) fn narrow(self) -> bool {
+        !self.signed && self.bits <= 64
+    }
+
+    /// Fits a 128-bit word, signed or unsigned as it is.
+    pub(crate) fn wide(self) -> bool {
+        self.bits <= if self.signed { 126 } else { 128 }
+    }
+}
+
+/// What an action's parameter is bound to: a constant, or slots that an entry fills.
+pub(crate) type Params<'p> = &'p [Expr];
+
+impl Expr {
+    pub(crate) fn constant(value: u128) -> Self {
+        Expr::Const {
+            negative: false,
+            magnitude: value,
+        }
+    }
+
+    /// The constant's value if it is one and not negative.
+    pub(crate) fn as_constant(&self) -> Option<u128> {
+        match self {
+            Expr::Const {
+                negative: false,
+                magnitude,
+            } => Some(*magnitude),
+            Expr::Bool(b) => Some(u128::from(*b)),
+            _ => None,
+        }
+    }
+
+    /// True if the JSON means a truth value.
+    pub(crate) fn is_bool(&self) -> bool {
+        matches!(
+            self,
+            Expr::Bool(_)
+                | Expr::Valid(_)
+                | Expr::Not(_)
+                | Expr::Compare(..)
+                | Expr::And(..)
+                | Expr::Or(..)
+                | Expr::ToBool(_)
+        ) || matches!(self, Expr::Choose(_, a, _) if a.is_bool())
+    }
+
+    pub(crate) fn range(&self) -> Range {
+        match self {
+            Expr::Const {
+                negative,
+                magnitude,
+            } => Range {
+                signed: *negative,
+                bits: (128 - magnitude.leading_zeros()).max(1),
+            },
+            Expr::Field(f) if f.signed => Range {
+                signed: true,
+                bits: f.width - 1,
+            },
+            Expr::Field(f) => Range {
+                signed: false,
+                bits: f.width,
+            },
+            Expr::BitNot(x) => Range {
+                signed: true,
+                bits: x.range().bits,
+            },
+            Expr::Choose(_, a, b) => union(a.range(), b.range()),
+            Expr::Binary(op, a, b) => binary_range(*op, a, b),
+            _ => Range::BOOL,
+        }
+    }
+
+    /// Parses a JSON value object (`{"type": ..., "value": ...}`).
+    pub(crate) fn parse(
+        value: &Value,
+        layout: &Layout,
+        params: Params,
+        place: &str,
+    ) -> Result<Expr, LoadError> {
+        if value.get("type").is_none() && value.get("op").is_some() {
+            return parse_operation(value, layout, params, place);
+        }
+        let kind = json::text(value, "type", place)?;
+        let content = json::member(value, "value", place)?;
+        match kind {
+            "expression" => Expr::parse(content, layout, params, place),
+            "hexstr" => {
+                let (negative, magnitude) = json::hex(json::as_text(content, place)?, place)?;
+                Ok(Expr::Const {
+                    negative,
+                    magnitude,
+                })
+            }
+            "bool" => content.as_bool().map(Expr::Bool).ok_or_else(|| {
+                LoadError::malformed(format!("{place}: a bool is neither true nor false"))
+            }),
+            "field" => Ok(Expr::Field(layout.field_ref(content, place)?)),
+            "local" | "runtime_data" => {
+                let index = json::as_number(content, place)?;
+                usize::try_from(index)
+                    .ok()
+                    .and_then(|i| params.get(i))
+                    .cloned()
+                    .ok_or_else(|| LoadError::malformed(format!("{place}: no parameter {index}")))
+            }
+            other => Err(LoadError::unsupported(
+                format!("a {other} in an expression"),
+                place,
+            )),
+        }
+    }
+}
+
+fn union(a: Range, b: Range) -> Range {
+    Range {
+        signed: a.signed || b.signed,
+        bits: a.bits.max(b.bits),
+    }
+}
+
+fn binary_range(op: Binary, left: &Expr, right: &Expr) -> Range {
+    let (a, b) = (left.range(), right.range());
+    let width = || u32::try_from(right.as_constant().unwrap_or(128)).unwrap_or(u32::MAX);
+    let bits = match op {
+        Binary::Add => a.bits.max(b.bits) + 1,
+        Binary::Sub => a.bits.max(b.bits) + u32::from(a.signed || b.signed),
+        Binary::Mul => a.bits + b.bits,
+        Binary::Shl => {
+            // The greatest amount that the right side can be.
+            let most = match right.as_constant() {
+                Some(k) => k.min(1 << 16) as u32,
+                None => (1u32 << b.bits.min(16)) - 1,
+            };
+            a.bits.saturating_add(most)
+        }
+        Binary::Shr => match right.as_constant() {
+            Some(k) if !a.signed => a.bits.saturating_sub(k.min(1 << 16) as u32).max(1),
+            _ => a.bits,
+        },
+        Binary::And => match (a.signed, b.signed) {
+            (false, false) => a.bits.min(b.bits),
+            (false, true) => a.bits,
+            (true, false) => b.bits,
+            (true, true) => a.bits.max(b.bits),
+        },
+        Binary::Or | Binary::Xor => a.bits.max(b.bits),
+        Binary::Div => a.bits,
+        Binary::Mod => a.bits.min(b.bits),
+        Binary::SaturateUnsigned => width(),
+        Binary::TwoComplement | Binary::SaturateSigned => width().saturating_sub(1),
+    };
+    let signed = match op {
+        Binary::Sub | Binary::TwoComplement | Binary::SaturateSigned => true,
+        Binary::SaturateUnsigned | Binary::Div | Binary::Mod => false,
+        Binary::And => a.signed && b.signed,
+        Binary::Shl | Binary::Shr => a.signed,
+        _ => a.signed || b.signed,
+    };
+    Range {
+        signed,
+        bits: bits.min(1 << 20),
+    }
+}
+
+fn parse_operation(
+    value: &Value,
+    layout: &Layout,
+    params: Params,
+    place: &str,
+) -> Result<Expr, LoadError> {
+    let op = json::text(value, "op", place)?;
+    let side = |key: &str| -> Result<Box<Expr>, LoadError> {
+        Expr::parse(json::member(value, key, place)?, layout, params, place).map(Box::new)
+    };
+    let has_left = value.get("left").is_some_and(|l| !l.is_null());
+    let binary = |op| Ok(Expr::Binary(op, side("left")?, side("right")?));
+    let compare = |op| Ok(Expr::Compare(op, side("left")?, side("right")?));
+    match op {
+        "+" if !has_left => side("right").map(|x| *x),
+        "-" if !has_left => Ok(Expr::Binary(
+            Binary::Sub,
+            Box::new(Expr::constant(0)),
+            side("right")?,
+        )),
+        "+" => binary(Binary::Add),
+        "-" => binary(Binary::Sub),
+        "*" => binary(Binary::Mul),
+        "/" => binary(Binary::Div),
+        "%" => binary(Binary::Mod),
+        "<<" => binary(Binary::Shl),
+        ">>" => binary(Binary::Shr),
+        "&" => binary(Binary::And),
+        "|" => binary(Binary::Or),
+        "^" => binary(Binary::Xor),
+        "two_comp_mod" | "usat_cast" | "sat_cast" => {
+            let width = side("right")?;
+            if !matches!(width.as_constant(), Some(1..=128)) {
+                return Err(LoadError::unsupported(
+                    format!("{op} to a width that is not a constant up to 128"),
+                    place,
+                ));
+            }
+            let op = match op {
+                "two_comp_mod" => Binary::TwoComplement,
+                "usat_cast" => Binary::SaturateUnsigned,
+                _ => Binary::SaturateSigned,
+            };
+            Ok(Expr::Binary(op, side("left")?, width))
+        }
+        "==" => compare(Compare::Eq),
+        "!=" => compare(Compare::Ne),
+        "<" => compare(Compare::Lt),
+        ">=" => compare(Compare::Ge),
+        ">" => compare(Compare::Gt),
+        "<=" => compare(Compare::Le),
+        "~" => side("right").map(Expr::BitNot),
+        "not" => side("right").map(Expr::Not),
+        "and" => Ok(Expr::And(side("left")?, side("right")?)),
+        "or" => Ok(Expr::Or(side("left")?, side("right")?)),
+        "d2b" => side("right").map(Expr::ToBool),
+        "b2d" => side("right").map(Expr::ToData),
+        "valid" => {
+            let header = json::member(value, "right", place)?;
+            if json::text(header, "type", place)? != "header" {
+                return Err(LoadError::unsupported(
+                    "valid() of something other than a header",
+                    place,
+                ));
+            }
+            Ok(Expr::Valid(
+                layout.header(json::text(header, "value", place)?, place)?,
+            ))
+        }
+        "?" => Ok(Expr::Choose(side("cond")?, side("left")?, side("right")?)),
+        other => Err(LoadError::unsupported(
+            format!("the operator {other}"),
+            place,
+        )),
+    }
+}

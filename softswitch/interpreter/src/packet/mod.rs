@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A packet between ingress and egress: its bytes, where its headers are, and the metadata that egress still reads.
+
+mod headers;
+
+use narrows_program::field::{MAX_HEADERS, TAIL};
+use narrows_program::Program;
+
+use crate::prefetch::prefetch;
+
+/// The longest frame in bytes.
+pub const MAX_FRAME: usize = 60_000;
+
+/// A packet and what the pipeline knows about it.
+///
+/// The bytes lie in one buffer: first the headroom (zeros, which stand for headers that are not there, and the fixed
+/// places of headers that the program adds), then the frame. Parsed headers are read and written where they lie, so nothing is copied between parser and deparser.
+///
+/// What a packet that has waited in a long queue needs first lies in the first two cache lines.
+#[derive(Debug, Clone)]
+#[repr(C, align(64))]
+pub struct Packet {
+    pub buffer: Vec<u8>,
+    /// Metadata that egress reads before it writes it, in the order of the program's live list.
+    pub live: Vec<u64>,
+    /// Bit h: header h is valid.
+    pub valid: u64,
+    /// The program that parsed it: native code runs on packets of its own program only. Or [`FRESH`], [`FOREIGN`],
+    /// [`DEPARSED`] or, of a packet whose ingress has begun, a number with the bit [`PREPARED`].
+    pub owner: u64,
+    /// Where the frame starts (end of the headroom), then, after the deparser, where the output starts.
+    pub start: u32,
+    /// First byte that no header covers.
+    pub payload: u32,
+    pub end: u32,
+    /// What queues account, in bytes: what was received, then the length as it came out of ingress, v1model's `packet_length`
+    /// without headers that only carry fields of the traffic manager.
+    pub length: u32,
+    /// v1model's packet length: bytes received, then corrected for each header added or removed.
+    pub register_length: u32,
+    /// Bytes received: what counters count.
+    pub ingress_length: u32,
+    /// At most this many bytes leave (truncate), `u32::MAX` if it is not truncated.
+    pub truncated: u32,
+    /// The value of the field with alias `narrows.flow` at the end of ingress; 0 if the program has none.
+    pub flow: u32,
+    /// Bytes of the frame behind `end`, which are not there: nobody looks at them.
+    pub missing: u32,
+    pub instance: Instance,
+    /// Clones between the packet that came in and this one.
+    pub generation: u8,
+    /// Where each header lies in the buffer: an invalid one, at 0, in the zeros at the buffer's start.
+    pub base: [u16; MAX_HEADERS],
+}
+
+/// Bytes before and behind the start of a frame that egress is expected to use.
+const ADDED_NEARBY: usize = 112;
+const PARSED_NEARBY: usize = 128;
+
+/// No program has seen the packet yet.
+pub const FRESH: u64 = 0;
+/// The packet was not made for the program that parsed it.
+pub const FOREIGN: u64 = u64::MAX;
+/// Egress has put the packet together.
+pub const DEPARSED: u64 = u64::MAX - 1;
+pub const PREPARED: u64 = 1 << 62;
+
+/// v1model's `standard_metadata.instance_type`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u8)]
+pub enum Instance {
+    /// A packet as it came in.
+    #[default]
+    Normal = 0,
+    /// Made by an ingress-to-egress clone.
+    IngressClone = 1,
+    /// Made by an egress-to-egress clone.
+    EgressClone = 2,
+    /// Made by multicast.
+    Replication = 5,
+}
+
+impl Packet {
+    /// The frame: what was received, until the deparser has run, then what is to be sent. Of a packet from
+    /// a pool these are the bytes that there are.
+    #[inline]
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        let bytes = self.buffer.get(self.start as usize..self.end as usize);
+        bytes.unwrap_or_default()
+    }
+
+    /// The frame's bytes, to be filled by a receiver of a packet from a pool.
+    #[inline]
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        self.forget();
+        &mut self.buffer[self.start as usize..self.end as usize]
+    }
+
+    /// Length of [`Packet::bytes`] with those bytes of the frame that are not there.
+    #[inline]
+    #[must_use]
+    pub fn frame_length(&self) -> u32 {
+        (self.end - self.start + self.missing).min(self.truncated)
+    }
+
+    /// Says that the packet will be processed soon: its description is fetched from memory meanwhile.
+    #[inline]
+    pub fn prefetch(&self) {
+        prefetch(std::ptr::from_ref(self), 128);
+    }
+
+    /// The same for metadata and headers; the description should be there.
+    #[inline]
+    pub fn prefetch_contents(&self) {
+        prefetch(self.live.as_ptr(), 8 * self.live.len());
+        // The zeros that stand for headers that are not there.
+        prefetch(self.buffer.as_ptr(), 1);
+        let from = (self.start as usize).saturating_sub(ADDED_NEARBY);
+        let headers = self.buffer.get(from..).unwrap_or_default();
+        prefetch(
+            headers.as_ptr(),
+            headers.len().min(ADDED_NEARBY + PARSED_NEARBY),
+        );
+    }
+}
+
+/// Bases that are cleared and copied at a time: as many as lie in the first two cache lines with the rest of the description. Few
+/// programs have more headers, and what lies behind is never fetched for them.
+pub const BASES: usize = 4;
+
+/// Bases that lie in the first two cache lines.
+const NEAR: usize = 3 * BASES;
+
+/// How many times [`BASES`] hold all headers of a program.
+#[inline]
+fn bases(program: &Program) -> usize {
+    program.headers.len().div_ceil(BASES)
+}
+
+impl Packet {
+    #[cold]
+    pub fn new(bytes: usize) -> Self {
+        Self {
+            buffer: vec![0; bytes],
+            live: Vec::new(),
+            valid: 0,
+            owner: FRESH,
+            start: 0,
+            payload: 0,
+            end: 0,
+            length: 0,
+            register_length: 0,
+            ingress_length: 0,
+            truncated: u32::MAX,
+            flow: 0,
+            missing: 0,
+            instance: Instance::Normal,
+            generation: 0,
+            base: [0; MAX_HEADERS],
+        }
+    }
+
+    /// No program has passed it through its ingress.
+    #[inline]
+    pub fn is_new(&self) -> bool {
+        self.owner == FRESH || self.owner >> 62 == 1
+    }
+
+    /// Takes back what was done of its ingress.
+    #[inline]
+    pub fn forget(&mut self) {
+        if self.owner >> 62 == 1 {
+            self.owner = FRESH;
+            self.valid = 0;
+            self.payload = self.start;
+            self.base = [0; MAX_HEADERS];
+        }
+    }
+
+    /// A frame of `length` bytes that nobody has looked at yet, of which the first `held` at most are there. Its bases are left
+    /// as they were: see [`Packet::clear_bases`].
+    #[inline]
+    pub fn set_frame(&mut self, headroom: usize, length: usize, held: usize) {
+        let length = length.min(MAX_FRAME);
+        let held = held.min(length);
+        self.reserve(headroom + held + TAIL);
+        self.start = headroom as u32;
+        self.payload = headroom as u32;
+        self.end = (headroom + held) as u32;
+        self.missing = (length - held) as u32;
+        self.length = length as u32;
+        self.register_length = length as u32;
+        self.ingress_length = length as u32;
+        self.truncated = u32::MAX;
+        self.valid = 0;
+        self.flow = 0;
+        self.instance = Instance::Normal;
+        self.generation = 0;
+        self.owner = FRESH;
+    }
+
+    /// The same packet once more, with what its buffer holds from `from` to `end`; its frame ends there. Not copied: metadata,
+    /// flow, and how the packet came to be.
+    #[inline]
+    pub fn set_copy(&mut self, packet: &Packet, program: &Program, from: usize, end: usize) {
+        let held = end.min(packet.end as usize);
+        self.reserve(held + TAIL);
+        self.buffer[from..held].copy_from_slice(&packet.buffer[from..held]);
+        self.start = program.headroom as u32;
+        self.payload = packet.payload;
+        self.end = held as u32;
+        self.missing = (end - held) as u32;
+        self.register_length = packet.register_length;
+        self.ingress_length = packet.ingress_length;
+        self.truncated = u32::MAX;
+        self.base[..NEAR].copy_from_slice(&packet.base[..NEAR]);
+        let count = bases(program) * BASES;
+        if count > NEAR {
+            self.base[NEAR..count].copy_from_slice(&packet.base[NEAR..count]);
+        }
+        self.valid = packet.valid;
+        self.flow = 0;
+        self.generation = packet.generation.saturating_add(1);
+        self.owner = match packet.owner {
+            DEPARSED => program.id,
+            owner => owner,
+        };
+    }
+
+    /// No header of `program` has a place yet.
+    #[inline]
+    pub fn clear_bases(&mut self, program: &Program) {
+        for base in self.base.chunks_exact_mut(BASES).take(bases(program)) {
+            base.fill(0);
+        }
+    }
+
+    #[inline]
+    fn reserve(&mut self, bytes: usize) {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, 0);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A program with its state, applied to packets.
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+
+use narrows_interpreter::output::{cut, gather};
+use narrows_interpreter::packet::{Instance, Packet as Inner, DEPARSED, FRESH};
+use narrows_interpreter::prefetch::prefetch;
+use narrows_interpreter::stages::{Decisions, EgressMeta};
+use narrows_native::{Deparsed, Native, NativeMachine};
+use narrows_program::control::DigestRecord;
+use narrows_program::DROP_PORT;
+
+use crate::packet::Packet;
+use crate::program::Program;
+
+/// Digest records that wait to be drained, at most.
+const MAX_DIGESTS: usize = 65_536;
+
+/// Where a packet goes after ingress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Forward {
+    Drop,
+    /// To the queue of this port and this priority (v1model's `standard_metadata.priority`, 0..7).
+    Unicast {
+        port: u16,
+        priority: u8,
+    },
+    /// To every member of the group: one [`Clone`] of the packet each, with its replica id in [`EgressMeta::rid`].
+    Multicast {
+        group: u16,
+        priority: u8,
+    },
+}
+
+/// What ingress decided. An ignored verdict leaks a decision of the program.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IngressVerdict {
+    pub forward: Forward,
+    /// Clone session (0..32767) of an ingress-to-egress clone.
+    pub clone: Option<u16>,
+}
+
+/// What egress decided.
+#[must_use]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EgressVerdict {
+    /// False: dropped. True: send what [`Pipeline::deparse`] yields.
+    pub transmit: bool,
+    /// Clone session (0..32767) of an egress-to-egress clone, also of a packet that egress dropped.
+    pub clone: Option<u16>,
+}
+
+/// A program and its state. It belongs to one thread at a time.
+#[derive(Debug)]
+pub struct Pipeline {
+    pub(crate) program: Arc<Program>,
+    /// Native code is not used even if there is some.
+    interpreted: bool,
+    seed: u64,
+    /// [`Program::zeros`].
+    zeros: usize,
+    /// The longest array of rows: its bank, and bytes of a row.
+    rows: Option<(usize, usize)>,
+    pub(crate) machine: NativeMachine,
+    /// The parsed bytes of the last packet as they came in, for programs that clone at ingress.
+    original: Vec<u8>,
+    /// Session and field list of the clone that the last ingress asked for.
+    cloned_at_ingress: Option<(u16, u16)>,
+    /// The headers of a packet that cannot be sent from where they lie.
+    gathered: Vec<u8>,
+    digests: Vec<DigestRecord>,
+    digests_lost: u64,
+}
+
+impl Pipeline {
+    /// A pipeline with only the program's constant entries. `seed` is the seed of the program's random numbers.
+    #[must_use]
+    pub fn new(program: Arc<Program>, seed: u64) -> Self {
+        let machine = NativeMachine::new(&program, seed);
+        Self {
+            zeros: program.zeros(),
+            rows: program.cells.longest_rows(),
+            program,
+            interpreted: false,
+            seed,
+            machine,
+            original: Vec::new(),
+            cloned_at_ingress: None,
+            gathered: Vec::new(),
+            digests: Vec::new(),
+            digests_lost: 0,
+        }
+    }
+
+    /// The same, but instructions are interpreted: the reference that native code must equal.
+    #[must_use]
+    pub fn interpreter(program: Arc<Program>, seed: u64) -> Self {
+        Self {
+            interpreted: true,
+            ..Self::new(program, seed)
+        }
+    }
+
+    #[must_use]
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// Says that a packet will come in soon, on `port` at `timestamp`: what changes nothing of [`Pipeline::ingress`] is done
+    /// already, and the cells that it uses are fetched from memory meanwhile. This changes nothing but the time that
+    /// ingress takes, whatever happens before; if it is not as was said, ingress starts over.
+    #[inline]
+    pub fn anticipate(&mut self, packet: &mut Packet, port: u16, timestamp: u64) {
+        let program = &*self.program;
+        let packet = &mut packet.0;
+        let ours = packet.owner == FRESH && packet.start as usize == program.headroom;
+        if let (true, false, Ok(native)) = (ours, self.interpreted, &program.native) {
+            // SAFETY: code and machine are this program's, which does not change; the packet is fresh, with its headroom.
+            unsafe { native.prepare(&mut self.machine, packet, port, timestamp) };
+        }
+    }
+
+    /// Parser, checksum verification and ingress control. `timestamp` is `ingress_global_timestamp` (48 bits).
+    #[inline]
+    pub fn ingress(&mut self, packet: &mut Packet, port: u16, timestamp: u64) -> IngressVerdict {
+        let program = &*self.program;
+        let packet = &mut packet.0;
+        if program.clones_at_ingress {
+            self.original.clear();
+            self.original.extend_from_slice(packet.bytes());
+        }
+        // Of a pool for another program the packet has no room where this one puts its headers.
+        let ours = packet.is_new() && packet.start as usize == program.headroom;
+        let native = program.native.as_ref().ok();
+        let decided = match native.filter(|_| ours && !self.interpreted) {
+            // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
+            Some(native) => unsafe {
+                native.ingress(&program.data, &mut self.machine, packet, port, timestamp)
+            },
+            None => {
+                let machine = self.machine.change();
+                machine.ingress(&program.data, packet, port, timestamp, ours)
+            }
+        };
+        self.cloned_at_ingress = decided.clone;
+        if let Some(index) = decided.digest {
+            self.learn(packet, index);
+        }
+        let priority = decided.priority;
+        let forward = if decided.group != 0 {
+            packet.instance = Instance::Replication;
+            Forward::Multicast {
+                group: decided.group,
+                priority,
+            }
+        } else if u64::from(decided.egress_spec) == DROP_PORT {
+            Forward::Drop
+        } else {
+            Forward::Unicast {
+                port: decided.egress_spec,
+                priority,
+            }
+        };
+        IngressVerdict {
+            forward,
+            clone: decided.clone.map(|(session, _)| session),
+        }
+    }
+
+    /// Keeps the record of a digest.
+    #[cold]
+    fn learn(&mut self, packet: &Inner, index: u16) {
+        if self.digests.len() >= MAX_DIGESTS {
+            self.digests_lost += 1;
+            return;
+        }
+        let fields = &self.program.digest_fields[usize::from(index)];
+        let values = fields.iter().map(|f| self.machine.value(*f, packet));
+        self.digests.push(DigestRecord {
+            list: self.program.digests[usize::from(index)].list,
+            values: values.collect(),
+        });
+    }
+
+    /// Says that [`Pipeline::egress`] will soon be called for a packet that has waited: what it needs is fetched from memory
+    /// meanwhile, its description should be there. Cells are those of its flow, if the longest arrays are by flow.
+    #[inline]
+    pub fn prefetch(&self, packet: &Packet) {
+        packet.0.prefetch_contents();
+        if let Some((bank, bytes)) = self.rows {
+            if let Some(row) = self.machine.row(bank, packet.0.flow as usize * bytes) {
+                prefetch(row, bytes.min(128));
+            }
+        }
+    }
+
+    /// Egress control. A packet that is to be cloned can be until [`Pipeline::deparse`]; of others, [`Packet::bytes`] are not
+    /// to be read before.
+    #[inline(always)]
+    pub fn egress(&mut self, packet: &mut Packet, meta: &EgressMeta) -> EgressVerdict {
+        let packet = &mut packet.0;
+        let program = &*self.program;
+        let Some(native) = native_for(program, self.interpreted, packet) else {
+            let machine = self.machine.change();
+            return verdict(&machine.egress(&program.data, packet, meta));
+        };
+        // SAFETY: code and machine are this program's, which does not change, and so is the packet.
+        let (decided, deparsed) =
+            unsafe { native.egress(&program.data, &mut self.machine, packet, meta) };
+        if deparsed != Deparsed::No {
+            packet.owner = DEPARSED;
+            if deparsed == Deparsed::Scattered {
+                self.gather(packet);
+            }
+        }
+        verdict(&decided)
+    }
+
+    /// Puts the output together of headers that do not lie in a row.
+    #[cold]
+    fn gather(&mut self, packet: &mut Inner) {
+        gather(&self.program, packet, &mut self.gathered);
+        cut(packet);
+    }
+
+    /// Makes `copy` the ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen: its original
+    /// bytes, parsed again, metadata reset but for the preserved field list. Ready for [`Pipeline::egress`].
+    pub fn clone_ingress(&mut self, packet: &Packet, copy: &mut Packet) {
+        let (original, clone) = (&self.original, self.cloned_at_ingress);
+        let machine = &mut self.machine;
+        machine.clone_ingress(&self.program, &packet.0, &mut copy.0, original, clone);
+    }
+
+    /// Makes `copy` the egress-to-egress clone of the packet that [`Pipeline::egress`] has just seen: headers as after
+    /// egress and not yet deparsed, metadata reset but for the preserved field list. Ready for [`Pipeline::egress`].
+    ///
+    /// At most `limit` bytes of the frame (but all parsed headers) are copied, and accounted by queues: `usize::MAX`, or less
+    /// if the session or the program is known to truncate the copy.
+    #[inline]
+    pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
+        let (from, to) = (&packet.0, &mut copy.0);
+        self.machine
+            .clone_egress(&self.program, from, to, self.zeros, limit);
+    }
+
+    /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.
+    #[inline]
+    pub fn deparse<'p>(&mut self, packet: &'p mut Packet) -> &'p [u8] {
+        if packet.0.owner != DEPARSED {
+            self.put_together(&mut packet.0);
+        }
+        packet.bytes()
+    }
+
+    #[inline]
+    fn put_together(&mut self, packet: &mut Inner) {
+        let program = &*self.program;
+        let placed = match native_for(program, self.interpreted, packet) {
+            // SAFETY: as in `egress`.
+            Some(native) => unsafe { native.deparse(&program.data, &mut self.machine, packet) },
+            None => self.machine.change().deparse(&program.data, packet),
+        };
+        if !placed {
+            self.gather(packet);
+        }
+    }
+
+    /// Moves the digest records gathered since the last call to the end of `records`.
+    pub fn drain_digests(&mut self, records: &mut Vec<DigestRecord>) {
+        records.append(&mut self.digests);
+    }
+
+    /// Digest records thrown away because nobody drained them (65,536 are kept).
+    #[must_use]
+    pub fn digests_lost(&self) -> u64 {
+        self.digests_lost
+    }
+
+    /// Back to the state after loading: tables, counters, registers, digests, random numbers.
+    pub fn reset(&mut self) {
+        self.machine = NativeMachine::new(&self.program, self.seed);
+        self.digests.clear();
+        self.digests_lost = 0;
+    }
+}
+
+#[inline]
+fn verdict(decided: &Decisions) -> EgressVerdict {
+    EgressVerdict {
+        transmit: u64::from(decided.egress_spec) != DROP_PORT,
+        clone: decided.clone.map(|(session, _)| session),
+    }
+}
+
+/// The program's native code if it can run on this packet, which ingress has seen.
+#[inline]
+fn native_for<'p>(program: &'p Program, interpreted: bool, packet: &Inner) -> Option<&'p Native> {
+    let native = program.native.as_ref().ok()?;
+    (packet.owner == program.id && !interpreted).then_some(native)
+}

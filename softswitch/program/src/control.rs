@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the control plane says and sees: tables, entries, counters, registers, digests.
+
+/// A table of the loaded program. Get one from [`crate::Program::table_id`]; valid for that program only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
+
+/// A counter array (indirect or direct) of the loaded program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CounterId(pub u32);
+
+/// A register array of the loaded program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RegisterId(pub u32);
+
+/// How a key field matches. P4's `optional` is `Ternary` in BMv2 JSON; entries may use either form there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MatchKind {
+    Exact,
+    Lpm,
+    Ternary,
+    Range,
+}
+
+/// One key field of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// As P4Info names it.
+    pub name: String,
+    pub kind: MatchKind,
+    /// Width in bits, at most 128.
+    pub width: u32,
+}
+
+/// One action and its parameters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionInfo {
+    pub name: String,
+    /// Name and width in bits of each parameter.
+    pub params: Vec<(String, u32)>,
+}
+
+/// What a program says about one of its tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableInfo {
+    pub id: TableId,
+    /// Fully qualified, as in P4Info: `ingress.cross_connect`.
+    pub name: String,
+    pub keys: Vec<KeyInfo>,
+    pub actions: Vec<ActionInfo>,
+    pub size: usize,
+    /// Entries have a priority (some key field is ternary or range).
+    pub has_priority: bool,
+    /// Entries have a direct counter.
+    pub direct_counter: bool,
+    pub const_default: bool,
+    pub const_entries: bool,
+}
+
+/// One field of an entry's key. Values are right-aligned, in host order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyMatch {
+    Exact(u128),
+    /// Bits behind the prefix must be 0.
+    Lpm {
+        value: u128,
+        prefix_len: u32,
+    },
+    /// Bits outside the mask must be 0; a mask of 0 matches everything.
+    Ternary {
+        value: u128,
+        mask: u128,
+    },
+    /// Both ends included.
+    Range {
+        low: u128,
+        high: u128,
+    },
+    /// `None` matches everything. Accepted for ternary key fields.
+    Optional(Option<u128>),
+}
+
+/// An action with its arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionCall {
+    /// Fully qualified, as in P4Info.
+    pub action: String,
+    pub params: Vec<u128>,
+}
+
+/// A table entry.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// One for each key field, in the table's order.
+    pub key: Vec<KeyMatch>,
+    /// The entry with the greatest priority wins, as in P4Runtime. 0 in tables without priorities. Among equal
+    /// priorities the entry inserted first wins.
+    pub priority: i32,
+    pub action: ActionCall,
+}
+
+/// Some entries of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EntriesPart {
+    /// Each with its order of insertion and its direct counter (zero if the table has none).
+    pub entries: Vec<(u32, Entry, CounterValue)>,
+    /// Where to go on; `None`: that was all.
+    pub next: Option<usize>,
+}
+
+/// Packets and bytes of a counter cell. Bytes are those received (ingress length), as in BMv2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CounterValue {
+    pub packets: u64,
+    pub bytes: u64,
+}
+
+/// A counter array's shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CounterInfo {
+    pub id: CounterId,
+    pub name: String,
+    /// 0 for a direct counter: its cells are the table's entries.
+    pub size: usize,
+    /// The table of a direct counter.
+    pub table: Option<TableId>,
+}
+
+/// A register array's shape.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisterInfo {
+    pub id: RegisterId,
+    pub name: String,
+    pub size: usize,
+    pub width: u32,
+}
+
+/// A digest of the program (`learn_lists` in the JSON).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestInfo {
+    /// The number that [`DigestRecord::list`] carries.
+    pub list: u32,
+    pub name: String,
+    /// Width in bits of each member, in order.
+    pub widths: Vec<u32>,
+}
+
+/// One record that the program sent up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestRecord {
+    /// Which digest: [`DigestInfo::list`].
+    pub list: u32,
+    pub values: Vec<u128>,
+}
