@@ -3,8 +3,6 @@
 
 pub mod file;
 mod packet_socket;
-pub mod pcap;
-pub mod pcapng;
 pub mod ring;
 pub mod signals;
 pub mod transmitter;

@@ -69,7 +69,7 @@ pub fn run(args: ConvertArgs) -> Result<()> {
         rotation: args.storage.rotation(),
     })?;
     let (reason, error) = match capture.for_each(|frame| receiver.take(frame)) {
-        Ok(End::Complete) => ("end_of_file", None),
+        Ok(End::Complete | End::Stopped) => ("end_of_file", None),
         Ok(End::Truncated { offset }) => {
             eprintln!(
                 "warning: {} ends within a record at byte {offset}; everything before it is used",

@@ -2,7 +2,6 @@
 //! `narrows-collector generate`: a synthetic capture with its truth, for tests and benchmarks.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -73,10 +72,8 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         port: args.port,
         seed: args.seed,
     };
-    let file = File::create(&args.out).map_err(|e| Error::io(&args.out, "create", e))?;
-    let mut out = BufWriter::with_capacity(1 << 20, file);
-    let truth = pcap(&scenario, &mut out).and_then(|truth| out.flush().map(|()| truth));
-    let truth = truth.map_err(|e| Error::io(&args.out, "write", e))?;
+    let mut out = File::create(&args.out).map_err(|e| Error::io(&args.out, "create", e))?;
+    let truth = pcap(&scenario, &mut out).map_err(|e| Error::io(&args.out, "write", e))?;
     if let Some(path) = args.truth {
         let text = serde_json::to_string_pretty(&truth).map_err(|e| Error::parquet(&path, e))?;
         std::fs::write(&path, text + "\n").map_err(|e| Error::io(&path, "write", e))?;

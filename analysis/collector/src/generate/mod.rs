@@ -11,8 +11,13 @@ pub mod truth;
 use std::io::{self, Write};
 
 pub use frame::FrameOptions;
+use narrows_captures::Writer;
+
 use model::Bottleneck;
 use truth::Truth;
+
+/// Longest frame that the captures hold, as their header says.
+const SNAP_LENGTH: usize = 65_535;
 
 /// What to generate.
 #[derive(Clone, Copy, Debug)]
@@ -66,19 +71,12 @@ impl Default for Scenario {
 /// # Errors
 /// If `out` refuses.
 pub fn pcap(scenario: &Scenario, out: &mut impl Write) -> io::Result<Truth> {
-    let mut header = Vec::with_capacity(24);
-    for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        header.extend_from_slice(&word.to_le_bytes());
-    }
-    out.write_all(&header)?;
-    frames(scenario, |timestamp, frame| {
-        let length = (frame.len() as u32).to_le_bytes();
-        out.write_all(&((timestamp / 1_000_000_000) as u32).to_le_bytes())?;
-        out.write_all(&((timestamp % 1_000_000_000) as u32).to_le_bytes())?;
-        out.write_all(&length)?;
-        out.write_all(&length)?;
-        out.write_all(frame)
-    })
+    let mut writer = Writer::new(out, SNAP_LENGTH);
+    let truth = frames(scenario, |timestamp, frame| {
+        writer.write(timestamp, frame, frame.len() as u32)
+    })?;
+    writer.finish()?;
+    Ok(truth)
 }
 
 /// Runs the model; `take` gets each report's egress time in nanoseconds and its frame.

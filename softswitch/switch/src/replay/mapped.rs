@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use super::pcap::{check_link, format_error, PcapError, MAX_RECORD};
+use narrows_captures::pcap::{PcapHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
+use narrows_captures::ReadError;
 
 /// A file mapped for reading.
 struct Mapping {
@@ -44,14 +45,12 @@ impl Drop for Mapping {
 /// Frames of a mapped pcap file (not pcapng), one by one.
 pub struct MappedPcap {
     mapping: Mapping,
-    big_endian: bool,
-    /// Nanoseconds in a unit of the fraction field.
-    fraction_ns: u64,
+    header: PcapHeader,
     next: usize,
 }
 
 /// What is known of a frame before it is read.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Capture time in nanoseconds since the epoch.
     pub time_ns: u64,
@@ -63,8 +62,6 @@ pub struct Head {
     pub first: usize,
 }
 
-const FILE_HEADER: usize = 24;
-const RECORD_HEADER: usize = 16;
 /// Bytes of a frame that are asked for ahead, at most: what follows them is fetched in order.
 const FAR: usize = 256;
 /// How far ahead short frames are asked for.
@@ -74,54 +71,33 @@ const LINE: usize = 64;
 
 impl MappedPcap {
     /// `None` if the file cannot be mapped or is no pcap file.
-    pub fn open(file: &File) -> Result<Option<Self>, PcapError> {
+    pub fn open(file: &File) -> Result<Option<Self>, ReadError> {
         let Some(mapping) = Mapping::new(file) else {
             return Ok(None);
         };
-        let bytes = mapping.bytes();
-        let (big_endian, fraction_ns) = match bytes.get(..4) {
-            Some([0xd4, 0xc3, 0xb2, 0xa1]) => (false, 1_000),
-            Some([0xa1, 0xb2, 0xc3, 0xd4]) => (true, 1_000),
-            Some([0x4d, 0x3c, 0xb2, 0xa1]) => (false, 1),
-            Some([0xa1, 0xb2, 0x3c, 0x4d]) => (true, 1),
-            _ => return Ok(None),
-        };
-        let mapped = MappedPcap { mapping, big_endian, fraction_ns, next: FILE_HEADER };
-        match mapped.mapping.bytes().get(..FILE_HEADER) {
-            Some([.., a, b, c, d]) => check_link(mapped.number(&[*a, *b, *c, *d]) & 0x0fff_ffff)?,
-            _ => return format_error("the capture ends in its header"),
+        if !PcapHeader::starts(mapping.bytes()) {
+            return Ok(None);
         }
-        Ok(Some(mapped))
-    }
-
-    fn number(&self, bytes: &[u8; 4]) -> u32 {
-        if self.big_endian {
-            u32::from_be_bytes(*bytes)
-        } else {
-            u32::from_le_bytes(*bytes)
-        }
+        let header = PcapHeader::parse(mapping.bytes()).map_err(ReadError::Format)?;
+        Ok(Some(MappedPcap { mapping, header, next: FILE_HEADER_BYTES }))
     }
 
     /// The next frame; `None` at the end.
     #[inline]
-    pub fn next(&mut self) -> Result<Option<Head>, PcapError> {
+    pub fn next(&mut self) -> Result<Option<Head>, ReadError> {
         let rest = self.mapping.bytes().get(self.next..).unwrap_or_default();
-        let Some((header, rest)) = rest.split_first_chunk::<RECORD_HEADER>() else {
+        let Some((header, rest)) = rest.split_first_chunk::<RECORD_HEADER_BYTES>() else {
             return if rest.is_empty() { Ok(None) } else { cut_short() };
         };
-        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let words = [word(0), word(4), word(8), word(12)];
-        let [seconds, fraction, captured, wire_length] = if self.big_endian { swapped(words) } else { words };
-        if captured > wire_length || captured as usize > MAX_RECORD {
-            return format_error(format!("a record of {captured} captured of {wire_length} bytes"));
-        }
-        if rest.len() < captured as usize {
+        let record = self.header.record(header).map_err(ReadError::Format)?;
+        let (captured, wire_length) = (record.captured, record.wire_length);
+        check_lengths(captured, wire_length)?;
+        if rest.len() < captured {
             return cut_short();
         }
-        let time_ns = u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.fraction_ns;
-        let first = self.next + RECORD_HEADER;
-        self.next = first + captured as usize;
-        Ok(Some(Head { time_ns, wire_length: wire_length as usize, captured: captured as usize, first }))
+        let first = self.next + RECORD_HEADER_BYTES;
+        self.next = first + captured;
+        Ok(Some(Head { time_ns: record.time_ns, wire_length, captured, first }))
     }
 
     /// Asks for what will be read some frames later: as many bytes as the frame takes itself, if all of it is read, so that no line is
@@ -130,9 +106,9 @@ impl MappedPcap {
     #[inline]
     pub fn prefetch_behind(&self, head: &Head, shown: usize) {
         let behind = head.first + head.captured;
-        let (from, count) = match RECORD_HEADER + head.captured {
+        let (from, count) = match RECORD_HEADER_BYTES + head.captured {
             record if record <= FAR => (behind + AHEAD, record),
-            _ => (behind, RECORD_HEADER + shown.min(FAR)),
+            _ => (behind, RECORD_HEADER_BYTES + shown.min(FAR)),
         };
         let bytes = self.mapping.bytes();
         let mut at = from;
@@ -151,21 +127,25 @@ impl MappedPcap {
     }
 }
 
-#[cold]
-fn swapped(words: [u32; 4]) -> [u32; 4] {
-    words.map(u32::swap_bytes)
+/// A frame cannot be shorter on the wire than what was captured of it.
+#[inline]
+pub(super) fn check_lengths(captured: usize, wire_length: usize) -> Result<(), ReadError> {
+    if captured > wire_length {
+        return Err(ReadError::Format(format!("a record of {captured} captured of {wire_length} bytes")));
+    }
+    Ok(())
 }
 
 #[cold]
-fn cut_short<T>() -> Result<T, PcapError> {
-    format_error("the capture ends in the middle of a record")
+pub(super) fn cut_short<T>() -> Result<T, ReadError> {
+    Err(ReadError::Format("the capture ends in the middle of a record".into()))
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
-    use super::super::pcap::{Reader, Record};
+    use super::super::streamed::Streamed;
     use super::*;
 
     fn file(name: &str, bytes: &[u8]) -> PathBuf {
@@ -174,7 +154,10 @@ mod tests {
         path
     }
 
-    fn all(bytes: &[u8], name: &str) -> Result<Option<Vec<Record>>, PcapError> {
+    /// Time, length on the wire and bytes of each frame.
+    type Frames = Vec<(u64, usize, Vec<u8>)>;
+
+    fn all(bytes: &[u8], name: &str) -> Result<Option<Frames>, ReadError> {
         let path = file(name, bytes);
         let opened = MappedPcap::open(&File::open(&path).expect("made above"));
         std::fs::remove_file(&path).expect("made above");
@@ -183,8 +166,7 @@ mod tests {
         };
         let mut records = vec![];
         while let Some(head) = mapped.next()? {
-            let bytes = mapped.bytes(&head).to_vec();
-            records.push(Record { time_ns: head.time_ns, wire_length: head.wire_length, bytes });
+            records.push((head.time_ns, head.wire_length, mapped.bytes(&head).to_vec()));
         }
         Ok(Some(records))
     }
@@ -195,7 +177,8 @@ mod tests {
         for (big, magic) in [(false, 0xa1b2_c3d4_u32), (true, 0xa1b2_c3d4), (false, 0xa1b2_3c4d), (true, 0xa1b2_3c4d)] {
             let word = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
             let mut bytes = word(magic).to_vec();
-            bytes.extend([[2, 0, 4, 0], [0; 4], [0; 4], word(65_535), word(1)].concat());
+            let version = if big { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+            bytes.extend([version, [0; 4], [0; 4], word(65_535), word(1)].concat());
             bytes.extend([word(5), word(7), word(14), word(14)].concat());
             bytes.extend([1; 14]);
             bytes.extend([word(6), word(8), word(3), word(99)].concat());
@@ -208,10 +191,12 @@ mod tests {
     #[test]
     fn frames_are_those_of_the_streaming_reader() {
         for (number, bytes) in captures().iter().enumerate() {
-            let (mut reader, mut records) = (Reader::new(&bytes[..]).expect("valid"), vec![]);
-            let mut record = Record::default();
-            while reader.next(&mut record).expect("valid") {
-                records.push(record.clone());
+            let path = file(&format!("streamed-{number}"), bytes);
+            let mut streamed = Streamed::new(File::open(&path).expect("made above")).expect("valid");
+            std::fs::remove_file(&path).expect("made above");
+            let mut records = vec![];
+            while let Some(head) = streamed.next().expect("valid") {
+                records.push((head.time_ns, head.wire_length, streamed.bytes().to_vec()));
             }
             assert_eq!(records.len(), 2);
             assert_eq!(all(bytes, &format!("frames-{number}")).expect("valid"), Some(records));

@@ -5,10 +5,9 @@ mod entries;
 mod generate;
 mod mapped;
 mod memory;
-mod pcap;
 mod sink;
 mod source;
-mod writer;
+mod streamed;
 
 use std::path::PathBuf;
 use std::sync::Arc;

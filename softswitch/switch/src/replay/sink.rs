@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use narrows_captures::Writer;
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::config::Config;
 use super::port_number;
-use super::writer::Writer;
 use crate::failure::Failure;
 use crate::switch::Output;
 use crate::tm::PORTS;

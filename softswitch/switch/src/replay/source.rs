@@ -1,15 +1,15 @@
 //! Inputs of a replay, merged in order of time.
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 
+use narrows_captures::ReadError;
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::config::InputConfig;
 use super::generate::{Generator, HEADERS};
 use super::mapped::{Head, MappedPcap};
-use super::pcap::{PcapError, Reader, Record};
+use super::streamed::Streamed;
 use super::View;
 use crate::failure::Failure;
 use crate::io::MAX_FRAME;
@@ -17,22 +17,20 @@ use crate::io::MAX_FRAME;
 /// How a capture is read.
 enum Frames {
     Mapped(MappedPcap),
-    /// With the next frame.
-    Streamed(Box<Reader<BufReader<File>>>, Record),
+    Streamed(Box<Streamed>),
 }
 
 impl Frames {
-    fn open(file: File) -> Result<Self, PcapError> {
+    fn open(file: File) -> Result<Self, ReadError> {
         if let Some(mapped) = MappedPcap::open(&file)? {
             return Ok(Frames::Mapped(mapped));
         }
-        let reader = Reader::new(BufReader::with_capacity(1 << 18, file))?;
-        Ok(Frames::Streamed(Box::new(reader), Record::default()))
+        Ok(Frames::Streamed(Box::new(Streamed::new(file)?)))
     }
 
     /// The next frame. `shown`: bytes of it that will be read at most.
     #[inline(always)]
-    fn next(&mut self, shown: usize) -> Result<Option<Head>, PcapError> {
+    fn next(&mut self, shown: usize) -> Result<Option<Head>, ReadError> {
         match self {
             Frames::Mapped(mapped) => {
                 let head = mapped.next()?;
@@ -41,11 +39,7 @@ impl Frames {
                 }
                 Ok(head)
             }
-            Frames::Streamed(reader, record) => {
-                let more = reader.next(record)?;
-                let (time_ns, wire_length, captured) = (record.time_ns, record.wire_length, record.bytes.len());
-                Ok(more.then_some(Head { time_ns, wire_length, captured, first: 0 }))
-            }
+            Frames::Streamed(streamed) => streamed.next(),
         }
     }
 
@@ -54,7 +48,7 @@ impl Frames {
     fn bytes(&self, head: &Head) -> &[u8] {
         match self {
             Frames::Mapped(mapped) => mapped.bytes(head),
-            Frames::Streamed(_, record) => &record.bytes,
+            Frames::Streamed(streamed) => streamed.bytes(),
         }
     }
 }

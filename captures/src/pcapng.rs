@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pcapng format: section headers of either byte order, enhanced, simple and obsolete packet blocks.
 
-use super::file::{Step, LINKTYPE_ETHERNET, MAX_RECORD_BYTES};
+use crate::format::{Frame, Step, MAX_RECORD_BYTES};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
@@ -13,6 +13,9 @@ const ENHANCED_PACKET: u32 = 6;
 /// Block type, length in front, length behind.
 const BLOCK_OVERHEAD: usize = 12;
 
+/// The option of an interface that gives the unit of its timestamps.
+const IF_TSRESOL: u16 = 9;
+
 /// Byte order and interfaces of the current section.
 #[derive(Clone, Debug, Default)]
 pub struct Sections {
@@ -22,12 +25,45 @@ pub struct Sections {
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    ethernet: bool,
+    link_type: u32,
     snapshot: usize,
+    /// `None`: a unit that does not fit.
+    units: Option<Units>,
+}
+
+/// The unit of timestamps: nanoseconds for so many of them.
+#[derive(Clone, Copy, Debug)]
+struct Units {
+    nanoseconds: u128,
+    count: u128,
+}
+
+impl Units {
+    const MICROSECONDS: Units = Units {
+        nanoseconds: 1_000,
+        count: 1,
+    };
+
+    /// From the option if_tsresol: a power of 10, or of 2 if the highest bit is set, in a second.
+    fn from_option(value: u8) -> Option<Self> {
+        let exponent = u32::from(value & 0x7f);
+        let base: u128 = if value & 0x80 == 0 { 10 } else { 2 };
+        let count = base.checked_pow(exponent).filter(|_| exponent <= 64)?;
+        Some(Units {
+            nanoseconds: 1_000_000_000,
+            count,
+        })
+    }
+
+    #[inline]
+    fn to_ns(self, units: u64) -> u64 {
+        u64::try_from(u128::from(units) * self.nanoseconds / self.count).unwrap_or(u64::MAX)
+    }
 }
 
 impl Sections {
     /// Whether a file that starts like this is pcapng.
+    #[must_use]
     pub fn starts(bytes: &[u8]) -> bool {
         bytes
             .first_chunk::<4>()
@@ -68,8 +104,8 @@ impl Sections {
                 self.add_interface(body)?;
                 None
             }
-            ENHANCED_PACKET | OBSOLETE_PACKET => self.packet(body, self.word(&head[..4]))?,
-            SIMPLE_PACKET => self.simple_packet(body)?,
+            kind @ (ENHANCED_PACKET | OBSOLETE_PACKET) => Some(self.packet(body, kind)?),
+            SIMPLE_PACKET => Some(self.simple_packet(body)?),
             _ => None,
         };
         Ok(Some(Step {
@@ -79,24 +115,36 @@ impl Sections {
     }
 
     fn add_interface(&mut self, body: &[u8]) -> Result<(), String> {
-        if body.len() < 8 {
+        let Some((fixed, options)) = body.split_first_chunk::<8>() else {
             return Err("an interface description that is too short".into());
-        }
-        let link_type = u32::from(self.half(&body[..2]));
-        let snapshot = match self.word(&body[4..8]) as usize {
+        };
+        let snapshot = match self.word(&fixed[4..8]) as usize {
             0 => usize::MAX,
             limit => limit,
         };
         self.interfaces.push(Interface {
-            ethernet: link_type == LINKTYPE_ETHERNET,
+            link_type: u32::from(self.half(&fixed[..2])),
             snapshot,
+            units: self.units(options),
         });
         Ok(())
     }
 
-    /// Frame of an enhanced or obsolete packet block; `None` if its interface is not Ethernet.
+    fn units(&self, mut options: &[u8]) -> Option<Units> {
+        while let Some((head, rest)) = options.split_first_chunk::<4>() {
+            let (code, length) = (self.half(&head[..2]), usize::from(self.half(&head[2..])));
+            match (code, rest.get(..length)) {
+                (0, _) | (_, None) => break,
+                (IF_TSRESOL, Some([value])) => return Units::from_option(*value),
+                _ => options = rest.get(length.next_multiple_of(4)..).unwrap_or_default(),
+            }
+        }
+        Some(Units::MICROSECONDS)
+    }
+
+    /// Frame of an enhanced or obsolete packet block.
     #[inline]
-    fn packet<'a>(&self, body: &'a [u8], kind: u32) -> Result<Option<&'a [u8]>, String> {
+    fn packet<'a>(&self, body: &'a [u8], kind: u32) -> Result<Frame<'a>, String> {
         let Some(fixed) = body.first_chunk::<20>() else {
             return Err("a packet block that is too short".into());
         };
@@ -106,29 +154,40 @@ impl Sections {
             usize::from(self.half(&fixed[..2]))
         };
         let length = self.word(&fixed[12..16]) as usize;
-        let frame = body[20..]
+        let bytes = body[20..]
             .get(..length)
             .ok_or("a packet longer than its block: the file is damaged")?;
-        let interface = self
-            .interfaces
-            .get(interface)
-            .ok_or("a packet of an interface that is not described")?;
-        Ok(interface.ethernet.then_some(frame))
+        let interface = self.interface(interface)?;
+        let units = u64::from(self.word(&fixed[4..8])) << 32 | u64::from(self.word(&fixed[8..12]));
+        Ok(Frame {
+            link_type: interface.link_type,
+            time_ns: interface.units.map(|unit| unit.to_ns(units)),
+            wire_length: self.word(&fixed[16..20]) as usize,
+            bytes,
+        })
     }
 
-    fn simple_packet<'a>(&self, body: &'a [u8]) -> Result<Option<&'a [u8]>, String> {
+    fn simple_packet<'a>(&self, body: &'a [u8]) -> Result<Frame<'a>, String> {
         let Some((fixed, data)) = body.split_first_chunk::<4>() else {
             return Err("a packet block that is too short".into());
         };
-        let interface = self
-            .interfaces
-            .first()
-            .ok_or("a packet of an interface that is not described")?;
-        let length = (self.word(fixed) as usize).min(interface.snapshot);
-        let frame = data
-            .get(..length)
+        let interface = self.interface(0)?;
+        let wire_length = self.word(fixed) as usize;
+        let bytes = data
+            .get(..wire_length.min(interface.snapshot))
             .ok_or("a packet longer than its block: the file is damaged")?;
-        Ok(interface.ethernet.then_some(frame))
+        Ok(Frame {
+            link_type: interface.link_type,
+            time_ns: None,
+            wire_length,
+            bytes,
+        })
+    }
+
+    #[inline]
+    fn interface(&self, number: usize) -> Result<Interface, String> {
+        let interface = self.interfaces.get(number).copied();
+        interface.ok_or_else(|| "a packet of an interface that is not described".into())
     }
 
     #[inline]
@@ -141,6 +200,7 @@ impl Sections {
         }
     }
 
+    #[inline]
     fn half(&self, bytes: &[u8]) -> u16 {
         let half = [bytes[0], bytes[1]];
         if self.big_endian {

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Either format, recognised by how it starts.
+
+use crate::pcap::{self, PcapHeader};
+use crate::pcapng::Sections;
+
+/// Link type of Ethernet in both formats.
+pub const ETHERNET: u32 = 1;
+/// No captured frame and no block is longer; a greater length means a damaged file.
+pub const MAX_RECORD_BYTES: usize = 16 << 20;
+
+/// A captured frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// [`ETHERNET`], or what else its interface was.
+    pub link_type: u32,
+    /// Nanoseconds since the epoch. `None` where the format has none, or in a unit that does not fit.
+    pub time_ns: Option<u64>,
+    /// Length on the wire in bytes, as the file says: of sound files at least as many as were captured.
+    pub wire_length: usize,
+    /// The captured bytes.
+    pub bytes: &'a [u8],
+}
+
+/// A step through a file: bytes to skip and the frame among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Step<'a> {
+    pub consumed: usize,
+    pub frame: Option<Frame<'a>>,
+}
+
+/// A file's format, and what has been learnt of it so far.
+#[derive(Debug, Clone)]
+pub enum Format {
+    Pcap(PcapHeader),
+    Pcapng(Sections),
+}
+
+impl Format {
+    /// Recognises a file by its first bytes ([`pcap::FILE_HEADER_BYTES`], or all if it has fewer). Also returns how many of them
+    /// come before the first record.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(head: &[u8]) -> Result<(Self, usize), String> {
+        if Sections::starts(head) {
+            return Ok((Format::Pcapng(Sections::default()), 0));
+        }
+        let header = PcapHeader::parse(head)?;
+        Ok((Format::Pcap(header), pcap::FILE_HEADER_BYTES))
+    }
+
+    /// The record at the start of `bytes`; `None` if it is not there in full.
+    ///
+    /// # Errors
+    /// If it contradicts itself.
+    #[inline]
+    pub fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Step<'a>>, String> {
+        match self {
+            Format::Pcap(header) => header.next(bytes),
+            Format::Pcapng(sections) => sections.next(bytes),
+        }
+    }
+}
