@@ -90,7 +90,7 @@ impl PcapHeader {
     ///
     /// # Errors
     /// If the record's length cannot be.
-    #[inline]
+    #[inline(always)]
     pub fn record(&self, header: &[u8; RECORD_HEADER_BYTES]) -> Result<RecordHeader, String> {
         let word = |at: usize| {
             u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])

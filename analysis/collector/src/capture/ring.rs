@@ -262,8 +262,9 @@ impl Mapping {
             return None;
         }
         // SAFETY: the block lies within the mapping, which lives as long as `self`; blocks are page-aligned.
+        let start = unsafe { self.start.add(offset) };
         let block = Block {
-            start: unsafe { self.start.add(offset) },
+            start,
             mapping: std::marker::PhantomData,
         };
         (block.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0).then_some(block)

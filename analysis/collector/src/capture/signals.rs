@@ -32,9 +32,8 @@ impl StopSignal {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: signalfd returned a new descriptor that nothing else owns.
-        Ok(StopSignal {
-            descriptor: unsafe { OwnedFd::from_raw_fd(descriptor) },
-        })
+        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        Ok(StopSignal { descriptor })
     }
 }
 

@@ -55,8 +55,8 @@ fn query(name: &str, query: Query) -> io::Result<libc::c_int> {
     if unsafe { libc::ioctl(fd.as_raw_fd(), number as _, &mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the ioctl succeeded, so the member that belongs to it is initialized.
     Ok(match query {
+        // SAFETY: the ioctl succeeded, so the member that belongs to it is initialized.
         Query::Flags => libc::c_int::from(unsafe { request.ifr_ifru.ifru_flags }),
         // SAFETY: as above.
         Query::Mtu => unsafe { request.ifr_ifru.ifru_mtu },
