@@ -17,6 +17,7 @@ import forwarding
 import host
 import pipeline
 import results
+import virtual
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
@@ -27,6 +28,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "analyzer": analyzer.run,
     "collecting": collecting.run,
     "emulators": emulators.run,
+    "virtual": virtual.run,
 }
 RUNS = 5
 
