@@ -70,9 +70,9 @@ def run(runs: int) -> Outcome:
         wall, cpu, packet, used, lost = (series.spread(load.name, figure).text() for figure in figures)
         table.rows.append((load.name, wall, f"{load.must:g}", cpu, packet, used, lost))
     conditions = (
-        "`narrows run --virtual`, a buffer of 1 BDP, a report on every packet, the guest on one core. Wall time is that "
-        "of the guest, from its boot to its end; processor time is that of the whole command, with analysis and report; "
-        "both over the seconds in which traffic flowed. A packet is one that left the bottleneck."
+        "`narrows run --virtual`, a buffer of 1 BDP, a report on every packet, the guest on one core. Wall time is "
+        "that of the guest, from its boot to its end; processor time is that of the whole command, with analysis and "
+        "report; both over the seconds in which traffic flowed. A packet is one that left the bottleneck."
     )
     return Outcome(title, conditions, [table], series.as_json(), ["narrows run FILE --virtual"])
 

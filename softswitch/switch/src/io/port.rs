@@ -57,6 +57,8 @@ pub struct Port {
     ring_bytes: usize,
     frame_limit: usize,
     access: AccessLink,
+    /// A frame that was sent had not arrived when it was last looked for.
+    underway: bool,
     outlet: Outlet,
     /// How often to try yet to send by AF_XDP after that has stopped working.
     express_attempts: u32,
@@ -117,6 +119,7 @@ impl Port {
             ring_bytes,
             frame_limit,
             access: AccessLink::new(access_rate_bps),
+            underway: false,
             outlet,
             express_attempts,
             received: PortCounters::default(),
@@ -157,9 +160,16 @@ impl Port {
         }
     }
 
-    /// True if no received frame waits.
-    pub fn is_empty(&self) -> bool {
-        self.ring.is_empty()
+    /// As [`Port::arrival`], and remembers whether there was one: see [`Port::is_quiet`].
+    pub fn look_ahead(&mut self, offset: WallOffset, now_ns: u64) -> Option<u64> {
+        let arrival = self.arrival(offset, now_ns);
+        self.underway = arrival.is_some();
+        arrival
+    }
+
+    /// True if there was no frame at the last [`Port::look_ahead`]: one that has come since then is still to be noticed.
+    pub fn is_quiet(&self) -> bool {
+        !self.underway
     }
 
     /// When the oldest received frame was sent to the access link, on the switch clock, and its length.

@@ -49,8 +49,8 @@ impl Ports {
     }
 
     /// When the next frame arrives of those that were sent already.
-    pub fn next_arrival(&self, offset: WallOffset, now_ns: u64) -> Option<u64> {
-        self.list.iter().filter_map(|port| port.arrival(offset, now_ns)).min()
+    pub fn next_arrival(&mut self, offset: WallOffset, now_ns: u64) -> Option<u64> {
+        self.list.iter_mut().filter_map(|port| port.look_ahead(offset, now_ns)).min()
     }
 
     /// Leaves the sending on all ports but the one with most to send to the helper, or takes it back.

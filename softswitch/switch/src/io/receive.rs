@@ -101,9 +101,8 @@ impl ReceiveRing {
         unsafe { AtomicU32::from_ptr(ptr::addr_of_mut!((*self.slot()).tp_status)) }
     }
 
-    /// True if no frame waits.
     #[inline]
-    pub fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.status().load(Ordering::Acquire) & libc::TP_STATUS_USER == 0
     }
 

@@ -53,15 +53,15 @@ pub(super) fn run(
             offset = WallOffset::between_readings();
             data_path.ports.list.iter_mut().for_each(Port::maintain);
         }
-        let switch = &data_path.switch;
         let underway = data_path.ports.next_arrival(offset, now);
+        let switch = &data_path.switch;
         now = match lookahead.next(now, taken > 0, underway, switch.next_start(), switch.next_exit()) {
             Wait::Until(due) => {
                 sleep_until(due);
                 due
             }
             Wait::FrameOr(due) => {
-                waiter.wait_exactly(&data_path.ports.list, wake, timer, due, Port::is_empty);
+                waiter.wait_exactly(&data_path.ports.list, wake, timer, due, Port::is_quiet);
                 now_ns()
             }
         };
