@@ -13,6 +13,7 @@ import json
 import os
 import struct
 import termios
+import time
 import tty
 from collections.abc import Collection
 from pathlib import Path
@@ -22,6 +23,7 @@ MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"))
 MEMORY = Path("/run")
 TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 TCP_PAGES = 1 << 30
+FIRST_TICKS_S = 0.05
 CHANNEL = "/dev/tty1"
 RANDOM = "/dev/urandom"
 ADD_ENTROPY = 0x40085203  # RNDADDENTROPY of linux/random.h
@@ -86,6 +88,8 @@ def prepare(needed: Collection[Path] = ()) -> None:
             mount("hostfs", str(path), str(path))
     # Hosts share the guest's memory; a limit on all TCP buffers together is no part of an experiment.
     TCP_MEMORY.write_text(f"{TCP_PAGES} {TCP_PAGES} {TCP_PAGES}")
+    # Until its first tick a kernel's timers are no finer than ticks, and a guest is that quick.
+    time.sleep(FIRST_TICKS_S)
     temporary = MEMORY / "tmp"
     temporary.mkdir(exist_ok=True)
     os.environ |= {"PATH": SEARCH_PATH, "TMPDIR": str(temporary), "LC_ALL": "C.UTF-8", "HOME": str(temporary)}
