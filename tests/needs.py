@@ -56,6 +56,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
     "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,
+    "stress": lambda: None if "NARROWS_STRESS" in os.environ else "what takes minutes, `make stress` runs it",
     "no-netem": lambda: "what a kernel without netem is told, and this one has it" if _has_netem() else None,
 }
 

@@ -26,7 +26,7 @@ EXPERIMENT = validate(
     "test",
 )
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+pytestmark = pytest.mark.needs("root")  # only root gives files away
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.studies.cluster import Cluster, Job, job, pack, run_job, unpack
 
-distributed = pytest.importorskip("distributed")
+distributed: Any = importlib.import_module("distributed")
 WORKERS = 3
 # What takes the place of narrows: says that it runs, and in which process, and takes its time.
 PROGRAM = """

@@ -19,10 +19,7 @@ from narrows.hosts.state import namespace_pids
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from test_run import NARROWS, Running, wait_for, write
 
-pytestmark = [
-    pytest.mark.needs("root", SOFTSWITCH, COLLECTOR),
-    pytest.mark.skipif("NARROWS_STRESS" not in os.environ, reason="takes minutes: make stress runs it"),
-]
+pytestmark = pytest.mark.needs("root", "stress", SOFTSWITCH, COLLECTOR)
 
 LONG = [{"cca": "cubic", "duration": "40s"}]
 
