@@ -321,6 +321,40 @@ def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target
     do(run())
 
 
+@pytest.mark.parametrize("switch", ["tofino"], indirect=True)
+def test_what_is_lost_between_the_switch_and_the_receiver_is_told(
+    switch: FakeSwitch, target: TofinoTarget, inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nic = {"frames": 100, "rx_discards_phy": 7, "rx_crc_errors_phy": 0}
+
+    def received(_: SshTestbed, host: str) -> tuple[int, dict[str, int]]:
+        assert host == "receiver"
+        return nic["frames"], {name: count for name, count in nic.items() if name != "frames"}
+
+    monkeypatch.setattr(SshTestbed, "received", received)
+    names = [spec.name for spec in switch.schema.table("$PORT_STAT").fields]
+
+    def transmitted(frames: int) -> None:
+        switch.statistics[RECEIVER_PORT] = {**dict.fromkeys(names, 0), "$FramesTransmittedOK": frames}
+
+    async def run() -> None:
+        plan = target.adapt(make_plan(make_experiment()))
+        transmitted(40)
+        await target.start(SshTestbed(plan, inventory, tmp_path, 1500))
+        await target.configure(plan)
+        nic["frames"] += 1000
+        transmitted(1040)
+        assert [one.lost for one in await target.balances(plan)] == [0]
+        transmitted(1045)
+        nic["rx_discards_phy"] += 3
+        cable, discards = await target.balances(plan)
+        assert (cable.place, cable.entered, cable.lost) == ("between the switch and carol's NIC", 1005, 5)
+        assert (discards.place, discards.lost) == ("in carol's NIC (rx_discards_phy)", 3)
+        await target.stop()
+
+    do(run())
+
+
 def test_ports_that_were_added_stay_unless_they_are_not_to(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
     """A sweep would train its links again with every run."""
 
