@@ -92,7 +92,7 @@ def _live(namespace: str, directory: Path, capture: Path, rings: int) -> float:
         with tempfile.TemporaryDirectory(dir=directory) as out:
             process = _start(namespace, Path(out), rings)
             sent = _replay(namespace, capture, rate)
-            stored = _stop(process, Path(out))["rows"]
+            stored = int(_stop(process, Path(out))["rows"])
         # A sender that is slower than asked for is the link's limit, not the collector's.
         if stored < sent["frames"] or sent["rate"] < 0.95 * rate:
             break
@@ -109,8 +109,8 @@ def _drained(namespace: str, directory: Path, capture: Path, rings: int) -> floa
         started = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGCONT)
-        stored = _stop(process, Path(out))["rows"]
-        elapsed = time.monotonic() - started - RETIRE_S
+        stored = int(_stop(process, Path(out))["rows"])
+        elapsed: float = time.monotonic() - started - RETIRE_S
     if stored < REPORTS:
         raise RunError(f"rings of {RING_MIB} MiB held {stored} of {REPORTS} reports")
     return stored / elapsed

@@ -142,8 +142,11 @@ async def soak(seconds: int, telemetry: Path) -> Soak:
         try:
             await session.push_pipeline()
             manager = TrafficManagerClient(session.channel)
-            shaped = {"rate_bps": RATE_BPS, "limit_bytes": BUFFER_BYTES, "limit_packets": 0}
-            await manager.configure(pb.ConfigureRequest(port=2, delay_ns=DELAY_NS, **shaped))
+            await manager.configure(
+                pb.ConfigureRequest(
+                    port=2, delay_ns=DELAY_NS, rate_bps=RATE_BPS, limit_bytes=BUFFER_BYTES, limit_packets=0
+                )
+            )
             await manager.configure(pb.ConfigureRequest(port=1, delay_ns=DELAY_NS))
             await session.insert(entries(session))
             before = interface_counts(network)

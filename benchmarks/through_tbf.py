@@ -20,7 +20,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan, make_plan
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
 from narrows_analysis.metrics.throughput import goodput_limit
-from narrows_analysis.studies.evaluate import picks
+from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.measures import (
     WINDOW_S,
     Measures,
