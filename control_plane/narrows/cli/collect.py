@@ -20,7 +20,10 @@ def collect(
         typer.Option(help="Reports of bottlenecks from this index on are counted as bad.", show_default="64"),
     ] = None,
     ring_mib: Annotated[
-        int | None, typer.Option(help="Size of the kernel's receive ring in MiB.", show_default="64")
+        int | None, typer.Option(help="Size of the kernel's receive rings in MiB, all together.", show_default="64")
+    ] = None,
+    rings: Annotated[
+        int | None, typer.Option(help="Rings, each read by a thread of its own.", show_default="1")
     ] = None,
     rotate_rows: Annotated[
         int | None, typer.Option(help="Rows after which a new file is begun.", show_default="16777216")
@@ -41,6 +44,7 @@ def collect(
         port=port,
         bottleneck_count=bottleneck_count,
         ring_mib=ring_mib,
+        rings=rings,
         rotate_rows=rotate_rows,
         rotate_mib=rotate_mib,
         rotate_seconds=rotate_seconds,
