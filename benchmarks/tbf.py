@@ -26,8 +26,8 @@ from narrows.hosts.links import call_inside, run
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.targets.bmv2.delay_line import DelayLine
+from narrows.traffic import socket_table
 from narrows.traffic.connection import Connection
-from narrows.traffic.socket_table import TABLE
 from narrows.traffic.traffic import Traffic
 from pyroute2 import IPRoute
 
@@ -74,7 +74,9 @@ async def send_through(experiment: Experiment, plan: Plan) -> Passage:
                     await traffic.stop()
             queue = pd.DataFrame(readings, columns=["time_s", "depth_bytes", "packets", "drops"])
             queue["time_s"] -= traffic.origin_s
-            return Passage(traffic.connections, pd.read_parquet(results / TABLE), queue)
+            sockets = results / socket_table.TABLE
+            socket_table.store(traffic.socket_readings, traffic.connections, traffic.origin_s, sockets)
+            return Passage(traffic.connections, pd.read_parquet(sockets), queue)
     finally:
         testbed.remove()
         state.destroy()

@@ -46,7 +46,10 @@ class Tls:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where BF Runtime listens, and which program on which device is meant. ``timeout_s`` bounds every answer."""
+    """Where BF Runtime listens, and which program on which device is meant. ``timeout_s`` bounds every answer.
+
+    ``listed`` is the address in the inventory where ``address`` is the near end of a tunnel to it.
+    """
 
     address: str
     program: str
@@ -54,6 +57,12 @@ class Endpoint:
     client_id: int = 1
     tls: Tls | None = None
     timeout_s: float = 10.0
+    listed: str = ""
+
+    @property
+    def name(self) -> str:
+        """What messages call the switch."""
+        return self.listed or self.address
 
 
 class Client(ABC):

@@ -220,7 +220,7 @@ class OwnClient(Client):
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.ALREADY_EXISTS:
                 raise ConnectionLost(
-                    f"switch {self._endpoint.address}: program '{self._endpoint.program}' is bound to another BF "
+                    f"switch {self._endpoint.name}: program '{self._endpoint.program}' is bound to another BF "
                     "Runtime client; one client a program is allowed: end the other one"
                 ) from None
             raise self._lost(f"cannot bind to program '{self._endpoint.program}': {_reason(error)}") from None
@@ -237,9 +237,7 @@ class OwnClient(Client):
             if config.p4_name == self._endpoint.program:
                 return Schema.parse(config.bfruntime_info, answer.non_p4_config.bfruntime_info)
         loaded = ", ".join(config.p4_name for config in answer.config) or "none"
-        raise BfrtError(
-            f"switch {self._endpoint.address} runs no program '{self._endpoint.program}'; it runs: {loaded}"
-        )
+        raise BfrtError(f"switch {self._endpoint.name} runs no program '{self._endpoint.program}'; it runs: {loaded}")
 
     def _target(self, pipe: int) -> pb.TargetDevice:
         # The defaults of the messages would mean pipe 0, ingress, parser 0.
@@ -289,7 +287,7 @@ class OwnClient(Client):
         return while_in_use(self._endpoint.timeout_s, once)
 
     def _lost(self, reason: str) -> ConnectionLost:
-        return ConnectionLost(f"switch {self._endpoint.address}: {reason}")
+        return ConnectionLost(f"switch {self._endpoint.name}: {reason}")
 
 
 def _channel(endpoint: Endpoint) -> grpc.Channel:

@@ -172,7 +172,7 @@ class SdeClient(Client):
         except (RuntimeError, self._gc.BfruntimeRpcException):
             # This client does not tell one from the other.
             raise ConnectionLost(
-                f"switch {endpoint.address}: no answer in {endpoint.timeout_s:g} s, or the subscription is refused: "
+                f"switch {endpoint.name}: no answer in {endpoint.timeout_s:g} s, or the subscription is refused: "
                 "client id is taken"
             ) from None
 
@@ -189,13 +189,13 @@ class SdeClient(Client):
         except BfrtError:
             raise
         except ValueError as error:
-            raise BfrtError(f"switch {endpoint.address}: the schema of the switch is not JSON: {error}") from None
+            raise BfrtError(f"switch {endpoint.name}: the schema of the switch is not JSON: {error}") from None
         except (RuntimeError, StopIteration):
-            raise BfrtError(f"switch {endpoint.address} runs no program '{endpoint.program}'") from None
+            raise BfrtError(f"switch {endpoint.name} runs no program '{endpoint.program}'") from None
         except self._gc.BfruntimeRpcException as error:
             reason = error.grpc_error_get()
             raise ConnectionLost(
-                f"switch {endpoint.address}: no schema: {reason.code().name}: {reason.details()}"
+                f"switch {endpoint.name}: no schema: {reason.code().name}: {reason.details()}"
             ) from None
 
     def _bind(self) -> None:
@@ -205,11 +205,11 @@ class SdeClient(Client):
             reason = error.grpc_error_get()
             if reason.code().name == "ALREADY_EXISTS":
                 raise ConnectionLost(
-                    f"switch {self._endpoint.address}: program '{self._endpoint.program}' is bound to another BF "
+                    f"switch {self._endpoint.name}: program '{self._endpoint.program}' is bound to another BF "
                     "Runtime client; one client a program is allowed: end the other one"
                 ) from None
             raise ConnectionLost(
-                f"switch {self._endpoint.address}: cannot bind to program '{self._endpoint.program}': "
+                f"switch {self._endpoint.name}: cannot bind to program '{self._endpoint.program}': "
                 f"{reason.code().name}: {reason.details()}"
             ) from None
 
@@ -288,7 +288,7 @@ class SdeClient(Client):
 
         def once() -> Any:
             if not self.alive():
-                raise ConnectionLost(f"switch {self._endpoint.address}: the switch ended the session")
+                raise ConnectionLost(f"switch {self._endpoint.name}: the switch ended the session")
             try:
                 return call(target)
             except self._gc.BfruntimeRpcException as error:
@@ -299,7 +299,7 @@ class SdeClient(Client):
                     raise SwitchRefused(what, refusals) from None
                 reason = error.grpc_error_get()
                 raise ConnectionLost(
-                    f"switch {self._endpoint.address}: {what}: {reason.code().name}: {reason.details()}"
+                    f"switch {self._endpoint.name}: {what}: {reason.code().name}: {reason.details()}"
                 ) from None
 
         return while_in_use(self._endpoint.timeout_s, once)

@@ -277,6 +277,7 @@ class Inventory(Model):
             program=self.switch.program,
             device=self.switch.device,
             tls=None if tls is None else Tls(tls.ca, tls.certificate, tls.key, tls.server_name),
+            listed=self.switch.address,
         )
 
 
