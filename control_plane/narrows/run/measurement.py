@@ -27,6 +27,7 @@ from narrows.run.collector import TelemetryCollector
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
+from narrows.run.stop_signals import stop_signals_call
 from narrows.switch.p4runtime import DIGEST_WAIT_NS
 from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import Realised, Target
@@ -38,7 +39,6 @@ POLL_S = 0.5
 DRAIN_POLL_S = 0.05
 DRAIN_GRACE_S = 10.0
 CLOCK_READINGS = 5
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Status = Literal["complete", "partial", "failed"]
 
@@ -313,7 +313,6 @@ class Measurement:
     @contextlib.contextmanager
     def _cancelled_by_signals(self, progress: Progress) -> Iterator[None]:
         """The first signal ends traffic and begins the orderly end; further ones change nothing about that."""
-        loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
 
@@ -325,14 +324,5 @@ class Measurement:
             progress.note(f"{number.name}: stopping, and removing what was made ...")
             task.cancel()
 
-        # Under nohup SIGHUP is ignored, and stays so.
-        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-        heeded = [number for number in STOP_SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
-        for number in heeded:
-            loop.add_signal_handler(number, stop, number)
-        try:
+        with stop_signals_call(stop):
             yield
-        finally:
-            for number in heeded:
-                loop.remove_signal_handler(number)
-                signal.signal(number, before[number])

@@ -22,10 +22,11 @@ from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import record
-from narrows.run.measurement import STOP_SIGNALS, Status
+from narrows.run.measurement import Status
 from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
+from narrows.run.stop_signals import STOP_SIGNALS
 from narrows.targets.base import Target
 
 ANALYSIS_INTERRUPTED = "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"

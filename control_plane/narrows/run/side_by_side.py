@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from narrows.errors import Interrupted, RunError
 from narrows.run.runner import CheckedRun, Outcome, execute
+from narrows.run.workers import worker_pool
 
 LOOK_EVERY_S = 0.25
 LINE_EVERY_S = 10.0
@@ -86,28 +87,18 @@ def execute_side_by_side(
         at_once: how many of them may be under way.
         console: where progress goes.
     """
-    context = get_context("fork")
-    _wanted[:], _queue[:] = [wanted], [context.Queue()]
+    _wanted[:], _queue[:] = [wanted], [get_context("fork").Queue()]
     display = _Display(wanted, console)
-    pool = ProcessPoolExecutor(at_once, mp_context=context)
-    futures: dict[Future[Outcome | RunError | Interrupted], int] = {}
-    try:
-        with display:
-            futures = {pool.submit(_run, number): number for number in range(len(wanted))}
-            while futures:
-                ended, _ = wait(futures, timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
-                display.look(_queue[0])
-                for future in ended:
-                    number = futures.pop(future)
-                    display.ended(number)
-                    yield number, future.result()
-    except BaseException:
-        # A run takes the signals of its own: each ends its traffic, and keeps what it has measured.
-        for worker in active_children():
-            worker.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with worker_pool(at_once) as pool, display:
+        futures: dict[Future[Outcome | RunError | Interrupted], int]
+        futures = {pool.submit(_run, number): number for number in range(len(wanted))}
+        while futures:
+            ended, _ = wait(futures, timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
+            display.look(_queue[0])
+            for future in ended:
+                number = futures.pop(future)
+                display.ended(number)
+                yield number, future.result()
 
 
 class _Display:

@@ -6,10 +6,9 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, suppress
+from concurrent.futures import as_completed
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from narrows.hosts import machine
 from narrows.hosts.state import dead_runs
 from narrows.run.results import give_to_user, make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome, check, execute
+from narrows.run.workers import worker_pool
 from narrows.studies.catalogue import StudyPoint
 from narrows.studies.cluster import Cluster, job, unpack
 from narrows.studies.schedule import TimeLeft, in_words, published, traffic_time_s
@@ -205,7 +205,8 @@ class StudyRun:
                 outcome = self._run_point(task, title)
                 yield task, outcome, time.monotonic() - began
             return
-        with _pool(at_once, self, tasks) as pool:
+        _in_worker[:] = [(self, tasks)]
+        with worker_pool(at_once) as pool:
             arguments = {pool.submit(_run_in_worker, number): task for number, task in enumerate(tasks)}
             for future in as_completed(arguments):
                 outcome, took_s = future.result()
@@ -353,18 +354,3 @@ _in_worker: list[tuple[StudyRun, list[Task]]] = []
 def _run_in_worker(number: int) -> tuple[Outcome | RunError, float]:
     study, tasks = _in_worker[0]
     return study.run_quietly(tasks[number])
-
-
-@contextmanager
-def _pool(at_once: int, study: StudyRun, tasks: list[Task]) -> Iterator[ProcessPoolExecutor]:
-    """Processes, because a run takes the signals of its own; at an interruption all runs are told to end."""
-    _in_worker[:] = [(study, tasks)]
-    pool = ProcessPoolExecutor(at_once, mp_context=get_context("fork"))
-    try:
-        yield pool
-    except BaseException:
-        for worker in active_children():
-            worker.terminate()
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)

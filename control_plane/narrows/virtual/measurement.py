@@ -26,10 +26,11 @@ from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.paths import REPOSITORY
-from narrows.run.measurement import STOP_SIGNALS, Measured
+from narrows.run.measurement import Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, Snapshot
+from narrows.run.stop_signals import stop_signals_call
 from narrows.virtual import inside, keeper, room
 from narrows.virtual.cores import core
 from narrows.virtual.guest import Guest
@@ -195,7 +196,6 @@ class VirtualMeasurement:
     @contextlib.contextmanager
     def _signals_go_in(self, guest: Guest, progress: RunProgress) -> Iterator[None]:
         """The first signal ends traffic in the guest, in order; the second one ends the guest."""
-        loop = asyncio.get_running_loop()
         stopped = False
 
         def stop(number: signal.Signals) -> None:
@@ -208,17 +208,8 @@ class VirtualMeasurement:
                 stopped = True
                 guest.say(number.name)
 
-        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-        # Under nohup SIGHUP is ignored, and stays so.
-        heeded = [number for number in STOP_SIGNALS if number != signal.SIGHUP or before[number] != signal.SIG_IGN]
-        for number in heeded:
-            loop.add_signal_handler(number, stop, number)
-        try:
+        with stop_signals_call(stop):
             yield
-        finally:
-            for number in heeded:
-                loop.remove_signal_handler(number)
-                signal.signal(number, before[number])
 
 
 def needed_directories(results: Path) -> tuple[Path, ...]:
