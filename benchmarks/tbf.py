@@ -29,6 +29,7 @@ from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.traffic import socket_table
 from narrows.traffic.connection import Connection
 from narrows.traffic.traffic import Traffic
+from narrows_formats import files
 from pyroute2 import IPRoute
 
 BURST_S = 0.004  # with a burst of one frame tbf loses some of its rate: see the benchmark `accuracy`
@@ -74,7 +75,7 @@ async def send_through(experiment: Experiment, plan: Plan) -> Passage:
                     await traffic.stop()
             queue = pd.DataFrame(readings, columns=["time_s", "depth_bytes", "packets", "drops"])
             queue["time_s"] -= traffic.origin_s
-            sockets = results / socket_table.TABLE
+            sockets = results / files.SOCKETS
             socket_table.store(traffic.socket_readings, traffic.connections, traffic.origin_s, sockets)
             return Passage(traffic.connections, pd.read_parquet(sockets), queue)
     finally:

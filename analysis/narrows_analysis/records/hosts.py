@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from narrows_formats.files import HOSTS, SOCKETS
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import FlowSpec, Run, read_json
@@ -61,7 +62,7 @@ def read_socket_records(run: Run) -> dict[int, SocketRecord]:
     Raises:
         AnalysisError: the file is not what the control plane writes.
     """
-    path = run.path / "hosts" / "sockets.parquet"
+    path = run.path / HOSTS / SOCKETS
     if not path.exists():
         return {}
     try:

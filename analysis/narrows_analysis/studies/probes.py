@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
+from narrows_formats.files import HOSTS, SOCKETS
 
 from narrows_analysis.run_data import RunData
 
@@ -20,7 +21,7 @@ DRAINED_BDP = 0.1
 
 def read_sockets(run: RunData) -> pd.DataFrame | None:
     """The sockets' state over time with the flows' groups; None if it was not sampled."""
-    path = run.path / "hosts" / "sockets.parquet"
+    path = run.path / HOSTS / SOCKETS
     if not path.exists():
         return None
     frame = pd.read_parquet(path)

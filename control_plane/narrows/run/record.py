@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from narrows_formats import learned_flows
+from narrows_formats import files, learned_flows
 from narrows_formats.run_record import RunRecord
 from narrows_formats.units import NANOSECONDS
 
@@ -46,7 +46,7 @@ def write(
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
     if measured.sockets:
-        table = results.hosts / socket_table.TABLE
+        table = results.hosts / files.SOCKETS
         socket_table.store(measured.sockets, measured.connections, measured.origin_s, table)
         for one in measured.sockets:
             one.path.unlink()

@@ -15,7 +15,6 @@ from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
 
-TABLE = "sockets.parquet"
 UNLIMITED = 2**64 - 1  # the kernel's word for a pacing rate that nothing has set
 GAIN_UNIT = 256
 UNITS = {
