@@ -28,10 +28,15 @@ rust=$(rustc --print sysroot)
 [ "$rust" != /usr ] || fail "this machine's Rust is not rustup's: it cannot be given to another machine"
 
 root=$(mktemp -d "${TMPDIR:-/var/tmp}/fresh-machine.XXXXXX")
-current=
+current=""
+processes=""
 finish() {
     local code=$?
     [ -z "$current" ] || printf 'fresh-machine: %s: failed: %s\n' "$suite" "$current" >&2
+    if [ -n "$processes" ]; then
+        kill -KILL -- "-$processes" 2>/dev/null || true
+        wait "$processes" 2>/dev/null || true
+    fi
     # What was mounted was mounted in namespaces of the steps, and is gone with them.
     rm -rf --one-file-system "$root"
     exit "$code"
@@ -102,27 +107,32 @@ inside() {
     ' inside "$root" "$rust" "$2" "${settings[@]}"
 }
 
+# A step has a process group of its own and is waited for: so a signal to this script ends it at once.
+set -m
 times=()
 step() {
     local start=$SECONDS
     current=$1
     shift
     printf '\nfresh-machine: %s: %s\n' "$suite" "$current"
-    "$@"
+    "$@" </dev/null &
+    processes=$!
+    wait "$processes"
+    processes=""
     times+=("$(printf '%6d s  %s' $((SECONDS - start)) "$current")")
-    current=
+    current=""
 }
 
 make_root() {
     mmdebstrap --quiet --variant=minbase --include=git,make,python3 "${apt_options[@]}" "$suite" "$root" "$mirror"
     chmod 755 "$root"
-    give_settings
     git clone --quiet . "$root/root/narrows"
 }
 
 packages() { chroot "$root" apt-mark showmanual | sort; }
 
 step "a machine with git, make, Python and Rust" make_root
+give_settings
 before=$(packages)
 step "make demo" inside with "make demo"
 if [ "$last" = test ]; then
