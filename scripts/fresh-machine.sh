@@ -2,7 +2,7 @@
 # Runs the README's two commands on a machine that has nothing but what the README presupposes: git, Python and Rust.
 # Usage: scripts/fresh-machine.sh [SUITE [demo|test]], SUITE is a release of Debian (bookworm, trixie; default: bookworm)
 #   demo  only `make demo`
-#   test  and `make test` (default)
+#   test  and `make ptf` and `make test` (default)
 # The machine is a root file system of its own, made by mmdebstrap (apt-get install mmdebstrap), with a clone of what is
 # committed here, in namespaces of its own; it shares this machine's kernel. Rust is this machine's toolchain as rustup
 # gives it, mounted read-only, since a release of Debian may have none that is recent enough. How package registries are
@@ -136,6 +136,7 @@ give_settings
 before=$(packages)
 step "make demo" inside with "make demo"
 if [ "$last" = test ]; then
+    step "make ptf, after make demo's set-up" inside with "make ptf TARGET=soft"
     step "set-up of make test" inside with "scripts/setup.sh test"
     step "make test, without network" inside without "make test"
 fi
