@@ -91,6 +91,8 @@ inside() {
         root=$1 rust=$2 command=$3
         shift 3
         hostname fresh
+        # The root is a mount of its own: `ip netns exec` changes how it propagates.
+        mount --bind "$root" "$root"
         mount -t proc proc "$root/proc"
         mount -t sysfs sysfs "$root/sys"
         mount --rbind /dev "$root/dev"
