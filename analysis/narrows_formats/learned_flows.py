@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from narrows_formats.digest import address
 
-TABLE = "learned_flows.parquet"
 SCHEMA = pa.schema(
     [
         ("bottleneck", pa.uint8()),

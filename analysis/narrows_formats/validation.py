@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Iterable
@@ -64,7 +65,8 @@ def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
         problem = context["problem"] if whole else f"{value} {context['problem']}"
         return f"{problem}; allowed: {context['allowed']}"
     if kind == "literal_error":
-        return f"{value} is not one of the choices; allowed: {context['expected']}"
+        choices = [choice.strip("'") for choice in re.split(", | or ", context["expected"])]
+        return f"{value} is not one of the choices{suggestion(str(error['input']), choices)}"
     if kind in _BOUNDS:
         name, problem, allowed = _BOUNDS[kind]
         return f"{value} is {problem}; allowed: {allowed.format(context[name])}"

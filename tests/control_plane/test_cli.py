@@ -121,3 +121,8 @@ def test_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.missing_permissions() == [
         "this root lacks CAP_OF_THE_FUTURE; fix: in a container, run it with --privileged"
     ]
+
+
+def test_completion_is_offered() -> None:
+    result = CliRunner().invoke(app, ["--help"])
+    assert "--install-completion" in result.output

@@ -83,7 +83,7 @@ def test_unknown_target(tmp_path: Path, narrows: Narrows) -> None:
     (tmp_path / "x.yaml").write_text("")
     result = narrows("run", "x.yaml", "--target", "sft")
     assert result.returncode == EXIT_BAD_INPUT
-    assert result.stderr.startswith("narrows: --target sft: no such target; allowed: soft")
+    assert result.stderr.startswith("narrows: --target sft: no such target, did you mean 'soft'? allowed: soft")
 
 
 def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,9 +9,23 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from narrows.cli import analyze, calibrate, clean, collect, compare, doctor, kernel, plan, report, run, study
+from narrows.cli import (
+    analyze,
+    calibrate,
+    clean,
+    collect,
+    compare,
+    doctor,
+    kernel,
+    new,
+    plan,
+    report,
+    run,
+    runs,
+    schema,
+    study,
+)
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -20,21 +34,25 @@ app = typer.Typer(
     name="narrows",
     help="Congestion-control experiments in a bottleneck made of a P4 switch.",
     no_args_is_help=True,
-    add_completion=False,
+    # Without: it would import a Markdown parser for every --help.
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     epilog="Exit codes: 0 done, 1 a run failed, 2 bad input or usage, 130 interrupted.",
 )
 for command in (
+    new.new,
     run.run,
-    study.study,
-    plan.plan,
+    runs.runs,
     report.report,
+    plan.plan,
+    study.study,
     compare.compare,
     analyze.analyze,
     collect.collect,
     doctor.doctor,
     calibrate.calibrate,
     clean.clean,
+    schema.schema,
 ):
     app.command()(command)
 app.add_typer(kernel.app, name="kernel")
@@ -69,8 +87,12 @@ def main() -> None:
     try:
         app()
     except NarrowsError as error:
+        from rich.console import Console
+
         console = Console(stderr=True)
-        for line in str(error).splitlines():
+        from narrows.experiment.lines import with_line
+
+        for line in map(with_line, str(error).splitlines()):
             console.print(f"narrows: {line}", style="red", highlight=False, markup=False, soft_wrap=True)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from narrows_formats import files
 from narrows_formats.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
-from rich.console import Console
 
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
@@ -148,6 +147,7 @@ def _interval(text: str | None) -> int | None:
 def _finish(path: Path, analyse: Callable[[], dict[str, Any]]) -> None:
     """Analyse into the directory ``path``, write its report and show the summary."""
     import narrows_analysis
+    from rich.console import Console
 
     from narrows.cli.table import bottleneck_lines, summary_table
     from narrows.run.results import give_to_user

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from narrows.errors import InputError
 from narrows.targets.registry import TOFINO
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from narrows.run.calibration import Findings
     from narrows.targets.base import Target
     from narrows.targets.tofino.testbed.calibration import Calibration
@@ -26,7 +27,7 @@ def calibrate(
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML).", show_default=False)] = None,
     target: Annotated[str, typer.Option(help=f"{TOFINO}, or {SOFT}: the software switch, to see how it is.")] = TOFINO,
 ) -> None:
-    """Measure a testbed's switch once: what its shaper counts, its rate, depth and latency.
+    """Measure a testbed's switch once: rate, depth, latency.
 
     Sends UDP from the first sender to the receiver for half a minute. The result is written beside the inventory, as
     NAME.calibration.yaml, and every later run uses it.
@@ -37,6 +38,8 @@ def calibrate(
         raise InputError(f"--target {target}: cannot be calibrated; allowed: {TOFINO}, {SOFT}")
     if (inventory is None) == (target == TOFINO):
         raise InputError(f"--inventory: belongs to --target {TOFINO}; allowed: an inventory file, with that target")
+    from rich.console import Console
+
     console = Console()
     found, calibration = asyncio.run(_measure(target, inventory, console))
     _show(found, console, "cells" if calibration is not None else "B")

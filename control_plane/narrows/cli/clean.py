@@ -9,7 +9,10 @@ from narrows.errors import InputError
 
 
 def clean() -> None:
-    """Remove what killed runs left: processes, namespaces, links, unfinished results. Live runs are not touched."""
+    """Remove what killed runs left; live ones are not touched.
+
+    Processes, namespaces, links, unfinished results.
+    """
     from narrows.hosts.state import STATE_ROOT, all_runs, clean_dead_runs, dead_runs
     from narrows.virtual.kernels import runs
 

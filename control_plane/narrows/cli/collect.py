@@ -37,7 +37,10 @@ def collect(
     ] = None,
     row_group: Annotated[int | None, typer.Option(help="Rows in a row group.", show_default="262144")] = None,
 ) -> None:
-    """Store the telemetry reports that arrive on an interface as Parquet, until Ctrl-C or SIGTERM."""
+    """Store telemetry reports that arrive on an interface.
+
+    As Parquet, until Ctrl-C or SIGTERM.
+    """
     chosen = options(
         interface=interface,
         out=out,

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from narrows.errors import InputError
 
@@ -26,13 +25,17 @@ def compare(
         typer.Option("--format", help="Of tables (csv, tex) and figures (png, svg, pdf, pgf), with commas."),
     ] = "csv,svg",
 ) -> None:
-    """Compare two runs or two sweeps: differences with 95 % confidence intervals, and effect sizes."""
+    """Compare two runs or two sweeps.
+
+    Differences with 95 % confidence intervals, and effect sizes.
+    """
     from narrows_analysis.comparison.differences import compare as differences_of
     from narrows_analysis.comparison.differences import only_in_one
     from narrows_analysis.comparison.page import CLEAR, in_unit, write_comparison
     from narrows_analysis.comparison.sides import read_side
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.export import parse_formats
+    from rich.console import Console
     from rich.table import Table
 
     from narrows.run.results import give_to_user

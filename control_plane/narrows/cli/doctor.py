@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from narrows.errors import EXIT_FAILED, InputError
 from narrows.targets.registry import LOCAL, check_options, target_class
@@ -71,7 +70,12 @@ def doctor(
     ] = "soft",
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
 ) -> None:
-    """Show what this machine or testbed can run, and how to fix what it cannot. Exit code 1 if anything is wrong."""
+    """Show what this machine or testbed can run.
+
+    And how to fix what it cannot. Exit code 1 if anything is wrong.
+    """
+    from rich.console import Console
+
     console = Console()
     wrong = False
     for finding in _findings_of(target, inventory):

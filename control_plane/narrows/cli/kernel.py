@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 app = typer.Typer(help="Kernels for virtual time: build, list, remove.", no_args_is_help=True)
 
@@ -28,6 +27,8 @@ def build(
     jobs: Annotated[int | None, typer.Option(min=1, help="Compilers at once.", show_default="all processors")] = None,
 ) -> None:
     """Build a kernel from any Linux source; takes a few minutes, needs no root, and installs nothing."""
+    from rich.console import Console
+
     from narrows.virtual import kernels
     from narrows.virtual.build import build as build_kernel
 
@@ -45,6 +46,8 @@ def build(
 @app.command("list")
 def list_kernels() -> None:
     """Show the kernels that have been built, and their congestion-control algorithms."""
+    from rich.console import Console
+
     from narrows.virtual import kernels
 
     console = Console()

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from narrows.targets.tofino.writes.planned import PlannedWrite
 
 TARGET = "tofino"
@@ -22,18 +23,29 @@ SHOWN = 4
 
 def plan(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
-    inventory: Annotated[Path, typer.Option(help="The testbed (YAML).", show_default=False)],
+    inventory: Annotated[
+        Path | None, typer.Option(help="The testbed (YAML).", show_default="an example with two senders")
+    ] = None,
     target: Annotated[str, typer.Option(help=f"Switch to plan for: {TARGET}.")] = TARGET,
     all_entries: Annotated[bool, typer.Option("--all", help="Show every entry, however many.")] = False,
 ) -> None:
-    """Show every write that running an experiment makes on the switch. Nothing is connected to or changed."""
+    """Show every write that a run would make to a switch.
+
+    Nothing is connected to or changed.
+    """
     from narrows.experiment.sweep import load_series
+    from narrows.paths import data
     from narrows.targets.tofino.planner import plan as plan_writes
     from narrows.targets.tofino.testbed.inventory import load_inventory
 
     if target != TARGET:
         raise InputError(f"--target {target}: has no switch to write to; allowed: {TARGET}")
+    from rich.console import Console
+
     console = Console()
+    if inventory is None:
+        inventory = data("deploy") / "inventory.example.yaml"
+        console.print(f"no --inventory: planned for the example testbed, {inventory}", highlight=False, soft_wrap=True)
     testbed = load_inventory(inventory)
     series = load_series(file)
     for point in series.points:

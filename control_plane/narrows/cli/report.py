@@ -13,11 +13,16 @@ from narrows.errors import InputError
 
 def report(
     directory: Annotated[Path, typer.Argument(help="Directory of a run or of a sweep.", show_default=False)],
+    open_report: Annotated[bool, typer.Option("--open", help="Open it in a browser.")] = False,
 ) -> None:
-    """Write the report.html of a run, or of a sweep and all its runs, from analysed results and print the path."""
+    """Write report.html anew, and print its path.
+
+    Of a run, or of a sweep and all its runs, from analysed results.
+    """
     import narrows_analysis
 
     from narrows.cli.analyze import run_directories
+    from narrows.cli.browser import open_page
     from narrows.run import sweep_results
     from narrows.run.results import give_to_user
 
@@ -30,3 +35,6 @@ def report(
         print(written)
     if sweep_results.is_sweep(directory) and (page := sweep_results.write_results(directory)) is not None:
         print(page)
+        written = page
+    if open_report:
+        open_page(written)

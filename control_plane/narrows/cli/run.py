@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import NAMES, check_options, target_factory
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from narrows.run.runner import Outcome
 
 
@@ -43,16 +45,19 @@ def run(
         int | None,
         typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
     ] = None,
+    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
-    """Run an experiment: one run, or one for every point of its sweep and every repetition."""
+    """Run an experiment, and make its report.
+
+    One run, or one for every point of its sweep and every repetition.
+    """
+    from rich.console import Console
+
     from narrows.experiment.sweep import load_series
     from narrows.hosts.state import dead_runs
-    from narrows.live.server import LivePage
-    from narrows.run.place import THIS_MACHINE
+    from narrows.run.place import THIS_MACHINE, Place
     from narrows.run.results import default_directory
     from narrows.run.series import run_series
-    from narrows.virtual.kernels import DEFAULT, find, runs
-    from narrows.virtual.place import VirtualTime
 
     console = Console()
     check_options(target, bmv2_path, inventory)
@@ -62,11 +67,18 @@ def run(
         raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
     if jobs is not None and not virtual:
         raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
-    place = VirtualTime(find(kernel or DEFAULT)) if virtual else THIS_MACHINE
+    place: Place = THIS_MACHINE
+    left = dead_runs
+    if virtual:
+        from narrows.virtual import kernels
+        from narrows.virtual.place import VirtualTime
+
+        place = VirtualTime(kernels.find(kernel or kernels.DEFAULT))
+        left = partial(dead_runs, kernels.runs())
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory)
-    if leftover := dead_runs(runs()) if virtual else dead_runs():
+    if leftover := left():
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
         )
@@ -74,6 +86,8 @@ def run(
     with contextlib.ExitStack() as stack:
         live_page = None
         if live or live_port is not None:
+            from narrows.live.server import LivePage
+
             live_page = stack.enter_context(LivePage(live_port or 0))
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
         for item in run_series(series, make_target, directory, console, live_page, place, jobs):
@@ -84,6 +98,10 @@ def run(
                 code = max(code, EXIT_FAILED)
     if not series.single and (page := directory / "report.html").exists():
         console.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
+    if open_report and (page := directory / "report.html").exists():
+        from narrows.cli.browser import open_page
+
+        open_page(page)
     raise typer.Exit(code)
 
 

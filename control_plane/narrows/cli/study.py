@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from narrows_analysis.studies.names import NAMES as STUDIES
-from rich.console import Console
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, this_machine
@@ -75,7 +74,10 @@ def study(
         ),
     ] = None,
 ) -> None:
-    """Re-run what a published study did, and say how close it came. Goes on where it was interrupted."""
+    """Re-run a published study, and say how close it came.
+
+    Goes on where it was interrupted.
+    """
     from narrows_analysis.studies.evaluate import verdict_text
     from narrows_analysis.studies.page import (
         FIGURES,
@@ -86,6 +88,7 @@ def study(
         verdict_counts,
     )
     from narrows_analysis.studies.results import read_results
+    from rich.console import Console
     from rich.table import Table
 
     from narrows.run.results import give_to_user

@@ -26,12 +26,12 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
         table.add_row(
             name,
             flow["cca"],
-            _scaled(flow["goodput_bps"], 1e-6),
-            _scaled(flow["share"], 100),
+            scaled(flow["goodput_bps"], 1e-6),
+            scaled(flow["share"], 100),
             NOT_KNOWN if flow["drops"] is None else f"{flow['drops']}",
-            _scaled(flow["loss_ratio"], 100),
-            _scaled(rtt.get("mean"), 1e3),
-            _scaled(rtt.get("min"), 1e3),
+            scaled(flow["loss_ratio"], 100),
+            scaled(rtt.get("mean"), 1e3),
+            scaled(rtt.get("min"), 1e3),
         )
     if len(flows) > MAX_ROWS:
         table.caption = f"{len(flows) - MAX_ROWS} more flows in summary.json"
@@ -43,9 +43,9 @@ def bottleneck_lines(summary: dict[str, Any]) -> list[str]:
     bottleneck, fairness = summary["bottleneck"], summary["fairness"]
     delay = bottleneck["queue_delay_s"]
     lines = [
-        f"bottleneck: {_scaled(bottleneck['utilization'], 100, '%')} utilized, "
-        f"{_scaled(bottleneck['loss_ratio'], 100, '%')} lost",
-        f"queue delay: {_scaled(delay['mean'], 1e3, 'ms')} mean, {_scaled(delay['p99'], 1e3, 'ms')} p99",
+        f"bottleneck: {scaled(bottleneck['utilization'], 100, '%')} utilized, "
+        f"{scaled(bottleneck['loss_ratio'], 100, '%')} lost",
+        f"queue delay: {scaled(delay['mean'], 1e3, 'ms')} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
     ]
     if fairness["jain_index"] is not None:
         lines.append(f"Jain's fairness index: {fairness['jain_index']:.3f}")
@@ -54,5 +54,6 @@ def bottleneck_lines(summary: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _scaled(value: float | None, factor: float, unit: str = "") -> str:
+def scaled(value: float | None, factor: float, unit: str = "") -> str:
+    """A number times ``factor`` with two digits, or a dash."""
     return NOT_KNOWN if value is None else f"{value * factor:.2f} {unit}".rstrip()

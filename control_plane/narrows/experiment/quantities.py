@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from narrows_formats.units import (
+    PACKET_UNITS,
+    RATE_UNITS,
+    SIZE_UNITS,
+    TIME_UNITS,
     QueueDepth,
     UnitError,
     format_rate,
@@ -19,7 +23,7 @@ from narrows_formats.units import (
     parse_time,
 )
 from narrows_formats.validation import refuse
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt, WithJsonSchema
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 ALLOWED_NAME = "letters, digits, '.', '_' and '-', up to 63 characters, beginning with a letter or digit"
@@ -43,11 +47,30 @@ def _writer(write: Callable[[Any], str]) -> PlainSerializer:
     return PlainSerializer(write, return_type=str)
 
 
-Rate = Annotated[int, _reader(parse_rate), _writer(format_rate)]
-Size = Annotated[int, _reader(parse_size), _writer(format_size)]
-Time = Annotated[int, _reader(parse_time), _writer(format_time)]
-Ratio = Annotated[float, _reader(parse_ratio)]
-Depth = Annotated[QueueDepth, _reader(_read_depth), _writer(str)]
+def _written(title: str, units: Iterable[str], *examples: str, bare: dict[str, Any] | None = None) -> WithJsonSchema:
+    """How editors know a quantity: a number with one of ``units``, or something ``bare``."""
+    number = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+    text = {"type": "string", "pattern": f"^ *{number} *({'|'.join(units)}) *$", "examples": list(examples)}
+    return WithJsonSchema({"title": title, **(text if bare is None else {"anyOf": [text, bare]})})
+
+
+Rate = Annotated[
+    int,
+    _reader(parse_rate),
+    _writer(format_rate),
+    _written("rate", (f"{unit}(/s)?" for unit in RATE_UNITS), "100Mbit", "2.5Gbit"),
+]
+Size = Annotated[int, _reader(parse_size), _writer(format_size), _written("size", SIZE_UNITS, "1500B", "64KiB")]
+Time = Annotated[
+    int, _reader(parse_time), _writer(format_time), _written("time", TIME_UNITS, "30s", "40ms", bare={"const": 0})
+]
+Ratio = Annotated[float, _reader(parse_ratio), _written("ratio", ["%"], "0.1%", bare={"type": "number"})]
+Depth = Annotated[
+    QueueDepth,
+    _reader(_read_depth),
+    _writer(str),
+    _written("depth", [*SIZE_UNITS, *TIME_UNITS, *PACKET_UNITS, "bdp"], "1bdp", "375kB", "250packets", "30ms"),
+]
 Count = Annotated[StrictInt, Field(ge=1)]
 
 
@@ -57,7 +80,11 @@ def _check_name(name: str) -> str:
     return name
 
 
-Name = Annotated[str, BeforeValidator(lambda value: _check_name(str(value)))]
+Name = Annotated[
+    str,
+    BeforeValidator(lambda value: _check_name(str(value))),
+    WithJsonSchema({"title": "name", "type": ["string", "number"], "pattern": NAME.pattern.replace(r"\Z", "$")}),
+]
 
 
 class Model(BaseModel):

@@ -10,6 +10,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.validation import suggestion
+
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
@@ -38,7 +40,7 @@ def missing_cca(name: str) -> str:
     if name in have:
         return ""
     fix = f"; fix: modprobe tcp_{name}" if name in cca_modules() else ""
-    return f"'{name}' is not in this kernel; allowed: {', '.join(have)}{fix}"
+    return f"'{name}' is not in this kernel{suggestion(name, have)}{fix}"
 
 
 def missing_permissions() -> list[str]:

@@ -28,8 +28,7 @@ from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
 from narrows.run.stop_signals import stop_signals_call
-from narrows.switch.p4runtime import DIGEST_WAIT_NS
-from narrows.switch.readings import Balance, FlowDrops, FlowTotals, PortStats, QueueStats
+from narrows.switch.readings import DIGEST_WAIT_NS, Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import Realised, Target
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from narrows_formats import files, learned_flows
+from narrows_formats import files
 from narrows_formats.run_record import RunRecord
 from narrows_formats.units import NANOSECONDS
 
@@ -20,7 +20,6 @@ from narrows.run import clock, drop_accounting
 from narrows.run.measurement import Counters, Measured, Status
 from narrows.run.results import RunDirectory
 from narrows.switch.readings import FlowDrops
-from narrows.traffic import socket_table
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,8 @@ def write(
     """
     status, reasons, notes = measured.status, list(measured.reasons), list(measured.notes)
     if measured.sockets:
+        from narrows.traffic import socket_table  # and with it pandas, once traffic has flowed
+
         table = results.hosts / files.SOCKETS
         socket_table.store(measured.sockets, measured.connections, measured.origin_s, table)
         for one in measured.sockets:
@@ -54,7 +55,9 @@ def write(
     if measured.losses_elsewhere is not None:
         readings["losses_elsewhere"] = measured.losses_elsewhere
     if measured.counters is not None:
-        learned_flows.write(measured.learned, results.telemetry / learned_flows.TABLE)
+        from narrows_formats import learned_flows
+
+        learned_flows.write(measured.learned, results.telemetry / files.LEARNED_FLOWS)
         reports = drop_accounting.last_reports(results.telemetry, plan.bottleneck.index)
         if not reports and status == "complete":
             status = "failed"

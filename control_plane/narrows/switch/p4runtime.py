@@ -18,14 +18,12 @@ from finsy.p4entity import P4Entity, decode_entity, encode_entities
 from finsy.proto import U128, p4r, p4r_grpc
 
 from narrows.errors import RunError
+from narrows.switch.readings import DIGEST_RECORDS, DIGEST_WAIT_NS
 
 DEVICE_ID = 1
 ELECTION_ID = U128.encode(1)
 TIMEOUT_S = 10.0
 MAX_MESSAGE_BYTES = 64 << 20
-# A digest is sent when so many records wait, or so long after the first of them.
-DIGEST_RECORDS = 64
-DIGEST_WAIT_NS = 100_000_000
 
 Writable = P4TableEntry | P4CloneSessionEntry | P4DigestEntry
 

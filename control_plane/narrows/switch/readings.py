@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# A digest is sent when it has this many records, or this long after the first of them.
+DIGEST_RECORDS = 64
+DIGEST_WAIT_NS = 100_000_000
+
 
 @dataclass(frozen=True)
 class QueueStats:

@@ -33,7 +33,9 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
         InputError: there is no such target, it takes no such option, or it lacks one.
     """
     if name not in NAMES:
-        raise InputError(f"--target {name}: no such target; allowed: {', '.join(NAMES)}")
+        from narrows_formats.validation import suggestion
+
+        raise InputError(f"--target {name}: no such target{suggestion(name, NAMES)}")
     if bmv2_path is not None and name != "bmv2":
         raise InputError(f"--bmv2-path {bmv2_path}: --target {name} does not run BMv2; allowed: with --target bmv2")
     if inventory is not None and name != TOFINO:

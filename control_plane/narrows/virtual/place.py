@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from narrows_formats.validation import suggestion
+
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.state import RunState
@@ -37,7 +39,7 @@ class VirtualTime:
         """What to tell a user who wants an algorithm that the kernel does not have."""
         if name in self._about.ccas:
             return ""
-        return f"'{name}' is not in kernel {self._kernel.name}; allowed: {', '.join(self._about.ccas)}"
+        return f"'{name}' is not in kernel {self._kernel.name}{suggestion(name, self._about.ccas)}"
 
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
         """One guest a core, as many as their memory allows."""
