@@ -192,12 +192,12 @@ def test_model_and_spread() -> None:
 
 
 def test_a_difference_shows_its_evidence() -> None:
-    check = statement(HALF, unit="%", evidence=("queue",))  # type: ignore[arg-type]
-    points = repeated([Point("e", {BUFFER: "0.5bdp"}, 1, {"m": 0.05, "queue": 0.25})])
+    check = statement(Within(pick=Pick("loss_ratio"), low=0.09), evidence=("queue",))  # type: ignore[arg-type]
+    points = repeated([Point("e", {BUFFER: "0.5bdp"}, 1, {"loss_ratio": 0.05, "queue": 0.25})])
     found = evaluate(check, points)
     assert (found.verdict, found.ours) == ("differs", "5 % (+-0 %, n=3)")
     assert found.evidence == (("buffer 0.5bdp", ("0.25 (+-0, n=3)",)),)
-    assert evaluate(check, repeated(along(b0_5=0.1))).evidence == ()
+    assert evaluate(check, repeated([point(0.1, name="loss_ratio")])).evidence == ()
     # What only looks like a difference shows it too.
     assert evaluate(check, points[:1]).evidence == (("buffer 0.5bdp", ("0.25",)),)
 

@@ -52,7 +52,6 @@ FASTER = Statement(
     source="figure 1",
     agrees_if="0 to 2 s",
     check=Within(pick=Pick("fct_s.train"), low=0, high=2),
-    unit="s",
 )
 PLOTS = (Plot(kind="time", title="Over time", panels=("goodput", "delay", "queue", "loss", "cwnd"), group="large"),)
 STUDY = Study(

@@ -10,7 +10,6 @@ from typing import Literal
 # A parameter's value as written in the experiment file, or a range (least, greatest) of its number.
 Condition = str | tuple[float, float]
 Where = Mapping[str, Condition]
-Unit = Literal["%", "BDP", "s", "Mbit/s", "x", ""]
 MORE = float("inf")
 
 
@@ -36,14 +35,13 @@ class Pick:
 @dataclass(frozen=True, kw_only=True)
 class Within:
     """The measure is in [low, high]: its mean over all picked points; with ``each`` its mean at every setting, with
-    ``some`` that at one setting or more. ``unit`` is that of the measure, where it is not the statement's."""
+    ``some`` that at one setting or more."""
 
     pick: Pick
     low: float = -MORE
     high: float = MORE
     each: bool = False
     some: bool = False
-    unit: Unit | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +129,33 @@ class Every:
 
 
 Check = Within | Compare | Farthest | Trend | Crossing | Extreme | Model | Spread | Every
+
+
+def within(
+    measure: str,
+    where: Where | None = None,
+    low: float = -MORE,
+    high: float = MORE,
+    each: bool = False,
+    some: bool = False,
+) -> Within:
+    """`Within` of a measure of the points that meet ``where``."""
+    return Within(pick=Pick(measure, where or {}), low=low, high=high, each=each, some=some)
+
+
+def compare(
+    measure: str,
+    left: Where,
+    right: Where,
+    low: float = 0.0,
+    high: float = MORE,
+    by: str = "",
+    needs: tuple[str, float] | None = None,
+) -> Compare:
+    """`Compare` of one measure at two settings."""
+    return Compare(
+        left=Pick(measure, left, needs=needs), right=Pick(measure, right, needs=needs), low=low, high=high, by=by
+    )
 
 
 def picks(check: Check) -> tuple[Pick, ...]:

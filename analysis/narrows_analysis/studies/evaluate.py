@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from narrows_analysis.metrics.confidence import Estimate
-from narrows_analysis.studies.checks import Pick, Unit, picks
+from narrows_analysis.studies.checks import Pick, picks
 from narrows_analysis.studies.judge import NotRun, describe, judge
 from narrows_analysis.studies.linear import Key, Repetitions, single
 from narrows_analysis.studies.model import Point, Statement
+from narrows_analysis.studies.units import Unit
 
 Verdict = Literal["agrees", "differs", "undecided", "not run here"]
 VERDICTS: dict[str, Verdict] = {"holds": "agrees", "fails": "differs", "open": "undecided"}
@@ -47,7 +48,7 @@ class Finding:
 def evaluate(statement: Statement, points: Sequence[Point]) -> Finding:
     """Judge a statement by the points of its figure's experiments."""
     try:
-        found = judge(statement.check, points, show, statement.unit)
+        found = judge(statement.check, points, show)
     except NotRun as missing:
         return Finding(statement, "not run here", str(missing))
     decision = found.decision
@@ -88,7 +89,7 @@ def show(value: float | Estimate | None, unit: Unit) -> str:
         parts = [] if half is None else [f"+-{show(half, unit)}", f"n={value.count}"]
         parts += [f"{value.missing} without it"] if value.missing else []
         return show(value.mean, unit) + (f" ({', '.join(parts)})" if parts else "")
-    scale = {"%": 100.0, "Mbit/s": 1e-6}.get(unit, 1.0)
+    scale = 100.0 if unit == "%" else 1.0
     text = f"{value * scale:.3g}"
     return f"{text} {unit}".strip() if unit != "x" else f"{text}x"
 

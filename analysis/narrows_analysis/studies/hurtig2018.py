@@ -13,8 +13,9 @@ from narrows_analysis.studies.checks import (
     Pick,
     Spread,
     Where,
+    compare,
 )
-from narrows_analysis.studies.model import Control, Plot, Statement, Study, StudyFigure, through_tbf
+from narrows_analysis.studies.model import Control, Plot, Study, StudyFigure, lines, over_time, says, through_tbf
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 LARGE, TRAIN, RIVAL = "flows.large.cca", "flows.train.cca", "flows.rival.cca"
@@ -45,6 +46,11 @@ def train_time(where: Where) -> Pick:
     return Pick("fct_s.train", where, needs=TRAIN_FLOWS)
 
 
+def train_times(left: Where, right: Where, low: float = 0.0, high: float = MORE) -> Compare:
+    """Completion times of two trains against each other, at every rate."""
+    return Compare(left=train_time(left), right=train_time(right), low=low, high=high, by=RATE)
+
+
 def subject_time(rival: str, buffer: str = "", measure: str = "fct_s.subject") -> Pick:
     """Completion time of figure 9's flows, or another measure of it, of runs with enough of them."""
     where = {RIVAL: rival, **({BUFFER: buffer} if buffer else {})}
@@ -56,145 +62,91 @@ TRAINS = StudyFigure(
     experiment="trains",
     title="30 MB beside trains of 1 MB; all pairs, rates and buffers",
     statements=(
-        Statement(
-            id="bbr-bbr",
-            says="completion in BBR-bbr hardly depends on the buffer",
-            source="figure 2",
-            agrees_if="times at any two buffers within 10 %; runs with 3 completions or more",
-            check=Spread(pick=train_time(pair("bbr", "bbr")), across=BUFFER, most=HARDLY, relative=True),
-            unit="s",
-            evidence=("fct_sd_s.train", "completions.train", "loss_ratio"),
+        says("figure 2", "bbr-bbr", "completion in BBR-bbr hardly depends on the buffer")
+        .agrees_if(
+            "times at any two buffers within 10 %; runs with 3 completions or more",
+            Spread(pick=train_time(pair("bbr", "bbr")), across=BUFFER, most=HARDLY, relative=True),
             changed="It allowed 40 % between 0.5 and 8 BDP, whatever the number of completions.",
-        ),
-        Statement(
-            id="cubic-cubic",
-            says="in CUBIC-cubic it grows with the buffer",
-            source="figure 2",
-            agrees_if="longer at 8 BDP than at 0.5 BDP, at every rate",
-            check=Compare(
-                left=train_time(pair("cubic", "cubic", buffer="8bdp")),
-                right=train_time(pair("cubic", "cubic", buffer="0.5bdp")),
-                low=1.0,
-                by=RATE,
-            ),
-            unit="s",
-            evidence=("queue_bdp", "loss_ratio.train", "completions.train"),
+        )
+        .with_evidence("fct_sd_s.train", "completions.train", "loss_ratio"),
+        says("figure 2", "cubic-cubic", "in CUBIC-cubic it grows with the buffer")
+        .agrees_if(
+            "longer at 8 BDP than at 0.5 BDP, at every rate",
+            train_times(pair("cubic", "cubic", buffer="8bdp"), pair("cubic", "cubic", buffer="0.5bdp"), low=1.0),
             changed="It averaged over all rates.",
-        ),
-        Statement(
-            id="bbr-cubic",
-            says="in BBR-cubic it grows as the buffer shrinks",
-            source="figure 2",
-            agrees_if="longer at 0.5 BDP than at 8 BDP, at every rate",
-            check=Compare(
-                left=train_time(pair("bbr", "cubic", buffer="0.5bdp")),
-                right=train_time(pair("bbr", "cubic", buffer="8bdp")),
-                low=1.0,
-                by=RATE,
-            ),
-            unit="s",
-            evidence=("queue_bdp", "loss_ratio.train", "completions.train"),
+        )
+        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
+        says("figure 2", "bbr-cubic", "in BBR-cubic it grows as the buffer shrinks")
+        .agrees_if(
+            "longer at 0.5 BDP than at 8 BDP, at every rate",
+            train_times(pair("bbr", "cubic", buffer="0.5bdp"), pair("bbr", "cubic", buffer="8bdp"), low=1.0),
             changed="It averaged over all rates.",
-        ),
-        Statement(
-            id="parity",
-            says="at 2 BDP small CUBIC flows complete as fast beside BBR as beside CUBIC",
-            source="figure 2",
-            agrees_if="times in BBR-cubic and CUBIC-cubic within 10 % at 2 BDP, at every rate",
-            check=Compare(
-                left=train_time(pair("bbr", "cubic", buffer="2bdp")),
-                right=train_time(pair("cubic", "cubic", buffer="2bdp")),
+        )
+        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
+        says("figure 2", "parity", "at 2 BDP small CUBIC flows complete as fast beside BBR as beside CUBIC")
+        .agrees_if(
+            "times in BBR-cubic and CUBIC-cubic within 10 % at 2 BDP, at every rate",
+            train_times(
+                pair("bbr", "cubic", buffer="2bdp"),
+                pair("cubic", "cubic", buffer="2bdp"),
                 low=1 - HARDLY,
                 high=1 / (1 - HARDLY),
-                by=RATE,
             ),
-            unit="s",
-            evidence=("queue_bdp", "loss_ratio.train", "completions.train"),
-        ),
-        Statement(
-            id="shallow-like-bloated",
-            says="BBR-cubic at 0.5 BDP is as slow as CUBIC-cubic at 8 BDP, or slower",
-            source="figure 2",
-            agrees_if="quotient of the times 0.9 or more, at every rate",
-            check=Compare(
-                left=train_time(pair("bbr", "cubic", buffer="0.5bdp")),
-                right=train_time(pair("cubic", "cubic", buffer="8bdp")),
-                low=1 - HARDLY,
-                by=RATE,
-            ),
-            unit="s",
-            evidence=("queue_bdp", "loss_ratio.train", "completions.train"),
-        ),
-        Statement(
-            id="cubic-bbr",
-            says="in CUBIC-bbr the large flow loses most at 0.5 BDP",
-            source="figure 3",
-            quote=REDUCTION,
-            agrees_if="its throughput, relative to that beside cubic trains, is least at 0.5 BDP of 0.5 and 8 BDP, and "
+        )
+        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
+        says("figure 2", "shallow-like-bloated", "BBR-cubic at 0.5 BDP is as slow as CUBIC-cubic at 8 BDP, or slower")
+        .agrees_if(
+            "quotient of the times 0.9 or more, at every rate",
+            train_times(pair("bbr", "cubic", buffer="0.5bdp"), pair("cubic", "cubic", buffer="8bdp"), low=1 - HARDLY),
+        )
+        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
+        says("figure 3", "cubic-bbr", "in CUBIC-bbr the large flow loses most at 0.5 BDP", quote=REDUCTION)
+        .agrees_if(
+            "its throughput, relative to that beside cubic trains, is least at 0.5 BDP of 0.5 and 8 BDP, and "
             "lower there than beside cubic trains",
-            check=Every(
+            Every(
                 (
-                    Compare(
-                        left=Pick("goodput_fraction.large", pair("cubic", "bbr", buffer="0.5bdp")),
-                        right=Pick("goodput_fraction.large", pair("cubic", "bbr", buffer="8bdp")),
+                    compare(
+                        "goodput_fraction.large",
+                        pair("cubic", "bbr", buffer="0.5bdp"),
+                        pair("cubic", "bbr", buffer="8bdp"),
                         high=1.0,
                         by=RATE,
                     ),
-                    Compare(
-                        left=Pick("goodput_fraction.large", pair("cubic", "bbr", buffer="0.5bdp")),
-                        right=Pick("goodput_fraction.large", pair("cubic", "cubic", buffer="0.5bdp")),
+                    compare(
+                        "goodput_fraction.large",
+                        pair("cubic", "bbr", buffer="0.5bdp"),
+                        pair("cubic", "cubic", buffer="0.5bdp"),
                         high=1.0,
                         by=RATE,
                     ),
                 )
             ),
-            unit="%",
-            evidence=("loss_ratio.large", "utilization"),
             changed="It compared 0.5 with 8 BDP only, and not with cubic trains.",
-        ),
-        Statement(
-            id="utilization",
-            says="and the link is used less than beside cubic trains",
-            source="figure 4",
-            quote=REDUCTION,
-            agrees_if="utilization in CUBIC-bbr at 0.5 BDP below that in CUBIC-cubic, over all rates",
-            check=Compare(
-                left=Pick("utilization", pair("cubic", "bbr", buffer="0.5bdp")),
-                right=Pick("utilization", pair("cubic", "cubic", buffer="0.5bdp")),
-                high=1.0,
+        )
+        .with_evidence("loss_ratio.large", "utilization"),
+        says("figure 4", "utilization", "and the link is used less than beside cubic trains", quote=REDUCTION)
+        .agrees_if(
+            "utilization in CUBIC-bbr at 0.5 BDP below that in CUBIC-cubic, over all rates",
+            compare(
+                "utilization", pair("cubic", "bbr", buffer="0.5bdp"), pair("cubic", "cubic", buffer="0.5bdp"), high=1.0
             ),
-            unit="%",
-            evidence=("loss_ratio.large", "goodput_fraction.large", "goodput_fraction.train"),
-        ),
+        )
+        .with_evidence("loss_ratio.large", "goodput_fraction.large", "goodput_fraction.train"),
     ),
     plots=(
         *(
-            Plot(
-                kind="lines",
-                title=f"Completion time of the train's flows ({name} large)",
-                panels=("fct_s.train",),
+            lines(
+                f"Completion time of the train's flows ({name} large)",
+                "fct_s.train",
                 x=BUFFER,
                 by=TRAIN,
                 where={LARGE: large},
             )
             for large, name in (("bbr", "BBR"), ("cubic", "CUBIC"))
         ),
-        Plot(
-            kind="lines",
-            title="Throughput of a large CUBIC flow",
-            panels=("goodput_fraction.large",),
-            x=BUFFER,
-            by=TRAIN,
-            where={LARGE: "cubic"},
-        ),
-        Plot(
-            kind="lines",
-            title="Utilization beside a large CUBIC flow",
-            panels=("utilization",),
-            x=BUFFER,
-            by=TRAIN,
-            where={LARGE: "cubic"},
-        ),
+        lines("Throughput of a large CUBIC flow", "goodput_fraction.large", x=BUFFER, by=TRAIN, where={LARGE: "cubic"}),
+        lines("Utilization beside a large CUBIC flow", "utilization", x=BUFFER, by=TRAIN, where={LARGE: "cubic"}),
     ),
     window=ALL_OF_IT,
     life_of="large",
@@ -205,28 +157,15 @@ WINDOW = StudyFigure(
     experiment="gaps",
     title="40 Mbit/s, 0.5 BDP; window of a large CUBIC flow",
     statements=(
-        Statement(
-            id="small-window",
-            says="beside bbr trains the large flow's window stays small",
-            source="figure 5",
-            agrees_if="its mean below 80 % of that beside cubic trains",
-            check=Compare(
-                left=Pick("cwnd_bdp.large", {TRAIN: "bbr", GAP: "100ms"}),
-                right=Pick("cwnd_bdp.large", {TRAIN: "cubic", GAP: "100ms"}),
-                high=0.8,
-            ),
-            unit="BDP",
-            evidence=("loss_ratio.large", "utilization"),
-        ),
+        says("figure 5", "small-window", "beside bbr trains the large flow's window stays small")
+        .agrees_if(
+            "its mean below 80 % of that beside cubic trains",
+            compare("cwnd_bdp.large", {TRAIN: "bbr", GAP: "100ms"}, {TRAIN: "cubic", GAP: "100ms"}, high=0.8),
+        )
+        .with_evidence("loss_ratio.large", "utilization"),
     ),
     plots=tuple(
-        Plot(
-            kind="time",
-            title=f"Window beside {train} trains",
-            panels=("cwnd",),
-            where={TRAIN: train, GAP: "100ms"},
-            group="large",
-        )
+        over_time(f"Window beside {train} trains", "cwnd", where={TRAIN: train, GAP: "100ms"}, group="large")
         for train in ("bbr", "cubic")
     ),
     window=ALL_OF_IT,
@@ -240,36 +179,25 @@ SIZES = StudyFigure(
     experiment="train-sizes",
     title="trains of 500 KB, 1 MB and 2 MB, 0.5 BDP, all rates",
     statements=tuple(
-        Statement(
-            id=f"dip-{size}",
-            says=f"with flows of {size} utilization dips at {rate}/s",
-            source="figures 6 and 7",
-            agrees_if=f"utilization beside bbr trains less at {rate}/s than at any other rate, lower and higher ones",
-            check=Extreme(pick=Pick("utilization", {TRAIN: "bbr", SIZE: size}), over=RATE, at=rate, kind="least"),
-            unit="%",
-            evidence=("goodput_fraction.large", "goodput_fraction.train", "completions.train", "loss_ratio.large"),
+        says("figures 6 and 7", f"dip-{size}", f"with flows of {size} utilization dips at {rate}/s")
+        .agrees_if(
+            f"utilization beside bbr trains less at {rate}/s than at any other rate, lower and higher ones",
+            Extreme(pick=Pick("utilization", {TRAIN: "bbr", SIZE: size}), over=RATE, at=rate, kind="least"),
             changed="It asked for a dip anywhere that moves with the size, also the other way than published.",
         )
+        .with_evidence("goodput_fraction.large", "goodput_fraction.train", "completions.train", "loss_ratio.large")
         for size, rate in DIPS.items()
     ),
     plots=(
-        Plot(
-            kind="lines",
-            title="Throughput of the large CUBIC flow (bbr trains)",
-            panels=("goodput_fraction.large",),
+        lines(
+            "Throughput of the large CUBIC flow (bbr trains)",
+            "goodput_fraction.large",
             x=RATE,
             by=SIZE,
             where={TRAIN: "bbr"},
         ),
         *(
-            Plot(
-                kind="lines",
-                title=f"Utilization ({train} trains)",
-                panels=("utilization",),
-                x=RATE,
-                by=SIZE,
-                where={TRAIN: train},
-            )
+            lines(f"Utilization ({train} trains)", "utilization", x=RATE, by=SIZE, where={TRAIN: train})
             for train in ("bbr", "cubic")
         ),
     ),
@@ -282,21 +210,20 @@ GAPS = StudyFigure(
     experiment="gaps",
     title="90 MB CUBIC beside trains with gaps of 0 to 0.9 s",
     statements=(
-        Statement(
-            id="bbr-at-long-gaps",
-            says="the difference in utilization between bbr and cubic trains is largest at the longest gap",
-            source="figure 8",
-            agrees_if="utilization beside bbr trains is below that beside cubic trains by more at the longest gap than "
+        says(
+            "figure 8",
+            "bbr-at-long-gaps",
+            "the difference in utilization between bbr and cubic trains is largest at the longest gap",
+        )
+        .agrees_if(
+            "utilization beside bbr trains is below that beside cubic trains by more at the longest gap than "
             "at any other",
-            check=Farthest(
-                left=Pick("utilization", {TRAIN: "cubic"}), right=Pick("utilization", {TRAIN: "bbr"}), over=GAP
-            ),
-            unit="%",
-            evidence=("goodput_fraction.large", "goodput_fraction.train"),
+            Farthest(left=Pick("utilization", {TRAIN: "cubic"}), right=Pick("utilization", {TRAIN: "bbr"}), over=GAP),
             changed="It compared the large flow's throughput; the figure is about utilization.",
-        ),
+        )
+        .with_evidence("goodput_fraction.large", "goodput_fraction.train"),
     ),
-    plots=(Plot(kind="lines", title="Utilization by gap", panels=("utilization",), x=GAP, by=TRAIN),),
+    plots=(lines("Utilization by gap", "utilization", x=GAP, by=TRAIN),),
     window=ALL_OF_IT,
     life_of="large",
 )
@@ -306,42 +233,31 @@ EQUALS = StudyFigure(
     experiment="equals",
     title="1 MB CUBIC beside 1 MB BBR or CUBIC, 20 Mbit/s",
     statements=(
-        Statement(
-            id="long",
-            says="completion beside BBR in small buffers is long",
-            source="figure 9",
-            agrees_if="longer than beside CUBIC at 0.5 BDP, by 10 % or more",
-            check=Compare(left=subject_time("bbr", "0.5bdp"), right=subject_time("cubic", "0.5bdp"), low=1.1),
-            unit="s",
-            evidence=("loss_ratio.subject", "completions.subject", "queue_bdp"),
-        ),
-        Statement(
-            id="variable",
-            says="and very variable",
-            source="figure 9",
-            agrees_if="coefficient of variation higher than beside CUBIC",
-            check=Compare(
+        says("figure 9", "long", "completion beside BBR in small buffers is long")
+        .agrees_if(
+            "longer than beside CUBIC at 0.5 BDP, by 10 % or more",
+            Compare(left=subject_time("bbr", "0.5bdp"), right=subject_time("cubic", "0.5bdp"), low=1.1),
+        )
+        .with_evidence("loss_ratio.subject", "completions.subject", "queue_bdp"),
+        says("figure 9", "variable", "and very variable")
+        .agrees_if(
+            "coefficient of variation higher than beside CUBIC",
+            Compare(
                 left=subject_time("bbr", "0.5bdp", "fct_cv.subject"),
                 right=subject_time("cubic", "0.5bdp", "fct_cv.subject"),
                 low=1.0,
             ),
-            unit="x",
-            evidence=("fct_s.subject", "fct_sd_s.subject", "completions.subject"),
-        ),
-        Statement(
-            id="flat",
-            says="beside CUBIC it hardly depends on the buffer",
-            source="figure 9",
-            agrees_if="times at any two buffers within 10 %",
-            check=Spread(pick=subject_time("cubic"), across=BUFFER, most=HARDLY, relative=True),
-            unit="s",
-            evidence=("queue_bdp", "completions.subject"),
+        )
+        .with_evidence("fct_s.subject", "fct_sd_s.subject", "completions.subject"),
+        says("figure 9", "flat", "beside CUBIC it hardly depends on the buffer")
+        .agrees_if(
+            "times at any two buffers within 10 %",
+            Spread(pick=subject_time("cubic"), across=BUFFER, most=HARDLY, relative=True),
             changed="It allowed 40 % between 0.5 and 4 BDP.",
-        ),
+        )
+        .with_evidence("queue_bdp", "completions.subject"),
     ),
-    plots=(
-        Plot(kind="lines", title="Completion time of 1 MB CUBIC flows", panels=("fct_s.subject",), x=BUFFER, by=RIVAL),
-    ),
+    plots=(lines("Completion time of 1 MB CUBIC flows", "fct_s.subject", x=BUFFER, by=RIVAL),),
     window=ALL_OF_IT,
     life_of="subject",
 )
@@ -351,47 +267,34 @@ MEDIUM = StudyFigure(
     experiment="medium",
     title="1 MB CUBIC beside a large BBR or CUBIC flow, 20 Mbit/s",
     statements=(
-        Statement(
-            id="worst",
-            says="beside BBR it is worst at 0.5 BDP",
-            source="figure 10",
-            agrees_if="completion longer at 0.5 BDP than at any other buffer",
-            check=Extreme(pick=train_time({LARGE: "bbr"}), over=BUFFER, at="0.5bdp", kind="greatest", ends=True),
-            unit="s",
-            evidence=("loss_ratio.train", "completions.train", "fct_sd_s.train"),
+        says("figure 10", "worst", "beside BBR it is worst at 0.5 BDP")
+        .agrees_if(
+            "completion longer at 0.5 BDP than at any other buffer",
+            Extreme(pick=train_time({LARGE: "bbr"}), over=BUFFER, at="0.5bdp", kind="greatest", ends=True),
             changed="It asked for a fall by 0.2 s from 0.5 to 2 BDP.",
-        ),
-        Statement(
-            id="windows",
-            says="the train's windows are larger at 2 BDP than at 1 BDP",
-            source="figure 11",
-            agrees_if="mean congestion window of the small CUBIC flows beside BBR, in bytes",
-            check=Compare(
-                left=Pick("cwnd_bdp.train", {LARGE: "bbr", BUFFER: "2bdp"}),
-                right=Pick("cwnd_bdp.train", {LARGE: "bbr", BUFFER: "1bdp"}),
-                low=1.0,
-            ),
-            unit="BDP",
-            evidence=("cwnd_bdp.large", "loss_ratio.train", "retransmit_ratio.train"),
-        ),
-        Statement(
-            id="pacing",
-            says="BBR's pacing rate is significantly lower at 2 BDP than at 1 BDP",
-            source="figure 12",
+        )
+        .with_evidence("loss_ratio.train", "completions.train", "fct_sd_s.train"),
+        says("figure 11", "windows", "the train's windows are larger at 2 BDP than at 1 BDP")
+        .agrees_if(
+            "mean congestion window of the small CUBIC flows beside BBR, in bytes",
+            compare("cwnd_bdp.train", {LARGE: "bbr", BUFFER: "2bdp"}, {LARGE: "bbr", BUFFER: "1bdp"}, low=1.0),
+        )
+        .with_evidence("cwnd_bdp.large", "loss_ratio.train", "retransmit_ratio.train"),
+        says(
+            "figure 12",
+            "pacing",
+            "BBR's pacing rate is significantly lower at 2 BDP than at 1 BDP",
             quote="significantly lower",
-            agrees_if="the mean at 2 BDP is 95 % or less of that at 1 BDP",
-            check=Compare(
-                left=Pick("pacing_fraction.large", {LARGE: "bbr", BUFFER: "2bdp"}),
-                right=Pick("pacing_fraction.large", {LARGE: "bbr", BUFFER: "1bdp"}),
-                high=0.95,
-            ),
-            unit="%",
-            evidence=("pacing_median.large", "goodput_fraction.large", "bbr_bandwidth_sum", "utilization"),
+        )
+        .agrees_if(
+            "the mean at 2 BDP is 95 % or less of that at 1 BDP",
+            compare("pacing_fraction.large", {LARGE: "bbr", BUFFER: "2bdp"}, {LARGE: "bbr", BUFFER: "1bdp"}, high=0.95),
             changed="Any quotient below 1 was enough, such as 0.994.",
-        ),
+        )
+        .with_evidence("pacing_median.large", "goodput_fraction.large", "bbr_bandwidth_sum", "utilization"),
     ),
     plots=(
-        Plot(kind="lines", title="Completion time of 1 MB CUBIC flows", panels=("fct_s.train",), x=BUFFER, by=LARGE),
+        lines("Completion time of 1 MB CUBIC flows", "fct_s.train", x=BUFFER, by=LARGE),
         *(
             Plot(kind="box", title=title, panels=(column,), x=BUFFER, where={LARGE: "bbr"}, group=group)
             for title, column, group in (
@@ -408,12 +311,8 @@ MEDIUM = StudyFigure(
 
 def beside_bbr(measure: str, buffer: str, low: float = 0.0, high: float = MORE) -> Compare:
     """A measure of small flows beside BBR against that beside CUBIC."""
-    return Compare(
-        left=Pick(measure, {LARGE: "bbr", BUFFER: buffer}, needs=TRAIN_FLOWS),
-        right=Pick(measure, {LARGE: "cubic", BUFFER: buffer}, needs=TRAIN_FLOWS),
-        low=low,
-        high=high,
-    )
+    bbr, cubic = ({LARGE: large, BUFFER: buffer} for large in ("bbr", "cubic"))
+    return compare(measure, bbr, cubic, low=low, high=high, needs=TRAIN_FLOWS)
 
 
 SMALL = StudyFigure(
@@ -421,49 +320,32 @@ SMALL = StudyFigure(
     experiment="small",
     title="100 KB CUBIC, 5 Mbit/s",
     statements=(
-        Statement(
-            id="suffers",
-            says="small flows suffer from BBR even at 2 BDP",
-            source="figure 13",
-            quote=BURSTY,
-            agrees_if="longer beside BBR than beside CUBIC at 2 BDP",
-            check=beside_bbr("fct_s.train", "2bdp", low=1.0),
-            unit="s",
-            evidence=("loss_ratio.train", "queue_bdp"),
-        ),
-        Statement(
-            id="gains",
-            says="and gain at 4 and 8 BDP",
-            source="figure 13",
-            agrees_if="shorter beside BBR than beside CUBIC at 4 and at 8 BDP",
-            check=Every((beside_bbr("fct_s.train", "4bdp", high=1.0), beside_bbr("fct_s.train", "8bdp", high=1.0))),
-            unit="s",
-            evidence=("queue_bdp", "loss_ratio.train"),
+        says("figure 13", "suffers", "small flows suffer from BBR even at 2 BDP", quote=BURSTY)
+        .agrees_if("longer beside BBR than beside CUBIC at 2 BDP", beside_bbr("fct_s.train", "2bdp", low=1.0))
+        .with_evidence("loss_ratio.train", "queue_bdp"),
+        says("figure 13", "gains", "and gain at 4 and 8 BDP")
+        .agrees_if(
+            "shorter beside BBR than beside CUBIC at 4 and at 8 BDP",
+            Every((beside_bbr("fct_s.train", "4bdp", high=1.0), beside_bbr("fct_s.train", "8bdp", high=1.0))),
             changed="It looked at 8 BDP only, and later at the mean of 4 and 8 BDP, after a difference had been seen.",
-        ),
-        Statement(
-            id="retransmits",
-            says="they retransmit more beside BBR at 1 and 2 BDP",
-            source="figure 14",
-            agrees_if="retransmitted part of the train's data packets higher beside BBR, at both buffers",
-            check=Every(tuple(beside_bbr("retransmit_ratio.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
-            unit="%",
-            evidence=("loss_ratio.train", "completions.train"),
-        ),
-        Statement(
-            id="tail",
-            says="the slowest of them are slower beside BBR at 1 and 2 BDP",
-            source="figure 15",
-            quote=BURSTY,
-            agrees_if="95th percentile of completion times longer beside BBR, at both buffers",
-            check=Every(tuple(beside_bbr("fct_p95_s.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
-            unit="s",
-            evidence=("fct_s.train", "loss_ratio.train", "completions.train"),
-        ),
+        )
+        .with_evidence("queue_bdp", "loss_ratio.train"),
+        says("figure 14", "retransmits", "they retransmit more beside BBR at 1 and 2 BDP")
+        .agrees_if(
+            "retransmitted part of the train's data packets higher beside BBR, at both buffers",
+            Every(tuple(beside_bbr("retransmit_ratio.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
+        )
+        .with_evidence("loss_ratio.train", "completions.train"),
+        says("figure 15", "tail", "the slowest of them are slower beside BBR at 1 and 2 BDP", quote=BURSTY)
+        .agrees_if(
+            "95th percentile of completion times longer beside BBR, at both buffers",
+            Every(tuple(beside_bbr("fct_p95_s.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
+        )
+        .with_evidence("fct_s.train", "loss_ratio.train", "completions.train"),
     ),
     plots=(
-        Plot(kind="lines", title="Completion time of 100 KB CUBIC flows", panels=("fct_s.train",), x=BUFFER, by=LARGE),
-        Plot(kind="lines", title="Retransmissions", panels=("retransmit_ratio.train",), x=BUFFER, by=LARGE),
+        lines("Completion time of 100 KB CUBIC flows", "fct_s.train", x=BUFFER, by=LARGE),
+        lines("Retransmissions", "retransmit_ratio.train", x=BUFFER, by=LARGE),
         *(
             Plot(
                 kind="ecdf",

@@ -20,13 +20,13 @@ from narrows_analysis.studies.checks import (
     Pick,
     Spread,
     Trend,
-    Unit,
     Within,
     picks,
 )
 from narrows_analysis.studies.decision import Decision, every, exists, positive, some
 from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
 from narrows_analysis.studies.model import Point, number
+from narrows_analysis.studies.units import Unit, unit_of
 
 Show = Callable[[float | Estimate | None, Unit], str]
 
@@ -44,19 +44,18 @@ class Judgement:
     count: int
 
 
-def judge(check: Check, points: Sequence[Point], show: Show, unit: Unit) -> Judgement:
+def judge(check: Check, points: Sequence[Point], show: Show) -> Judgement:
     """Decide a check.
 
     Args:
         check: what must hold.
         points: runs that it may look at.
         show: writes a value in a unit.
-        unit: of the values.
 
     Raises:
         NotRun: points that it needs are missing.
     """
-    return _Judge(Repetitions(points), show, unit).judge(check)
+    return _Judge(Repetitions(points), show).judge(check)
 
 
 def describe(key: Key) -> str:
@@ -66,19 +65,20 @@ def describe(key: Key) -> str:
 
 
 class _Judge:
-    def __init__(self, repetitions: Repetitions, show: Show, unit: Unit) -> None:
+    def __init__(self, repetitions: Repetitions, show: Show) -> None:
         self._repetitions = repetitions
         self._show = show
-        self._unit = unit
+        self._unit: Unit = ""
 
     def judge(self, check: Check) -> Judgement:
         if isinstance(check, Every):
-            parts = [_Judge(self._repetitions, self._show, self._unit).judge(one) for one in check.checks]
+            parts = [self.judge(one) for one in check.checks]
             return Judgement(
                 every([part.decision for part in parts]),
                 "; ".join(part.ours for part in parts),
                 min(part.count for part in parts),
             )
+        self._unit = unit_of(picks(check)[0].measure)
         there = [self._existence(pick) for pick in picks(check)]
         count = min(len(self._repetitions.runs(term.key)) for pick in picks(check) for term in self._terms(pick))
         try:
@@ -169,7 +169,6 @@ class _Judge:
         return every(parts)
 
     def _within(self, check: Within) -> tuple[Decision, str]:
-        self._unit = self._unit if check.unit is None else check.unit
         if not check.each and not check.some:
             total = self._mean(check.pick)
             return self._between(total, check.low, check.high), self._shown(total)

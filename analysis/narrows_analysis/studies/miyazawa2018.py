@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.checks import Every, Pick, Where, Within
-from narrows_analysis.studies.model import Control, Plot, Statement, Study, StudyFigure, through_tbf
+from narrows_analysis.studies.checks import Every, Where, within
+from narrows_analysis.studies.model import Control, Study, StudyFigure, over_time, says, through_tbf
 
 BUFFER = "bottleneck.buffer"
 # What 16,384 and 65,536 full-size packets are at 1 Gbit/s.
@@ -26,40 +26,29 @@ STUDY = Study(
             experiment="deep-buffer",
             title="the smaller queue",
             statements=(
-                Statement(
-                    id="full",
-                    says="the queue reaches its limit again and again",
-                    source="results with 16,384 packets",
-                    agrees_if="95 % of the buffer, then below 80 %, twice or more often",
-                    check=Within(pick=Pick("fillings", SMALLER), low=TWICE),
-                    evidence=("queue_max_fill", "queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+                says("results with 16,384 packets", "full", "the queue reaches its limit again and again")
+                .agrees_if(
+                    "95 % of the buffer, then below 80 %, twice or more often",
+                    within("fillings", SMALLER, low=TWICE),
                     changed="Reaching it once was enough.",
-                ),
-                Statement(
-                    id="cycles",
-                    says="unfair and converging phases repeat",
-                    source="results with 16,384 packets",
-                    agrees_if="the flows converge (Jain's index of 10 s 0.95 or more) after an unfair phase (below "
+                )
+                .with_evidence("queue_max_fill", "queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+                says("results with 16,384 packets", "cycles", "unfair and converging phases repeat")
+                .agrees_if(
+                    "the flows converge (Jain's index of 10 s 0.95 or more) after an unfair phase (below "
                     "0.8) twice or more often, and the queue fills as often",
-                    check=Every(
+                    Every(
                         (
-                            Within(pick=Pick("convergences", SMALLER), low=TWICE),
-                            Within(pick=Pick("fillings", SMALLER), low=TWICE),
+                            within("convergences", SMALLER, low=TWICE),
+                            within("fillings", SMALLER, low=TWICE),
                         )
                     ),
-                    evidence=("turn_period_s", "share.bbr", "jain_first_half", "jain_second_half", "window_rtts"),
                     changed="A correlation of the shares of 0.3 was enough, which the larger queue's runs, that do not "
                     "cycle, reach too.",
-                ),
+                )
+                .with_evidence("turn_period_s", "share.bbr", "jain_first_half", "jain_second_half", "window_rtts"),
             ),
-            plots=(
-                Plot(
-                    kind="time",
-                    title="Goodput and queue: the smaller queue",
-                    panels=("goodput", "queue"),
-                    where=SMALLER,
-                ),
-            ),
+            plots=(over_time("Goodput and queue: the smaller queue", "goodput", "queue", where=SMALLER),),
             window=(0.1, 1.0),
         ),
         StudyFigure(
@@ -67,36 +56,23 @@ STUDY = Study(
             experiment="deep-buffer",
             title="the larger queue",
             statements=(
-                Statement(
-                    id="never-full",
-                    says="the queue never fills",
-                    source="results with 65,536 packets",
-                    agrees_if="below 95 % of the buffer at peak",
-                    check=Within(pick=Pick("queue_max_fill", LARGER), high=0.95),
-                    unit="%",
-                    evidence=("loss_ratio", "queue_fill", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
-                ),
-                Statement(
-                    id="converge",
-                    says="and the flows converge once",
-                    source="results with 65,536 packets",
-                    agrees_if="one convergence (as above), and Jain's index 0.9 or more in the second half",
-                    check=Every(
+                says("results with 65,536 packets", "never-full", "the queue never fills")
+                .agrees_if("below 95 % of the buffer at peak", within("queue_max_fill", LARGER, high=0.95))
+                .with_evidence("loss_ratio", "queue_fill", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+                says("results with 65,536 packets", "converge", "and the flows converge once")
+                .agrees_if(
+                    "one convergence (as above), and Jain's index 0.9 or more in the second half",
+                    Every(
                         (
-                            Within(pick=Pick("convergences", LARGER), low=1, high=1),
-                            Within(pick=Pick("jain_second_half", LARGER), low=0.9),
+                            within("convergences", LARGER, low=1, high=1),
+                            within("jain_second_half", LARGER, low=0.9),
                         )
                     ),
-                    evidence=("share.bbr", "jain_first_half", "window_rtts"),
-                    explained_by="model",
                     changed="A mean share of 30 to 70 % was enough, which flows that take turns have too.",
-                ),
+                )
+                .with_evidence("share.bbr", "jain_first_half", "window_rtts", explained_by="model"),
             ),
-            plots=(
-                Plot(
-                    kind="time", title="Goodput and queue: the larger queue", panels=("goodput", "queue"), where=LARGER
-                ),
-            ),
+            plots=(over_time("Goodput and queue: the larger queue", "goodput", "queue", where=LARGER),),
             window=(0.1, 1.0),
         ),
     ),

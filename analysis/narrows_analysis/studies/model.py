@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from narrows_analysis.studies.checks import Check, Condition, Unit, Where
+from narrows_analysis.studies.checks import Check, Condition, Where
 
 # ``tbf`` are controls too: see benchmarks/through_tbf.py.
 Variant = Literal["quick", "full", "controls", "tbf"]
+Explanation = Literal["", "window", "loss", "model"]
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 
@@ -52,7 +53,7 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One thing that a publication says, and the check that it comes down to.
+    """One thing that a publication says, and the check that it comes down to; `says` makes one.
 
     Attributes:
         id: a short name.
@@ -61,7 +62,6 @@ class Statement:
         quote: the publication's own words, where we have them.
         agrees_if: the check in words.
         check: when ours agrees.
-        unit: of the values shown.
         evidence: measures that are shown where ours differs.
         explained_by: what `explain` takes apart where ours differs.
         changed: how the rule changed after data were seen, and why.
@@ -73,10 +73,40 @@ class Statement:
     quote: str = ""
     agrees_if: str
     check: Check
-    unit: Unit = ""
     evidence: tuple[str, ...] = ()
-    explained_by: Literal["", "window", "loss", "model"] = ""
+    explained_by: Explanation = ""
     changed: str = ""
+
+    def with_evidence(self, *measures: str, explained_by: Explanation = "") -> Statement:
+        """The statement with what is shown, and taken apart, where ours differs."""
+        return replace(self, evidence=measures, explained_by=explained_by)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a publication says, before it has a check."""
+
+    source: str
+    id: str
+    says: str
+    quote: str
+
+    def agrees_if(self, rule: str, check: Check, changed: str = "") -> Statement:
+        """The statement that ours agrees with if ``check``, in words ``rule``, holds."""
+        return Statement(
+            id=self.id,
+            says=self.says,
+            source=self.source,
+            quote=self.quote,
+            agrees_if=rule,
+            check=check,
+            changed=changed,
+        )
+
+
+def says(source: str, id: str, text: str, quote: str = "") -> Said:
+    """A row of a study's table: ``says(...).agrees_if(...).with_evidence(...)``; `Statement` names the columns."""
+    return Said(source, id, text, quote)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +126,16 @@ class Plot:
     by: str = ""
     where: Where = field(default_factory=dict)
     group: str = ""
+
+
+def over_time(title: str, *panels: str, where: Where | None = None, group: str = "") -> Plot:
+    """Panels over time, for the run that meets ``where``."""
+    return Plot(kind="time", title=title, panels=panels, where=where or {}, group=group)
+
+
+def lines(title: str, *measures: str, x: str, by: str, where: Where | None = None) -> Plot:
+    """Measures over the swept parameter ``x``, a line for each value of ``by``."""
+    return Plot(kind="lines", title=title, panels=measures, x=x, by=by, where=where or {})
 
 
 @dataclass(frozen=True, kw_only=True)

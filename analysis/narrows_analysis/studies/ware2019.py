@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Model, Pick, Spread
-from narrows_analysis.studies.model import Control, Plot, Statement, Study, StudyFigure, through_tbf
+from narrows_analysis.studies.model import Control, Study, StudyFigure, lines, says, through_tbf
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
 
@@ -20,39 +20,28 @@ STUDY = Study(
             experiment="sweep",
             title="1 BBR flow against 1 to 16 CUBIC flows, 2 to 32 BDP",
             statements=(
-                Statement(
-                    id="share",
-                    says="BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes",
-                    source="the model",
-                    agrees_if="within 15 % of capacity at every setting",
-                    check=Model(pick=Pick("goodput_fraction.bbr"), expected="model_share", tolerance=0.15),
-                    unit="%",
-                    evidence=(
-                        "probe_gap_s",
-                        "bbr_bandwidth_sum",
-                        "bbr_model_window_bdp",
-                        "loss_ratio.bbr",
-                        "loss_ratio.cubic",
-                    ),
+                says("the model", "share", "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes")
+                .agrees_if(
+                    "within 15 % of capacity at every setting",
+                    Model(pick=Pick("goodput_fraction.bbr"), expected="model_share", tolerance=0.15),
+                )
+                .with_evidence(
+                    "probe_gap_s",
+                    "bbr_bandwidth_sum",
+                    "bbr_model_window_bdp",
+                    "loss_ratio.bbr",
+                    "loss_ratio.cubic",
                     explained_by="model",
                 ),
-                Statement(
-                    id="independent",
-                    says="it does not depend on the number of CUBIC flows",
-                    source="the model",
-                    agrees_if="10 % of capacity apart or less",
-                    check=Spread(pick=Pick("goodput_fraction.bbr"), across=COUNT, most=0.1),
-                    unit="%",
-                    evidence=("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_window_sum_bdp"),
-                ),
+                says("the model", "independent", "it does not depend on the number of CUBIC flows")
+                .agrees_if(
+                    "10 % of capacity apart or less", Spread(pick=Pick("goodput_fraction.bbr"), across=COUNT, most=0.1)
+                )
+                .with_evidence("queue_fill", "bbr_min_rtt_s", "bbr_bandwidth_sum", "bbr_window_sum_bdp"),
             ),
             plots=(
-                Plot(
-                    kind="lines",
-                    title="Share of one BBR flow, and the model's",
-                    panels=("goodput_fraction.bbr", "model_share"),
-                    x=BUFFER,
-                    by=COUNT,
+                lines(
+                    "Share of one BBR flow, and the model's", "goodput_fraction.bbr", "model_share", x=BUFFER, by=COUNT
                 ),
             ),
             window=(0.5, 1.0),

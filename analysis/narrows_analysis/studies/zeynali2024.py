@@ -5,8 +5,18 @@ from __future__ import annotations
 
 import itertools
 
-from narrows_analysis.studies.checks import Check, Compare, Every, Pick, Where, Within
-from narrows_analysis.studies.model import Control, LeftOut, Plot, Statement, Study, StudyFigure, through_tbf
+from narrows_analysis.studies.checks import Check, Compare, Every, Pick, Where, Within, compare, within
+from narrows_analysis.studies.model import (
+    Control,
+    LeftOut,
+    Plot,
+    Study,
+    StudyFigure,
+    lines,
+    over_time,
+    says,
+    through_tbf,
+)
 
 BUFFER, ALL, EVERY = "bottleneck.buffer", "flows.all.cca", "flows.*.cca"
 FIRST, SECOND, SHORT = "flows.first.cca", "flows.second.cca", "flows.short.rtt"
@@ -38,7 +48,7 @@ def convergence(where: Where) -> Pick:
 
 def less(measure: str, one: Where, other: Where) -> Compare:
     """A measure is less at one setting than at another."""
-    return Compare(left=Pick(measure, one), right=Pick(measure, other), high=1.0)
+    return compare(measure, one, other, high=1.0)
 
 
 TOGETHER = StudyFigure(
@@ -47,59 +57,40 @@ TOGETHER = StudyFigure(
     title="two equal flows that start together",
     statements=(
         *(
-            Statement(
-                id=f"fair-{cca}",
-                says=f"{name}: two equal flows are fair",
-                source="figure 3",
-                agrees_if="Jain's index 0.9 or more at every buffer",
-                check=Within(pick=Pick("jain", {ALL: cca}), low=FAIR, each=True),
-                evidence=("jain_first_half", "jain_second_half", "window_rtts", "convergence_s"),
-            )
+            says("figure 3", f"fair-{cca}", f"{name}: two equal flows are fair")
+            .agrees_if("Jain's index 0.9 or more at every buffer", within("jain", {ALL: cca}, low=FAIR, each=True))
+            .with_evidence("jain_first_half", "jain_second_half", "window_rtts", "convergence_s")
             for cca, name in NAMES.items()
         ),
-        Statement(
-            id="retransmits",
-            says="BBRv1 retransmits much in shallow buffers",
-            source="figure 4",
-            agrees_if="5 times as much as CUBIC below 1 BDP",
-            check=Compare(
-                left=Pick("retransmit_ratio.all", {ALL: "bbr", BUFFER: SHALLOW}),
-                right=Pick("retransmit_ratio.all", {ALL: "cubic", BUFFER: SHALLOW}),
-                low=5,
-            ),
-            unit="%",
-            evidence=("loss_ratio", "queue_fill", "utilization"),
-        ),
-        Statement(
-            id="least-oscillation",
-            says="BBRv3 oscillates least of all versions",
-            source="figure 3",
-            agrees_if="quartiles of its rate closer than those of BBRv1 and of BBRv2",
-            check=Every(tuple(less("rate_iqr.all", {ALL: "bbr3"}, {ALL: prior}) for prior in ("bbr", "bbr2"))),
-            unit="x",
-            evidence=("rate_p25.all", "rate_p75.all"),
+        says("figure 4", "retransmits", "BBRv1 retransmits much in shallow buffers")
+        .agrees_if(
+            "5 times as much as CUBIC below 1 BDP",
+            compare("retransmit_ratio.all", {ALL: "bbr", BUFFER: SHALLOW}, {ALL: "cubic", BUFFER: SHALLOW}, low=5),
+        )
+        .with_evidence("loss_ratio", "queue_fill", "utilization"),
+        says("figure 3", "least-oscillation", "BBRv3 oscillates least of all versions")
+        .agrees_if(
+            "quartiles of its rate closer than those of BBRv1 and of BBRv2",
+            Every(tuple(less("rate_iqr.all", {ALL: "bbr3"}, {ALL: prior}) for prior in ("bbr", "bbr2"))),
             changed="It left out BBRv2.",
-        ),
-        Statement(
-            id="v3-quickest",
-            says="BBRv3 converges more quickly than BBRv1 and BBRv2",
-            source="abstract",
-            quote=QUICKER,
-            agrees_if="mean time to convergence over all buffers shorter than that of either; flows that never "
+        )
+        .with_evidence("rate_p25.all", "rate_p75.all"),
+        says("abstract", "v3-quickest", "BBRv3 converges more quickly than BBRv1 and BBRv2", quote=QUICKER)
+        .agrees_if(
+            "mean time to convergence over all buffers shorter than that of either; flows that never "
             "converge do so after the run's end",
-            check=Every(
+            Every(
                 tuple(
                     Compare(left=convergence({ALL: "bbr3"}), right=convergence({ALL: prior}), high=1.0)
                     for prior in ("bbr", "bbr2")
                 )
             ),
-            unit="s",
-            evidence=("jain_first_half", "jain_second_half", "queue_bdp"),
-        ),
+        )
+        .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
     ),
     plots=(
-        Plot(kind="lines", title="Jain's index by buffer", panels=("jain",), x=BUFFER, by=ALL),
-        Plot(kind="lines", title="Retransmissions by buffer", panels=("retransmit_ratio.all",), x=BUFFER, by=ALL),
+        lines("Jain's index by buffer", "jain", x=BUFFER, by=ALL),
+        lines("Retransmissions by buffer", "retransmit_ratio.all", x=BUFFER, by=ALL),
     ),
 )
 
@@ -108,12 +99,10 @@ STAGGERED = StudyFigure(
     experiment="staggered",
     title="the second flow 15 s later",
     statements=(
-        Statement(
-            id="retransmits",
-            says="BBRv1 retransmits most in shallow buffers: more than BBRv2 and BBRv3",
-            source="figure 6",
-            agrees_if="more than either below 1 BDP",
-            check=Every(
+        says("figure 6", "retransmits", "BBRv1 retransmits most in shallow buffers: more than BBRv2 and BBRv3")
+        .agrees_if(
+            "more than either below 1 BDP",
+            Every(
                 tuple(
                     less(
                         "retransmit_ratio.all",
@@ -123,29 +112,20 @@ STAGGERED = StudyFigure(
                     for later in ("bbr2", "bbr3")
                 )
             ),
-            unit="%",
-            evidence=("loss_ratio", "queue_fill", "utilization"),
             changed="It compared BBRv1 with CUBIC, with which the figure does not.",
-        ),
-        Statement(
-            id="v3-slow",
-            says="BBRv3 needs over 4 minutes to converge at 16 BDP",
-            source="figure 5",
-            agrees_if="240 s or more; a run that never converges says as much as it is long",
-            check=Within(pick=convergence({ALL: "bbr3", BUFFER: "16bdp"}), low=240),
-            unit="s",
-            evidence=("jain_first_half", "jain_second_half", "queue_bdp"),
+        )
+        .with_evidence("loss_ratio", "queue_fill", "utilization"),
+        says("figure 5", "v3-slow", "BBRv3 needs over 4 minutes to converge at 16 BDP")
+        .agrees_if(
+            "240 s or more; a run that never converges says as much as it is long",
+            Within(pick=convergence({ALL: "bbr3", BUFFER: "16bdp"}), low=240),
             changed="Runs that never converged counted as not run.",
-        ),
+        )
+        .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
     ),
     plots=(
-        Plot(kind="lines", title="Jain's index by buffer, staggered", panels=("jain",), x=BUFFER, by=ALL),
-        Plot(
-            kind="time",
-            title="Two BBRv1 flows, staggered",
-            panels=("goodput",),
-            where={ALL: "bbr", BUFFER: "0.5bdp"},
-        ),
+        lines("Jain's index by buffer, staggered", "jain", x=BUFFER, by=ALL),
+        over_time("Two BBRv1 flows, staggered", "goodput", where={ALL: "bbr", BUFFER: "0.5bdp"}),
     ),
 )
 
@@ -155,20 +135,21 @@ BOTH_STARTS = StudyFigure(
     beside=("together",),
     title="started 15 s apart beside started together",
     statements=(
-        Statement(
-            id="v3-deteriorates",
-            says="BBRv3's convergence is substantially slower when flows do not start together",
-            source="abstract",
+        says(
+            "abstract",
+            "v3-deteriorates",
+            "BBRv3's convergence is substantially slower when flows do not start together",
             quote=LATER,
-            agrees_if="mean time to convergence over all buffers twice as long or longer",
-            check=Compare(
+        )
+        .agrees_if(
+            "mean time to convergence over all buffers twice as long or longer",
+            Compare(
                 left=convergence({ALL: "bbr3", "experiment": "staggered"}),
                 right=convergence({ALL: "bbr3", "experiment": "together"}),
                 low=2,
             ),
-            unit="s",
-            evidence=("jain_first_half", "jain_second_half", "queue_bdp"),
-        ),
+        )
+        .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
     ),
 )
 
@@ -183,42 +164,30 @@ FIVE = StudyFigure(
     experiment="five-flows",
     title="five flows arrive and leave, 32 BDP",
     statements=(
-        Statement(
-            id="v1-fastest",
-            says="BBRv1 converges fastest: faster than BBRv3",
-            source="figures 7 and 8",
-            agrees_if="Jain's index of five flows higher while all run",
-            check=higher("jain", "bbr", "bbr3"),
-            evidence=("jain_first_half", "jain_second_half", "queue_bdp"),
-        ),
-        Statement(
-            id="order",
-            says="BBRv3 is between BBRv1 and BBRv2",
-            source="figure 8",
-            agrees_if="Jain's index of five flows, while all run: BBRv1's above BBRv3's above BBRv2's",
-            check=higher("jain", "bbr", "bbr3", "bbr2"),
-            evidence=("jain_first_half", "jain_second_half", "queue_bdp", "window_rtts"),
-        ),
-        Statement(
-            id="v3-many",
-            says="BBRv3 does worse with more flows",
-            source="figure 8",
-            agrees_if="Jain's index lower while five flows run than while two do",
-            check=Compare(left=Pick("jain_of_5", {ALL: "bbr3"}), right=Pick("jain_of_2", {ALL: "bbr3"}), high=1.0),
-            evidence=("jain_of_3", "jain_of_4", "queue_bdp"),
-        ),
-        Statement(
-            id="cubic-many",
-            says="CUBIC does better with more flows",
-            source="figure 9",
-            agrees_if="Jain's index higher while five flows run than while two do",
-            check=Compare(left=Pick("jain_of_5", {ALL: "cubic"}), right=Pick("jain_of_2", {ALL: "cubic"}), low=1.0),
-            evidence=("jain_of_3", "jain_of_4", "jain_second_half", "window_rtts", "queue_bdp", "loss_ratio"),
-        ),
+        says("figures 7 and 8", "v1-fastest", "BBRv1 converges fastest: faster than BBRv3")
+        .agrees_if("Jain's index of five flows higher while all run", higher("jain", "bbr", "bbr3"))
+        .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
+        says("figure 8", "order", "BBRv3 is between BBRv1 and BBRv2")
+        .agrees_if(
+            "Jain's index of five flows, while all run: BBRv1's above BBRv3's above BBRv2's",
+            higher("jain", "bbr", "bbr3", "bbr2"),
+        )
+        .with_evidence("jain_first_half", "jain_second_half", "queue_bdp", "window_rtts"),
+        says("figure 8", "v3-many", "BBRv3 does worse with more flows")
+        .agrees_if(
+            "Jain's index lower while five flows run than while two do",
+            Compare(left=Pick("jain_of_5", {ALL: "bbr3"}), right=Pick("jain_of_2", {ALL: "bbr3"}), high=1.0),
+        )
+        .with_evidence("jain_of_3", "jain_of_4", "queue_bdp"),
+        says("figure 9", "cubic-many", "CUBIC does better with more flows")
+        .agrees_if(
+            "Jain's index higher while five flows run than while two do",
+            Compare(left=Pick("jain_of_5", {ALL: "cubic"}), right=Pick("jain_of_2", {ALL: "cubic"}), low=1.0),
+        )
+        .with_evidence("jain_of_3", "jain_of_4", "jain_second_half", "window_rtts", "queue_bdp", "loss_ratio"),
     ),
     plots=tuple(
-        Plot(kind="time", title=f"Five {name} flows arrive and leave", panels=("goodput",), where={ALL: cca})
-        for cca, name in NAMES.items()
+        over_time(f"Five {name} flows arrive and leave", "goodput", where={ALL: cca}) for cca, name in NAMES.items()
     ),
     window=WHOLE_RUN,
 )
@@ -226,43 +195,43 @@ FIVE = StudyFigure(
 
 def _rtt_figure(numbers: str, experiment: str, order: str) -> StudyFigure:
     favours = tuple(
-        Statement(
-            id=f"favours-long-{version}",
-            says=f"{name} favours the flow with the long RTT",
-            source=f"figures {numbers}",
+        says(
+            f"figures {numbers}",
+            f"favours-long-{version}",
+            f"{name} favours the flow with the long RTT",
             quote=LONG_RTT if version != "bbr" else "",
-            agrees_if="share of the flow of 160 ms above 50 % beside every other RTT at every buffer",
-            check=Within(pick=Pick("share.long", {EVERY: version}), low=0.5, each=True),
-            unit="%",
-            evidence=("queue_bdp", "bbr_window_sum_bdp", "loss_ratio.long", "loss_ratio.short"),
+        )
+        .agrees_if(
+            "share of the flow of 160 ms above 50 % beside every other RTT at every buffer",
+            within("share.long", {EVERY: version}, low=0.5, each=True),
             changed="It looked at 10 ms and 1 BDP only.",
         )
+        .with_evidence("queue_bdp", "bbr_window_sum_bdp", "loss_ratio.long", "loss_ratio.short")
         for version, name in NAMES.items()
         if version != "cubic"
     )
-    short = Statement(
-        id="cubic-short",
-        says="CUBIC favours the short one",
-        source=f"figures {numbers}",
-        agrees_if="share of the flow of 160 ms below 50 % beside every other RTT at every buffer",
-        check=Within(pick=Pick("share.long", {EVERY: "cubic"}), high=0.5, each=True),
-        unit="%",
-        evidence=("queue_bdp", "loss_ratio.long", "loss_ratio.short", "goodput_first_half.long"),
-        changed="It looked at 10 ms and 1 BDP only.",
+    short = (
+        says(f"figures {numbers}", "cubic-short", "CUBIC favours the short one")
+        .agrees_if(
+            "share of the flow of 160 ms below 50 % beside every other RTT at every buffer",
+            within("share.long", {EVERY: "cubic"}, high=0.5, each=True),
+            changed="It looked at 10 ms and 1 BDP only.",
+        )
+        .with_evidence("queue_bdp", "loss_ratio.long", "loss_ratio.short", "goodput_first_half.long")
     )
-    gap = Statement(
-        id="gap",
-        says="the difference shrinks with the gap between the RTTs",
-        source=f"figures {numbers}",
-        agrees_if="throughput difference of two BBRv1 flows lower beside 80 ms than beside 10 ms, at every buffer",
-        check=Compare(
-            left=Pick("throughput_difference", {EVERY: "bbr", SHORT: "80ms"}),
-            right=Pick("throughput_difference", {EVERY: "bbr", SHORT: "10ms"}),
-            high=1.0,
-            by=BUFFER,
-        ),
-        unit="%",
-        evidence=("share.short", "loss_ratio.long", "loss_ratio.short", "queue_bdp"),
+    gap = (
+        says(f"figures {numbers}", "gap", "the difference shrinks with the gap between the RTTs")
+        .agrees_if(
+            "throughput difference of two BBRv1 flows lower beside 80 ms than beside 10 ms, at every buffer",
+            compare(
+                "throughput_difference",
+                {EVERY: "bbr", SHORT: "80ms"},
+                {EVERY: "bbr", SHORT: "10ms"},
+                high=1.0,
+                by=BUFFER,
+            ),
+        )
+        .with_evidence("share.short", "loss_ratio.long", "loss_ratio.short", "queue_bdp")
     )
     return StudyFigure(
         id=numbers,
@@ -270,14 +239,7 @@ def _rtt_figure(numbers: str, experiment: str, order: str) -> StudyFigure:
         title=f"RTT 160 ms against 10, 20, 40 and 80 ms, all buffers, {order}",
         statements=(*favours, short, gap),
         plots=tuple(
-            Plot(
-                kind="lines",
-                title=f"{title}, {NAMES[version]}, {order}",
-                panels=(measure,),
-                x=BUFFER,
-                by=SHORT,
-                where={EVERY: version},
-            )
+            lines(f"{title}, {NAMES[version]}, {order}", measure, x=BUFFER, by=SHORT, where={EVERY: version})
             for measure, title in (("jain", "Jain's index"), ("throughput_difference", "Throughput difference"))
             for version in ("bbr", "bbr3", "cubic")
         ),
@@ -295,68 +257,48 @@ PAIRS = StudyFigure(
     title="versions of BBR against CUBIC and each other",
     statements=(
         *(
-            Statement(
-                id=f"v1-starves-{other}",
-                says=f"BBRv1 starves {NAMES[other]} in shallow buffers",
-                source="figure 16",
-                agrees_if="share of BBRv1 80 % or more at every buffer below 1 BDP",
-                check=Within(pick=Pick("share.first", beside("bbr", other)), low=STARVED, each=True),
-                unit="%",
-                evidence=("loss_ratio.first", "loss_ratio.second"),
+            says("figure 16", f"v1-starves-{other}", f"BBRv1 starves {NAMES[other]} in shallow buffers")
+            .agrees_if(
+                "share of BBRv1 80 % or more at every buffer below 1 BDP",
+                within("share.first", beside("bbr", other), low=STARVED, each=True),
             )
+            .with_evidence("loss_ratio.first", "loss_ratio.second")
             for other in ("cubic", "bbr2", "bbr3")
         ),
-        Statement(
-            id="v2-shares",
-            says="BBRv2 shares with CUBIC",
-            source="figure 17",
-            agrees_if="share of BBRv2 35 to 65 % at every buffer",
-            check=Within(pick=Pick("share.first", {FIRST: "bbr2", SECOND: "cubic"}), low=0.35, high=0.65, each=True),
-            unit="%",
-            evidence=("loss_ratio.first", "loss_ratio.second", "queue_bdp"),
+        says("figure 17", "v2-shares", "BBRv2 shares with CUBIC")
+        .agrees_if(
+            "share of BBRv2 35 to 65 % at every buffer",
+            within("share.first", {FIRST: "bbr2", SECOND: "cubic"}, low=0.35, high=0.65, each=True),
             changed="It looked at 1 BDP only.",
-        ),
-        Statement(
-            id="v3-like-v1",
-            says="BBRv3 is much like BBRv1",
-            source="figure 18",
-            quote=NO_ROOM,
-            agrees_if="share of BBRv3 beside CUBIC 80 % or more at every buffer below 1 BDP, as for BBRv1",
-            check=Within(pick=Pick("share.first", beside("bbr3")), low=STARVED, each=True),
-            unit="%",
-            evidence=("loss_ratio.first", "loss_ratio.second", "queue_bdp"),
+        )
+        .with_evidence("loss_ratio.first", "loss_ratio.second", "queue_bdp"),
+        says("figure 18", "v3-like-v1", "BBRv3 is much like BBRv1", quote=NO_ROOM)
+        .agrees_if(
+            "share of BBRv3 beside CUBIC 80 % or more at every buffer below 1 BDP, as for BBRv1",
+            within("share.first", beside("bbr3"), low=STARVED, each=True),
             changed="A share of 60 % was enough.",
-        ),
+        )
+        .with_evidence("loss_ratio.first", "loss_ratio.second", "queue_bdp"),
         *(
-            Statement(
-                id=f"retransmits-{version}",
-                says=f"retransmissions are high where {NAMES[version]} meets CUBIC",
-                source=f"figure {figure}",
-                agrees_if="3 % or more of BBR's packets below 1 BDP; the number is ours",
-                check=Within(pick=Pick("retransmit_ratio.first", beside(version)), low=MUCH),
-                unit="%",
-                evidence=("retransmit_ratio.second", "loss_ratio.first", "queue_fill", "utilization"),
-                explained_by="loss",
+            says(
+                f"figure {figure}",
+                f"retransmits-{version}",
+                f"retransmissions are high where {NAMES[version]} meets CUBIC",
+            )
+            .agrees_if(
+                "3 % or more of BBR's packets below 1 BDP; the number is ours",
+                within("retransmit_ratio.first", beside(version), low=MUCH),
+            )
+            .with_evidence(
+                "retransmit_ratio.second", "loss_ratio.first", "queue_fill", "utilization", explained_by="loss"
             )
             for version, figure in (("bbr", "16"), ("bbr3", "18"))
         ),
     ),
     plots=(
-        Plot(
-            kind="lines",
-            title="Share of BBR beside CUBIC",
-            panels=("share.first",),
-            x=BUFFER,
-            by=FIRST,
-            where={SECOND: "cubic"},
-        ),
-        Plot(
-            kind="lines",
-            title="Retransmissions of BBR beside CUBIC",
-            panels=("retransmit_ratio.first",),
-            x=BUFFER,
-            by=FIRST,
-            where={SECOND: "cubic"},
+        lines("Share of BBR beside CUBIC", "share.first", x=BUFFER, by=FIRST, where={SECOND: "cubic"}),
+        lines(
+            "Retransmissions of BBR beside CUBIC", "retransmit_ratio.first", x=BUFFER, by=FIRST, where={SECOND: "cubic"}
         ),
     ),
 )
@@ -366,33 +308,19 @@ GRID = StudyFigure(
     experiment="grid",
     title="1-5 BBR against 1-5 CUBIC flows, 1 BDP",
     statements=(
-        Statement(
-            id="one-beats-several",
-            says="one BBRv1 flow beats several CUBIC flows",
-            source="figure 19a",
-            agrees_if="share of one BBRv1 flow above half beside each of 2 to 5 CUBIC flows",
-            check=Within(pick=Pick("share.bbr", {VERSION: "bbr", BBRS: "1", CUBICS: (2, 5)}), low=0.5, each=True),
-            unit="%",
-            evidence=("jain", "loss_ratio.cubic"),
+        says("figure 19a", "one-beats-several", "one BBRv1 flow beats several CUBIC flows")
+        .agrees_if(
+            "share of one BBRv1 flow above half beside each of 2 to 5 CUBIC flows",
+            within("share.bbr", {VERSION: "bbr", BBRS: "1", CUBICS: (2, 5)}, low=0.5, each=True),
             changed="It looked at 5 CUBIC flows only.",
-        ),
-        Statement(
-            id="v2-shares",
-            says="BBRv2 shares with any number of CUBIC flows",
-            source="figure 19b",
-            agrees_if="mean Jain's index of the grid above BBRv1's",
-            check=less("jain", {VERSION: "bbr"}, {VERSION: "bbr2"}),
-            evidence=("share.bbr", "loss_ratio.cubic"),
-        ),
-        Statement(
-            id="v3-no-room",
-            says="BBRv3 leaves CUBIC little room",
-            source="figure 19c",
-            quote=NO_ROOM,
-            agrees_if="mean Jain's index of the grid below BBRv2's",
-            check=less("jain", {VERSION: "bbr3"}, {VERSION: "bbr2"}),
-            evidence=("share.bbr", "loss_ratio.cubic"),
-        ),
+        )
+        .with_evidence("jain", "loss_ratio.cubic"),
+        says("figure 19b", "v2-shares", "BBRv2 shares with any number of CUBIC flows")
+        .agrees_if("mean Jain's index of the grid above BBRv1's", less("jain", {VERSION: "bbr"}, {VERSION: "bbr2"}))
+        .with_evidence("share.bbr", "loss_ratio.cubic"),
+        says("figure 19c", "v3-no-room", "BBRv3 leaves CUBIC little room", quote=NO_ROOM)
+        .agrees_if("mean Jain's index of the grid below BBRv2's", less("jain", {VERSION: "bbr3"}, {VERSION: "bbr2"}))
+        .with_evidence("share.bbr", "loss_ratio.cubic"),
     ),
     plots=tuple(
         Plot(
@@ -421,29 +349,27 @@ WORKLOAD = StudyFigure(
     experiment="workload",
     title="a workload, all of one algorithm",
     statements=(
-        Statement(
-            id="v1-long",
-            says="BBRv1 favours long flows: they slow down less than its short ones",
-            source="figures 20 and 21",
-            agrees_if="slowdown of BBRv1's flows of 1 MB and more below that of its flows below 100 kB",
-            check=Compare(
+        says("figures 20 and 21", "v1-long", "BBRv1 favours long flows: they slow down less than its short ones")
+        .agrees_if(
+            "slowdown of BBRv1's flows of 1 MB and more below that of its flows below 100 kB",
+            Compare(
                 left=Pick("slowdown_large.all", {ALL: "bbr"}), right=Pick("slowdown_small.all", {ALL: "bbr"}), high=1.0
             ),
-            unit="x",
-            evidence=("slowdown_medium.all", "utilization", "loss_ratio"),
             changed="It compared BBRv1's long flows with CUBIC's, not with BBRv1's short ones.",
-        ),
-        Statement(
-            id="v1-every-size",
-            says="BBRv1 is faster than CUBIC regardless of flow size",
-            source="figures 20 and 21",
+        )
+        .with_evidence("slowdown_medium.all", "utilization", "loss_ratio"),
+        says(
+            "figures 20 and 21",
+            "v1-every-size",
+            "BBRv1 is faster than CUBIC regardless of flow size",
             quote="regardless of flow size",
-            agrees_if="slowdown below CUBIC's in every size class: below 100 kB, below 1 MB, from 1 MB on",
-            check=every_size("all", {ALL: "bbr"}, {ALL: "cubic"}),
-            unit="x",
-            evidence=("utilization", "loss_ratio"),
+        )
+        .agrees_if(
+            "slowdown below CUBIC's in every size class: below 100 kB, below 1 MB, from 1 MB on",
+            every_size("all", {ALL: "bbr"}, {ALL: "cubic"}),
             changed="It judged the class from 1 MB on only, the one that passed.",
-        ),
+        )
+        .with_evidence("utilization", "loss_ratio"),
     ),
     plots=(Plot(kind="ecdf", title="Completion times", panels=("fct_s",), by=ALL, group="all"),),
     window=WHOLE_RUN,
@@ -454,18 +380,18 @@ MIXED = StudyFigure(
     experiment="workload-mixed",
     title="the workload, every other flow CUBIC",
     statements=tuple(
-        Statement(
-            id=f"v1-every-size-{half}",
-            says=f"BBRv1's flows gain on CUBIC's regardless of flow size: {half} half of the flows",
-            source="figures 20 and 21",
+        says(
+            "figures 20 and 21",
+            f"v1-every-size-{half}",
+            f"BBRv1's flows gain on CUBIC's regardless of flow size: {half} half of the flows",
             quote="regardless of flow size",
-            agrees_if="as BBRv1 beside CUBIC, slowdown in every size class below that of the same flows as CUBIC "
-            "beside BBRv1",
-            check=every_size(half, {mine: "bbr", other: "cubic"}, {mine: "cubic", other: "bbr"}),
-            unit="x",
-            evidence=(f"loss_ratio.{half}", f"completions.{half}"),
+        )
+        .agrees_if(
+            "as BBRv1 beside CUBIC, slowdown in every size class below that of the same flows as CUBIC beside BBRv1",
+            every_size(half, {mine: "bbr", other: "cubic"}, {mine: "cubic", other: "bbr"}),
             changed="It judged the class from 1 MB on only, the one that passed.",
         )
+        .with_evidence(f"loss_ratio.{half}", f"completions.{half}")
         for half, mine, other in (("first", FIRST, SECOND), ("second", SECOND, FIRST))
     ),
     plots=(
