@@ -66,6 +66,11 @@ for candidate in python3 python3.13 python3.12 python3.11; do
 done
 [ -n "$python" ] || fail "Python 3.11 or newer is needed; found $(python3 --version 2>&1 || echo none)"
 "$python" -c 'import ensurepip' 2>/dev/null || missing+=("$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')")
+# PTF depends on netifaces, which pip compiles.
+headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
+if [ "$purpose" != run ] && [ ! -e "$headers/Python.h" ]; then
+    missing+=("$("$python" -c 'import sys; print("python3.%d-dev" % sys.version_info[1])')")
+fi
 command -v cargo >/dev/null || fail "Rust is needed (https://rustup.rs); cargo is not on PATH"
 
 if [ ${#missing[@]} -gt 0 ]; then
