@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -40,7 +41,7 @@ def _per_flow(run: RunData, axes: Axes, column: str, scale: float, *, steps: boo
     """A line for each flow, named at its right end."""
     ends = []
     for number, (label, color) in enumerate(zip(run.labels, run.colors, strict=True)):
-        mine = run.flows[run.flows["flow"] == number]
+        mine = _whole(run.flows[run.flows["flow"] == number], run)
         if not len(mine):
             continue
         values = mine[column].to_numpy(dtype=np.float64) / scale
@@ -70,6 +71,12 @@ def _size_scale(run: RunData) -> tuple[float, str]:
     return (1e6, "MB") if most >= 3e6 else (1e3, "kB")
 
 
+def _whole(frame: pd.DataFrame, run: RunData) -> pd.DataFrame:
+    """Rows of a series without an interval that the end of the last flow cut short."""
+    ends = [flow["end_s"] for flow in run.summary["flows"] if flow["end_s"] is not None]
+    return frame[frame["time_s"] + frame["interval_s"] <= max(ends) + 1e-9] if ends else frame
+
+
 def _require(run: RunData) -> None:
     if not len(run.queue):
         raise AnalysisError(f"{run.path}: the run has no telemetry to draw")
@@ -94,7 +101,7 @@ def goodput(run: RunData) -> Figure:
 def jain(run: RunData) -> Figure:
     """Jain's index of each interval."""
     _require(run)
-    wide = run.flows[run.flows["flow"] >= 0].pivot(index="flow", columns="time_s", values="goodput_bps")
+    wide = _whole(run.flows[run.flows["flow"] >= 0], run).pivot(index="flow", columns="time_s", values="goodput_bps")
     figure, axes = _figure(2.0)
     axes.plot(wide.columns.to_numpy(dtype=np.float64), jain_series(wide.to_numpy()), color=INK, linewidth=1.0)
     axes.set_ylim(min(0.5, 1 / max(1, len(run.run.flows))), 1.0)
@@ -105,8 +112,9 @@ def jain(run: RunData) -> Figure:
 
 
 def _envelope(run: RunData, axes: Axes, prefix: str, suffix: str, scale: float) -> None:
-    time = run.queue["time_s"].to_numpy()
-    low, mean, high = (run.queue[f"{prefix}_{name}_{suffix}"].to_numpy() / scale for name in ("min", "mean", "max"))
+    queue = _whole(run.queue, run)
+    time = queue["time_s"].to_numpy()
+    low, mean, high = (queue[f"{prefix}_{name}_{suffix}"].to_numpy() / scale for name in ("min", "mean", "max"))
     axes.fill_between(time, low, high, color=INK, alpha=0.22, linewidth=0)
     axes.plot(time, mean, color=INK, linewidth=0.8)
     axes.set_ylim(bottom=0)
@@ -154,7 +162,7 @@ def loss(run: RunData, window_s: float = 0.5) -> Figure:
     _require(run)
     figure, axes = _figure()
     for number, (label, color) in enumerate(zip(run.labels, run.colors, strict=True)):
-        mine = run.flows[run.flows["flow"] == number]
+        mine = _whole(run.flows[run.flows["flow"] == number], run)
         if not len(mine):
             continue
         time, width = mine["time_s"].to_numpy(), float(mine["interval_s"].iloc[0])
@@ -170,21 +178,47 @@ def loss(run: RunData, window_s: float = 0.5) -> Figure:
     return figure
 
 
-def rtt(run: RunData) -> Figure:
-    """RTT of each flow as its host saw it, in ms."""
-    rows = run.hosts[run.hosts["quantity"] == "rtt"]
-    if not len(rows):
-        raise AnalysisError(f"{run.path}: the hosts recorded no RTT")
+def _of_sockets(run: RunData, column: str, scale: float, label: str) -> Figure:
+    """A column of the senders' sockets, a line a flow."""
+    return _lines(run, run.sockets.dropna(subset=[column]), column, scale, label)
+
+
+def _lines(run: RunData, readings: pd.DataFrame, column: str, scale: float, label: str) -> Figure:
+    if not len(readings):
+        raise AnalysisError(f"{run.path}: the senders' sockets were not read, or have no {column}")
     figure, axes = _figure()
-    for number, (label, color) in enumerate(zip(run.labels, run.colors, strict=True)):
-        mine = rows[rows["flow"] == number]
-        axes.plot(mine["time_s"], mine["value"] * 1e3, color=color.hex, linewidth=1.1, marker=".", label=label)
+    for number, (name, color) in enumerate(zip(run.labels, run.colors, strict=True)):
+        mine = readings[readings["flow"] == number]
+        axes.plot(mine["time_s"], mine[column] / scale, color=color.hex, linewidth=1.1, label=name)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.set_xlabel(TIME_LABEL)
-    axes.set_ylabel("RTT at the hosts (ms)")
+    axes.set_ylabel(label)
     axes.legend(frameon=False, fontsize=8, ncols=4, loc="lower left", bbox_to_anchor=(0, 1))
     return figure
+
+
+def rtt(run: RunData) -> Figure:
+    """Smoothed RTT of each sender's socket, in ms; iperf3's once a second where sockets were not read."""
+    if not len(run.sockets):
+        known = run.hosts[run.hosts["quantity"] == "rtt"].rename(columns={"value": "rtt_s"})
+        return _lines(run, known, "rtt_s", 1e-3, "RTT at the senders (ms)")
+    return _of_sockets(run, "rtt_s", 1e-3, "RTT at the senders (ms)")
+
+
+def cwnd(run: RunData) -> Figure:
+    """Congestion window of each sender's socket, in kB."""
+    return _of_sockets(run, "cwnd_bytes", 1e3, "Congestion window (kB)")
+
+
+def inflight(run: RunData) -> Figure:
+    """Bytes in flight of each sender's socket, in kB."""
+    return _of_sockets(run, "inflight_bytes", 1e3, "In flight (kB)")
+
+
+def pacing(run: RunData) -> Figure:
+    """Pacing rate of each sender's socket that is paced, in Mbit/s."""
+    return _of_sockets(run, "pacing_rate_bps", 1e6, "Pacing rate (Mbit/s)")
 
 
 def _cdf(run: RunData, quantity: str, scale: float, label: str) -> Figure:
@@ -236,6 +270,9 @@ FIGURES: dict[str, Callable[[RunData], Figure]] = {
     "drops": drops,
     "loss": loss,
     "rtt": rtt,
+    "cwnd": cwnd,
+    "inflight": inflight,
+    "pacing": pacing,
     "delay_cdf": delay_cdf,
     "depth_cdf": depth_cdf,
 }

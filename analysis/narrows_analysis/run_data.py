@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
+from narrows_formats.columns import SOCKETS, units
+from narrows_formats.files import SUMMARY
 from narrows_formats.flow_names import flow_names
+from narrows_formats.validation import suggestion
 
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
-from narrows_analysis.records.hosts import read_host_record
+from narrows_analysis.records.hosts import read_host_record, read_sockets
 from narrows_analysis.records.reports import (
     FLAG_CE_MARKED,
     ReportClock,
@@ -31,6 +35,7 @@ from narrows_analysis.summary.sections import Summary
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
+    from matplotlib.figure import Figure
 
 REPORT_UNITS = {
     "time_s": "s", "arrival_s": "s", "bottleneck": "", "flow": "", "flow_index": "", "packet_bytes": "bytes",
@@ -81,11 +86,17 @@ def _with_units(frame: pd.DataFrame, units: dict[str, str], source: str) -> pd.D
     return frame
 
 
+def scaled(value: float | None, factor: float) -> float | None:
+    """A number times ``factor`` to two digits after the point; None stays None."""
+    return None if value is None else round(value * factor, 2)
+
+
 class RunData:
     """A run and its frames; a frame is read when it is first asked for.
 
-    Frames: `flows` and `queue` (time series), `distributions` (CDFs), `hosts` (iperf3's RTT and congestion window),
-    `flow_keys` (5-tuples), `reports()` (every report) and `dask_reports()` (the same on Dask).
+    Frames: `table` (a row a flow), `flows` and `queue` (time series), `distributions` (CDFs), `sockets` (what the
+    senders' sockets say), `hosts` (iperf3's RTT and congestion window), `flow_keys` (5-tuples), `reports()` (every
+    report) and `dask_reports()` (the same on Dask). `figures` are matplotlib's.
     """
 
     def __init__(self, run_dir: Path | str) -> None:
@@ -94,7 +105,34 @@ class RunData:
         self.path = self.run.path
 
     def __repr__(self) -> str:
-        """Name the run and its link."""
+        """Name the run and its link, with the table of its flows if it has been analysed."""
+        head = self._headline()
+        return f"{head}\n{self.table.to_string(index=False)}" if self._analysed else head
+
+    def _repr_html_(self) -> str:
+        """The same for notebooks."""
+        head = html.escape(self._headline())
+        return f"<p>{head}</p>{self.table.to_html(index=False)}" if self._analysed else f"<p>{head}</p>"
+
+    @property
+    def _analysed(self) -> bool:
+        return (self.path / SUMMARY).exists()
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The table that a run ends with: a row for each flow, its figures in the units that the columns name."""
+        rows = [
+            {
+                "flow": flow["name"], "CCA": flow["cca"], "goodput Mbit/s": scaled(flow["goodput_bps"], 1e-6),
+                "share %": scaled(flow["share"], 100), "drops": flow["drops"],
+                "loss %": scaled(flow["loss_ratio"], 100), "RTT mean ms": scaled(flow["rtt_s"]["mean"], 1e3),
+                "RTT min ms": scaled(flow["rtt_s"]["min"], 1e3),
+            }
+            for flow in self.summary["flows"]
+        ]  # fmt: skip
+        return pd.DataFrame(rows)
+
+    def _headline(self) -> str:
         link = self.run.bottleneck
         rate = "rate not known" if link.rate_bps is None else f"{link.rate_bps / 1e6:g} Mbit/s"
         return f"<run {self.path.name}: {rate}, {len(self.run.flows)} flows, {self.run.status}>"
@@ -146,6 +184,35 @@ class RunData:
             for quantity, series in (("rtt", record.rtt_series), ("cwnd", record.cwnd_series)):
                 rows += [(flow.number, flow.group, time, quantity, value) for time, value in series]
         return _with_units(pd.DataFrame(rows, columns=list(HOST_UNITS)), HOST_UNITS, "hosts/*.json")
+
+    @cached_property
+    def sockets(self) -> pd.DataFrame:
+        """State of the senders' sockets over time: congestion window, pacing rate, RTT, bytes in flight, BBR's model.
+
+        Columns are those of narrows_formats.columns.SOCKETS and `name`; without rows if sockets were not read.
+        """
+        frame = read_sockets(self.run)
+        frame = frame.assign(name=[self.labels[int(flow)] for flow in frame["flow"]])
+        return _with_units(frame, {**units(SOCKETS), "name": ""}, "hosts/sockets.parquet")
+
+    def figure(self, name: str) -> Figure:
+        """A figure as matplotlib's: one of `figures`, such as "goodput", "queue_depth" or "cwnd".
+
+        Raises:
+            AnalysisError: there is none of this name, or the run has no data for it.
+        """
+        from narrows_analysis.gallery import FIGURES
+
+        if name not in FIGURES:
+            raise AnalysisError(f"figure {name}: is not known{suggestion(name, FIGURES)}")
+        return FIGURES[name](self)
+
+    @property
+    def figures(self) -> dict[str, Figure]:
+        """Every figure that the run has data for, by name, as matplotlib's."""
+        from narrows_analysis.gallery import gallery
+
+        return gallery(self)
 
     @cached_property
     def flow_keys(self) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from narrows.experiment.plan import Flow
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.socket_table import tabulate, write
+from narrows_formats.columns import SOCKETS
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
 FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)
@@ -105,5 +106,7 @@ def test_table(tmp_path: Path) -> None:
     assert table["pacing_rate_bps"][1] == 8_000_000
     assert (table["bbr_bandwidth_bps"][1], table["bbr_pacing_gain"][1]) == (8000, 1.25)
     write(table, tmp_path / "sockets.parquet")
-    assert all((field.metadata or {}).get(b"unit") for field in pq.read_schema(tmp_path / "sockets.parquet"))
+    schema = pq.read_schema(tmp_path / "sockets.parquet")
+    assert schema.names == [column.name for column in SOCKETS]
+    assert [field.metadata[b"unit"].decode() for field in schema] == [column.unit for column in SOCKETS]
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "sockets.parquet"), table)

@@ -31,7 +31,7 @@ CASES = [
     (lambda d: d["switch"].update(address="127.0.0.1"), "is not host:port"),
     (
         lambda d: d["switch"].update(chip="tofino5"),
-        "'tofino5' is not one of the choices; allowed: 'tofino' or",
+        "'tofino5' is not one of the choices, did you mean 'tofino'?",
     ),
     (lambda d: d["switch"].update(tls={"ca": "ca.pem", "key": "k.pem"}), "has one of certificate and key"),
     (lambda d: d["ports"][0].update(speed="400G"), "port 1/0 cannot run at 400G on tofino; allowed: 1G, 10G"),

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
+from narrows_formats.columns import SOCKETS as COLUMNS
 from narrows_formats.files import HOSTS, SOCKETS
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import FlowSpec, Run, read_json
 
 MICROSECONDS = 1e-6
+# Columns without which sockets.parquet is of no use; others are null where an older version did not write them.
+NEEDED = ("flow", "rtt_s", "min_rtt_s", "inflight_bytes")
 
 
 @dataclass(frozen=True)
@@ -56,19 +59,30 @@ class SocketRecord:
     inflight_max_bytes: float
 
 
+def read_sockets(run: Run) -> pd.DataFrame:
+    """hosts/sockets.parquet (columns as narrows_formats.columns.SOCKETS says); without rows if sockets were not read.
+
+    Raises:
+        AnalysisError: the file is not what the control plane writes.
+    """
+    path = run.path / HOSTS / SOCKETS
+    names = [column.name for column in COLUMNS]
+    if not path.exists():
+        return pd.DataFrame(columns=names, dtype=float)
+    try:
+        frame = pd.read_parquet(path)
+        frame[list(NEEDED)]
+        return frame.reindex(columns=names)
+    except (OSError, ValueError, KeyError) as error:
+        raise AnalysisError(f"{path}: not readable: {error}") from None
+
+
 def read_socket_records(run: Run) -> dict[int, SocketRecord]:
     """Record of each flow (by its number) in hosts/sockets.parquet; none if sockets were not read.
 
     Raises:
         AnalysisError: the file is not what the control plane writes.
     """
-    path = run.path / HOSTS / SOCKETS
-    if not path.exists():
-        return {}
-    try:
-        frame = pd.read_parquet(path, columns=["flow", "rtt_s", "min_rtt_s", "inflight_bytes"])
-    except (OSError, ValueError) as error:
-        raise AnalysisError(f"{path}: not readable: {error}") from None
     return {
         int(str(number)): SocketRecord(
             float(rows["min_rtt_s"].min()),
@@ -76,7 +90,7 @@ def read_socket_records(run: Run) -> dict[int, SocketRecord]:
             float(rows["inflight_bytes"].mean()),
             float(rows["inflight_bytes"].max()),
         )
-        for number, rows in frame.groupby("flow")
+        for number, rows in read_sockets(run).groupby("flow")
     }
 
 

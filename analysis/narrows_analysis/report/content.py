@@ -11,7 +11,7 @@ from narrows_formats.flow_names import flow_names
 from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.summary.sections import RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
+from narrows_analysis.summary.sections import NOT_ASSESSABLE, RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
 
 MAX_BARS = 24
 
@@ -67,11 +67,12 @@ def verdict(run: Run, summary: Summary) -> str:
     if fairness["jain_index"] is not None:
         words += f" Jain's index {units.index(fairness['jain_index'])}"
         converged = fairness["convergence_s"]
-        words += (
-            "; the flows never settled at their fair share."
-            if converged is None
-            else (f"; fair after {units.duration(converged)}.")
-        )
+        if converged is not None:
+            words += f"; fair after {units.duration(converged)}."
+        elif fairness["convergence_reason"].startswith(NOT_ASSESSABLE):
+            words += f"; whether the flows settle is {fairness['convergence_reason']}."
+        else:
+            words += "; the flows never settled at their fair share."
     mean = link["queue_bytes"]["mean"]
     if mean is not None and run.bottleneck.bdp_bytes:
         held, lost = units.significant(mean / run.bottleneck.bdp_bytes, 2), units.percent(link["loss_ratio"])
@@ -96,7 +97,7 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean", units.duration(delay["mean"]), delay["mean"],
          f"99 % below {units.duration(delay['p99'])}"),
         ("Queue depth, mean", "bottleneck.queue_bytes.mean", units.size(depth["mean"]), depth["mean"],
-         f"greatest {units.size(depth['max'])}"),
+         f"at most {units.size(depth['max'])}"),
     ]  # fmt: skip
     if len(run.flows) > 1:
         detail = f"not given: {fairness['reason']}"
@@ -182,7 +183,7 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
     if RTT_SOURCE in sources:
         note += f" RTT as {RTT_SOURCE} report it: smoothed, sampled once a second."
     if SOCKET_SOURCE in sources:
-        note += f" RTT as {SOCKET_SOURCE} say: smoothed, mean of all readings."
+        note += f" RTT as {SOCKET_SOURCE} say: mean of the smoothed RTT, and the smallest of a single packet."
     if SWITCH_RTT_SOURCE in sources:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
     if any(section["inflight_bytes"]["mean"] is not None for section in summary["flows"]):
@@ -225,13 +226,13 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
         standing = units.size(link["standing_queue_bytes"])
         if link["standing_queue_bdp"] is not None:
             standing += f", {units.significant(link['standing_queue_bdp'], 3)} BDP"
-    period = "none found"
+    period = moves["oscillation_reason"]
     if moves["oscillation_period_s"] is not None:
         swing = units.size(moves["oscillation_amplitude_bytes"])
         period = f"every {units.duration(moves['oscillation_period_s'])}, by \u00b1{swing} "
         period += f"(autocorrelation {moves['oscillation_correlation']:.2f})"
     rows = [
-        ("Standing queue (mean of the least depth in windows of 0.1 s or an RTT)", standing),
+        ("Standing queue (mean of the smallest depth in windows of 0.1 s or an RTT)", standing),
         ("Oscillation of the queue depth, second half of the common time", period),
     ]
     if moves["rate_synchronization"] is not None:
@@ -242,10 +243,8 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
         steady = units.index(fairness["jain_index_steady"])
         settled = fairness["convergence_s"]
         rows.append(("Jain's index in the second half of the common time", steady))
-        rows.append(
-            ("Convergence (all within 25 % of the fair share for 5 s)", "never" if settled is None else
-             f"{units.duration(settled)} after all flows ran")
-        )  # fmt: skip
+        when = fairness["convergence_reason"] if settled is None else f"{units.duration(settled)} after all flows ran"
+        rows.append(("Convergence (all within 25 % of the fair share for 5 s)", when))
     return rows
 
 
@@ -302,6 +301,8 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("Link used", "telemetry/reports-*.parquet: L2 bytes of all departures over the rate set in run.json"),
     ]  # fmt: skip
     sources = {section["rtt_source"] for section in summary["flows"]}
+    if SOCKET_SOURCE in sources:
+        rows.append(("Round-trip time", "hosts/sockets.parquet: the senders' sockets, not measured by the switch"))
     if RTT_SOURCE in sources:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
     if SWITCH_RTT_SOURCE in sources:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -16,6 +18,9 @@ from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_
 from narrows_analysis.summary.sections import Summary
 
 FloatArray = npt.NDArray[np.float64]
+# From a largest value to the size of its unit and the unit's name; values with the names of their lines.
+UnitOf = Callable[[float], tuple[float, str]]
+References = list[tuple[float, str]]
 
 MAX_LINES = 24
 FLOW_COLUMNS = ("time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops")
@@ -50,11 +55,13 @@ class RunFigures:
         queue: pd.DataFrame,
         distributions: pd.DataFrame,
         hosts: list[HostRecord],
+        sockets: pd.DataFrame,
         labels: list[str],
         colors: list[FlowColor],
     ) -> None:
         """Take the run's frames as they were read from its Parquet files."""
-        self.run, self.summary, self.queue, self.distributions, self.hosts = run, summary, queue, distributions, hosts
+        self.run, self.summary, self.distributions = run, summary, distributions
+        self.hosts, self.sockets = hosts, sockets
         self.labels, self.colors = labels, colors
         self._line = "flow" if len(run.flows) <= MAX_LINES else "group"
         self.flows = flows[flows["flow"] >= 0]
@@ -64,6 +71,8 @@ class RunFigures:
         lasts = [section["end_s"] for section in summary["flows"] if section["end_s"] is not None]
         if lasts:
             self.x_range = (0.0, max(lasts))
+        # The interval in which the last flow ended says less than it seems to.
+        self.queue = queue[queue["time_s"] + queue["interval_s"] <= self.x_range[1] + 1e-9]
 
     def _matrix(self, column: str) -> FloatArray:
         """Rows a flow, columns an interval from the origin; NaN outside a flow's life."""
@@ -83,6 +92,11 @@ class RunFigures:
                 whole = (starts >= section["start_s"] - 1e-9) & (starts + self.interval_s <= last + 1e-9)
                 result[row, ~whole] = np.nan
         return result
+
+    def _ended(self, matrix: FloatArray) -> FloatArray:
+        """Counts without those of an interval that the end of the run cut short."""
+        whole = (np.arange(matrix.shape[1]) + 1) * self.interval_s <= self.x_range[1] + 1e-9
+        return matrix[:, whole] if whole.any() else matrix
 
     def _planned_end(self, row: int) -> float:
         flow = self.run.flows[row]
@@ -173,7 +187,7 @@ class RunFigures:
         width = self.queue["interval_s"].iloc[0] if len(self.queue) else 0
         return Chart(
             "depth", "Queue depth",
-            f"Line: mean per {width * 1e3:g} ms; shade: least and greatest depth that any packet saw.",
+            f"Line: mean per {width * 1e3:g} ms; shade: smallest and largest depth that any packet saw.",
             self.x_range, f"Queue depth ({unit})", "depth", unit, [self._band("depth", "bytes", scale)], references,
             labels=False,
         )  # fmt: skip
@@ -182,7 +196,7 @@ class RunFigures:
         """Queue delay over time."""
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
         return Chart(
-            "delay", "Queue delay", "Time that packets waited in the switch: mean, least and greatest, as above.",
+            "delay", "Queue delay", "Time that packets waited in the switch: mean, shortest and longest, as above.",
             self.x_range, f"Queue delay ({unit})", "delay", unit, [self._band("delay", "s", scale)], labels=False,
         )  # fmt: skip
 
@@ -194,7 +208,7 @@ class RunFigures:
             caption += f" The {emulated:,} packets that loss emulation discarded are not among them."
         return Chart(
             "drops", f"Drops per {self._line}", caption, self.x_range, "Drops (packets)", "drops", "packets",
-            self._lines(self._matrix("drops"), 1.0, step=True),
+            self._lines(self._ended(self._matrix("drops")), 1.0, step=True),
         )  # fmt: skip
 
     def loss(self) -> Chart | None:
@@ -217,25 +231,68 @@ class RunFigures:
         )  # fmt: skip
 
     def rtt(self) -> Chart | None:
-        """Socket RTT as the hosts saw it."""
-        series, most = [], 0.0
-        for host, label, color in zip(self.hosts, self.labels, self.colors, strict=True):
-            if len(self.run.flows) <= MAX_LINES and host.rtt_series:
-                time, value = np.array(host.rtt_series).T
-                most = max(most, float(value.max()))
-                series.append(ChartSeries(label, value, f"c{color.index}", color.tint, x=time, points=len(time) <= 120))
-        if not series:
-            return None
-        scale, unit = _delay_unit(most)
-        for line in series:
-            line.y = line.y / scale
+        """RTT of the senders' sockets, as often as they were read."""
         references = []
         if self.run.bottleneck.rtt_s is not None:
-            references.append(Reference(self.run.bottleneck.rtt_s / scale, "RTT without queue"))
-        return Chart(
-            "rtt", "Round-trip time", "Smoothed RTT of each sender's socket, reported by the hosts (iperf3, TCP_INFO).",
-            self.x_range, f"RTT ({unit})", "RTT", unit, series, references,
-        )  # fmt: skip
+            references.append((self.run.bottleneck.rtt_s, "RTT without queue"))
+        caption = "Smoothed RTT of each sender's socket"
+        if len(self.sockets):
+            return self._of_sockets("rtt_s", "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
+        series = [np.array(host.rtt_series).T for host in self.hosts]
+        caption += ", as iperf3 reports it once a second"
+        return self._readings(series, "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
+
+    def cwnd(self) -> Chart | None:
+        """Congestion window of each flow."""
+        link, caption = self.run.bottleneck, "Of each sender's socket"
+        references = [] if link.bdp_bytes is None else [(link.bdp_bytes, "1 BDP")]
+        return self._of_sockets(
+            "cwnd_bytes", "cwnd", "Congestion window", "Congestion window", caption, _size_unit, references
+        )
+
+    def inflight(self) -> Chart | None:
+        """Bytes in flight of each flow."""
+        link, caption = self.run.bottleneck, "Sent by each sender's socket and not acknowledged yet"
+        references = [] if link.bdp_bytes is None else [(link.bdp_bytes, "1 BDP")]
+        return self._of_sockets(
+            "inflight_bytes", "inflight", "Bytes in flight", "In flight", caption, _size_unit, references
+        )
+
+    def pacing(self) -> Chart | None:
+        """Pacing rate of each flow that is paced."""
+        rate_bps, caption = self.run.bottleneck.rate_bps, "At which each sender's socket spaces its packets"
+        references = [] if rate_bps is None else [(rate_bps, "rate of the link")]
+        return self._of_sockets(
+            "pacing_rate_bps", "pacing", "Pacing rate", "Pacing rate", caption, _rate_unit, references
+        )
+
+    def _of_sockets(
+        self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
+    ) -> Chart | None:
+        """A column of hosts/sockets.parquet, a line a flow."""
+        readings = []
+        for number in range(len(self.run.flows)):
+            mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])
+            readings.append(mine[["time_s", column]].to_numpy(float).T)
+        return self._readings(readings, name, title, y_name, f"{caption} (TCP_INFO)", unit_of, lines)
+
+    def _readings(
+        self, readings: list[FloatArray], name: str, title: str, y_name: str, caption: str, unit_of: UnitOf,
+        lines: References,
+    ) -> Chart | None:  # fmt: skip
+        """A line of (times, values) for each flow; None where there is none, or too many to tell apart."""
+        known = [reading for reading in readings if reading.size]
+        if not known or len(readings) > MAX_LINES:
+            return None
+        scale, unit = unit_of(max(float(value.max()) for _, value in known))
+        series = [
+            ChartSeries(label, reading[1] / scale, f"c{color.index}", color.tint, x=reading[0],
+                        points=len(reading[0]) <= 120)
+            for reading, label, color in zip(readings, self.labels, self.colors, strict=True)
+            if reading.size
+        ]  # fmt: skip
+        references = [Reference(value / scale, label, fit=name == "rtt") for value, label in lines]
+        return Chart(name, title, f"{caption}.", self.x_range, f"{y_name} ({unit})", y_name, unit, series, references)
 
     def _cdf(self, quantity: str, title: str, x_name: str, scale: float, unit: str, caption: str) -> Chart | None:
         rows = self.distributions[self.distributions["quantity"] == quantity]

@@ -19,7 +19,7 @@ from narrows_formats import storage
 from narrows_formats.flow_names import flow_names
 
 from narrows_analysis.colors import flow_colors
-from narrows_analysis.records.hosts import read_host_record
+from narrows_analysis.records.hosts import read_host_record, read_sockets
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
@@ -70,18 +70,20 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | No
     flows = pd.read_parquet(run.path / "flows.parquet", columns=list(FLOW_COLUMNS))
     queue, distributions = (pd.read_parquet(run.path / f"{name}.parquet") for name in ("queue", "distributions"))
     hosts = [read_host_record(run, flow) for flow in run.flows]
-    build = RunFigures(run, summary, flows, queue, distributions, hosts, flow_names(groups), flow_colors(groups))
+    labels, colors = flow_names(groups), flow_colors(groups)
+    build = RunFigures(run, summary, flows, queue, distributions, hosts, read_sockets(run), labels, colors)
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
         ("Queue", [[build.depth()], [build.delay()], [build.drops()], [build.loss()]]),
-        ("Distributions and round-trip time", [[build.delay_cdf(), build.depth_cdf()], [build.rtt()]]),
+        ("Distributions", [[build.delay_cdf(), build.depth_cdf()]]),
+        ("Senders", [[build.rtt()], [build.cwnd()], [build.inflight()], [build.pacing()]]),
     ]
 
 
 def _file_rows(run: Run) -> list[dict[str, str]]:
     names = ["run.json", "experiment.yaml", "summary.json", "flows.parquet", "queue.parquet", "distributions.parquet"]
     paths = [run.path / name for name in names] + sorted((run.path / "telemetry").glob("*"))
-    paths += sorted((run.path / "hosts").glob("*.json"))
+    paths += sorted((run.path / "hosts").glob("*.*"))
     rows = []
     for path in paths:
         if not path.is_file():

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats import storage
+from narrows_formats.columns import DISTRIBUTIONS, with_metadata
 
 from narrows_analysis.aggregation.both_directions import PathMeasures, measure_paths
 from narrows_analysis.aggregation.tables import Aggregation, aggregate
@@ -30,12 +31,8 @@ from narrows_analysis.summary.sections import (
 from narrows_analysis.summary.time_series import write_flows, write_queue
 from narrows_analysis.summary.warnings import find_warnings
 
-DISTRIBUTION_SCHEMA = pa.schema(
-    [
-        pa.field("quantity", pa.string()),
-        pa.field("value", pa.float64(), metadata={"unit": "bytes (queue_bytes), s (queue_delay_s)"}),
-        pa.field("fraction", pa.float64(), metadata={"unit": "1"}),
-    ]
+DISTRIBUTION_SCHEMA = with_metadata(
+    pa.schema([("quantity", pa.string()), ("value", pa.float64()), ("fraction", pa.float64())]), DISTRIBUTIONS
 )
 
 

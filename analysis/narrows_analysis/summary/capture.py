@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,9 @@ from narrows_analysis.summary.sections import Summary
 
 FLOWS_INTERVAL_S = 0.1
 QUEUE_INTERVAL_S = 1e-3
+# What iperf3's control connections carry, at most: JSON of parameters and results.
+CONTROL_BYTES = 1 << 16
+CONTROL_SHARE = 0.1
 # Intervals of the queue's series in one of the flows', where only the latter is given.
 QUEUE_INTERVALS = 10
 
@@ -89,7 +93,8 @@ def _analyze(source: Path, out: Path, settings: SourceSettings) -> Summary:
         shutil.copyfile(keys, telemetry / FLOW_KEYS)
         (out / FLOW_KEYS).unlink(missing_ok=True)
     storage.write_json(telemetry / COLLECTOR, _collector_account(source, account))
-    document = _run_document(source, account, settings, index, _flows(out, telemetry / FLOW_KEYS, index))
+    flows, control = _flows(out, telemetry / FLOW_KEYS, index)
+    document = _run_document(source, account, settings, index, flows, control)
     storage.write_json(out / RUN, document.as_json())
     run = read_run(out)
     table = read_flow_table(run)
@@ -165,17 +170,19 @@ def _collector_account(source: Path, account: dict[str, Any]) -> dict[str, Any]:
     return {name: account[name] for name in ("source", "frames", "other_traffic", "bad", "truncated_at", "bottlenecks")}
 
 
-def _flows(tables: Path, keys_path: Path, index: int) -> list[dict[str, Any]]:
-    """Flows with data, as run.json lists them."""
+def _flows(tables: Path, keys_path: Path, index: int) -> tuple[list[dict[str, Any]], int]:
+    """Flows with data, as run.json lists them; and how many connections are left out as iperf3's control."""
     keys: dict[tuple[int, int], dict[str, Any]] = {}
     if keys_path.exists():
         keys = {(row["flow"], row["signature"]): row for row in _rows(keys_path, index)}
-    # A flow whose counters nothing has confirmed stands in a damaged report only.
     totals = _rows(tables / "flow_totals.parquet", index)
+    # A flow whose counters nothing has confirmed stands in a damaged report only.
     totals = [row for row in totals if row["data_packets"] and row["departures"]]
     totals.sort(key=lambda row: row["first_arrival"])
-    known = [keys[row["flow"], row["signature"]] for row in totals if (row["flow"], row["signature"]) in keys]
-    return [
+    found = [(keys[row["flow"], row["signature"]], row) for row in totals if (row["flow"], row["signature"]) in keys]
+    control = control_connections(found)
+    known = [key for number, (key, _) in enumerate(found) if number not in control]
+    flows = [
         {
             "group": key["src"], "cca": None, "src": key["src"], "dst": key["dst"], "src_port": key["src_port"] or None,
             "dst_port": key["dst_port"] or None, "flow": key["flow"], "signature": key["signature"],
@@ -183,6 +190,30 @@ def _flows(tables: Path, keys_path: Path, index: int) -> list[dict[str, Any]]:
         for key in known
         if key["src"] and key["dst"]
     ]  # fmt: skip
+    return flows, len(control)
+
+
+def control_connections(found: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> set[int]:
+    """Positions, in a list of (5-tuple, totals), of connections by which iperf3 only speaks about others.
+
+    Such a one goes to the port of the connection that it is about, begins before and ends after it, and carries little
+    itself, parameters and results.
+    """
+    positions: dict[tuple[Any, ...], list[int]] = {}
+    for number, (key, _) in enumerate(found):
+        positions.setdefault((key["protocol"], key["src"], key["dst"], key["dst_port"]), []).append(number)
+    control = set()
+    for together in positions.values():
+        for one, other in itertools.permutations(together, 2):
+            speaks, carries = found[one][1], found[other][1]
+            around = (
+                speaks["first_arrival"] < carries["first_arrival"]
+                and speaks["last_timestamp"] > carries["last_data_timestamp"]
+            )
+            small = speaks["new_bytes"] < CONTROL_BYTES and speaks["new_bytes"] < CONTROL_SHARE * carries["new_bytes"]
+            if around and small:
+                control.add(one)
+    return control
 
 
 def _rows(path: Path, index: int) -> list[dict[str, Any]]:
@@ -193,8 +224,9 @@ def _rows(path: Path, index: int) -> list[dict[str, Any]]:
 
 
 def _run_document(
-    source: Path, account: dict[str, Any], settings: SourceSettings, index: int, flows: list[dict[str, Any]]
-) -> RunRecord:
+    source: Path, account: dict[str, Any], settings: SourceSettings, index: int, flows: list[dict[str, Any]],
+    control: int,
+) -> RunRecord:  # fmt: skip
     unit_s = account["time_unit_s"]
     return RunRecord.model_validate({
         "status": "complete",
@@ -209,5 +241,6 @@ def _run_document(
             "buffer_bytes": settings.buffer_bytes, "mtu_frame_bytes": settings.mtu_frame_bytes,
         },
         "flows": flows,
+        "control_connections": control,
         "clock_origin_ns": round(account["origin"] * unit_s * NANOSECONDS),
     })  # fmt: skip

@@ -13,7 +13,7 @@ from narrows_analysis.records.run_directory import read_json
 
 NAME = "summary.json"
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 2
+FORMAT = 3
 
 
 def write_summary(run_dir: Path, summary: dict[str, Any]) -> None:

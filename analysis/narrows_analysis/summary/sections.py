@@ -6,16 +6,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from narrows_formats.flow_names import flow_names
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.tables import Aggregation
-from narrows_analysis.metrics.fairness import convergence_time, jain_index
+from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TOLERANCE, convergence_time, jain_index
 from narrows_analysis.metrics.queue import STANDING_WINDOW_S, oscillation, standing_queue
 from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
 from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.hosts import HostRecord, read_socket_records
-from narrows_analysis.records.run_directory import Run
+from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
 
@@ -23,8 +24,10 @@ Summary = dict[str, Any]
 
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
-RTT_SOURCE = "the hosts (iperf3, TCP_INFO)"
+RTT_SOURCE = "the hosts (iperf3, TCP_INFO)"  # where nothing else was read
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
+NEVER_TOGETHER = "the flows were never all running at the same time"
+NOT_ASSESSABLE = "not assessable"
 SWITCH_INFLIGHT_SOURCE = "the switch (sequence and acknowledgement numbers of both directions)"
 SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
 
@@ -139,12 +142,14 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
         "oscillation_period_s": None,
         "oscillation_amplitude_bytes": None,
         "oscillation_correlation": None,
+        "oscillation_reason": None,
         "loss_synchronization": None,
         "rate_synchronization": None,
     }
     window = None if aggregation is None else common_window(aggregation)
     if aggregation is None or window is None:
-        return section
+        why = "no telemetry" if aggregation is None else NEVER_TOGETHER
+        return section | {"oscillation_reason": why}
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
     cells = {name: aggregation.queue.cells[name][0, bins] for name in ("depth_units", "samples")}
@@ -153,6 +158,9 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
     if found is not None:
         section["oscillation_period_s"], section["oscillation_amplitude_bytes"] = found.period_s, found.amplitude
         section["oscillation_correlation"] = found.correlation
+    else:
+        seconds = (window[1] - window[0]) / 2 * width
+        section["oscillation_reason"] = f"the queue depth has no period below {seconds / 2:.3g} s"
     if len(run.flows) > 1:
         drops = aggregation.flows.cells["drops"][:-1, slice(*window)]
         times = [np.flatnonzero(flow) * width for flow in drops]
@@ -169,26 +177,39 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
         "jain_index": None,
         "interval_s": None if aggregation is None else aggregation.intervals.flows_s,
         "convergence_s": None,
+        "convergence_reason": None,
         "jain_index_steady": None,
         "window_s": None,
         "reason": None,
     }
     if aggregation is None or not aggregation.order.reports:
-        return section | {"reason": "no telemetry"}
+        return section | _reasons("no telemetry")
     if len(run.flows) < 2:
-        return section | {"reason": "a single flow"}
+        return section | _reasons("a single flow")
     if missing_ratio(aggregation) > MAX_MISSING_RATIO:
-        return section | {"reason": f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing"}
+        return section | _reasons(f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
     window = common_window(aggregation)
     if window is None:
-        return section | {"reason": "the flows were never all running at the same time"}
+        return section | _reasons(NEVER_TOGETHER)
     width = aggregation.intervals.flows_s
     rates = goodput_bytes(aggregation)[0][:-1, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))
     section["jain_index_steady"] = jain_index(rates[:, rates.shape[1] // 2 :].mean(axis=1))
     section["convergence_s"] = convergence_time(rates, width)
+    if section["convergence_s"] is None:
+        together = (window[1] - window[0]) * width
+        section["convergence_reason"] = (
+            f"{NOT_ASSESSABLE} in {together:.3g} s: it takes {CONVERGENCE_HOLD_S:g} s "
+            f"within {CONVERGENCE_TOLERANCE:.0%} of the fair share"
+            if together < CONVERGENCE_HOLD_S
+            else f"never settled in {together:.3g} s"
+        )
     section["window_s"] = [window[0] * width, window[1] * width]
     return section
+
+
+def _reasons(why: str) -> dict[str, str]:
+    return {"reason": why, "convergence_reason": why}
 
 
 def flow_sections(
@@ -199,15 +220,19 @@ def flow_sections(
     paths: dict[int, PathMeasures],
 ) -> list[dict[str, Any]]:
     """The "flows" part, one entry a flow in run.json's order."""
-    sections = [_flow_section(run, aggregation, table, hosts[number], number) for number in range(len(run.flows))]
+    names = flow_names([flow.group for flow in run.flows])
+    sections = [
+        {"name": names[number], **_flow_section(run, aggregation, table, hosts[number], number)}
+        for number in range(len(run.flows))
+    ]
     for number, record in read_socket_records(run).items():
         if number >= len(sections):
             continue
         size = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
         sections[number] |= {"inflight_bytes": size, "inflight_source": SOCKET_SOURCE}
-        if sections[number]["rtt_source"] is None:
-            read_s = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
-            sections[number] |= {"rtt_s": read_s, "rtt_source": SOCKET_SOURCE}
+        # Read ten times a second, with the smallest RTT of a single packet; iperf3 knows one smoothed value a second.
+        read_s = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
+        sections[number] |= {"rtt_s": read_s, "rtt_source": SOCKET_SOURCE}
     if aggregation is not None:
         for number, measures in paths.items():
             inflight = measures.inflight_bytes()
@@ -227,7 +252,8 @@ def _flow_section(
         "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None, "arrivals": None,
         "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
-        "fct_s": None, "throughput_bps": None, "share": None, "loss_emulation_drops": None, "ce_marks": None,
+        "fct_s": None, "fct_reason": _no_completion(flow, None), "throughput_bps": None, "share": None,
+        "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else RTT_SOURCE,
     }  # fmt: skip
@@ -255,9 +281,19 @@ def _flow_section(
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])
         section["loss_ratio"] = _quotient(totals["drops"], totals["arrivals"])
-    if flow.size_bytes is not None and aggregation.finished[number]:
+    section["fct_reason"] = _no_completion(flow, bool(aggregation.finished[number]))
+    if section["fct_reason"] is None:
         section["fct_s"] = float(aggregation.last_data_departure[number]) * unit_s - start_s
     return section
+
+
+def _no_completion(flow: FlowSpec, finished: bool | None) -> str | None:
+    """Why a flow has no completion time, if it has none; None for `finished`: nothing was seen of it."""
+    if flow.size_bytes is None:
+        return "the flow has no set size"
+    if finished is None:
+        return "no telemetry of the flow"
+    return None if finished else "the flow did not end during the run"
 
 
 def group_sections(run: Run, aggregation: Aggregation | None, flows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats import storage
+from narrows_formats.columns import FLOWS, QUEUE, Column, with_metadata
+from narrows_formats.flow_names import flow_names
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import OTHER
@@ -19,38 +21,19 @@ FloatArray = npt.NDArray[np.float64]
 OTHER_GROUP = "(other)"
 _WRITE_ROWS = 1 << 18
 
-FLOW_SERIES_UNITS = {
-    "time_s": "s", "interval_s": "s", "flow": "", "group": "", "cca": "", "throughput_bps": "bit/s (L2)",
-    "goodput_bps": "bit/s (payload)", "arrivals": "packets", "departures": "packets", "drops": "packets",
-    "loss_drops": "packets", "loss_ratio": "1", "ce_marks": "packets", "data_packets": "packets",
-    "retransmitted_packets": "packets", "queue_delay_mean_s": "s", "queue_delay_max_s": "s",
-}  # fmt: skip
-QUEUE_SERIES_UNITS = {
-    "time_s": "s", "interval_s": "s", "depth_mean_bytes": "bytes", "depth_min_bytes": "bytes",
-    "depth_max_bytes": "bytes", "delay_mean_s": "s", "delay_min_s": "s", "delay_max_s": "s", "departures": "packets",
-    "throughput_bps": "bit/s (L2)", "drops": "packets", "loss_drops": "packets", "ce_marks": "packets",
-    "missing_reports": "reports",
-}  # fmt: skip
 _COUNTS = {"arrivals", "departures", "drops", "loss_drops", "ce_marks", "data_packets", "retransmitted_packets",
            "missing_reports"}  # fmt: skip
 
 
-def _schema(units: dict[str, str]) -> pa.Schema:
-    fields = []
-    for name, unit in units.items():
-        kind = pa.float64()
-        if name in _COUNTS:
-            kind = pa.int64()
-        elif name == "flow":
-            kind = pa.int32()
-        elif name in ("group", "cca"):
-            kind = pa.string()
-        fields.append(pa.field(name, kind, metadata={"unit": unit}))
-    return pa.schema(fields)
+def _schema(columns: tuple[Column, ...]) -> pa.Schema:
+    kinds = {"flow": pa.int32(), **dict.fromkeys(("name", "group", "cca"), pa.string()),
+             **dict.fromkeys(_COUNTS, pa.int64())}  # fmt: skip
+    fields = [(column.name, kinds.get(column.name, pa.float64())) for column in columns]
+    return with_metadata(pa.schema(fields), columns)
 
 
-FLOW_SERIES_SCHEMA = _schema(FLOW_SERIES_UNITS)
-QUEUE_SERIES_SCHEMA = _schema(QUEUE_SERIES_UNITS)
+FLOW_SERIES_SCHEMA = _schema(FLOWS)
+QUEUE_SERIES_SCHEMA = _schema(QUEUE)
 
 
 def ratio(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -92,6 +75,7 @@ def write_flows(path: Path, aggregation: Aggregation | None) -> None:
         cells, unit_s = aggregation.flows.cells, aggregation.clock.unit_s
         good, _ = goodput_bytes(aggregation)
         delay_max = aggregation.flow_delay.maximum
+        names = flow_names([flow.group for flow in run.flows])
         for row in range(aggregation.rows):
             low, high = active_bins(aggregation, row)
             spec = run.flows[row] if row < len(run.flows) else None
@@ -102,6 +86,7 @@ def write_flows(path: Path, aggregation: Aggregation | None) -> None:
                     "time_s": np.arange(span.start, span.stop) * width,
                     "interval_s": np.full(n, width),
                     "flow": np.full(n, OTHER if spec is None else spec.number),
+                    "name": [OTHER_GROUP if spec is None else names[row]] * n,
                     "group": [OTHER_GROUP if spec is None else spec.group] * n,
                     "cca": [None if spec is None else spec.cca] * n,
                     "throughput_bps": cells["bytes"][row, span] * 8 / width,

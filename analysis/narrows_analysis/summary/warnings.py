@@ -274,6 +274,12 @@ def find_warnings(
         found += _flow_warnings(run, aggregation, table)
         found += _traffic_manager_warnings(run, aggregation, table)
         found += _balance_warnings(run)
+        if control := _count(run.raw.get("control_connections")):
+            message = f"{plural(control, 'connection')} that carried little around another one to the same port "
+            message += (
+                "(iperf3's control) is not among the flows." if control == 1 else "(iperf3's) are not among the flows."
+            )
+            found.append(Caution("control_connections", "warning", message))
         found += _late_service_warnings(run, bottleneck)
         utilization = bottleneck["utilization"]
         if utilization is not None and utilization < MIN_UTILIZATION:

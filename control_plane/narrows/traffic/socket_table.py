@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats.columns import SOCKETS, with_metadata
 
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
@@ -17,12 +18,6 @@ from narrows.traffic.sockets import Readings
 
 UNLIMITED = 2**64 - 1  # the kernel's word for a pacing rate that nothing has set
 GAIN_UNIT = 256
-UNITS = {
-    "time_s": "s since the experiment's start", "flow": "number in run.json's flows", "cwnd_bytes": "bytes",
-    "pacing_rate_bps": "bit/s", "rtt_s": "s", "min_rtt_s": "s", "delivery_rate_bps": "bit/s", "inflight_bytes": "bytes",
-    "retransmits": "packets so far", "acked_bytes": "bytes so far", "data_packets": "packets so far",
-    "bbr_bandwidth_bps": "bit/s", "bbr_min_rtt_s": "s", "bbr_pacing_gain": "1", "bbr_cwnd_gain": "1",
-}  # fmt: skip
 
 
 def store(readings: Sequence[Readings], connections: Sequence[Connection], origin_s: float, path: Path) -> None:
@@ -32,10 +27,9 @@ def store(readings: Sequence[Readings], connections: Sequence[Connection], origi
 
 
 def write(table: pd.DataFrame, path: Path) -> None:
-    """Write the table with the unit of each column in its metadata."""
+    """Write the table with unit and meaning of each column in its metadata."""
     columns = pa.Table.from_pandas(table, preserve_index=False)
-    fields = [field.with_metadata({"unit": UNITS[field.name]}) for field in columns.schema]
-    pq.write_table(columns.cast(pa.schema(fields)), path)
+    pq.write_table(columns.cast(with_metadata(columns.schema, SOCKETS)), path)
 
 
 def _read(readings: Readings) -> pd.DataFrame:

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The columns of a run's Parquet files: unit and meaning of each, which stand in the files' metadata as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from narrows_formats import files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NUMBER = "number of the flow in run.json's `flows`, from 0"
+LABEL = "name of the flow, as everywhere: the group's, and which of its flows it is"
+START = "start of the interval, from the experiment's start"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column. ``unit`` is empty where there is none, and "1" for ratios."""
+
+    name: str
+    unit: str
+    meaning: str
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """For the column's field in the file."""
+        return {"unit": self.unit, "meaning": self.meaning}
+
+
+FLOWS = (
+    Column("time_s", "s", START),
+    Column("interval_s", "s", "length of the interval"),
+    Column("flow", "", f"{NUMBER}; -1: all traffic that is not part of the experiment"),
+    Column("name", "", f"{LABEL}; (other) for -1"),
+    Column("group", "", "name of the flow's group; (other) for -1"),
+    Column("cca", "", "congestion control of the flow; null for -1"),
+    Column("throughput_bps", "bit/s (L2)", "all bytes of Ethernet frames that left the queue"),
+    Column("goodput_bps", "bit/s (payload)", "payload bytes that left the queue for the first time"),
+    Column("arrivals", "packets", "offered to the queue, by the time of their arrival"),
+    Column("departures", "packets", "left the queue, by the time they left"),
+    Column("drops", "packets", "found the queue full, by the time of their arrival"),
+    Column("loss_drops", "packets", "discarded by loss emulation in front of the queue"),
+    Column("loss_ratio", "1", "drops over arrivals; null where nothing arrived"),
+    Column("ce_marks", "packets", "departures that the queue marked with CE"),
+    Column("data_packets", "packets", "departures with payload"),
+    Column("retransmitted_packets", "packets", "departures with payload below the highest sequence number seen before"),
+    Column("queue_delay_mean_s", "s", "mean time in the queue of the departures; null where nothing left"),
+    Column("queue_delay_max_s", "s", "longest time in the queue of the departures; null where nothing left"),
+)
+QUEUE = (
+    Column("time_s", "s", START),
+    Column("interval_s", "s", "length of the interval"),
+    Column("depth_mean_bytes", "bytes", "mean depth that departures left behind; null where nothing left"),
+    Column("depth_min_bytes", "bytes", "smallest depth that any packet saw, arriving or leaving"),
+    Column("depth_max_bytes", "bytes", "largest depth that any packet saw, arriving or leaving"),
+    Column("delay_mean_s", "s", "mean time in the queue of the departures; null where nothing left"),
+    Column("delay_min_s", "s", "shortest of them"),
+    Column("delay_max_s", "s", "longest of them"),
+    Column("departures", "packets", "left the queue, of all flows"),
+    Column("throughput_bps", "bit/s (L2)", "all bytes of Ethernet frames that left the queue"),
+    Column("drops", "packets", "found the queue full"),
+    Column("loss_drops", "packets", "discarded by loss emulation in front of the queue"),
+    Column("ce_marks", "packets", "departures that the queue marked with CE"),
+    Column("missing_reports", "reports", "gaps in the numbering of reports: lost between switch and file"),
+)
+DISTRIBUTIONS = (
+    Column("quantity", "", "queue_bytes (depth that departures left behind) or queue_delay_s"),
+    Column("value", "bytes (queue_bytes), s (queue_delay_s)", "upper end of a bin at most 0.013 % wide"),
+    Column("fraction", "1", "of the departures, those up to value"),
+)
+SOCKETS = (
+    Column("time_s", "s", "when the socket was read, from the experiment's start"),
+    Column("flow", "", NUMBER),
+    Column("cwnd_bytes", "bytes", "congestion window"),
+    Column("pacing_rate_bps", "bit/s", "null where nothing paces the flow"),
+    Column("rtt_s", "s", "smoothed RTT (TCP_INFO tcpi_rtt)"),
+    Column("min_rtt_s", "s", "smallest RTT lately (TCP_INFO tcpi_min_rtt)"),
+    Column("delivery_rate_bps", "bit/s", "payload acknowledged lately, over the time it took"),
+    Column("inflight_bytes", "bytes", "sent and not acknowledged yet"),
+    Column("retransmits", "packets so far", "segments sent again"),
+    Column("acked_bytes", "bytes so far", "payload acknowledged"),
+    Column("data_packets", "packets so far", "segments with payload sent, those sent again included"),
+    Column("bbr_bandwidth_bps", "bit/s", "BBR's estimate of the bottleneck; null for other congestion control"),
+    Column("bbr_min_rtt_s", "s", "BBR's estimate of the RTT without queue; null for other congestion control"),
+    Column("bbr_pacing_gain", "1", "of BBR's present phase; null for other congestion control"),
+    Column("bbr_cwnd_gain", "1", "of BBR's present phase; null for other congestion control"),
+)
+# Files by their names, SOCKETS in `files.HOSTS`.
+TABLES = {
+    files.FLOWS: FLOWS,
+    files.QUEUE: QUEUE,
+    files.DISTRIBUTIONS: DISTRIBUTIONS,
+    f"{files.HOSTS}/{files.SOCKETS}": SOCKETS,
+}
+
+
+def units(columns: tuple[Column, ...]) -> dict[str, str]:
+    """Unit of each column."""
+    return {column.name: column.unit for column in columns}
+
+
+def with_metadata(schema: pa.Schema, columns: tuple[Column, ...]) -> pa.Schema:
+    """The schema with the metadata of each column.
+
+    Raises:
+        KeyError: it has a column that is not described.
+    """
+    import pyarrow as pa
+
+    known = {column.name: column.metadata for column in columns}
+    return pa.schema([field.with_metadata(known[field.name]) for field in schema])
