@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from narrows_analysis.errors import AnalysisError
+    from narrows_analysis.loading import LoadedRun, load
     from narrows_analysis.report.page import write_report
-    from narrows_analysis.run_data import RunData, load
+    from narrows_analysis.run_data import RunData
     from narrows_analysis.summary.analyze import analyze_run
     from narrows_analysis.summary.capture import SourceSettings, analyze_source
     from narrows_analysis.summary.sections import Summary
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnalysisError",
+    "LoadedRun",
     "RunData",
     "SourceSettings",
     "Summary",
@@ -38,7 +40,8 @@ _MODULES = {
     "Summary": "summary.sections",
     "analyze_run": "summary.analyze",
     "analyze_source": "summary.capture",
-    "load": "run_data",
+    "LoadedRun": "loading",
+    "load": "loading",
     "load_sweep": "sweep",
     "write_report": "report.page",
     "write_sweep_report": "sweep",

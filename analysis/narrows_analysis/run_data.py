@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, units
 from narrows_formats.files import SUMMARY
 from narrows_formats.flow_names import flow_names
-from narrows_formats.validation import suggestion
 
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
@@ -35,7 +34,6 @@ from narrows_analysis.summary.sections import Summary
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
-    from matplotlib.figure import Figure
 
 REPORT_UNITS = {
     "time_s": "s", "arrival_s": "s", "bottleneck": "", "flow": "", "flow_index": "", "packet_bytes": "bytes",
@@ -96,7 +94,7 @@ class RunData:
 
     Frames: `table` (a row a flow), `flows` and `queue` (time series), `distributions` (CDFs), `sockets` (what the
     senders' sockets say), `hosts` (iperf3's RTT and congestion window), `flow_keys` (5-tuples), `reports()` (every
-    report) and `dask_reports()` (the same on Dask). `figures` are matplotlib's.
+    report) and `dask_reports()` (the same on Dask).
     """
 
     def __init__(self, run_dir: Path | str) -> None:
@@ -194,25 +192,6 @@ class RunData:
         frame = read_sockets(self.run)
         frame = frame.assign(name=[self.labels[int(flow)] for flow in frame["flow"]])
         return _with_units(frame, {**units(SOCKETS), "name": ""}, "hosts/sockets.parquet")
-
-    def figure(self, name: str) -> Figure:
-        """A figure as matplotlib's: one of `figures`, such as "goodput", "queue_depth" or "cwnd".
-
-        Raises:
-            AnalysisError: there is none of this name, or the run has no data for it.
-        """
-        from narrows_analysis.gallery import FIGURES
-
-        if name not in FIGURES:
-            raise AnalysisError(f"figure {name}: is not known{suggestion(name, FIGURES)}")
-        return FIGURES[name](self)
-
-    @property
-    def figures(self) -> dict[str, Figure]:
-        """Every figure that the run has data for, by name, as matplotlib's."""
-        from narrows_analysis.gallery import gallery
-
-        return gallery(self)
 
     @cached_property
     def flow_keys(self) -> pd.DataFrame:
@@ -333,8 +312,3 @@ class _PartitionLoader:
         with pq.ParquetFile(path) as file:
             raw = file.read_row_group(group, columns=_RAW_COLUMNS).to_pandas()
         return convert_reports(raw, self._run, self._clock, self._table)
-
-
-def load(run_dir: Path | str) -> RunData:
-    """Open a run: `load(dir).flows`, `.queue`, `.reports()`, ... are tidy frames in SI units, read when asked for."""
-    return RunData(run_dir)
