@@ -87,6 +87,8 @@ SOCKETS = (
     Column("bbr_min_rtt_s", "s", "BBR's estimate of the RTT without queue; null for other congestion control"),
     Column("bbr_pacing_gain", "1", "of BBR's present phase; null for other congestion control"),
     Column("bbr_cwnd_gain", "1", "of BBR's present phase; null for other congestion control"),
+    Column("busy_s", "s so far", "time with data to send"),
+    Column("buffer_limited_s", "s so far", "part of that in which receive window or send buffer were in the way"),
 )
 # Files by their names, SOCKETS in `files.HOSTS`.
 TABLES = {

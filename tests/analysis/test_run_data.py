@@ -192,6 +192,16 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
         analyze_run(tmp_path / "run")
 
 
+@pytest.mark.parametrize(("limited_s", "told"), [(0.5, True), (0.01, False)])
+def test_a_flow_that_its_socket_buffers_limit_is_told(tmp_path: Path, limited_s: float, told: bool) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    readings = {"flow": [1, 1], "rtt_s": [0.03] * 2, "min_rtt_s": [0.03] * 2, "inflight_bytes": [3000, 1000]}
+    readings |= {"busy_s": [1.0, 2.0], "buffer_limited_s": [0.0, limited_s]}
+    pd.DataFrame(readings).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    messages = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "buffer_limited"]
+    assert [" was limited by its socket buffers in 25% of the time" in message for message in messages] == [True] * told
+
+
 def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:
     run_dir, truth = both_directions
     for name in ("reports-00000.parquet", "reports-00001.parquet"):

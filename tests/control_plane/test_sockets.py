@@ -33,7 +33,14 @@ def message(**info: int) -> bytes:
         (156, "sent"),
     ):
         struct.pack_into("=I", tcp_info, at, info.get(name, 0))
-    for at, name in ((104, "pacing_rate"), (120, "acked"), (160, "delivery_rate")):
+    for at, name in (
+        (104, "pacing_rate"),
+        (120, "acked"),
+        (160, "delivery_rate"),
+        (168, "busy"),
+        (176, "by_receiver"),
+        (184, "by_sender"),
+    ):
         struct.pack_into("=Q", tcp_info, at, info.get(name, 0))
     head = bytearray(72)
     struct.pack_into("!HH", head, 4, 10000, 5201)
@@ -47,13 +54,15 @@ def message(**info: int) -> bytes:
 def test_parse() -> None:
     values = {"cwnd": 10, "mss": 1448, "rtt": 25_000, "min_rtt": 24_000, "pacing_rate": 5 << 32, "unacked": 7}
     values |= {"retransmits": 2, "delivery_rate": 9, "acked": 7 << 32, "sent": 11}
+    values |= {"busy": 8_000, "by_receiver": 2_000, "by_sender": 3_000}
     reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5))
     expected = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 7 << 32, 11, 3 << 32 | 5, 20_000, 320, 512)
+    expected += (8_000, 5_000)
     assert reading == expected
     assert len(expected) == len(socket_sampler.FIELDS) - 1
     plain = socket_sampler.parse(message(**values))
     assert plain is not None
-    assert plain[-4:] == (0, 0, 0, 0)
+    assert plain[-6:-2] == (0, 0, 0, 0)
     assert socket_sampler.parse(bytes(72)) is None
 
 
@@ -86,6 +95,8 @@ def test_table(tmp_path: Path) -> None:
         "acked_bytes": "2897",
         "data_packets": "3",
         "rtt_us": "25000",
+        "busy_us": "1500000",
+        "buffer_limited_us": "250000",
         "pacing_rate": str(2**64 - 1),
         "src": "198.18.0.3",
     }
@@ -100,6 +111,7 @@ def test_table(tmp_path: Path) -> None:
     assert list(table["time_s"]) == [1.5, 0.5]
     assert table["cwnd_bytes"][0] == 14_480
     assert table["rtt_s"][0] == 0.025
+    assert (table["busy_s"][0], table["buffer_limited_s"][0]) == (1.5, 0.25)
     assert (table["acked_bytes"][0], table["data_packets"][0]) == (2897, 3)
     assert pd.isna(table["pacing_rate_bps"][0])
     assert pd.isna(table["bbr_bandwidth_bps"][0])

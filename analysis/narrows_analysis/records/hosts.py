@@ -51,12 +51,17 @@ def read_host_record(run: Run, flow: FlowSpec) -> HostRecord:
 
 @dataclass(frozen=True)
 class SocketRecord:
-    """What a flow's sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight."""
+    """What a flow's sockets said when they were read (telemetry.sockets): RTTs in seconds, bytes in flight.
+
+    ``buffer_limited`` is the share of the time with data to send in which the sender's buffer or the receiver's window
+    was in the way (None if unknown).
+    """
 
     rtt_min_s: float
     rtt_mean_s: float
     inflight_mean_bytes: float
     inflight_max_bytes: float
+    buffer_limited: float | None
 
 
 def read_sockets(run: Run) -> pd.DataFrame:
@@ -89,9 +94,15 @@ def read_socket_records(run: Run) -> dict[int, SocketRecord]:
             float(rows["rtt_s"].mean()),
             float(rows["inflight_bytes"].mean()),
             float(rows["inflight_bytes"].max()),
+            _buffer_limited(rows),
         )
         for number, rows in read_sockets(run).groupby("flow")
     }
+
+
+def _buffer_limited(rows: pd.DataFrame) -> float | None:
+    busy_s, limited_s = float(rows["busy_s"].max()), float(rows["buffer_limited_s"].max())
+    return limited_s / busy_s if busy_s > 0 else None
 
 
 def _record(raw: dict[str, Any], flow: FlowSpec) -> HostRecord:

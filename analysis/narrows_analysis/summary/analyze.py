@@ -15,7 +15,7 @@ from narrows_analysis.aggregation.both_directions import PathMeasures, measure_p
 from narrows_analysis.aggregation.tables import Aggregation, aggregate
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table
-from narrows_analysis.records.hosts import read_host_record
+from narrows_analysis.records.hosts import read_host_record, read_socket_records
 from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.summary.file import FORMAT, write_summary
@@ -91,11 +91,12 @@ def finish(
     `paths` holds what both directions of flows tell, where both are reported.
     """
     hosts = [read_host_record(run, flow) for flow in run.flows]
+    sockets = read_socket_records(run)
 
     bottleneck = bottleneck_section(run, aggregation)
-    flows = flow_sections(run, aggregation, table, hosts, paths or {})
+    flows = flow_sections(run, aggregation, table, hosts, paths or {}, sockets)
     groups = group_sections(run, aggregation, flows)
-    findings = find_warnings(run, aggregation, table, skipped, hosts, bottleneck)
+    findings = find_warnings(run, aggregation, table, skipped, hosts, sockets, bottleneck)
     summary: Summary = {
         "format": FORMAT,
         "status": run.status,

@@ -15,7 +15,7 @@ from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TO
 from narrows_analysis.metrics.queue import STANDING_WINDOW_S, oscillation, standing_queue
 from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
 from narrows_analysis.records.flow_table import FlowTable
-from narrows_analysis.records.hosts import HostRecord, read_socket_records
+from narrows_analysis.records.hosts import HostRecord, SocketRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
@@ -218,6 +218,7 @@ def flow_sections(
     table: FlowTable,
     hosts: list[HostRecord],
     paths: dict[int, PathMeasures],
+    sockets: dict[int, SocketRecord],
 ) -> list[dict[str, Any]]:
     """The "flows" part, one entry a flow in run.json's order."""
     names = flow_names([flow.group for flow in run.flows])
@@ -225,7 +226,7 @@ def flow_sections(
         {"name": names[number], **_flow_section(run, aggregation, table, hosts[number], number)}
         for number in range(len(run.flows))
     ]
-    for number, record in read_socket_records(run).items():
+    for number, record in sockets.items():
         if number >= len(sections):
             continue
         size = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}

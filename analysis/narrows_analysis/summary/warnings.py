@@ -9,13 +9,14 @@ from typing import Any
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable
-from narrows_analysis.records.hosts import HostRecord
+from narrows_analysis.records.hosts import HostRecord, SocketRecord
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run, read_json
 
 MAX_MISSING_RATIO = 0.01
 MIN_UTILIZATION = 0.9
 MAX_OTHER_SHARE = 0.01
+MAX_BUFFER_LIMITED = 0.01
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
 LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
@@ -255,12 +256,27 @@ def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
     return found
 
 
+def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution]:
+    """Flows that their sockets held back where the algorithm would have sent."""
+    found = []
+    for flow in run.flows:
+        share = sockets[flow.number].buffer_limited if flow.number in sockets else None
+        if share is not None and share > MAX_BUFFER_LIMITED:
+            message = (
+                f"Flow {flow.number} ({flow.group}) was limited by its socket buffers in {share:.0%} of the time, not by "
+                "its congestion control or the link. Set a larger tcp_buffer if that is not what was to be tested."
+            )
+            found.append(Caution("buffer_limited", "warning", message))
+    return found
+
+
 def find_warnings(
     run: Run,
     aggregation: Aggregation | None,
     table: FlowTable,
     skipped: SkippedReports,
     hosts: list[HostRecord],
+    sockets: dict[int, SocketRecord],
     bottleneck: dict[str, Any],
 ) -> list[Caution]:
     """All warnings of a run, gravest first; `bottleneck` is that section of the summary."""
@@ -292,4 +308,5 @@ def find_warnings(
             found.append(Caution("queue_above_buffer", "error", message))
     found += _collector_warnings(run)
     found += _host_warnings(hosts, run)
+    found += _socket_warnings(sockets, run)
     return sorted(found, key=lambda warning: warning.severity != "error")

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 FIELDS = (
     "monotonic_s", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
     "delivery_rate", "unacked", "retransmits", "acked_bytes", "data_packets", "bbr_bandwidth", "bbr_min_rtt_us",
-    "bbr_pacing_gain", "bbr_cwnd_gain",
+    "bbr_pacing_gain", "bbr_cwnd_gain", "busy_us", "buffer_limited_us",
 )  # fmt: skip
 NETLINK_SOCK_DIAG = 4
 SOCK_DIAG_BY_FAMILY = 20
@@ -63,7 +63,7 @@ def parse(message: bytes) -> tuple[int, ...] | None:
         elif kind == BBR_INFO:
             bbr = value.ljust(20, b"\0")
         position += (length + 3) & ~3
-    if len(info) < 168:
+    if len(info) < 192:
         return None
     # struct tcp_info (linux/tcp.h), by byte offset.
     mss, unacked, rtt, cwnd, retransmits = (struct.unpack_from("=I", info, at)[0] for at in (16, 24, 68, 80, 100))
@@ -71,9 +71,11 @@ def parse(message: bytes) -> tuple[int, ...] | None:
     min_rtt, data_packets = (struct.unpack_from("=I", info, at)[0] for at in (148, 156))
     low, high, bbr_min_rtt, pacing_gain, cwnd_gain = struct.unpack_from("=5I", bbr)
     bandwidth = high << 32 | low
+    # Time with data to send, and what of it the receiver's window or the own buffer was in the way.
+    busy, by_receiver, by_sender = struct.unpack_from("=3Q", info, 168)
     return (
         src_port, dst_port, cwnd, mss, rtt, min_rtt, pacing_rate, delivery_rate, unacked, retransmits, acked,
-        data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain,
+        data_packets, bandwidth, bbr_min_rtt, pacing_gain, cwnd_gain, busy, by_receiver + by_sender,
     )  # fmt: skip
 
 

@@ -71,6 +71,8 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
             "bbr_min_rtt_s": (raw["bbr_min_rtt_us"] / 1e6).where(bbr),
             "bbr_pacing_gain": (raw["bbr_pacing_gain"] / GAIN_UNIT).where(bbr),
             "bbr_cwnd_gain": (raw["bbr_cwnd_gain"] / GAIN_UNIT).where(bbr),
+            "busy_s": raw["busy_us"] / 1e6,
+            "buffer_limited_s": raw["buffer_limited_us"] / 1e6,
         }
     )
     return table.reset_index(drop=True)

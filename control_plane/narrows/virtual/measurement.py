@@ -40,6 +40,8 @@ from narrows.virtual.watch import Watch
 
 PACE_EVERY_S = 0.5
 BOOT_S = 120.0
+# A guest tells that it is up within a second; from then on, or from here on, its clock is watched.
+SOON_S = 5.0
 # What is modelled about hosts, as run.json says it.
 HOSTS = "ideal: what processors do takes no time; interrupts and scheduling cost nothing"
 
@@ -91,7 +93,8 @@ class VirtualMeasurement:
         guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)
         began = time.monotonic()
         ended: dict[str, Any] = {}
-        watching: asyncio.Task[None] | None = None
+        up = asyncio.Event()
+        watching = asyncio.create_task(self._follow(guest, up, progress))
         booting = asyncio.get_running_loop().call_later(
             BOOT_S, self._end, guest, f"the guest is not up in {BOOT_S:g} s"
         )
@@ -100,17 +103,14 @@ class VirtualMeasurement:
                 async for line in guest.lines():
                     event = json.loads(line)
                     booting.cancel()
-                    if "up" in event and (pid := guest.pid) is not None:
-                        self._watch = Watch(self._kernel, pid)
-                        watching = asyncio.create_task(self._follow(guest, progress))
+                    up.set()
                     ended = self._tell(event, progress) or ended
             finally:
                 booting.cancel()
                 guest.kill()
                 self._code = await guest.wait()
                 self._wall_s = time.monotonic() - began
-                if watching is not None:
-                    watching.cancel()
+                watching.cancel()
         if self._still:
             raise RunError(f"{self._still}; the guest was ended{guest.last_words()}")
         if "interrupted" in ended:
@@ -120,14 +120,23 @@ class VirtualMeasurement:
         if "failed" in ended:
             raise RunError(ended["failed"])
         if "measured" not in ended:
-            raise RunError(f"{how_it_ended(self._code, self._watch is not None)}{guest.last_words()}")
+            raise RunError(f"{how_it_ended(self._code, up.is_set())}{guest.last_words()}")
         measured: Measured = pickle.loads(task.found.read_bytes())
         # The guest's calendar is one of its own.
         return replace(measured, started=started, ended=datetime.now(UTC))
 
-    async def _follow(self, guest: Guest, progress: RunProgress) -> None:
-        """Tell how time passes inside, and end the guest when it does not."""
-        assert self._watch is not None
+    async def _follow(self, guest: Guest, up: asyncio.Event, progress: RunProgress) -> None:
+        """Tell how time passes inside, and end the guest when it does not, be it before it is up."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(up.wait(), SOON_S)
+        if (pid := guest.pid) is None:
+            return
+        try:
+            self._watch = Watch(self._kernel, pid)
+        except RunError as error:
+            if guest.pid is not None:
+                self._end(guest, str(error))
+            return
         looking = asyncio.create_task(self._watch.until_still())
         try:
             while not looking.done():

@@ -9,11 +9,14 @@ from pathlib import Path
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
+from narrows.targets.soft.virtual_time import adapted, settings
 
 # Kernel, Python, collector and what they keep of the host's files.
 BASE_BYTES = 768 << 20
-# Rings and programs of a host and of the switch's port that it is wired to.
-HOST_BYTES = 48 << 20
+# Programs of a host.
+HOST_BYTES = 32 << 20
+# narrows-collector's own choice (--ring-mib).
+COLLECTOR_RING_BYTES = 64 << 20
 # A byte in flight is held by the sender until it is acknowledged, and by switch or receiver; in the kernel it takes
 # almost twice its size, in a report of a short packet as much again.
 COPIES = 8
@@ -27,7 +30,9 @@ def memory_bytes(plan: Plan) -> int:
     bottleneck = plan.bottleneck
     longest = max(port.delay_ns for port in plan.ports)
     in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
-    wanted = BASE_BYTES + HOST_BYTES * len(plan.hosts) + SHARE * COPIES * in_flight
+    # The rings are the kernel's own and whole from the start.
+    rings = settings(adapted(plan)).ring_bytes * len(plan.hosts) + COLLECTOR_RING_BYTES * plan.collector.rings
+    wanted = BASE_BYTES + HOST_BYTES * len(plan.hosts) + rings + SHARE * COPIES * in_flight
     return -(int(-wanted) >> 20) << 20
 
 

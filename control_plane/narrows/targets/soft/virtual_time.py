@@ -12,7 +12,9 @@ NANOSECONDS = 1_000_000_000
 BATCH_FRAMES = 1_000
 # A window shorter than this saves nothing.
 LEAST_WINDOW_NS = 20_000
-LEAST_RING_BYTES, MOST_RING_BYTES = 16 << 20, 128 << 20
+LEAST_RING_BYTES, ALL_RINGS_BYTES = 16 << 20, 1 << 30
+# What a frame takes of a ring beside its own bytes: header, alignment, the rest of a block.
+SLOT_SHARE = 1.1
 # Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
 WAKEUPS_S = 200
 LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 16, 1 << 20
@@ -62,8 +64,8 @@ def settings(plan: Plan) -> VirtualTime:
     flight = rate * longest // (8 * NANOSECONDS) + plan.bottleneck.limit_bytes
     return VirtualTime(
         window_ns=window if window >= LEAST_WINDOW_NS else 0,
-        # A host may send much of what it may have in flight in one instant; what does not fit is counted.
-        ring_bytes=min(max(LEAST_RING_BYTES, flight // 4), MOST_RING_BYTES),
+        # A host may send all that it may have in flight in one instant; what does not fit is counted.
+        ring_bytes=max(LEAST_RING_BYTES, min(int(flight * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
         pool_frames=max(LEAST_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
     )
