@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Moderation, Plan, make_plan
 from narrows.run.place import ThisMachine
 from narrows.targets.soft.virtual_time import adapted, settings
 
@@ -45,10 +46,13 @@ def test_no_window_is_longer_than_a_delay(rate: str, rtt: str) -> None:
 
 def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
     found = settings(adapted(plan("100Gbit", "10ms")))
-    flight = 100_000_000_000 // 8 // 10 + 125_000_000
-    frames_in_a_window = 100_000_000_000 * found.window_ns // 1_000_000_000 // 8 // 1514
-    assert found.ring_bytes >= 32 * frames_in_a_window * 1514
+    # The longest of the two RTTs is 100 ms; the queue holds what 10 ms carry.
+    flight = 1_250_000_000 + 125_000_000
     assert found.pool_frames * 1514 >= 2 * flight
+    # A host may send all of it at once; but the rings of all four hosts together have a limit.
+    assert found.ring_bytes == (1 << 30) // 4
+    small = settings(adapted(plan("10Gbit", "10ms", flows=[{"cca": "bbr", "duration": "1s"}])))
+    assert small.ring_bytes >= 25_000_000
 
 
 def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:
@@ -69,3 +73,27 @@ def test_hosts_have_links_of_four_times_the_bottleneck_or_as_written() -> None:
 def test_modelled_links_are_refused_in_real_time() -> None:
     assert not any("hosts.rate" in problem for problem in ThisMachine().problems(plan()))
     assert any("hosts.rate" in problem for problem in ThisMachine().problems(plan(hosts={"rate": "25Gbit"})))
+    assert any("hosts.rx_usecs" in problem for problem in ThisMachine().problems(plan(hosts={"rx_usecs": 50})))
+    assert not any("hosts." in problem for problem in ThisMachine().problems(plan(hosts={"offloads": ["gro"]})))
+
+
+def test_cards_are_what_is_written() -> None:
+    assert settings(adapted(plan())).moderation is None and plan().offloads == ()
+    built = plan(hosts={"rx_usecs": 8, "rx_frames": 128, "offloads": ["gro"]})
+    assert settings(adapted(built)).moderation == Moderation(8, 128) and built.offloads == ("gro",)
+    assert plan(hosts={"rx_usecs": 8}).moderation == Moderation(8, None)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "complaint"),
+    [
+        ({"rx_frames": 8}, "rx_frames without rx_usecs"),
+        ({"rx_usecs": 0}, "rx_usecs"),
+        ({"rx_usecs": 1_000_000}, "rx_usecs"),
+        ({"rx_usecs": 8, "rx_frames": 0}, "rx_frames"),
+        ({"offloads": ["lro"]}, "offloads"),
+    ],
+)
+def test_cards_that_cannot_be_are_refused(hosts: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InputError, match=complaint):
+        plan(hosts=hosts)

@@ -263,8 +263,8 @@ def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution
         share = sockets[flow.number].buffer_limited if flow.number in sockets else None
         if share is not None and share > MAX_BUFFER_LIMITED:
             message = (
-                f"Flow {flow.number} ({flow.group}) was limited by its socket buffers in {share:.0%} of the time, not by "
-                "its congestion control or the link. Set a larger tcp_buffer if that is not what was to be tested."
+                f"Flow {flow.number} ({flow.group}) was limited by its socket buffers in {share:.0%} of the time, not "
+                "by its congestion control or the link. Set a larger tcp_buffer if that is not what was to be tested."
             )
             found.append(Caution("buffer_limited", "warning", message))
     return found

@@ -17,6 +17,8 @@ from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio
 from narrows.experiment.workload import Workload
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
+# Beyond what network cards can be set to.
+MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 
 
 class BottleneckSettings(Model):
@@ -99,10 +101,24 @@ class Telemetry(Model):
 
 
 class Hosts(Model):
-    """What is modelled of the hosts, in virtual time. ``rate``: of the link from each host to the switch, at which the
-    frames of a burst arrive."""
+    """What the hosts' network cards do.
+
+    ``rate``: of the link from each host to the switch, at which the frames of a burst arrive. ``rx_usecs``,
+    ``rx_frames``: a card delivers what has arrived so many microseconds after the first frame, or as soon as there are
+    so many frames (``ethtool -C``). ``offloads``: ``gro`` joins what is delivered together.
+    """
 
     rate: Rate | None = None
+    rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = None
+    rx_frames: Annotated[StrictInt, Field(ge=1, le=MAX_RX_FRAMES)] | None = None
+    offloads: tuple[Literal["gro"], ...] = ()
+
+    @model_validator(mode="after")
+    def _moderation(self) -> Self:
+        if self.rx_frames is not None and self.rx_usecs is None:
+            # The last frames before a silence would never be delivered.
+            raise refuse("has rx_frames without rx_usecs", "rx_usecs, with or without rx_frames")
+        return self
 
 
 class Experiment(Model):

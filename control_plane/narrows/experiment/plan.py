@@ -145,13 +145,22 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class Moderation:
+    """Interrupt moderation of a host's network card, as `ethtool -C` calls it; ``frames`` None: time alone decides."""
+
+    usecs: int
+    frames: int | None
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything a run builds and sets.
 
     ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not. With
     ``receive_batch_bytes`` receivers read so much at a time, out of buffers that are as large as can be from the start;
     0: whatever there is, out of buffers that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to
-    the switch where they are modelled; None: they are what they are.
+    the switch where they are modelled; None: they are what they are. ``moderation`` is that of every host's network
+    card, None: a frame is delivered when it arrives. ``offloads`` are those that hosts' interfaces have on (``gro``).
     """
 
     senders: tuple[Host, ...]
@@ -169,6 +178,8 @@ class Plan:
     ack_bottleneck: int | None = None
     receive_batch_bytes: int = 0
     access_rate_bps: int | None = None
+    moderation: Moderation | None = None
+    offloads: tuple[str, ...] = ()
 
     @property
     def hosts(self) -> tuple[Host, ...]:
@@ -182,9 +193,12 @@ def make_plan(experiment: Experiment) -> Plan:
     Raises:
         InputError: the experiment needs more senders or ports than a switch has.
     """
+    from narrows.experiment.model import Hosts
+
     if len(experiment.flows) > MAX_SENDERS:
         raise InputError(f"flows: {len(experiment.flows)} groups; allowed: up to {MAX_SENDERS}, one switch port each")
     version = experiment.ip_version
+    hosts = experiment.hosts or Hosts()
     receiver = _host("receiver", RECEIVER_PORT, version)
     collector = Host("collector", COLLECTOR_PORT, _mac(COLLECTOR_PORT), "", 0, version)
     senders = tuple(_host(f"sender{i}", FIRST_SENDER_PORT + i, version) for i in range(len(experiment.flows)))
@@ -227,7 +241,9 @@ def make_plan(experiment: Experiment) -> Plan:
         end_ns=_end_ns(flows),
         tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(bottleneck, max(rtts)),
         ack_bottleneck=ack_bottleneck,
-        access_rate_bps=None if experiment.hosts is None else experiment.hosts.rate,
+        access_rate_bps=hosts.rate,
+        moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
+        offloads=hosts.offloads,
     )
 
 

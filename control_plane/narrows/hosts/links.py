@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,20 +59,21 @@ def run(command: Sequence[str], text: str | None = None) -> str:
     return result.stdout
 
 
-def turn_offloads_off(namespace: str, interface: str) -> dict[str, str]:
-    """Turn offloads off and read them back; returns what was read.
+def set_offloads(namespace: str, interface: str, on: Collection[str] = ()) -> dict[str, str]:
+    """Turn offloads off, all but those of ``on`` (keys of `OFFLOADS`), and read them back; returns what was read.
 
     Raises:
-        RunError: an offload is still on.
+        RunError: one reads back differently.
     """
-    switches = [word for feature in OFFLOADS for word in (feature, "off")]
+    wanted = {feature: "on" if feature in on else "off" for feature in OFFLOADS}
+    switches = [word for feature, value in wanted.items() for word in (feature, value)]
     run(["ip", "netns", "exec", namespace, "ethtool", "-K", interface, *switches])
     listing = run(["ip", "netns", "exec", namespace, "ethtool", "-k", interface])
     features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
     found = {name: features.get(name, "unknown").split()[0] for name in OFFLOADS.values()}
-    on = [name for name, value in found.items() if value != "off"]
-    if on:
-        raise RunError(f"{interface} in {namespace}: {', '.join(on)} cannot be turned off")
+    for feature, name in OFFLOADS.items():
+        if found[name] != wanted[feature]:
+            raise RunError(f"{interface} in {namespace}: {name} cannot be turned {wanted[feature]}")
     return found
 
 
@@ -85,7 +86,7 @@ def add_cable(namespace: str, one: str, other: str, mtu: int) -> None:
     pair = f"link add name {one} mtu {mtu} type veth peer name {other} mtu {mtu}"
     run(["ip", "-n", namespace, *pair.split()])
     for end in (one, other):
-        turn_offloads_off(namespace, end)
+        set_offloads(namespace, end)
     for end in (one, other):
         run(["ip", "-n", namespace, "link", "set", end, "up"])
     # The kernel notices a carrier up to a second later, and drops what is sent before.

@@ -2,21 +2,22 @@
 """Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
-ends, neighbours static (no ARP or ND in the bottleneck), TCP buffers large, TCP metrics not cached.
+ends (but for those that the experiment asks for), neighbours static (no ARP or ND in the bottleneck), TCP buffers
+large, TCP metrics not cached.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import SWITCH, SwitchAttachment
-from narrows.hosts.links import run, turn_offloads_off
+from narrows.hosts.links import run, set_offloads
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
@@ -64,7 +65,7 @@ class NetnsTestbed:
             self._add_namespace(host.name)
             self._add_link(host)
             self._set_sysctls(host)
-            self._set_offloads(host.name, HOST_INTERFACE)
+            self._set_offloads(host.name, HOST_INTERFACE, self._plan.offloads if host.address else ())
             self._set_offloads(SWITCH, f"port{host.port}")
         for host in self._plan.hosts:
             # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
@@ -162,8 +163,8 @@ class NetnsTestbed:
             nodad = " nodad" if host.ip_version == 6 else ""
             self._ip(host.name, [f"address add {host.address}/{host.prefix} dev {HOST_INTERFACE}{nodad}"])
 
-    def _set_offloads(self, host: str, interface: str) -> None:
-        self._offloads[f"{host}/{interface}"] = turn_offloads_off(self._state.namespace(host), interface)
+    def _set_offloads(self, host: str, interface: str, on: Collection[str] = ()) -> None:
+        self._offloads[f"{host}/{interface}"] = set_offloads(self._state.namespace(host), interface, on)
 
     def _wait_for_carrier(self) -> None:
         """The kernel notices a carrier up to a second later, and drops what is sent before.

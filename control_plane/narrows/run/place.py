@@ -68,8 +68,13 @@ class ThisMachine:
 
     def problems(self, plan: Plan) -> list[str]:
         """Permissions, and hosts that are what they are."""
-        modelled = "hosts.rate: links of hosts are modelled in virtual time only; fix: --virtual, or leave it out"
-        return [*machine.missing_permissions(), *([modelled] if plan.access_rate_bps is not None else [])]
+        modelled = {"hosts.rate": plan.access_rate_bps, "hosts.rx_usecs": plan.moderation}
+        refused = [
+            f"{name}: hosts' cards are modelled in virtual time only; fix: --virtual, or leave it out"
+            for name, value in modelled.items()
+            if value is not None
+        ]
+        return [*machine.missing_permissions(), *refused]
 
     def missing_cca(self, name: str) -> str:
         """The running kernel's."""

@@ -79,6 +79,8 @@ def check(experiment: Experiment, target: Target, origin: str, place: Place = TH
     problems = [f"{origin}: {problem}" for problem in refused]
     if not target.has_own_machines:
         problems += machine.missing_tools()
+    elif plan.offloads:
+        problems.append(f"{origin}: hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
     problems += place.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))

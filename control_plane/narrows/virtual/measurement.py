@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, Snapshot
 from narrows.run.stop_signals import stop_signals_call
+from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import inside, keeper, room
 from narrows.virtual.cores import core
 from narrows.virtual.guest import Guest
@@ -43,7 +44,7 @@ BOOT_S = 120.0
 # A guest tells that it is up within a second; from then on, or from here on, its clock is watched.
 SOON_S = 5.0
 # What is modelled about hosts, as run.json says it.
-HOSTS = "ideal: what processors do takes no time; interrupts and scheduling cost nothing"
+HOSTS = "ideal: what processors do takes no time, scheduling costs nothing"
 
 
 class VirtualMeasurement:
@@ -172,7 +173,7 @@ class VirtualMeasurement:
                 "memory_bytes": self._memory_bytes,
                 "wall_s": self._wall_s,
                 "virtual_s": 0.0 if self._watch is None else self._watch.now_ns / NANOSECONDS,
-                "hosts": HOSTS,
+                "hosts": describe_hosts(self._plan),
             },
         }
 
@@ -219,6 +220,15 @@ class VirtualMeasurement:
 
         with stop_signals_call(stop):
             yield
+
+
+def describe_hosts(plan: Plan) -> dict[str, Any]:
+    """What hosts and their network cards are in virtual time, for run.json."""
+    card = settings(adapted(plan))
+    moderation = None if card.moderation is None else asdict(card.moderation)
+    return {
+        "processors": HOSTS, "rate_bps": card.access_rate_bps, "interrupts": moderation, "offloads": list(plan.offloads)
+    }  # fmt: skip
 
 
 def needed_directories(results: Path) -> tuple[Path, ...]:

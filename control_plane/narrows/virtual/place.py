@@ -13,10 +13,14 @@ from narrows.experiment.plan import Plan
 from narrows.hosts.state import RunState
 from narrows.run.results import RunDirectory
 from narrows.targets.base import Target
+from narrows.targets.soft.virtual_time import LEAST_WINDOW_NS, adapted, settings
 from narrows.virtual import room
 from narrows.virtual.kernels import Kernel, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
+
+# The RTT lies half on each way, and a window in half of that.
+LEAST_MODERATED_RTT_NS = 4 * LEAST_WINDOW_NS
 
 
 class VirtualTime:
@@ -33,7 +37,10 @@ class VirtualTime:
 
     def problems(self, plan: Plan) -> list[str]:
         """What this machine lacks to boot a guest for a plan."""
-        return room.problems(room.memory_bytes(plan))
+        found = room.problems(room.memory_bytes(plan))
+        if plan.moderation is not None and not settings(adapted(plan)).window_ns:
+            found.append(f"hosts.rx_usecs: takes an RTT of {LEAST_MODERATED_RTT_NS // 1000} us or more in virtual time")
+        return found
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that the kernel does not have."""

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use narrows_pipeline::DigestRecord;
@@ -18,7 +19,10 @@ use tonic::transport::server::Router;
 use tonic::transport::Server;
 
 use crate::failure::Failure;
-use crate::io::{spawn, LoopSettings, Pace, Port, PortSettings, Running, Sending, VirtualSettings, DIGEST_CHANNEL};
+use crate::io::{
+    spawn, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Running, Sending, VirtualSettings,
+    DIGEST_CHANNEL,
+};
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use crate::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -78,6 +82,10 @@ pub struct ServeArgs {
     /// Rate of the link from a port's host in bit/s: a burst arrives spaced accordingly: PORT@RATE (repeatable)
     #[arg(long = "access-rate", value_name = "N@BPS", requires = "virtual_time")]
     access_rates: Vec<AccessRate>,
+    /// Interrupt moderation of a port's host: frames are delivered together, USECS after the first of them or as soon as there are
+    /// FRAMES: PORT@USECS[,FRAMES] (repeatable)
+    #[arg(long = "rx-moderation", value_name = "N@USECS[,FRAMES]", requires = "virtual_time")]
+    moderations: Vec<PortModeration>,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
@@ -123,6 +131,31 @@ impl FromStr for AccessRate {
     }
 }
 
+/// A port number and the interrupt moderation of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortModeration {
+    number: u16,
+    settings: ModerationSettings,
+}
+
+impl FromStr for PortModeration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected =
+            || "expected NUMBER@USECS or NUMBER@USECS,FRAMES with USECS up to 1000000, both 1 or more".to_owned();
+        let (number, values) = text.split_once('@').ok_or_else(expected)?;
+        let (usecs, frames) = values.split_once(',').map_or((values, None), |(usecs, frames)| (usecs, Some(frames)));
+        let number = number.parse().map_err(|_| expected())?;
+        let usecs = usecs.parse().ok().filter(|usecs| (1..=1_000_000).contains(usecs)).ok_or_else(expected)?;
+        let frames = match frames {
+            None => usize::MAX,
+            Some(frames) => frames.parse().ok().filter(|frames| *frames > 0).ok_or_else(expected)?,
+        };
+        Ok(PortModeration { number, settings: ModerationSettings { wait: Duration::from_micros(usecs), frames } })
+    }
+}
+
 /// Where gRPC is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
@@ -151,9 +184,15 @@ impl FromStr for Address {
 }
 
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
-    let known = |rate: &&AccessRate| !args.ports.iter().any(|port| port.number == rate.number);
-    if let Some(rate) = args.access_rates.iter().find(known) {
-        return Err(Failure::usage(format!("--access-rate: port {} is not among the --port", rate.number)));
+    let modelled = (args.access_rates.iter().map(|rate| ("--access-rate", rate.number)))
+        .chain(args.moderations.iter().map(|moderation| ("--rx-moderation", moderation.number)));
+    for (option, number) in modelled {
+        if !args.ports.iter().any(|port| port.number == number) {
+            return Err(Failure::usage(format!("{option}: port {number} is not among the --port")));
+        }
+    }
+    if args.lookahead_us == 0 && !args.moderations.is_empty() {
+        return Err(Failure::usage("--rx-moderation: needs --lookahead-us above 0"));
     }
     if args.lookahead_us > 0 && !args.loopbacks.is_empty() {
         return Err(Failure::usage("--lookahead-us: with loopback ports nobody knows what will leave"));
@@ -169,6 +208,7 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
 
 fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
     let access_rate = args.access_rates.iter().find(|rate| rate.number == spec.number);
+    let moderation = args.moderations.iter().find(|moderation| moderation.number == spec.number);
     let settings = PortSettings {
         ring_bytes: usize::from(args.ring_mib) << 20,
         sending: match (args.virtual_time, args.no_af_xdp) {
@@ -177,6 +217,7 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
             (false, false) => Sending::Express,
         },
         access_rate_bps: access_rate.map_or(0, |rate| rate.rate_bps),
+        moderation: moderation.map(|moderation| moderation.settings),
     };
     Port::open(spec.number, &spec.interface, settings).map_err(|error| {
         let place = format!("port {}: interface {}", spec.number, spec.interface);
@@ -425,6 +466,19 @@ mod tests {
             assert_eq!((reach(other, false), reach(other, true)), (Err(2), Ok(())), "{other}");
         }
         assert_eq!((reach("unix:/s", false), reach("unix:/s", true)), (Ok(()), Err(2)));
+    }
+
+    #[test]
+    fn moderation_syntax() {
+        let expected = |number, usecs, frames| {
+            let settings = ModerationSettings { wait: Duration::from_micros(usecs), frames };
+            Ok(PortModeration { number, settings })
+        };
+        assert_eq!("3@50".parse(), expected(3, 50, usize::MAX));
+        assert_eq!("3@8,128".parse(), expected(3, 8, 128));
+        for wrong in ["", "3", "3@", "3@0", "3@1000001", "3@8,", "3@8,0", "3@,8", "x@8", "3@-1"] {
+            assert!(wrong.parse::<PortModeration>().is_err(), "{wrong}");
+        }
     }
 
     #[test]

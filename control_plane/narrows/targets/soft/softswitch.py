@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
 
 from narrows.errors import RunError
+from narrows.experiment.plan import COLLECTOR_PORT
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
@@ -75,6 +76,10 @@ class Softswitch:
             command += ["--ring-mib", str(clock.ring_bytes >> 20), "--pool", str(clock.pool_frames)]
             for port in sorted(interfaces):
                 command += ["--access-rate", f"{port}@{clock.access_rate_bps}"]
+            if clock.moderation is not None:
+                frames = "" if clock.moderation.frames is None else f",{clock.moderation.frames}"
+                for port in sorted(set(interfaces) - {COLLECTOR_PORT}):
+                    command += ["--rx-moderation", f"{port}@{clock.moderation.usecs}{frames}"]
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")

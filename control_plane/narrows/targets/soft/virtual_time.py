@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Moderation, Plan
 
 NANOSECONDS = 1_000_000_000
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
@@ -29,13 +29,14 @@ class VirtualTime:
 
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
-    hosts.
+    hosts, ``moderation`` the interrupt moderation of their cards.
     """
 
     window_ns: int
     ring_bytes: int
     pool_frames: int
     access_rate_bps: int
+    moderation: Moderation | None = None
 
 
 def adapted(plan: Plan) -> Plan:
@@ -68,6 +69,7 @@ def settings(plan: Plan) -> VirtualTime:
         ring_bytes=max(LEAST_RING_BYTES, min(int(flight * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
         pool_frames=max(LEAST_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
+        moderation=plan.moderation,
     )
 
 

@@ -9,6 +9,7 @@ use std::ptr;
 
 use narrows_pipeline::{Instance, Packet, PacketPool};
 
+use super::moderation::{Moderation, ModerationSettings};
 use super::qdisc::set_fq;
 use super::socket::PacketSocket;
 use super::transmit::TransmitCounters;
@@ -34,6 +35,8 @@ pub struct Launcher {
     timed: PacketSocket,
     /// Sends at once, past the queueing discipline.
     prompt: PacketSocket,
+    /// The host's network card, where its interrupts are modelled.
+    card: Option<Moderation<Box<Packet>>>,
     pending: Vec<Pending>,
     late: u64,
     counters: TransmitCounters,
@@ -50,12 +53,13 @@ fn timed_socket(index: libc::c_int) -> io::Result<PacketSocket> {
 }
 
 impl Launcher {
-    /// Sends on interface `index`.
-    pub fn new(index: libc::c_int) -> io::Result<Self> {
+    /// Sends on interface `index`, to a host whose card moderates its interrupts or not.
+    pub fn new(index: libc::c_int, moderation: Option<ModerationSettings>) -> io::Result<Self> {
         let prompt = PacketSocket::sender(index)?;
         prompt.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)?;
         let counters = TransmitCounters::default();
-        Ok(Launcher { timed: timed_socket(index)?, prompt, pending: Vec::new(), late: 0, counters })
+        let card = moderation.map(Moderation::new);
+        Ok(Launcher { timed: timed_socket(index)?, prompt, card, pending: Vec::new(), late: 0, counters })
     }
 
     /// Counters so far.
@@ -71,7 +75,7 @@ impl Launcher {
     /// Opens the sockets again if the interface was made anew and has this index now.
     pub fn maintain(&mut self, index: libc::c_int) {
         if index != self.timed.index() {
-            if let Ok(Launcher { timed, prompt, .. }) = Launcher::new(index) {
+            if let Ok(Launcher { timed, prompt, .. }) = Launcher::new(index, None) {
                 (self.timed, self.prompt) = (timed, prompt);
             }
         }
@@ -86,11 +90,23 @@ impl Launcher {
     /// Adds a frame that is due at `exit_ns`.
     #[inline]
     pub fn push(&mut self, exit_ns: u64, packet: Box<Packet>) {
-        self.pending.push((exit_ns, packet));
+        match &mut self.card {
+            Some(card) => card.take(exit_ns, packet, &mut self.pending),
+            None => self.pending.push((exit_ns, packet)),
+        }
     }
 
-    /// Gives all frames to the kernel, at `now_ns`. What it has no room for stays for the next time.
-    pub fn flush(&mut self, now_ns: u64, pool: &mut PacketPool) {
+    /// When the frames that the host's card holds are delivered, if no more come.
+    pub fn held_until(&self) -> Option<u64> {
+        self.card.as_ref()?.due_ns()
+    }
+
+    /// Gives all frames that the host gets until `horizon_ns` to the kernel, at `now_ns`. What it has no room for stays for
+    /// the next time.
+    pub fn flush(&mut self, now_ns: u64, horizon_ns: u64, pool: &mut PacketPool) {
+        if let Some(card) = &mut self.card {
+            card.settle(horizon_ns, &mut self.pending);
+        }
         if self.pending.is_empty() {
             return;
         }

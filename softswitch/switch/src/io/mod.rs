@@ -8,6 +8,7 @@ mod helper;
 mod launch;
 mod lookahead;
 mod memory;
+mod moderation;
 mod plain;
 mod port;
 mod ports;
@@ -24,6 +25,7 @@ mod wakeups;
 mod xdp;
 
 pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL};
+pub use moderation::ModerationSettings;
 pub use port::{Port, PortCounters, PortSettings, Sending};
 pub use real_time::LoopSettings;
 pub use socket::link_is_up;

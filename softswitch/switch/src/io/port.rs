@@ -9,6 +9,7 @@ use super::checksum::{self, Partial};
 use super::clock::WallOffset;
 use super::helper::Helper;
 use super::launch::Launcher;
+use super::moderation::ModerationSettings;
 use super::receive::{Frame, ReceiveRing};
 use super::socket::{interface_index, is_up, mtu, PacketSocket};
 use super::transmit::Transmitter;
@@ -85,6 +86,8 @@ pub struct PortSettings {
     pub sending: Sending,
     /// Rate of the link from the host to the switch, in bit/s; 0 = frames arrive when they are sent.
     pub access_rate_bps: u64,
+    /// Interrupts of the host's card, where frames leave at their time.
+    pub moderation: Option<ModerationSettings>,
 }
 
 /// What sends.
@@ -104,13 +107,13 @@ fn open_ring(name: &str, ring_bytes: usize) -> io::Result<(ReceiveRing, usize)> 
 impl Port {
     /// Opens the interface.
     pub fn open(number: u16, name: &str, settings: PortSettings) -> io::Result<Self> {
-        let PortSettings { ring_bytes, sending, access_rate_bps } = settings;
+        let PortSettings { ring_bytes, sending, access_rate_bps, moderation } = settings;
         let (ring, frame_limit) = open_ring(name, ring_bytes)?;
         let index = interface_index(name)?;
         let express_attempts = if sending == Sending::Express { EXPRESS_ATTEMPTS } else { 0 };
         let outlet = match sending {
             Sending::Express | Sending::Plain => Outlet::Now(Transmitter::new(PacketSocket::sender(index)?)),
-            Sending::Timed => Outlet::Timed(Launcher::new(index)?),
+            Sending::Timed => Outlet::Timed(Launcher::new(index, moderation)?),
         };
         let mut port = Port {
             number,

@@ -43,9 +43,14 @@ impl Ports {
         transmitters.fold(false, |took_time, sends| sends.flush(now_ns, idle_ns, pool, &self.helper) | took_time)
     }
 
-    /// Hands all frames over, each with its launch time.
-    pub fn launch(&mut self, now_ns: u64, pool: &mut PacketPool) {
-        self.list.iter_mut().filter_map(Port::launcher).for_each(|launcher| launcher.flush(now_ns, pool));
+    /// Hands all frames over that leave until `horizon_ns`, each with its launch time.
+    pub fn launch(&mut self, now_ns: u64, horizon_ns: u64, pool: &mut PacketPool) {
+        self.list.iter_mut().filter_map(Port::launcher).for_each(|launcher| launcher.flush(now_ns, horizon_ns, pool));
+    }
+
+    /// When the next frames are delivered of those that hosts' cards hold.
+    pub fn held_until(&mut self) -> Option<u64> {
+        self.list.iter_mut().filter_map(|port| port.launcher()?.held_until()).min()
     }
 
     /// When the next frame arrives of those that were sent already.

@@ -40,9 +40,10 @@ pub(super) fn run(
     loop {
         let taken = data_path.take_in(now, offset, usize::MAX);
         data_path.switch.advance(now, &mut data_path.ports);
-        data_path.switch.release(lookahead.horizon_ns(now), &mut data_path.ports);
+        let horizon = lookahead.horizon_ns(now);
+        data_path.switch.release(horizon, &mut data_path.ports);
         data_path.pass_digests();
-        data_path.ports.launch(now, data_path.switch.pool());
+        data_path.ports.launch(now, horizon, data_path.switch.pool());
         // Nobody has to wait: time stands still.
         while data_path.obey(commands) {}
         if data_path.stopped() {
@@ -54,8 +55,8 @@ pub(super) fn run(
             data_path.ports.list.iter_mut().for_each(Port::maintain);
         }
         let underway = data_path.ports.next_arrival(offset, now);
-        let switch = &data_path.switch;
-        now = match lookahead.next(now, taken > 0, underway, switch.next_start(), switch.next_exit()) {
+        let exit = data_path.switch.next_exit().into_iter().chain(data_path.ports.held_until()).min();
+        now = match lookahead.next(now, taken > 0, underway, data_path.switch.next_start(), exit) {
             Wait::Until(due) => {
                 sleep_until(due);
                 due

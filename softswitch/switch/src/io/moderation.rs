@@ -1,0 +1,92 @@
+//! Interrupt moderation of a host's network card: frames that arrive within a time are delivered together.
+// SPDX-License-Identifier: Apache-2.0
+use std::time::Duration;
+
+/// When a card interrupts its processor, as `ethtool -C` calls it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ModerationSettings {
+    /// rx-usecs: so long after the first frame, at the latest.
+    pub wait: Duration,
+    /// rx-frames: as soon as there are so many.
+    pub frames: usize,
+}
+
+/// The card: frames go in with the times of their arrival and come out with those of their interrupts.
+#[derive(Debug)]
+pub struct Moderation<F> {
+    wait_ns: u64,
+    frames: usize,
+    /// Frames since the last interrupt, with their arrivals.
+    held: Vec<(u64, F)>,
+}
+
+impl<F> Moderation<F> {
+    /// A card that holds no frame.
+    pub fn new(settings: ModerationSettings) -> Self {
+        Moderation { wait_ns: settings.wait.as_nanos() as u64, frames: settings.frames, held: Vec::new() }
+    }
+
+    /// When the frames that are held are delivered, if no more come.
+    pub fn due_ns(&self) -> Option<u64> {
+        self.held.first().map(|(arrival_ns, _)| arrival_ns + self.wait_ns)
+    }
+
+    /// A frame arrives, no earlier than the ones before; frames that are delivered by then are added to `delivered`.
+    pub fn take(&mut self, arrival_ns: u64, frame: F, delivered: &mut Vec<(u64, F)>) {
+        self.settle(arrival_ns, delivered);
+        self.held.push((arrival_ns, frame));
+        if self.held.len() >= self.frames {
+            self.interrupt(arrival_ns, delivered);
+        }
+    }
+
+    /// No frame will arrive before `until_ns`: what is delivered by then is added to `delivered`.
+    pub fn settle(&mut self, until_ns: u64, delivered: &mut Vec<(u64, F)>) {
+        if let Some(due_ns) = self.due_ns().filter(|due_ns| *due_ns <= until_ns) {
+            self.interrupt(due_ns, delivered);
+        }
+    }
+
+    fn interrupt(&mut self, at_ns: u64, delivered: &mut Vec<(u64, F)>) {
+        delivered.extend(self.held.drain(..).map(|(_, frame)| (at_ns, frame)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When frames that arrive at these times are delivered, and what is held in the end.
+    fn deliveries(wait_ns: u64, frames: usize, arrivals: &[u64]) -> (Vec<(u64, u64)>, Option<u64>) {
+        let mut card = Moderation::new(ModerationSettings { wait: Duration::from_nanos(wait_ns), frames });
+        let mut delivered = Vec::new();
+        arrivals.iter().for_each(|arrival_ns| card.take(*arrival_ns, *arrival_ns, &mut delivered));
+        (delivered, card.due_ns())
+    }
+
+    #[test]
+    fn the_first_frame_starts_the_time() {
+        let (delivered, due) = deliveries(100, usize::MAX, &[10, 50, 109, 110, 300]);
+        assert_eq!(delivered, [(110, 10), (110, 50), (110, 109), (210, 110)]);
+        assert_eq!(due, Some(400));
+    }
+
+    #[test]
+    fn enough_frames_interrupt_at_once() {
+        let (delivered, due) = deliveries(100, 2, &[10, 50, 60, 90, 95]);
+        assert_eq!(delivered, [(50, 10), (50, 50), (90, 60), (90, 90)]);
+        assert_eq!(due, Some(195));
+        assert_eq!(deliveries(100, 1, &[10, 50]), (vec![(10, 10), (50, 50)], None));
+    }
+
+    #[test]
+    fn what_is_held_waits_for_its_time_and_no_longer() {
+        let mut card = Moderation::new(ModerationSettings { wait: Duration::from_nanos(100), frames: 8 });
+        let mut delivered = Vec::new();
+        card.take(10, 'a', &mut delivered);
+        card.settle(109, &mut delivered);
+        assert!(delivered.is_empty());
+        card.settle(110, &mut delivered);
+        assert_eq!((delivered, card.due_ns()), (vec![(110, 'a')], None));
+    }
+}
