@@ -46,6 +46,13 @@ def start(tmp_path: Path, text: str, before: str = "", programs: Path | None = N
         )  # fmt: skip
 
 
+def script(path: Path, text: str) -> Path:
+    """A program of the shell's."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
 def until_traffic(process: subprocess.Popen[str], tmp_path: Path) -> int:
     """Wait until traffic flows; returns the process of the guest's kernel."""
     deadline = time.monotonic() + PATIENCE_S
@@ -105,14 +112,24 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
     collector = find_binary(COLLECTOR)
     assert collector is not None
     (programs / COLLECTOR).symlink_to(collector)
-    switch = programs / SOFTSWITCH
-    switch.write_text("#!/bin/sh\nwhile :; do :; done\n")
-    switch.chmod(0o755)
+    script(programs / SOFTSWITCH, "while :; do :; done")
     soon = "import narrows.virtual.watch as watch; watch.STILL_CPU_S = 1.0"
     process = start(tmp_path, SHORT, soon, programs)
     assert process.wait(PATIENCE_S) == 1
     said = (tmp_path / "said").read_text()
     assert re.search(r"the guest's time stood still at 0\.\d+ s while it computed for \d+ s .* narrows-softswi", said)
+
+
+def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
+    spin = script(tmp_path / "spin", "while :; do :; done")
+    before = (
+        "from narrows.virtual import guest, measurement, watch; measurement.SOON_S = watch.STILL_CPU_S = 1.0; "
+        f"words = guest.command_line; guest.command_line = lambda k, m, _, c: words(k, m, ['{spin}'], c)"
+    )
+    process = start(tmp_path, SHORT, before)
+    assert process.wait(PATIENCE_S) == 1
+    said = (tmp_path / "said").read_text()
+    assert re.search(r"the guest's time stood still at 0\.\d+ s while it computed for \d+ s .* spin", said), said
 
 
 def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:
