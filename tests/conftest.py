@@ -6,11 +6,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import synthetic
 from harness import Network
-from narrows_analysis import Summary, analyze_run
+from narrows_analysis import analyze_run
 from needs import (
     pytest_collection_modifyitems,
     pytest_configure,
@@ -35,7 +36,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
-def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthetic.Truth, Summary]:
+def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthetic.Truth, Any]:
     """Two flows of unequal aggressiveness, analysed."""
     run_dir = tmp_path_factory.mktemp("runs") / "competition"
     truth = synthetic.write_run(run_dir, synthetic.two_flows(12.0))

@@ -10,13 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from narrows_formats.summary import Summary
+
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.loading import LoadedRun, load
     from narrows_analysis.report.page import write_report
     from narrows_analysis.run_data import RunData
     from narrows_analysis.summary.analyze import analyze_run
     from narrows_analysis.summary.capture import SourceSettings, analyze_source
-    from narrows_analysis.summary.sections import Summary
     from narrows_analysis.sweep import load_sweep, write_sweep_report
 
 __all__ = [
@@ -37,7 +38,6 @@ _MODULES = {
     "AnalysisError": "errors",
     "RunData": "run_data",
     "SourceSettings": "summary.capture",
-    "Summary": "summary.sections",
     "analyze_run": "summary.analyze",
     "analyze_source": "summary.capture",
     "LoadedRun": "loading",
@@ -49,6 +49,8 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Summary":
+        return import_module("narrows_formats.summary").Summary
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -245,8 +245,8 @@ def depth_cdf(run: RunData) -> Figure:
 
 def shares(run: RunData) -> Figure:
     """Share of the goodput of each flow, as bars, with the fair share."""
-    known = [flow["share"] for flow in run.summary["flows"]]
-    if not known or any(share is None for share in known):
+    known = [flow["share"] for flow in run.summary["flows"] if flow["share"] is not None]
+    if not known or len(known) < len(run.summary["flows"]):
         raise AnalysisError(f"{run.path}: the summary has no shares")
     figure, axes = _figure(0.5 + 0.32 * len(known), 5.0)
     position = np.arange(len(known))[::-1]

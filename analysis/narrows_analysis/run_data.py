@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, units
 from narrows_formats.files import SUMMARY
 from narrows_formats.flow_names import flow_names
+from narrows_formats.summary import Summary
 
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
@@ -30,7 +31,6 @@ from narrows_analysis.records.reports import (
 )
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.summary.file import read_summary
-from narrows_analysis.summary.sections import Summary
 
 if TYPE_CHECKING:
     import dask.dataframe as dd

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, Summary, analyze_run
+from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_analysis.metrics.fairness import jain_index
 
-Competition = tuple[Path, synthetic.Truth, Summary]
+Competition = tuple[Path, synthetic.Truth, Any]
 
 
-def codes(summary: Summary) -> set[str]:
+def codes(summary: Any) -> set[str]:
     return {warning["code"] for warning in summary["warnings"]}
 
 
@@ -141,7 +141,7 @@ def test_microseconds_and_packets_are_converted(tmp_path: Path) -> None:
     edit_reports(tmp_path / "run", change)
     profile = {"name": "bmv2", "time_unit_s": 1e-6, "depth_unit": "packets", "depth_unit_bytes": None}
     edit_run_json(tmp_path / "run", target_profile=profile)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["bottleneck"]["queue_bytes"]["max"] == truth.peak_bytes
     assert "depth_estimated" in codes(summary)
     assert summary["bottleneck"]["queue_delay_s"]["mean"] == pytest.approx(truth.delays_ns.mean() / 1e9, abs=2e-6)
@@ -158,7 +158,7 @@ def test_clock_and_counters_wrap(tmp_path: Path) -> None:
         return columns
 
     edit_reports(tmp_path / "run", change)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["telemetry"]["lost"] == 0
     assert [flow["drops"] for flow in summary["flows"]] == truth.drops
     assert summary["flows"][1]["end_s"] == pytest.approx(5.0, abs=0.1)
@@ -175,7 +175,7 @@ def test_lost_reports_keep_counts_exact(tmp_path: Path) -> None:
         return rows(columns, keep)
 
     edit_reports(tmp_path / "run", change)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["telemetry"]["lost"] == lost[0]
     assert "reports_missing" in codes(summary)
     for number, flow in enumerate(summary["flows"]):
@@ -187,7 +187,7 @@ def test_lost_reports_keep_counts_exact(tmp_path: Path) -> None:
 def test_no_fairness_above_one_percent_missing(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(5.0))
     edit_reports(tmp_path / "run", lambda columns: rows(columns, np.arange(len(columns["flow"])) % 50 != 7))
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["fairness"]["jain_index"] is None and summary["fairness"]["convergence_s"] is None
     assert summary["fairness"]["reason"] == "more than 1% of the telemetry reports are missing"
     assert summary["warnings"][0]["code"] == "reports_missing" and summary["warnings"][0]["severity"] == "error"
@@ -204,7 +204,7 @@ def test_duplicates_and_reordering_change_nothing(tmp_path: Path) -> None:
         return rows(columns, np.insert(order, 500, [450, 451, 499]))
 
     edit_reports(tmp_path / "run", change)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["telemetry"]["duplicates"] == 3 and "reports_skipped" in codes(summary)
     for section in ("bottleneck", "fairness", "groups", "flows"):
         assert summary[section] == plain[section]
@@ -214,7 +214,7 @@ def test_sampled_reports(tmp_path: Path) -> None:
     scenario = synthetic.two_flows(8.0)
     scenario.sample_shift = 3
     truth = synthetic.write_run(tmp_path / "run", scenario)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["telemetry"]["sample"] == 8 and summary["telemetry"]["lost"] == 0
     assert "sampled" in codes(summary)
     for number, flow in enumerate(summary["flows"]):
@@ -227,7 +227,7 @@ def test_loss_emulation_is_counted_apart(tmp_path: Path) -> None:
     scenario = synthetic.two_flows(6.0)
     scenario.loss = 0.01
     truth = synthetic.write_run(tmp_path / "run", scenario)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     emulated = [flow["loss_emulation_drops"] for flow in summary["flows"]]
     assert emulated == pytest.approx(truth.loss_drops, abs=1) and sum(emulated) > 20
     assert [flow["drops"] for flow in summary["flows"]] == truth.drops
@@ -236,7 +236,7 @@ def test_loss_emulation_is_counted_apart(tmp_path: Path) -> None:
 def test_flow_completion_time(tmp_path: Path) -> None:
     sender = synthetic.Sender("short", "reno", start_s=0.5, duration_s=10.0, window=4, size_bytes=200 * 1448)
     truth = synthetic.write_run(tmp_path / "run", synthetic.Scenario(senders=[sender]))
-    flow = analyze_run(tmp_path / "run")["flows"][0]
+    flow: Any = analyze_run(tmp_path / "run")["flows"][0]
     assert flow["bytes"] == truth.unique_bytes[0] == 200 * 1448
     rows_ = truth.rows
     started = (rows_["timestamp"][0] - rows_["queue_delay"][0]) / 1e9
@@ -251,7 +251,7 @@ def test_collision_withholds_drops(tmp_path: Path) -> None:
         return columns
 
     edit_reports(tmp_path / "run", change)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert "collision" in codes(summary)
     assert summary["flows"][1]["drops"] is None and summary["flows"][1]["loss_ratio"] is None
     assert summary["flows"][0]["drops"] is not None and summary["groups"][1]["loss_ratio"] is None
@@ -299,7 +299,7 @@ def test_counters_that_were_not_zero(tmp_path: Path) -> None:
         return columns
 
     edit_reports(tmp_path / "run", change)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert "counters_carried_in" in codes(summary)
     assert summary["flows"][0]["drops"] == truth.drops[0]
 
@@ -310,7 +310,7 @@ def test_incomplete_runs(tmp_path: Path, status: str) -> None:
     edit_run_json(tmp_path / "run", status=status, reason="interrupted")
     last = tmp_path / "run" / "telemetry" / "reports-00001.parquet"
     last.write_bytes(last.read_bytes()[:5000])
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert {f"run_{status}", "file_unreadable"} <= codes(summary)
     assert "interrupted" in summary["warnings"][0]["message"]
     assert summary["telemetry"]["reports"] > 0
@@ -320,7 +320,7 @@ def test_no_telemetry_at_all(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     for path in (tmp_path / "run" / "telemetry").iterdir():
         path.unlink()
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert "no_telemetry" in codes(summary)
     assert summary["bottleneck"]["utilization"] is None and summary["flows"][0]["drops"] is None
     assert len(pd.read_parquet(tmp_path / "run" / "flows.parquet")) == 0
@@ -337,7 +337,7 @@ def test_ports_are_found_in_iperf3_output(tmp_path: Path) -> None:
     keys = pq.read_table(path).to_pylist()
     later = keys[0] | {"flow": 9, "signature": 9, "src_port": 50_000, "first_timestamp": 1 << 40}
     pq.write_table(pa.Table.from_pylist([*keys, later]), path)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert [flow["arrivals"] for flow in summary["flows"]] == truth.arrivals
     assert "flow_guessed" not in codes(summary)
 
@@ -347,7 +347,7 @@ def test_a_flow_that_never_came(tmp_path: Path) -> None:
     raw = json.loads((tmp_path / "run" / "run.json").read_text())
     raw["flows"][1]["dst"] = "10.9.9.9"
     edit_run_json(tmp_path / "run", flows=raw["flows"])
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert {"flow_unseen", "other_traffic"} <= codes(summary)
     assert summary["flows"][1]["goodput_bps"] is None and summary["fairness"]["jain_index"] is None
 
@@ -375,7 +375,7 @@ def test_what_the_collector_lost_is_told(tmp_path: Path) -> None:
     told = {"kernel_ring_drops": 3, "rows_not_stored": 1, "bad": {"version": 2, "short": 0}, "error": "disk full"}
     told |= {"flow_keys_overflow": 0, "bottlenecks": {"0": {"restarts": 1}}}
     (tmp_path / "run" / "telemetry" / "collector.json").write_text(json.dumps(told))
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     expected = {"collector_drops", "collector_not_stored", "collector_bad", "collector_error", "restarted"}
     assert codes(summary) == expected
     messages = " ".join(warning["message"] for warning in summary["warnings"])
@@ -406,7 +406,7 @@ def test_a_starved_flow_counts_as_running(tmp_path: Path) -> None:
         return kept
 
     edit_reports(tmp_path / "run", change)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["fairness"]["window_s"] == pytest.approx([1.0, 8.0])
     assert summary["groups"][1]["share"] < 0.15
     frame = pd.read_parquet(tmp_path / "run" / "flows.parquet").query("flow == 1")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from narrows_analysis import AnalysisError, Summary, analyze_run, analyze_source, load, write_report
+from narrows_analysis import AnalysisError, analyze_run, analyze_source, load, write_report
 from narrows_formats.programs import COLLECTOR, find_binary
 
 BINARY = find_binary(COLLECTOR)
@@ -60,7 +60,7 @@ def pcapng(frames: Frames) -> bytes:
     return head + b"".join(block(6, packet) for packet in packets)
 
 
-def analysed(directory: Path, kind: str, frames: Frames, cut: int | None = None) -> Summary:
+def analysed(directory: Path, kind: str, frames: Frames, cut: int | None = None) -> Any:
     """Summary of the frames as a source of `kind`, the file ending after `cut` bytes."""
     capture = directory / "capture"
     capture.write_bytes((pcapng(frames) if kind == "pcapng" else pcap(frames))[:cut])
@@ -71,7 +71,7 @@ def analysed(directory: Path, kind: str, frames: Frames, cut: int | None = None)
     return analyze_source(source, directory / "out")
 
 
-def counts(summary: Summary) -> list[tuple[int, int, int]]:
+def counts(summary: Any) -> list[tuple[int, int, int]]:
     return sorted((flow["departures"], flow["drops"], flow["loss_emulation_drops"]) for flow in summary["flows"])
 
 
@@ -79,7 +79,7 @@ def true_counts(truth: dict[str, Any]) -> list[tuple[int, int, int]]:
     return sorted((flow["departures"], flow["drops"], flow["loss_drops"]) for flow in truth["flows"])
 
 
-def codes(summary: Summary) -> set[str]:
+def codes(summary: Any) -> set[str]:
     return {warning["code"] for warning in summary["warnings"]}
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, Summary, analyze_run
+from narrows_analysis import AnalysisError, analyze_run
 
 Columns = dict[str, np.ndarray]
 
@@ -21,12 +22,12 @@ def pristine(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthetic.
     return run_dir, synthetic.write_run(run_dir, synthetic.two_flows(3.0), files=1)
 
 
-def analysed(run_dir: Path, columns: Columns) -> Summary:
+def analysed(run_dir: Path, columns: Columns) -> Any:
     synthetic.write_reports(run_dir / "telemetry" / "reports-00000.parquet", columns)
     return analyze_run(run_dir)
 
 
-def counts(summary: Summary) -> list[tuple[int, int, int]]:
+def counts(summary: Any) -> list[tuple[int, int, int]]:
     return [(flow["arrivals"], flow["departures"], flow["drops"]) for flow in summary["flows"]]
 
 
@@ -99,7 +100,7 @@ def test_a_file_of_another_kind(pristine: tuple[Path, synthetic.Truth], tmp_path
     with pytest.raises(AnalysisError, match=r"reports-00000\.parquet: no column flags, sample_shift"):
         analyze_run(tmp_path / "run")
     path.write_bytes(b"")
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert {"file_unreadable", "no_telemetry"} <= {warning["code"] for warning in summary["warnings"]}
     (tmp_path / "run" / "telemetry" / "flow_keys.parquet").write_bytes(b"PAR1")
     with pytest.raises(AnalysisError, match=r"flow_keys\.parquet: not readable as Parquet"):
@@ -110,7 +111,7 @@ def test_a_file_of_another_kind(pristine: tuple[Path, synthetic.Truth], tmp_path
 def test_broken_host_files_do_not_stop_the_analysis(tmp_path: Path, text: str) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
     (tmp_path / "run" / "hosts" / "flow0.json").write_text(text)
-    summary = analyze_run(tmp_path / "run")
+    summary: Any = analyze_run(tmp_path / "run")
     assert summary["flows"][0]["rtt_s"] == {"min": None, "mean": None}
     assert summary["flows"][1]["rtt_s"]["min"] is not None
     assert json.loads((tmp_path / "run" / "summary.json").read_text()) == summary

@@ -70,7 +70,7 @@ def capture(tmp_path: Path) -> Path:
 
 
 def test_rtt_and_bytes_in_flight_of_a_capture(capture: Path, tmp_path: Path) -> None:
-    summary = analyze_source(capture, tmp_path / "out", SourceSettings(bottleneck=0))
+    summary: Any = analyze_source(capture, tmp_path / "out", SourceSettings(bottleneck=0))
     (flow,) = summary["flows"]
     assert flow["rtt_source"] == "the switch (TCP timestamps of both directions)"
     # Times in captures written by floating point are whole to a few nanoseconds.

@@ -48,7 +48,7 @@ def write_sweep(directory: Path, runs: Runs) -> Path:
                 }
                 for name in ("a", "b")
             ]
-            summary = {
+            summary: Any = {
                 "bottleneck": bottleneck,
                 "fairness": {"jain_index": values.get("jain", 1.0)},
                 "telemetry": {"lost": 0},

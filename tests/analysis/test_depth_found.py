@@ -38,7 +38,7 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, synthetic
 
 def test_summary_and_series_show_the_depth_found(run: tuple[Path, synthetic.Truth, np.ndarray]) -> None:
     directory, truth, found = run
-    queue = analyze_run(directory)["bottleneck"]["queue_bytes"]
+    queue: Any = analyze_run(directory)["bottleneck"]["queue_bytes"]
     assert found.mean() > 5 * CELL_BYTES, "or the test would show nothing"
     assert queue["mean"] == pytest.approx(found.mean())
     assert queue["p50"] == np.sort(found)[-(-len(found) // 2) - 1]
@@ -64,7 +64,7 @@ def test_telemetry_without_a_run_shows_the_depth_found(
 ) -> None:
     """Nothing says which target it was: that no packet ever left one behind, though packets waited, does."""
     directory, truth, found = run
-    queue = analyze_source(directory / "telemetry", tmp_path / "found")["bottleneck"]["queue_bytes"]
+    queue: Any = analyze_source(directory / "telemetry", tmp_path / "found")["bottleneck"]["queue_bytes"]
     assert queue["mean"] == pytest.approx(found.mean() / CELL_BYTES)
     path = directory / "telemetry" / "reports-00000.parquet"
     synthetic.write_reports(path, truth.rows)

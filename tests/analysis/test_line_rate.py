@@ -7,13 +7,14 @@ import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import line_rate
 import numpy as np
 import pandas as pd
 import pytest
 from line_rate import Departure, Packet
-from narrows_analysis import SourceSettings, Summary, analyze_source
+from narrows_analysis import SourceSettings, analyze_source
 from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 
@@ -33,7 +34,7 @@ class Trace:
     departures: list[Departure]
     dropped: list[Packet]
     out: Path
-    summary: Summary
+    summary: Any
     order: list[int]
 
     @property
@@ -52,7 +53,7 @@ def trace(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     command = [SWITCH, "replay", "--config", directory / "replay.json", "--out", directory / "replayed"]
     subprocess.run([str(word) for word in command], check=True, capture_output=True)
     settings = SourceSettings(rate_bps=rate_bps, buffer_bytes=LIMIT_BYTES, interval_s=INTERVAL_NS / 1e9)
-    summary = analyze_source(directory / "replayed" / "reports.pcap", directory / "out", settings)
+    summary: Any = analyze_source(directory / "replayed" / "reports.pcap", directory / "out", settings)
     departures, dropped = line_rate.fifo(packets, rate_bps, LIMIT_BYTES)
     # Drops after a flow's last departure are in no report.
     last = {departure.packet.flow: departure.packet.time_ns for departure in departures}

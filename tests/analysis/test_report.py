@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, Summary, analyze_run, write_report
+from narrows_analysis import AnalysisError, analyze_run, write_report
 from playwright.sync_api import sync_playwright
 
 CHROMIUM = shutil.which("chromium")
@@ -25,7 +25,7 @@ FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 
-Competition = tuple[Path, synthetic.Truth, Summary]
+Competition = tuple[Path, synthetic.Truth, Any]
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, Summary, analyze_run, load
+from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.intervals import flow_intervals, group_intervals, queue_intervals
 from narrows_formats import columns as columns_of_files
 
-Competition = tuple[Path, synthetic.Truth, Summary]
+Competition = tuple[Path, synthetic.Truth, Any]
 
 
 def test_frames_have_units(competition: Competition) -> None:
@@ -160,7 +160,7 @@ def test_rtt_and_inflight_are_in_the_summary(
     order = np.argsort(both["timestamp"], kind="stable")
     paths[1].unlink()
     synthetic.write_reports(paths[0], {name: values[order] for name, values in both.items()})
-    flows = analyze_run(run_dir)["flows"]
+    flows: Any = analyze_run(run_dir)["flows"]
     samples = load(run_dir).switch_rtt(0)["rtt_s"]
     rtt = flows[0]["rtt_s"]
     assert flows[0]["rtt_source"] == "the switch (TCP timestamps of both directions)"
@@ -172,7 +172,7 @@ def test_rtt_and_inflight_are_in_the_summary(
     assert flows[0]["inflight_bytes"]["mean"] == pytest.approx(open_bytes.mean(), rel=0.02)
     assert flows[1]["inflight_bytes"] == {"mean": None, "max": None} and "hosts" in flows[1]["rtt_source"]
     monkeypatch.setattr("narrows_analysis.aggregation.both_directions.BATCH_ROWS", 97)
-    small = analyze_run(run_dir)["flows"][0]
+    small: Any = analyze_run(run_dir)["flows"][0]
     assert small["rtt_s"] == pytest.approx(rtt, rel=1e-9)
     assert small["inflight_bytes"] == pytest.approx(flows[0]["inflight_bytes"], rel=0.02)
 
@@ -181,7 +181,7 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
     readings = {"flow": [1, 1], "rtt_s": [0.03, 0.05], "min_rtt_s": [0.03, 0.02], "inflight_bytes": [3000, 1000]}
     pd.DataFrame(readings).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
-    flows = analyze_run(tmp_path / "run")["flows"]
+    flows: Any = analyze_run(tmp_path / "run")["flows"]
     assert flows[1]["inflight_bytes"] == {"mean": 2000, "max": 3000}
     assert flows[1]["inflight_source"] == "the hosts (sockets, TCP_INFO)" and flows[0]["inflight_source"] is None
     # Not iperf3's smoothed RTT, of which it keeps the smallest: it is not the smallest of a packet.
@@ -261,7 +261,7 @@ def test_a_run_shows_its_table(with_sockets: Path) -> None:
     assert [line.split()[0] for line in lines[2:]] == run.labels == list(run.table["flow"])
     assert all(f"<td>{label}</td>" in run._repr_html_() for label in run.labels)
     assert run.table["goodput Mbit/s"].sum() == pytest.approx(
-        sum(flow["goodput_bps"] for flow in run.summary["flows"]) / 1e6, abs=0.02
+        sum(flow["goodput_bps"] or 0.0 for flow in run.summary["flows"]) / 1e6, abs=0.02
     )
 
 
@@ -296,7 +296,7 @@ def test_every_column_says_its_unit_and_meaning(with_sockets: Path) -> None:
 
 
 def test_what_cannot_be_told_says_why(with_sockets: Path) -> None:
-    summary = load(with_sockets).summary
+    summary: Any = load(with_sockets).summary
     assert summary["fairness"]["convergence_s"] is None
     assert summary["fairness"]["convergence_reason"].startswith("not assessable in 2 s: it takes 5 s")
     assert summary["dynamics"]["oscillation_reason"] or summary["dynamics"]["oscillation_period_s"]

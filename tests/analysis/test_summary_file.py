@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, Summary, load, write_report
-from narrows_analysis.summary.file import FORMAT, read_summary
+from narrows_analysis import AnalysisError, load, write_report
+from narrows_analysis.summary.file import read_summary
+from narrows_formats.summary import FORMAT
 
-Competition = tuple[Path, synthetic.Truth, Summary]
+Competition = tuple[Path, synthetic.Truth, Any]
 FIELDS = Path(__file__).with_name("summary_fields.json")
 
 
@@ -39,3 +40,19 @@ def test_another_format_is_refused(competition: Competition, tmp_path: Path, fou
     for read in (read_summary, write_report, lambda path: load(path).summary):
         with pytest.raises(AnalysisError, match=f"{words} version of the analysis; 'narrows analyze {tmp_path}'"):
             read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"telemetry": {"reports": 1}}, "telemetry.lost: Field required"),
+        ({"verdict": "fair"}, "verdict: Extra inputs are not permitted"),
+        ({"groups": [{"name": 1}]}, "groups.0.name: Input should be a valid string"),
+    ],
+)
+def test_a_damaged_file_is_refused_by_field(
+    competition: Competition, tmp_path: Path, change: dict[str, Any], problem: str
+) -> None:
+    (tmp_path / "summary.json").write_text(json.dumps({**competition[2], **change}))
+    with pytest.raises(AnalysisError, match=f"summary.json: {problem}; 'narrows analyze {tmp_path}'"):
+        read_summary(tmp_path)

@@ -15,20 +15,20 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows.run import sweep_table
-from narrows_analysis import AnalysisError, Summary, analyze_run, write_report
+from narrows_analysis import AnalysisError, analyze_run, write_report
 from narrows_analysis.sweep import heat_map, load_sweep, pivot, write_sweep_report
 from test_report import Opened, browser, needs_browser  # noqa: F401
 
 BUFFERS = {"0.5bdp": 25_000, "1bdp": 50_000, "2bdp": 100_000}
 RTTS = {"10ms": 0.01, "20ms": 0.02}
-Swept = tuple[Path, dict[tuple[str, str], Summary]]
+Swept = tuple[Path, dict[tuple[str, str], Any]]
 
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
     """Buffer by RTT, two flows each; one point is missing."""
     directory = tmp_path_factory.mktemp("sweeps") / "buffer-sweep"
-    summaries: dict[tuple[str, str], Summary] = {}
+    summaries: dict[tuple[str, str], Any] = {}
     rows: list[dict[str, Any]] = []
     for buffer, rtt in itertools.product(BUFFERS, RTTS):
         if (buffer, rtt) == ("2bdp", "20ms"):

@@ -37,7 +37,7 @@ def test_hundred_gigabits_equal_the_truth(tmp_path: Path, options: tuple[str, ..
         "clock_origin_ns": 0,
     }
     (tmp_path / "run" / "run.json").write_text(json.dumps(run))
-    summary = analyze_run(tmp_path / "run", interval_s=0.001)
+    summary: Any = analyze_run(tmp_path / "run", interval_s=0.001)
 
     link = summary["bottleneck"]
     assert summary["telemetry"]["reports"] == truth["departures"] and summary["telemetry"]["lost"] == 0

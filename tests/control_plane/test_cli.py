@@ -19,8 +19,18 @@ from narrows.run.sweep_table import rows, write
 from rich.console import Console
 from typer.testing import CliRunner
 
-SUMMARY: dict[str, Any] = {
+FLOW: dict[str, Any] = {
+    **dict.fromkeys(("arrivals", "departures", "retransmit_ratio", "start_s", "end_s", "bytes", "fct_s")),
+    **dict.fromkeys(("throughput_bps", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")),
+    **dict.fromkeys(("fct_reason", "inflight_source")),
+    **{"src": "10.0.0.1", "dst": "10.0.1.1", "inflight_bytes": {"mean": None, "max": None}},
+}
+SUMMARY: Any = {
+    "format": 0,
+    "status": "complete",
     "bottleneck": {
+        **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
+        **dict.fromkeys(("drops", "loss_emulation_drops", "ce_marks")),
         "rate_bps": 1e8,
         "buffer_bytes": 500000,
         "utilization": 0.99,
@@ -28,13 +38,22 @@ SUMMARY: dict[str, Any] = {
         "queue_bytes": {"mean": 1.0, "p50": 1.0, "p99": 2.0, "max": 3.0},
         "queue_delay_s": {"mean": 0.01, "p50": 0.01, "p99": 0.02, "max": 0.03},
     },
-    "fairness": {"jain_index": 0.9, "interval_s": 0.5, "convergence_s": None},
+    "fairness": {
+        **{"jain_index": 0.9, "interval_s": 0.5, "convergence_s": None},
+        **dict.fromkeys(("jain_index_steady", "window_s", "reason", "convergence_reason")),
+    },
+    "dynamics": {
+        **dict.fromkeys(("oscillation_period_s", "oscillation_amplitude_bytes", "oscillation_correlation")),
+        **dict.fromkeys(("loss_synchronization", "rate_synchronization", "oscillation_reason")),
+    },
     "groups": [
         {"name": "bbr", "cca": "bbr", "flows": 1, "goodput_bps": 6e7, "share": 0.6, "loss_ratio": 0.02},
         {"name": "cubic", "cca": "cubic", "flows": 1, "goodput_bps": 4e7, "share": 0.4, "loss_ratio": 0.01},
     ],
     "flows": [
         {
+            **FLOW,
+            "name": "bbr",
             "group": "bbr",
             "cca": "bbr",
             "goodput_bps": 6e7,
@@ -44,6 +63,8 @@ SUMMARY: dict[str, Any] = {
             "rtt_s": {"min": 0.04, "mean": 0.05},
         },
         {
+            **FLOW,
+            "name": "cubic",
             "group": "cubic",
             "cca": "cubic",
             "goodput_bps": None,
@@ -53,7 +74,8 @@ SUMMARY: dict[str, Any] = {
             "rtt_s": {"min": None, "mean": None},
         },
     ],
-    "telemetry": {"reports": 10, "lost": 0, "sample": 1},
+    "telemetry": {"reports": 10, "lost": 0, "sample": 1, "duplicates": 0, "late": 0},
+    "warnings": [],
 }
 
 

@@ -18,7 +18,7 @@ from narrows.experiment.sweep import load_series
 from narrows.run import series as series_module
 from narrows.run.runner import Outcome
 from narrows.run.series import run_series
-from narrows_analysis.summary.file import FORMAT
+from narrows_formats.summary import FORMAT
 from rich.console import Console
 from test_cli import SUMMARY
 from typer.testing import CliRunner
@@ -37,7 +37,7 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
     def execute(run: Any, directory: Path, *_: Any) -> Outcome:
         assert not (path / "out" / "sweep.parquet").exists(), "the table is made once, at the end"
         directory.mkdir()
-        summary = {**SUMMARY, "format": FORMAT}
+        summary: Any = {**SUMMARY, "format": FORMAT}
         (directory / "summary.json").write_text(json.dumps(summary))
         (directory / "run.json").write_text("{}")
         status: Any = "failed" if directory.name in failing else "complete"

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
+from narrows_formats.summary import InflightSummary, RttSummary
 
 from narrows_analysis.records.flow_table import FlowTable, reverse_keys
 from narrows_analysis.records.run_directory import Run
@@ -165,14 +166,14 @@ class PathMeasures:
         """Least RTT between switch and sender so far; 0 where there is none."""
         return int(self.sender.rtt.least) if self.sender.rtt.count else 0
 
-    def rtt_s(self, unit_s: float) -> dict[str, float | None]:
+    def rtt_s(self, unit_s: float) -> RttSummary:
         """Least and mean RTT of the path in seconds; None where one side has no sample."""
         near, far = self.sender.rtt, self.receiver.rtt
         if not near.count or not far.count:
             return {"min": None, "mean": None}
         return {"min": (near.least + far.least) * unit_s, "mean": ((near.mean or 0) + (far.mean or 0)) * unit_s}
 
-    def inflight_bytes(self) -> dict[str, float | None]:
+    def inflight_bytes(self) -> InflightSummary:
         """Mean over packets and greatest number of bytes in flight; None without acknowledgements."""
         size = self.outstanding.size
         return {"mean": size.mean, "max": size.greatest if size.count else None}

@@ -84,7 +84,8 @@ def _of_run(run: RunData) -> Side:
     window = run.summary["fairness"]["window_s"]
     if window is None:
         raise AnalysisError(f"{run.path}: its flows never all ran at once; nothing can be compared")
-    flows, queue = (_in_parts(frame, window) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
+    begin, end = window
+    flows, queue = (_in_parts(frame, (begin, end)) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
     rate = run.run.bottleneck.rate_bps or np.nan
     carried = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
     lasted = queue["interval_s"].groupby(queue["part"]).sum()

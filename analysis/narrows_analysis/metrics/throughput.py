@@ -4,26 +4,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
+Size = TypeVar("Size", float, npt.NDArray[np.float64])
 
 # Ethernet 14, IPv4 20, TCP 20 and its timestamp option 12 bytes.
 HEADER_BYTES = 66
 
 
+def rate(size_bytes: Size, duration_s: float) -> Size:
+    """Bits per second of so many bytes, of one flow or an array of them, in `duration_s` seconds.
+
+    L2 bytes give throughput, payload bytes that are delivered for the first time give goodput (RFC 2647, section 3.17).
+    Source: definition. A duration that is not positive raises ValueError.
+    """
+    if not duration_s > 0:
+        raise ValueError(f"a duration of {duration_s} s is not positive")
+    return size_bytes * 8 / duration_s
+
+
 def mean_rate(time_s: npt.ArrayLike, size_bytes: npt.ArrayLike, start_s: float, end_s: float) -> float:
     """Bits per second of the packets with start_s <= time < end_s, over that interval.
 
-    `size_bytes` decides the layer: L2 lengths give throughput, payload lengths of bytes delivered for the first time
-    give goodput (RFC 2647, section 3.17). Source: definition. An empty interval raises ValueError.
+    `size_bytes` decides the layer, as for `rate`. An empty interval raises ValueError.
     """
     if not end_s > start_s:
         raise ValueError(f"the interval {start_s}..{end_s} s is empty")
     time, size = np.asarray(time_s, dtype=np.float64), np.asarray(size_bytes, dtype=np.float64)
-    return float(size[(time >= start_s) & (time < end_s)].sum() * 8 / (end_s - start_s))
+    return rate(float(size[(time >= start_s) & (time < end_s)].sum()), end_s - start_s)
 
 
 def rate_series(

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows_formats.flow_names import flow_names
+from narrows_formats.summary import GroupSummary, Summary
 
 from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.summary.sections import NOT_ASSESSABLE, RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE, Summary
+from narrows_analysis.summary.sections import NOT_ASSESSABLE, RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 
 MAX_BARS = 24
 
@@ -55,7 +56,7 @@ def verdict(run: Run, summary: Summary) -> str:
         return ""
     link, fairness = summary["bottleneck"], summary["fairness"]
     if len(groups) > 1:
-        ranked = sorted(groups, key=lambda group: -group["share"])
+        ranked = sorted(groups, key=lambda group: -(group["share"] or 0.0))
         first, rest = ranked[0], ranked[1:]
         others = ", ".join(f"{_members(group)} {units.percent(group['share'])}" for group in rest)
         words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
@@ -69,7 +70,7 @@ def verdict(run: Run, summary: Summary) -> str:
         converged = fairness["convergence_s"]
         if converged is not None:
             words += f"; fair after {units.duration(converged)}."
-        elif fairness["convergence_reason"].startswith(NOT_ASSESSABLE):
+        elif (fairness["convergence_reason"] or "").startswith(NOT_ASSESSABLE):
             words += f"; whether the flows settle is {fairness['convergence_reason']}."
         else:
             words += "; the flows never settled at their fair share."
@@ -80,7 +81,7 @@ def verdict(run: Run, summary: Summary) -> str:
     return words
 
 
-def _members(group: dict[str, Any]) -> str:
+def _members(group: GroupSummary) -> str:
     return group["name"] if group["flows"] == 1 else f"{group['flows']} {group['name']} flows"
 
 
@@ -124,10 +125,11 @@ def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
     """A bar for each flow, or for each group where the flows are too many to compare."""
     groups = [flow.group for flow in run.flows]
     named = zip(flow_names(groups), [color.css for color in flow_colors(groups)], summary["flows"], strict=True)
-    bars = [(label, style, section["share"]) for label, style, section in named]
-    if len(bars) > MAX_BARS:
-        bars = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
-    if len(bars) < 2 or any(share is None for _, _, share in bars):
+    known = [(label, style, section["share"]) for label, style, section in named]
+    if len(known) > MAX_BARS:
+        known = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
+    bars = [(name, style, share) for name, style, share in known if share is not None]
+    if len(known) < 2 or len(bars) < len(known):
         return []
     fair = 100 / len(bars) if len(bars) == len(run.flows) else None
     most = max([share * 100 for _, _, share in bars] + ([fair] if fair is not None else []))
@@ -188,7 +190,7 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
     if any(section["inflight_bytes"]["mean"] is not None for section in summary["flows"]):
         names.append("In flight\nmean")
-        seen = {section["inflight_source"] for section in summary["flows"]} - {None}
+        seen = {section["inflight_source"] or "" for section in summary["flows"]} - {""}
         note += f" Bytes in flight from {', '.join(sorted(seen))}."
         for row, section in zip(rows, summary["flows"], strict=True):
             size = section["inflight_bytes"]["mean"]
@@ -226,7 +228,7 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
         standing = units.size(link["standing_queue_bytes"])
         if link["standing_queue_bdp"] is not None:
             standing += f", {units.significant(link['standing_queue_bdp'], 3)} BDP"
-    period = moves["oscillation_reason"]
+    period = moves["oscillation_reason"] or ""
     if moves["oscillation_period_s"] is not None:
         swing = units.size(moves["oscillation_amplitude_bytes"])
         period = f"every {units.duration(moves['oscillation_period_s'])}, by \u00b1{swing} "
@@ -243,7 +245,11 @@ def dynamics(summary: Summary) -> list[tuple[str, str]]:
         steady = units.index(fairness["jain_index_steady"])
         settled = fairness["convergence_s"]
         rows.append(("Jain's index in the second half of the common time", steady))
-        when = fairness["convergence_reason"] if settled is None else f"{units.duration(settled)} after all flows ran"
+        when = (
+            fairness["convergence_reason"] or ""
+            if settled is None
+            else f"{units.duration(settled)} after all flows ran"
+        )
         rows.append(("Convergence (all within 25 % of the fair share for 5 s)", when))
     return rows
 
@@ -307,7 +313,7 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
     if SWITCH_RTT_SOURCE in sources:
         rows.append(("Round-trip time", "telemetry/reports-*.parquet of both directions, at the switch"))
-    for source in sorted({section["inflight_source"] for section in summary["flows"]} - {None}):
+    for source in sorted({section["inflight_source"] or "" for section in summary["flows"]} - {""}):
         file = "hosts/sockets.parquet" if source == SOCKET_SOURCE else "telemetry/reports-*.parquet"
         rows.append(("Bytes in flight", f"{file}: {source}"))
     if isinstance(run.raw.get("traffic_manager"), dict):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from narrows_formats.summary import Summary
 
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.metrics.fairness import jain_series
@@ -15,7 +16,6 @@ from narrows_analysis.metrics.loss import sliding_loss_ratio
 from narrows_analysis.records.hosts import HostRecord
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
-from narrows_analysis.summary.sections import Summary
 
 FloatArray = npt.NDArray[np.float64]
 # From a largest value to the size of its unit and the unit's name; values with the names of their lines.
@@ -87,9 +87,10 @@ class RunFigures:
         result = matrix.copy()
         starts = np.arange(matrix.shape[1]) * self.interval_s
         for row, section in enumerate(self.summary["flows"]):
-            if section["start_s"] is not None:
-                last = max(section["end_s"], self._planned_end(row))
-                whole = (starts >= section["start_s"] - 1e-9) & (starts + self.interval_s <= last + 1e-9)
+            start_s, end_s = section["start_s"], section["end_s"]
+            if start_s is not None and end_s is not None:
+                last = max(end_s, self._planned_end(row))
+                whole = (starts >= start_s - 1e-9) & (starts + self.interval_s <= last + 1e-9)
                 result[row, ~whole] = np.nan
         return result
 

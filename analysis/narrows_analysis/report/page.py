@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from markupsafe import Markup
 from narrows_formats import storage
 from narrows_formats.flow_names import flow_names
+from narrows_formats.summary import Summary
 
 from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.hosts import read_host_record, read_sockets
@@ -26,7 +27,6 @@ from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.summary.file import read_summary
-from narrows_analysis.summary.sections import Summary
 
 _DIGEST_LIMIT_BYTES = 1 << 30
 

@@ -53,7 +53,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
     lives = {
         number: (flow["start_s"], flow["end_s"])
         for number, flow in enumerate(run.summary["flows"])
-        if flow["start_s"] is not None
+        if flow["start_s"] is not None and flow["end_s"] is not None
     }
     measures |= fairness_by_number(run.flows, lives)
     for group in dict.fromkeys(flow.group for flow in run.run.flows):
@@ -76,8 +76,9 @@ def finite(measures: Measures) -> Measures:
 def measured_time(run: RunData, window: tuple[float, float], life_of: str) -> tuple[float, float]:
     """Begin and end of the measured time, in seconds from the experiment's start."""
     if life_of:
-        lives = [flow for flow in run.summary["flows"] if flow["group"] == life_of and flow["start_s"] is not None]
-        low, high = (min(f["start_s"] for f in lives), max(f["end_s"] for f in lives)) if lives else (0.0, 0.0)
+        mine = [flow for flow in run.summary["flows"] if flow["group"] == life_of]
+        low = min((flow["start_s"] for flow in mine if flow["start_s"] is not None), default=0.0)
+        high = max((flow["end_s"] for flow in mine if flow["end_s"] is not None), default=0.0)
     else:
         ends = float(run.flows["time_s"].max()) if len(run.flows) else 0.0
         low, high = run.summary["fairness"]["window_s"] or (0.0, ends)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats import storage
 from narrows_formats.columns import DISTRIBUTIONS, with_metadata
+from narrows_formats.summary import FORMAT, Summary
 
 from narrows_analysis.aggregation.both_directions import PathMeasures, measure_paths
 from narrows_analysis.aggregation.tables import Aggregation, aggregate
@@ -18,9 +19,8 @@ from narrows_analysis.records.flow_table import FlowTable, read_flow_table
 from narrows_analysis.records.hosts import read_host_record, read_socket_records
 from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.records.run_directory import Run, read_run
-from narrows_analysis.summary.file import FORMAT, write_summary
+from narrows_analysis.summary.file import write_summary
 from narrows_analysis.summary.sections import (
-    Summary,
     bottleneck_section,
     dynamics_section,
     fairness_section,
@@ -96,7 +96,7 @@ def finish(
     bottleneck = bottleneck_section(run, aggregation)
     flows = flow_sections(run, aggregation, table, hosts, paths or {}, sockets)
     groups = group_sections(run, aggregation, flows)
-    findings = find_warnings(run, aggregation, table, skipped, hosts, sockets, bottleneck)
+    cautions = find_warnings(run, aggregation, table, skipped, hosts, sockets, bottleneck)
     summary: Summary = {
         "format": FORMAT,
         "status": run.status,
@@ -106,7 +106,7 @@ def finish(
         "groups": groups,
         "flows": flows,
         "telemetry": telemetry_section(aggregation),
-        "warnings": [finding.as_dict() for finding in findings],
+        "warnings": [caution.as_dict() for caution in cautions],
     }
     write_flows(run.path / "flows.parquet", aggregation)
     write_queue(run.path / "queue.parquet", aggregation)

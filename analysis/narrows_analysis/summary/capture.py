@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from narrows_formats import storage
 from narrows_formats.files import COLLECTOR, FLOW_KEYS, REPORT_FILES, RUN
 from narrows_formats.run_record import RunRecord
+from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import measure_paths
@@ -27,7 +28,6 @@ from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reve
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.summary.analyze import finish
-from narrows_analysis.summary.sections import Summary
 
 FLOWS_INTERVAL_S = 0.1
 QUEUE_INTERVAL_S = 1e-3

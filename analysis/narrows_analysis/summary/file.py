@@ -1,34 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""summary.json as a file: which version of its fields it has, and that it is what this version of the package reads."""
+"""summary.json as a file: its one writer, and its one reader, which refuses what another version wrote."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from narrows_formats import storage
+from narrows_formats.files import SUMMARY
+from narrows_formats.summary import FORMAT, Summary, check
+from narrows_formats.validation import dotted
+from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.run_directory import read_json
 
-NAME = "summary.json"
-# To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 3
 
-
-def write_summary(run_dir: Path, summary: dict[str, Any]) -> None:
+def write_summary(run_dir: Path, summary: Summary) -> None:
     """Write summary.json so that a reader sees the old file or the new one, never half of it."""
-    storage.write_json(run_dir / NAME, summary)
+    storage.write_json(run_dir / SUMMARY, check(summary))
 
 
-def read_summary(run_dir: Path) -> dict[str, Any]:
+def read_summary(run_dir: Path) -> Summary:
     """Read summary.json.
 
     Raises:
-        AnalysisError: there is none, or another version of the analysis wrote it; the message names the command that
-            makes it again.
+        AnalysisError: there is none, another version of the analysis wrote it, or it is damaged; the message names
+            the command that makes it again.
     """
-    path = run_dir / NAME
+    path = run_dir / SUMMARY
     remedy = f"'narrows analyze {run_dir}' makes it from the telemetry"
     if not path.exists():
         raise AnalysisError(f"{path}: no such file; analyse the run first: {remedy}")
@@ -37,4 +36,8 @@ def read_summary(run_dir: Path) -> dict[str, Any]:
     if found != FORMAT:
         older = "an older" if found is None or (isinstance(found, int) and found < FORMAT) else "another"
         raise AnalysisError(f"{path}: written by {older} version of the analysis; {remedy} again")
-    return summary
+    try:
+        return check(summary)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise AnalysisError(f"{path}: {dotted(first['loc'])}: {first['msg']}; {remedy} again") from None

@@ -3,24 +3,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from narrows_formats.flow_names import flow_names
+from narrows_formats.summary import (
+    BottleneckSummary,
+    Distribution,
+    DynamicsSummary,
+    FairnessSummary,
+    FlowSummary,
+    GroupSummary,
+    TelemetrySummary,
+)
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
 from narrows_analysis.aggregation.tables import Aggregation
+from narrows_analysis.metrics.completion import completion_time
 from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TOLERANCE, convergence_time, jain_index
-from narrows_analysis.metrics.queue import STANDING_WINDOW_S, oscillation, standing_queue
+from narrows_analysis.metrics.loss import loss_ratio
+from narrows_analysis.metrics.queue import STANDING_WINDOW_S, in_bdp, oscillation, standing_queue
 from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
+from narrows_analysis.metrics.throughput import group_rates, rate, utilization
 from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.hosts import HostRecord, SocketRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
-
-Summary = dict[str, Any]
 
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
@@ -36,7 +44,7 @@ def _quotient(numerator: float, denominator: float) -> float | None:
     return float(numerator / denominator) if denominator else None
 
 
-def _distribution(histogram: LogLinearHistogram, scale: float, maximum: int | None = None) -> dict[str, float | None]:
+def _distribution(histogram: LogLinearHistogram, scale: float, maximum: int | None = None) -> Distribution:
     def scaled(value: float | None) -> float | None:
         return None if value is None else value * scale
 
@@ -49,7 +57,7 @@ def _distribution(histogram: LogLinearHistogram, scale: float, maximum: int | No
     }
 
 
-def _empty_distribution() -> dict[str, float | None]:
+def _empty_distribution() -> Distribution:
     return {"mean": None, "p50": None, "p99": None, "max": None}
 
 
@@ -77,9 +85,9 @@ def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
     return (max(0, low), high) if high > max(0, low) else None
 
 
-def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any]:
+def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
     """The "bottleneck" part of the summary."""
-    section: dict[str, Any] = {
+    section: BottleneckSummary = {
         "rate_bps": run.bottleneck.rate_bps,
         "buffer_bytes": run.bottleneck.buffer_bytes,
         "utilization": None,
@@ -97,11 +105,10 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
         return section
     totals, queue, unit_s = aggregation.flows.totals, aggregation.queue, aggregation.clock.unit_s
     window = measured_window(aggregation)
-    if window is not None and window[1] > window[0] and run.bottleneck.rate_bps:
-        section["utilization"] = _carried_bits(aggregation, window) / (
-            run.bottleneck.rate_bps * (window[1] - window[0])
-        )
-    section["loss_ratio"] = _quotient(totals["drops"].sum(), totals["arrivals"].sum())
+    link = run.bottleneck
+    if window is not None and window[1] > window[0] and link.rate_bps:
+        section["utilization"] = utilization(_carried_bytes(aggregation, window), link.rate_bps, window[1] - window[0])
+    section["loss_ratio"] = loss_ratio(float(totals["drops"].sum()), float(totals["arrivals"].sum()))
     section["queue_bytes"] = _distribution(
         aggregation.depth_histogram, run.depth_unit_bytes, aggregation.peak_depth_units
     )
@@ -111,17 +118,17 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> dict[str, A
         least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.depth_unit_bytes
         standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
         section["standing_queue_bytes"] = standing
-        if run.bottleneck.bdp_bytes and standing is not None:
-            section["standing_queue_bdp"] = standing / run.bottleneck.bdp_bytes
+        if link.rate_bps and link.rtt_s and standing is not None:
+            section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
     section["drops"] = int(totals["drops"].sum())
     section["loss_emulation_drops"] = int(totals["loss_drops"].sum())
     section["ce_marks"] = int(queue.totals["ce_marks"][0])
     return section
 
 
-def _carried_bits(aggregation: Aggregation, window: tuple[float, float]) -> float:
-    """L2 bits that left inside the window, from the queue's fine intervals."""
-    return float(aggregation.queue.cells["bytes"][0, _queue_bins(aggregation, window)].sum()) * 8
+def _carried_bytes(aggregation: Aggregation, window: tuple[float, float]) -> float:
+    """L2 bytes that left inside the window, from the queue's fine intervals."""
+    return float(aggregation.queue.cells["bytes"][0, _queue_bins(aggregation, window)].sum())
 
 
 def _queue_bins(aggregation: Aggregation, window: tuple[float, float]) -> slice:
@@ -134,11 +141,11 @@ def reaction_time(run: Run) -> float:
     return max(STANDING_WINDOW_S, run.bottleneck.rtt_s or 0.0)
 
 
-def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any]:
+def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSummary:
     """How queue and flows move together: oscillation of the depth over the second half of the time in which all flows
     were running (slow start would hide it), and the fraction of the flows that lose in the same episode (drops taken
     at the flow series' intervals)."""
-    section: dict[str, Any] = {
+    section: DynamicsSummary = {
         "oscillation_period_s": None,
         "oscillation_amplitude_bytes": None,
         "oscillation_correlation": None,
@@ -148,8 +155,8 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
     }
     window = None if aggregation is None else common_window(aggregation)
     if aggregation is None or window is None:
-        why = "no telemetry" if aggregation is None else NEVER_TOGETHER
-        return section | {"oscillation_reason": why}
+        section["oscillation_reason"] = "no telemetry" if aggregation is None else NEVER_TOGETHER
+        return section
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
     cells = {name: aggregation.queue.cells[name][0, bins] for name in ("depth_units", "samples")}
@@ -171,9 +178,9 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
     return section
 
 
-def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any]:
+def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSummary:
     """The "fairness" part: Jain's index of the flows' goodputs while all of them were running, and convergence."""
-    section: dict[str, Any] = {
+    section: FairnessSummary = {
         "jain_index": None,
         "interval_s": None if aggregation is None else aggregation.intervals.flows_s,
         "convergence_s": None,
@@ -183,14 +190,14 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
         "reason": None,
     }
     if aggregation is None or not aggregation.order.reports:
-        return section | _reasons("no telemetry")
+        return _without_index(section, "no telemetry")
     if len(run.flows) < 2:
-        return section | _reasons("a single flow")
+        return _without_index(section, "a single flow")
     if missing_ratio(aggregation) > MAX_MISSING_RATIO:
-        return section | _reasons(f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
+        return _without_index(section, f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
     window = common_window(aggregation)
     if window is None:
-        return section | _reasons(NEVER_TOGETHER)
+        return _without_index(section, NEVER_TOGETHER)
     width = aggregation.intervals.flows_s
     rates = goodput_bytes(aggregation)[0][:-1, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))
@@ -208,8 +215,9 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> dict[str, Any
     return section
 
 
-def _reasons(why: str) -> dict[str, str]:
-    return {"reason": why, "convergence_reason": why}
+def _without_index(section: FairnessSummary, why: str) -> FairnessSummary:
+    section["reason"] = section["convergence_reason"] = why
+    return section
 
 
 def flow_sections(
@@ -219,39 +227,41 @@ def flow_sections(
     hosts: list[HostRecord],
     paths: dict[int, PathMeasures],
     sockets: dict[int, SocketRecord],
-) -> list[dict[str, Any]]:
+) -> list[FlowSummary]:
     """The "flows" part, one entry a flow in run.json's order."""
     names = flow_names([flow.group for flow in run.flows])
     sections = [
-        {"name": names[number], **_flow_section(run, aggregation, table, hosts[number], number)}
-        for number in range(len(run.flows))
+        _flow_section(run, aggregation, table, hosts[number], number, name) for number, name in enumerate(names)
     ]
     for number, record in sockets.items():
         if number >= len(sections):
             continue
-        size = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
-        sections[number] |= {"inflight_bytes": size, "inflight_source": SOCKET_SOURCE}
+        section = sections[number]
+        section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
+        section["inflight_source"] = SOCKET_SOURCE
         # Read ten times a second, with the smallest RTT of a single packet; iperf3 knows one smoothed value a second.
-        read_s = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
-        sections[number] |= {"rtt_s": read_s, "rtt_source": SOCKET_SOURCE}
+        section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
+        section["rtt_source"] = SOCKET_SOURCE
     if aggregation is not None:
         for number, measures in paths.items():
             inflight = measures.inflight_bytes()
             if inflight["mean"] is not None:
-                sections[number] |= {"inflight_bytes": inflight, "inflight_source": SWITCH_INFLIGHT_SOURCE}
+                sections[number]["inflight_bytes"] = inflight
+                sections[number]["inflight_source"] = SWITCH_INFLIGHT_SOURCE
             rtt_s = measures.rtt_s(aggregation.clock.unit_s)
             if rtt_s["min"] is not None:
-                sections[number] |= {"rtt_s": rtt_s, "rtt_source": SWITCH_RTT_SOURCE}
+                sections[number]["rtt_s"] = rtt_s
+                sections[number]["rtt_source"] = SWITCH_RTT_SOURCE
     return sections
 
 
 def _flow_section(
-    run: Run, aggregation: Aggregation | None, table: FlowTable, host: HostRecord, number: int
-) -> dict[str, Any]:
+    run: Run, aggregation: Aggregation | None, table: FlowTable, host: HostRecord, number: int, name: str
+) -> FlowSummary:
     flow = run.flows[number]
-    section: dict[str, Any] = {
-        "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None, "arrivals": None,
-        "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
+    section: FlowSummary = {
+        "name": name, "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None,
+        "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "fct_reason": _no_completion(flow, None), "throughput_bps": None, "share": None,
         "loss_emulation_drops": None, "ce_marks": None,
@@ -260,10 +270,8 @@ def _flow_section(
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:
         return section
-    totals, unit_s = (
-        {name: values[number] for name, values in aggregation.flows.totals.items()},
-        aggregation.clock.unit_s,
-    )
+    totals = {name: values[number] for name, values in aggregation.flows.totals.items()}
+    unit_s = aggregation.clock.unit_s
     start_s = float(aggregation.first_arrival[number]) * unit_s
     end_s = float(aggregation.last_departure[number]) * unit_s
     delivered = float(goodput_bytes(aggregation)[1][number])
@@ -271,8 +279,8 @@ def _flow_section(
         "start_s": start_s,
         "end_s": end_s,
         "bytes": int(delivered),
-        "goodput_bps": _quotient(delivered * 8, end_s - start_s),
-        "throughput_bps": _quotient(totals["bytes"] * 8, end_s - start_s),
+        "goodput_bps": rate(delivered, end_s - start_s) if end_s > start_s else None,
+        "throughput_bps": rate(float(totals["bytes"]), end_s - start_s) if end_s > start_s else None,
         "departures": int(totals["departures"]),
         "loss_emulation_drops": int(totals["loss_drops"]),
         "ce_marks": int(totals["ce_marks"]),
@@ -281,10 +289,10 @@ def _flow_section(
     if not aggregation.collided[table.index_of[number]]:
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])
-        section["loss_ratio"] = _quotient(totals["drops"], totals["arrivals"])
+        section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
     section["fct_reason"] = _no_completion(flow, bool(aggregation.finished[number]))
     if section["fct_reason"] is None:
-        section["fct_s"] = float(aggregation.last_data_departure[number]) * unit_s - start_s
+        section["fct_s"] = completion_time(start_s, float(aggregation.last_data_departure[number]) * unit_s)
     return section
 
 
@@ -297,7 +305,7 @@ def _no_completion(flow: FlowSpec, finished: bool | None) -> str | None:
     return None if finished else "the flow did not end during the run"
 
 
-def group_sections(run: Run, aggregation: Aggregation | None, flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def group_sections(run: Run, aggregation: Aggregation | None, flows: list[FlowSummary]) -> list[GroupSummary]:
     """The "groups" part, in order of first appearance; fills in each flow's "share" as well.
 
     Goodput and share are taken over the time in which all flows were running; where they never all were, over the
@@ -309,35 +317,36 @@ def group_sections(run: Run, aggregation: Aggregation | None, flows: list[dict[s
         cells, totals = goodput_bytes(aggregation)
         measured = measured_window(aggregation)
         if window is not None:
-            goodput = (
-                cells[:-1, slice(*window)].sum(axis=1) * 8 / ((window[1] - window[0]) * aggregation.intervals.flows_s)
-            )
+            duration_s = (window[1] - window[0]) * aggregation.intervals.flows_s
+            goodput = rate(cells[:-1, slice(*window)].sum(axis=1), duration_s)
         elif measured is not None and measured[1] > measured[0]:
-            goodput = totals[:-1] * 8 / (measured[1] - measured[0])
+            goodput = rate(totals[:-1], measured[1] - measured[0])
     total = float(goodput.sum())
     members: dict[str, list[int]] = {}
     for number, flow in enumerate(run.flows):
         members.setdefault(flow.group, []).append(number)
         flows[number]["share"] = _quotient(goodput[number], total)
-    sections = []
+    goodputs = group_rates(goodput, [flow.group for flow in run.flows])
+    sections: list[GroupSummary] = []
     for name, numbers in members.items():
-        arrivals, drops = ([flows[n][key] for n in numbers] for key in ("arrivals", "drops"))
-        known = all(value is not None for value in arrivals)
+        counted = [(flows[n]["drops"], flows[n]["arrivals"]) for n in numbers]
+        known = [(drops, arrivals) for drops, arrivals in counted if drops is not None and arrivals is not None]
+        complete = len(known) == len(counted)
         ccas = sorted({run.flows[n].cca or "" for n in numbers})
         sections.append(
             {
                 "name": name,
                 "cca": ", ".join(ccas) or None,
                 "flows": len(numbers),
-                "goodput_bps": float(goodput[numbers].sum()) if total else None,
-                "share": _quotient(float(goodput[numbers].sum()), total),
-                "loss_ratio": _quotient(sum(drops), sum(arrivals)) if known else None,
+                "goodput_bps": float(goodputs[name]) if total else None,
+                "share": _quotient(float(goodputs[name]), total),
+                "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
             }
         )
     return sections
 
 
-def telemetry_section(aggregation: Aggregation | None) -> dict[str, Any]:
+def telemetry_section(aggregation: Aggregation | None) -> TelemetrySummary:
     """The "telemetry" part: reports used, reports missing, and one report in `sample` packets."""
     if aggregation is None:
         return {"reports": 0, "lost": 0, "sample": None, "duplicates": 0, "late": 0}

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from narrows_formats.summary import BottleneckSummary, WarningSummary
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
@@ -27,12 +29,12 @@ class Caution:
     """One warning: a stable code, "error" (a number is withheld or wrong to compare) or "warning", and a sentence."""
 
     code: str
-    severity: str
+    severity: Literal["error", "warning"]
     message: str
 
-    def as_dict(self) -> dict[str, str]:
+    def as_dict(self) -> WarningSummary:
         """For summary.json."""
-        return asdict(self)
+        return {"code": self.code, "severity": self.severity, "message": self.message}
 
 
 def plural(count: float, noun: str) -> str:
@@ -206,7 +208,7 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     return found
 
 
-def _late_service_warnings(run: Run, bottleneck: dict[str, Any]) -> list[Caution]:
+def _late_service_warnings(run: Run, bottleneck: BottleneckSummary) -> list[Caution]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, bottleneck["queue_delay_s"]["p99"]
     if delay_s is None or link.buffer_bytes is None or link.rate_bps is None:
@@ -277,7 +279,7 @@ def find_warnings(
     skipped: SkippedReports,
     hosts: list[HostRecord],
     sockets: dict[int, SocketRecord],
-    bottleneck: dict[str, Any],
+    bottleneck: BottleneckSummary,
 ) -> list[Caution]:
     """All warnings of a run, gravest first; `bottleneck` is that section of the summary."""
     found = _status_warnings(run)

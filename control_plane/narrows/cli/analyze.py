@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 from narrows_formats import files
+from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
 from narrows.cli.collector_command import options
@@ -144,7 +145,7 @@ def _interval(text: str | None) -> int | None:
     return found
 
 
-def _finish(path: Path, analyse: Callable[[], dict[str, Any]]) -> None:
+def _finish(path: Path, analyse: Callable[[], Summary]) -> None:
     """Analyse into the directory ``path``, write its report and show the summary."""
     import narrows_analysis
     from rich.console import Console

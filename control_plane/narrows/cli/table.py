@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from narrows_formats.flow_names import flow_names
+from narrows_formats.summary import Summary
 from rich.table import Table
 
 NOT_KNOWN = "-"
 MAX_ROWS = 40
 
 
-def summary_table(summary: dict[str, Any], title: str) -> Table:
+def summary_table(summary: Summary, title: str) -> Table:
     """Flows, their CCA, goodput, share, drops, loss and RTT, as summary.json has them; groups when flows are many."""
     table = Table(title=title, title_justify="left")
     table.add_column("flow")
@@ -38,7 +37,7 @@ def summary_table(summary: dict[str, Any], title: str) -> Table:
     return table
 
 
-def bottleneck_lines(summary: dict[str, Any]) -> list[str]:
+def bottleneck_lines(summary: Summary) -> list[str]:
     """Utilization, loss, queue and fairness, one line each."""
     bottleneck, fairness = summary["bottleneck"], summary["fairness"]
     delay = bottleneck["queue_delay_s"]

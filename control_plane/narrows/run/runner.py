@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import narrows_analysis
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
+from narrows_formats.summary import Summary
 from narrows_formats.units import format_rate, format_time
 from rich.console import Console
 
@@ -39,7 +39,7 @@ class Outcome:
     status: Status
     reason: str
     directory: Path
-    summary: dict[str, Any] | None
+    summary: Summary | None
     notes: tuple[str, ...]
 
 
@@ -187,7 +187,7 @@ def _setting(experiment: Experiment) -> str:
     return f"{rate}/s · {rtt} RTT · {link.buffer} buffer · {flows} flow{'' if flows == 1 else 's'}"
 
 
-def _analyse(directory: Path) -> tuple[dict[str, Any] | None, str]:
+def _analyse(directory: Path) -> tuple[Summary | None, str]:
     """Summary of a run, or None and why there is none; the telemetry is kept in either case."""
     try:
         summary = narrows_analysis.analyze_run(directory)

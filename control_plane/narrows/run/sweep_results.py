@@ -10,6 +10,7 @@ from typing import Any
 import narrows_analysis
 from narrows_analysis.summary.file import read_summary
 from narrows_formats import storage
+from narrows_formats.summary import Summary
 
 from narrows.errors import InputError
 from narrows.run import sweep_table
@@ -66,7 +67,7 @@ def write_results(directory: Path) -> Path | None:
     return page
 
 
-def _summary(directory: Path) -> dict[str, Any]:
+def _summary(directory: Path) -> Summary:
     try:
         return read_summary(directory)
     except narrows_analysis.AnalysisError as error:

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from narrows_formats import storage
+from narrows_formats.summary import Summary
 
 TABLE = "sweep.parquet"
 
 
 def rows(
-    directory: str, parameters: dict[str, Any], repetition: int, status: str, summary: dict[str, Any]
+    directory: str, parameters: dict[str, Any], repetition: int, status: str, summary: Summary
 ) -> list[dict[str, Any]]:
     """The rows of one run: swept fields under their dotted names, then the run's and the group's results (SI units)."""
     bottleneck = summary["bottleneck"]

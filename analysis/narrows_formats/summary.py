@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""summary.json: the numbers of a run, as its writer and its readers see them; docs/metrics.md defines each.
+
+SI units, ratios in 0..1; None where a number cannot be given.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import ConfigDict, TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+# To be raised whenever a field is added to summary.json, renamed or given another meaning.
+FORMAT = 3
+
+_exactly = with_config(ConfigDict(extra="forbid"))
+
+
+@_exactly
+class Distribution(TypedDict):
+    """Of a quantity over the packets that left."""
+
+    mean: float | None
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+@_exactly
+class BottleneckSummary(TypedDict):
+    """The link and its queue."""
+
+    rate_bps: float | None
+    buffer_bytes: float | None
+    utilization: float | None
+    loss_ratio: float | None
+    queue_bytes: Distribution
+    queue_delay_s: Distribution
+    saturated_rate_bps: float | None
+    standing_queue_bytes: float | None
+    standing_queue_bdp: float | None
+    drops: int | None
+    loss_emulation_drops: int | None
+    ce_marks: int | None
+
+
+@_exactly
+class FairnessSummary(TypedDict):
+    """How the flows share the link while all of them run; the reasons say why a number is not there."""
+
+    jain_index: float | None
+    interval_s: float | None
+    convergence_s: float | None
+    convergence_reason: str | None
+    jain_index_steady: float | None
+    window_s: list[float] | None
+    reason: str | None
+
+
+@_exactly
+class DynamicsSummary(TypedDict):
+    """How queue and flows move together."""
+
+    oscillation_period_s: float | None
+    oscillation_amplitude_bytes: float | None
+    oscillation_correlation: float | None
+    oscillation_reason: str | None
+    loss_synchronization: float | None
+    rate_synchronization: float | None
+
+
+@_exactly
+class GroupSummary(TypedDict):
+    """Flows that the experiment names together."""
+
+    name: str
+    cca: str | None
+    flows: int
+    goodput_bps: float | None
+    share: float | None
+    loss_ratio: float | None
+
+
+@_exactly
+class RttSummary(TypedDict):
+    """Round-trip times of a flow in seconds."""
+
+    min: float | None
+    mean: float | None
+
+
+@_exactly
+class InflightSummary(TypedDict):
+    """Bytes of a flow in flight."""
+
+    mean: float | None
+    max: float | None
+
+
+@_exactly
+class FlowSummary(TypedDict):
+    """One flow; ``fct_reason`` says why it has no completion time."""
+
+    name: str
+    group: str
+    cca: str | None
+    src: str
+    dst: str
+    goodput_bps: float | None
+    arrivals: int | None
+    departures: int | None
+    drops: int | None
+    loss_ratio: float | None
+    retransmit_ratio: float | None
+    rtt_s: RttSummary
+    start_s: float | None
+    end_s: float | None
+    bytes: int | None
+    fct_s: float | None
+    fct_reason: str | None
+    throughput_bps: float | None
+    share: float | None
+    loss_emulation_drops: int | None
+    ce_marks: int | None
+    inflight_bytes: InflightSummary
+    inflight_source: str | None
+    host_retransmits: int | None
+    rtt_source: str | None
+
+
+@_exactly
+class TelemetrySummary(TypedDict):
+    """Reports used and missing; one report in ``sample`` packets."""
+
+    reports: int
+    lost: int
+    sample: int | None
+    duplicates: int
+    late: int
+
+
+@_exactly
+class WarningSummary(TypedDict):
+    """What a reader must know: "error" where a number is withheld or wrong to compare."""
+
+    code: str
+    severity: Literal["error", "warning"]
+    message: str
+
+
+@_exactly
+class Summary(TypedDict):
+    """The whole file."""
+
+    format: int
+    status: str
+    bottleneck: BottleneckSummary
+    fairness: FairnessSummary
+    dynamics: DynamicsSummary
+    groups: list[GroupSummary]
+    flows: list[FlowSummary]
+    telemetry: TelemetrySummary
+    warnings: list[WarningSummary]
+
+
+def check(data: Any) -> Summary:
+    """The data as they are, if they are a summary.
+
+    Raises:
+        pydantic.ValidationError: a field is missing, unknown or of the wrong kind.
+    """
+    TypeAdapter(Summary).validate_python(data)
+    summary: Summary = data
+    return summary
