@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from narrows.errors import RunError
-from narrows.hosts.links import links, run, turn_offloads_off
+from narrows.hosts.links import links, run, set_offloads
 
 SENDER, RECEIVER, COLLECTOR = HOSTS = ("sender", "receiver", "collector")
 MTU = 1500
@@ -113,8 +113,8 @@ class Network:
         for port, host in enumerate(HOSTS, 1):
             pair = f"link add eth0 address {mac(port)} mtu {MTU} type veth peer name p{port} mtu {MTU} netns"
             run(["ip", "-n", self.namespace(host), *pair.split(), self.namespace("switch")])
-            turn_offloads_off(self.namespace(host), "eth0")
-            turn_offloads_off(self.namespace("switch"), f"p{port}")
+            set_offloads(self.namespace(host), "eth0")
+            set_offloads(self.namespace("switch"), f"p{port}")
             run(["ip", "-n", self.namespace("switch"), "link", "set", f"p{port}", "up"])
             run(["ip", "-n", self.namespace(host), "link", "set", "eth0", "up"])
         for port, host, peer in ((1, SENDER, 2), (2, RECEIVER, 1)):

@@ -18,6 +18,7 @@ import host
 import pipeline
 import results
 import virtual
+import virtual_links
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
@@ -29,6 +30,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "collecting": collecting.run,
     "emulators": emulators.run,
     "virtual": virtual.run,
+    "virtual-links": virtual_links.run,
 }
 RUNS = 5
 

@@ -8,7 +8,8 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -83,12 +84,8 @@ def measure(load: Load) -> dict[str, float]:
     Raises:
         RunError: it failed.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        file, out = Path(directory) / "virtual.yaml", Path(directory) / "out"
-        file.write_text(yaml.safe_dump(load.experiment()), encoding="utf-8")
-        before = _processor_s()
-        program = Path(sys.executable).with_name("narrows")
-        _call([str(program), "run", str(file), "--virtual", "--out", str(out)])
+    before = _processor_s()
+    with made_virtually(load.experiment()) as out:
         cpu_s = _processor_s() - before
         record = json.loads((out / "run.json").read_text())
         summary = json.loads((out / "summary.json").read_text())
@@ -102,6 +99,21 @@ def measure(load: Load) -> dict[str, float]:
         "utilization": summary["bottleneck"]["utilization"],
         "reports_lost": summary["telemetry"]["lost"],
     }
+
+
+@contextmanager
+def made_virtually(experiment: dict[str, Any], *options: str) -> Iterator[Path]:
+    """Make a run in virtual time; its results are there until the context ends.
+
+    Raises:
+        RunError: it failed.
+    """
+    with tempfile.TemporaryDirectory() as directory:
+        file, out = Path(directory) / "virtual.yaml", Path(directory) / "out"
+        file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
+        program = Path(sys.executable).with_name("narrows")
+        _call([str(program), "run", str(file), "--virtual", "--out", str(out), *options])
+        yield out
 
 
 def _processor_s() -> float:
