@@ -362,6 +362,25 @@ silence() {
     ip link set dev "$interface" down
 }
 
+# What the kernel has received from a NIC and not handed to a socket: its backlogs by processor, then by protocol.
+kernel_losses() {
+    dropped=0
+    while read -r _ more _; do
+        dropped=$((dropped + 0x$more))
+    done </proc/net/softnet_stat
+    echo "kernel.backlog=$dropped"
+    awk '
+        FNR % 2 { split($0, names); next }
+        {
+            for (at = 2; at <= NF; at++)
+                if (names[at] ~ /^(InDiscards|RcvbufErrors|TCPBacklogDrop|TCPRcvQDrop|RcvPruned|OfoPruned|PFMemallocDrop)$/) {
+                    protocol = $1
+                    sub(":", ".", protocol)
+                    print "kernel." protocol names[at] "=" $at
+                }
+        }' /proc/net/snmp /proc/net/netstat
+}
+
 describe() {
     echo "kernel=$(uname -r)"
     echo "cpus=$(getconf _NPROCESSORS_ONLN)"
@@ -376,6 +395,7 @@ describe() {
     if command -v iperf3 >/dev/null 2>&1; then
         echo "iperf3=$(iperf3 --version | head -n 1)"
     fi
+    kernel_losses
     if [ -d "/sys/class/net/$interface" ]; then
         echo "interface=yes"
         echo "mac=$(cat "/sys/class/net/$interface/address")"

@@ -30,9 +30,15 @@ SDE_INSTALL=${SDE_INSTALL:-$SDE/install}
 narrows=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 source=$narrows/p4src/tofino/narrows.p4
 [ -f "$source" ] || fail "no $source"
-for tool in cmake make bf-p4c ss; do
+for tool in cmake make bf-p4c p4c-gen-bfrt-conf p4c-manifest-config ss; do
     PATH=$SDE_INSTALL/bin:$PATH command -v "$tool" >/dev/null || fail "'$tool' is missing; fix: the SDE's compiler and build tools"
 done
+
+# Where the SDE's dependencies are is said where its own run_switchd.sh looks.
+environment=$SDE_INSTALL/share/environment
+if [ -z "${SDE_DEPENDENCIES:-}" ] && [ -f "$environment" ]; then
+    SDE_DEPENDENCIES=$(cd "$SDE_INSTALL" && realpath "$(sed -n 's/^.*SDE_DEPENDENCIES=//p' "$environment")")
+fi
 
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT

@@ -54,7 +54,7 @@ def test_the_driver_s_unit_finds_an_sde_wherever_it_was_built() -> None:
     """In a home directory, with its dependencies elsewhere, and as many huge pages as its own set-up makes."""
     (unit,) = [unit.read_text() for unit in UNITS if "switchd" in unit.name]
     assert "ProtectHome=yes" not in unit and "ProtectHome=read-only" in unit
-    assert "LD_LIBRARY_PATH=${SDE_INSTALL}/lib:${SDE_DEPENDENCIES}/lib:/usr/local/lib;" in unit
+    assert "LD_LIBRARY_PATH=${SDE_DEPENDENCIES}/lib:${SDE_INSTALL}/lib:/usr/local/lib;" in unit
     assert "vm.nr_hugepages=196" in unit
 
 
@@ -72,7 +72,7 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
     sde, log = tmp_path / "sde", tmp_path / "log"
     (sde / "p4studio").mkdir(parents=True)
     targets = sde / "install" / "share" / "p4" / "targets" / chip
-    for name in ("bf_switchd", "bf-p4c", "cmake", "systemctl"):
+    for name in ("bf_switchd", "bf-p4c", "p4c-gen-bfrt-conf", "p4c-manifest-config", "cmake", "systemctl"):
         stub(sde, f"install/bin/{name}")
     # BF Runtime listens at the third look.
     stub(sde, "install/bin/ss", 'test "$(grep -c "^ss" "$LOG")" -lt 3 || echo LISTEN 127.0.0.1:50052')
@@ -87,7 +87,7 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
     environment = {"SDE": str(sde), "LOG": str(log), "PATH": path, "SDE_DEPENDENCIES": "/opt/deps"}
 
     def install(then: str = "", **more: str) -> subprocess.CompletedProcess[str]:
-        return run("unshare", "-m", "sh", "-c", f"{etc} {then}", directory=None, **environment, **more)
+        return run("unshare", "-m", "sh", "-c", f"{etc} {then}", directory=None, **{**environment, **more})
 
     made = install(show)
     assert made.returncode == 0, made.stderr
@@ -102,6 +102,9 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
     assert [line for line in called if line.startswith("systemctl")] == [
         "systemctl daemon-reload", "systemctl enable narrows-switchd", "systemctl restart narrows-switchd", *asked,
     ]  # fmt: skip
+    # Without one that is named, the dependencies are where the SDE says, relative to its installation.
+    (sde / "install" / "share" / "environment").write_text("SDE_DEPENDENCIES=../deps\nSDE=..\n")
+    assert f"SDE_DEPENDENCIES={sde}/deps" in install(show, SDE_DEPENDENCIES="").stdout
     # A driver that ends is not waited for, and one that never listens not for ever.
     stub(sde, "install/bin/ss", "true")
     made = install(NARROWS_WAIT_S="1")

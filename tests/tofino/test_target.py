@@ -325,7 +325,7 @@ def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target
 def test_what_is_lost_between_the_switch_and_the_receiver_is_told(
     switch: FakeSwitch, target: TofinoTarget, inventory: Inventory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nic = {"frames": 100, "rx_discards_phy": 7, "rx_crc_errors_phy": 0}
+    nic = {"frames": 100, "NIC (rx_discards_phy)": 7, "NIC (rx_crc_errors_phy)": 0, "kernel (backlog)": 1}
 
     def received(_: SshTestbed, host: str) -> tuple[int, dict[str, int]]:
         assert host == "receiver"
@@ -346,10 +346,12 @@ def test_what_is_lost_between_the_switch_and_the_receiver_is_told(
         transmitted(1040)
         assert [one.lost for one in await target.balances(plan)] == [0]
         transmitted(1045)
-        nic["rx_discards_phy"] += 3
-        cable, discards = await target.balances(plan)
+        nic["NIC (rx_discards_phy)"] += 3
+        nic["kernel (backlog)"] += 2
+        cable, discards, backlog = await target.balances(plan)
         assert (cable.place, cable.entered, cable.lost) == ("between the switch and carol's NIC", 1005, 5)
         assert (discards.place, discards.lost) == ("in carol's NIC (rx_discards_phy)", 3)
+        assert (backlog.place, backlog.lost) == ("in carol's kernel (backlog)", 2)
         await target.stop()
 
     do(run())

@@ -114,6 +114,27 @@ def test_machines_are_set_up_read_back_and_put_back(testbed: SshTestbed, machine
     assert {name: facts(machines, name) for name in NAMES} == before
 
 
+UNREAD = """
+import socket
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+receiver.bind(("127.0.0.1", 0))
+for _ in range(100):
+    receiver.sendto(bytes(1000), receiver.getsockname())
+"""
+
+
+def test_what_the_kernel_drops_before_a_socket_is_counted(testbed: SshTestbed, machines: Machines) -> None:
+    _, before = testbed.received("receiver")
+    machines.inside("carol", "python3", "-I", "-c", UNREAD)
+    _, now = testbed.received("receiver")
+    assert 90 < now["kernel (Udp.RcvbufErrors)"] - before["kernel (Udp.RcvbufErrors)"] < 100
+    assert {"kernel (backlog)", "kernel (TcpExt.TCPBacklogDrop)", "kernel (TcpExt.RcvPruned)"} <= now.keys()
+    testbed.create()
+    described = testbed.describe()["machines"]["receiver"]
+    assert "kernel" in described and not [name for name in described if name.startswith("kernel.")]
+
+
 def test_a_machine_that_fails_leaves_no_other_changed(
     plan: Plan, inventory: Inventory, machines: Machines, tmp_path: Path
 ) -> None:

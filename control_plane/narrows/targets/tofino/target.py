@@ -52,7 +52,7 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Crossing:
-    """Frames that the switch has sent to the receiver, that its NIC has handed on, and that it says it lost."""
+    """Frames that the switch has sent to the receiver, that its NIC has handed on, and that NIC and kernel lost."""
 
     sent: int
     received: int
@@ -222,7 +222,7 @@ class TofinoTarget(Target):
         return await self._call(self._facts)
 
     async def balances(self, plan: Plan) -> list[Balance]:
-        """What left the receiver's port against what its NIC handed on, and what that NIC itself says it lost."""
+        """What left the receiver's port against what its NIC handed on, and what NIC and kernel say they lost."""
         before, now = self._crossed, await self._call(lambda: self._crossing(plan))
         if before is None or now is None:
             return []
@@ -231,7 +231,7 @@ class TofinoTarget(Target):
         found = [Balance(f"between the switch and {name}'s NIC", now.sent - before.sent, received)]
         for counter, lost in now.lost.items():
             if more := lost - before.lost.get(counter, 0):
-                found.append(Balance(f"in {name}'s NIC ({counter})", received + more, received))
+                found.append(Balance(f"in {name}'s {counter}", received + more, received))
         return found
 
     async def stop(self) -> None:

@@ -26,8 +26,8 @@ REMOTE_SCRIPT = data("deploy") / "remote.sh"
 MAX_PARALLEL = 16
 # From this speed on packets come faster than a processor that sleeps or pauses can take them.
 FAST_BPS = 25_000_000_000
-# What counters of lost frames are called in a machine's description.
-NIC_LOSS = "nic."
+# Where a machine loses frames, by how counters of them begin in its description.
+LOSSES = {"nic.": "NIC", "kernel.": "kernel"}
 # A kernel may take a minute to forget the connections of the run before.
 SET_UP_S = 120.0
 
@@ -152,13 +152,18 @@ class SshTestbed:
             self._record.remove_process(process.pid)
 
     def received(self, host: str) -> tuple[int, dict[str, int]]:
-        """Frames that a host's NIC has handed on so far, and those that it has lost, by its driver's names.
+        """Frames that a host's NIC has handed on so far, and those lost in it and between it and sockets, by counter.
 
         Raises:
             RunError: the machine cannot be reached.
         """
         facts = self._facts(host)
-        lost = {name.removeprefix(NIC_LOSS): int(value) for name, value in facts.items() if name.startswith(NIC_LOSS)}
+        lost = {
+            f"{place} ({name.removeprefix(prefix)})": int(value)
+            for name, value in facts.items()
+            for prefix, place in LOSSES.items()
+            if name.startswith(prefix)
+        }
         return int(facts.get("rx_packets", 0)), lost
 
     def silence_senders(self) -> None:
@@ -184,7 +189,7 @@ class SshTestbed:
     def _describe(self, host: str) -> dict[str, str]:
         """Settings; counts are no part of them."""
         facts = self._facts(host)
-        return {name: value for name, value in facts.items() if not name.startswith((NIC_LOSS, "rx_packets"))}
+        return {name: value for name, value in facts.items() if not name.startswith((*LOSSES, "rx_packets"))}
 
     def _facts(self, host: str) -> dict[str, str]:
         lines = self._script(host, "describe").splitlines()
