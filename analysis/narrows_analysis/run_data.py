@@ -54,7 +54,7 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: Flow
     """Raw telemetry columns as REPORT_UNITS describes them: seconds from the origin, bytes, flow numbers of run.json
     (-1: not part of the experiment). Works on a partition of any size."""
     ticks = clock.ticks(raw["timestamp"].to_numpy().astype(np.int64))
-    delay = raw["queue_delay"].to_numpy().astype(np.int64)
+    delay = np.maximum(raw["queue_delay"].to_numpy().astype(np.int64) - run.profile.empty_queue_delay, 0)
     depth_bytes = run.depth_unit_bytes
     # Where the target does not report the depth that was left, its place is taken by the one found, as in the summary.
     left = "dequeue_depth" if run.profile.depth_left_reported else "enqueue_depth"

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
-from annotated_types import Gt, MinLen
+from annotated_types import Ge, Gt, MinLen
 
 # Tofino's mirror header has no room for the depth that a packet leaves behind (docs/limitations.md).
 DEPTH_LEFT_UNREPORTED = ("tofino", "tofino2")
@@ -17,8 +17,9 @@ class TargetProfile:
     """Units of a target's telemetry, and what it can do; stored with every run as ``target_profile``.
 
     ``time_unit_s`` and ``timestamp_bits`` describe the report's times, ``depth_unit`` its depths, and
-    ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets). What follows
-    them is None for reports without a target, of a capture.
+    ``depth_unit_bytes`` the bytes of one such unit (None where a unit has no fixed size, such as packets).
+    ``empty_queue_delay`` is what reports give as queue delay while nothing waits, in time units; readers take it off.
+    What follows them is None for reports without a target, of a capture.
     """
 
     name: Annotated[str, MinLen(1)]
@@ -26,6 +27,7 @@ class TargetProfile:
     timestamp_bits: int = 48
     depth_unit: Annotated[str, MinLen(1)]
     depth_unit_bytes: Annotated[int, Gt(0)] | None = None
+    empty_queue_delay: Annotated[int, Ge(0)] = 0
     rate_unit: Literal["bit/s", "packets/s"] | None = None
     rate_layer: Literal["l2", "l1"] | None = None
     delay_line: bool | None = None

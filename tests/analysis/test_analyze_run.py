@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, analyze_run
+from narrows_analysis import AnalysisError, analyze_run, load
 from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_analysis.metrics.fairness import jain_index
 
@@ -146,6 +146,29 @@ def test_microseconds_and_packets_are_converted(tmp_path: Path) -> None:
     assert "depth_estimated" in codes(summary)
     assert summary["bottleneck"]["queue_delay_s"]["mean"] == pytest.approx(truth.delays_ns.mean() / 1e9, abs=2e-6)
     assert summary["flows"][1]["start_s"] == pytest.approx(1.0, abs=1e-4)
+
+
+def test_what_an_empty_queue_takes_is_no_wait(tmp_path: Path) -> None:
+    """Tofino's reports count its pipeline in; what was measured of it is taken off, but never more than there is."""
+    run_dir, pipeline = tmp_path / "run", 700
+    synthetic.write_run(run_dir, synthetic.two_flows(2.0))
+    summary, waits = analyze_run(run_dir), load(run_dir).reports()["queue_delay_s"]
+
+    def profile(delay: int) -> dict[str, object]:
+        units = {"name": "soft", "time_unit_s": 1e-9, "depth_unit": "bytes", "depth_unit_bytes": 1}
+        return {**units, "empty_queue_delay": delay}
+
+    edit_reports(run_dir, lambda columns: columns | {"queue_delay": columns["queue_delay"] + pipeline})
+    edit_run_json(run_dir, target_profile=profile(pipeline))
+    assert analyze_run(run_dir)["bottleneck"] == summary["bottleneck"]
+    np.testing.assert_array_equal(load(run_dir).reports()["queue_delay_s"], waits)
+
+    edit_run_json(run_dir, target_profile=profile(0))
+    more = analyze_run(run_dir)["bottleneck"]["queue_delay_s"]["mean"] - summary["bottleneck"]["queue_delay_s"]["mean"]
+    assert more == pytest.approx(pipeline * 1e-9)
+    edit_run_json(run_dir, target_profile=profile(1 << 31))
+    assert analyze_run(run_dir)["bottleneck"]["queue_delay_s"]["max"] == 0
+    assert load(run_dir).reports()["queue_delay_s"].max() == 0
 
 
 def test_clock_and_counters_wrap(tmp_path: Path) -> None:

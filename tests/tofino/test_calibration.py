@@ -163,6 +163,9 @@ def test_runs_use_the_calibration_beside_the_inventory(switch: FakeSwitch, tmp_p
     path.write_text(yaml.safe_dump(inventory_data(switch.chip, switch.address)))
     counters = ("tm.counter.pipe.ig_buf_full_drop_packets",)
 
+    def empty_queue_delay() -> int:
+        return TofinoTarget(load_inventory(path), tmp_path / "audit.jsonl").profile.empty_queue_delay
+
     def run() -> tuple[list[str], tuple[str, ...], float]:
         async def go() -> tuple[list[str], tuple[str, ...], float]:
             target = TofinoTarget(load_inventory(path), tmp_path / "audit.jsonl")
@@ -183,12 +186,12 @@ def test_runs_use_the_calibration_beside_the_inventory(switch: FakeSwitch, tmp_p
 
     found, notes, rate = run()
     assert rate == pytest.approx(1e9 * 1514 / 1532, rel=1e-3)
-    assert any("never measured" in note for note in notes)
+    assert any("never measured" in note for note in notes) and empty_queue_delay() == 0
     assert any("by the limits of ingress" in words for words in found)
     measured(switch.chip, tail_drop_counters=counters, overshoot_cells=300).write(calibration_path(path))
     found, notes, rate = run()
     assert found == [] and not any("never measured" in note for note in notes)
-    assert rate == pytest.approx(1e9, rel=1e-3)
+    assert rate == pytest.approx(1e9, rel=1e-3) and empty_queue_delay() == 900
     # What moves by more than the queue dropped still counts, and so does a queue that is deeper than was measured.
     switch.tm.counters["pipe", (), SENDER_PORT // 128, "ig_buf_full_drop_packets"] = 0
     measured(switch.chip, overshoot_cells=5).write(calibration_path(path))

@@ -125,6 +125,7 @@ impl Run {
             counters: CountersStart::Detect,
             depth: DepthShown::Left,
             depth_unit_bytes: 1,
+            empty_queue_delay: 0,
             skip: Vec::new(),
         })
     }

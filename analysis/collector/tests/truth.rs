@@ -32,6 +32,7 @@ fn run(scenario: Scenario, interval_s: f64) -> Aggregated {
         counters: CountersStart::Detect,
         depth: DepthShown::Found,
         depth_unit_bytes: 1,
+        empty_queue_delay: 0,
         skip: Vec::new(),
     };
     let summary = aggregate(&settings).unwrap();

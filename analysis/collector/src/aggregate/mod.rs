@@ -44,6 +44,8 @@ pub struct AggregateSettings {
     pub counters: CountersStart,
     pub depth: DepthShown,
     pub depth_unit_bytes: u32,
+    /// Time units that reports give as queue delay while nothing waits; taken off.
+    pub empty_queue_delay: u32,
     /// Names of report files to leave out.
     pub skip: Vec<String>,
 }
@@ -84,7 +86,7 @@ fn fill(
 ) -> Result<Summary> {
     let mut engine = Engine::new(*engine_settings);
     let path = &settings.source;
-    let decoded = source.decode(|records| {
+    let decoded = source.decode(settings.empty_queue_delay, |records| {
         engine.take(records);
         refuse_mixed_runs(path, &engine)?;
         output.write_series(engine.placed())

@@ -50,14 +50,20 @@ impl Source {
     }
 
     /// Decodes everything on a second thread while `take` works on this one; `take` may stop with an error.
+    /// `empty_queue_delay` is taken off every report's queue delay.
     ///
     /// # Errors
     /// The first of the two sides.
-    pub fn decode(self, mut take: impl FnMut(&[Record]) -> Result<()>) -> Result<Decoded> {
+    pub fn decode(
+        self,
+        empty_queue_delay: u32,
+        mut take: impl FnMut(&[Record]) -> Result<()>,
+    ) -> Result<Decoded> {
         let (full_sender, full) = sync_channel::<Vec<Record>>(BLOCKS);
         let (empty_sender, empty) = sync_channel::<Vec<Record>>(BLOCKS);
         std::thread::scope(|scope| {
-            let decoder = scope.spawn(move || self.decode_all(Blocks::new(full_sender, empty)));
+            let decoder = scope
+                .spawn(move || self.decode_all(Blocks::new(full_sender, empty, empty_queue_delay)));
             let mut result = Ok(());
             for mut block in &full {
                 result = take(&block);
@@ -122,20 +128,29 @@ struct Blocks {
     current: Vec<Record>,
     full: SyncSender<Vec<Record>>,
     empty: Receiver<Vec<Record>>,
+    /// Time units of a queue delay that are no wait.
+    empty_queue_delay: u32,
 }
 
 impl Blocks {
-    fn new(full: SyncSender<Vec<Record>>, empty: Receiver<Vec<Record>>) -> Self {
+    fn new(
+        full: SyncSender<Vec<Record>>,
+        empty: Receiver<Vec<Record>>,
+        empty_queue_delay: u32,
+    ) -> Self {
         Blocks {
             current: Vec::with_capacity(BLOCK_RECORDS),
             full,
             empty,
+            empty_queue_delay,
         }
     }
 
     /// False when the other side has stopped.
     #[inline]
-    fn push(&mut self, record: Record) -> bool {
+    fn push(&mut self, mut record: Record) -> bool {
+        let delay = &mut record.report.queue_delay;
+        *delay = delay.saturating_sub(self.empty_queue_delay);
         self.current.push(record);
         self.current.len() < BLOCK_RECORDS || self.flush()
     }

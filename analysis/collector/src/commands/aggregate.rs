@@ -41,6 +41,9 @@ pub struct AggregateArgs {
     /// Bytes in a depth unit of the reports.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_535))]
     depth_unit_bytes: u32,
+    /// Time units that reports give as queue delay while nothing waits (Tofino's pipeline); taken off every delay.
+    #[arg(long, default_value_t = 0)]
+    empty_queue_delay: u32,
     /// Name of a report file to leave out, such as one that was not finished; may be given several times.
     #[arg(long)]
     skip: Vec<String>,
@@ -71,6 +74,7 @@ pub fn run(args: AggregateArgs) -> Result<()> {
             DepthShown::Left
         },
         depth_unit_bytes: args.depth_unit_bytes,
+        empty_queue_delay: args.empty_queue_delay,
         skip: args.skip,
     })?;
     if let Some(offset) = summary.truncated_at {

@@ -62,6 +62,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
         counters: CountersStart::Detect,
         depth: DepthShown::Left,
         depth_unit_bytes: 1,
+        empty_queue_delay: 0,
         skip: Vec::new(),
     };
     let results = Results {
