@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from narrows.errors import RunError
 from narrows.hosts.links import run as call
 from narrows.paths import binary
 from narrows_formats.programs import COLLECTOR
+from replaying import FAR, highest_held, inside, replay, veth_link
 from results import Outcome, Table
 
 REPORTS = 1_000_000
@@ -35,7 +33,10 @@ STOP_S = 120
 
 def run(runs: int) -> Outcome:
     """Both measurements with one ring and with two."""
-    with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name, _link() as namespace:
+    with (
+        tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as name,
+        veth_link("collect") as namespace,
+    ):
         directory = Path(name)
         capture = directory / "capture.pcap"
         call([str(binary(COLLECTOR)), "generate", "--reports", str(REPORTS), str(capture)])
@@ -54,28 +55,14 @@ def run(runs: int) -> Outcome:
         "clock."
     )
     commands = [
-        "narrows-collector collect --interface cc0 --out DIR --rings N",
-        "narrows-collector replay CAPTURE --interface cs0 --rate R",
+        "narrows-collector collect --interface far0 --out DIR --rings N",
+        "narrows-collector replay CAPTURE --interface near0 --rate R",
     ]
     return Outcome("Collector", conditions, [table], {"reports": REPORTS, **series.as_json()}, commands)
 
 
 def _name(rings: int) -> str:
     return f"{rings} ring" + ("s, merged" if rings > 1 else "")
-
-
-@contextmanager
-def _link() -> Iterator[str]:
-    """A namespace with the veth pair cs0 (the switch's side) and cc0 (the collector's)."""
-    name = f"nwdev-bench-collect-{os.getpid()}"
-    call(["ip", "netns", "add", name])
-    try:
-        call(["ip", "-n", name, "link", "add", "cs0", "type", "veth", "peer", "name", "cc0"])
-        for interface in ("cs0", "cc0"):
-            call(["ip", "-n", name, "link", "set", interface, "up"])
-        yield name
-    finally:
-        call(["ip", "netns", "del", name])
 
 
 def _measure(namespace: str, directory: Path, capture: Path, rings: int) -> dict[str, float]:
@@ -87,17 +74,14 @@ def _measure(namespace: str, directory: Path, capture: Path, rings: int) -> dict
 
 def _live(namespace: str, directory: Path, capture: Path, rings: int) -> float:
     """The highest rate of which nothing was lost; 0 if there is none."""
-    held = 0.0
-    for rate in RATES:
+
+    def attempt(rate: int) -> tuple[dict[str, Any], int]:
         with tempfile.TemporaryDirectory(dir=directory) as out:
             process = _start(namespace, Path(out), rings)
-            sent = _replay(namespace, capture, rate)
-            stored = int(_stop(process, Path(out))["rows"])
-        # A sender that is slower than asked for is the link's limit, not the collector's.
-        if stored < sent["frames"] or sent["rate"] < 0.95 * rate:
-            break
-        held = float(sent["rate"])
-    return held
+            sent = replay(namespace, capture, rate)
+            return sent, int(_stop(process, Path(out))["rows"])
+
+    return highest_held(RATES, attempt)
 
 
 def _drained(namespace: str, directory: Path, capture: Path, rings: int) -> float:
@@ -105,7 +89,7 @@ def _drained(namespace: str, directory: Path, capture: Path, rings: int) -> floa
     with tempfile.TemporaryDirectory(dir=directory) as out:
         process = _start(namespace, Path(out), rings)
         process.send_signal(signal.SIGSTOP)
-        _replay(namespace, capture, RATES[2])
+        replay(namespace, capture, RATES[2])
         started = time.monotonic()
         process.send_signal(signal.SIGTERM)
         process.send_signal(signal.SIGCONT)
@@ -117,19 +101,13 @@ def _drained(namespace: str, directory: Path, capture: Path, rings: int) -> floa
 
 
 def _start(namespace: str, out: Path, rings: int) -> subprocess.Popen[str]:
-    command = ["ip", "netns", "exec", namespace, str(binary(COLLECTOR)), "collect", "--interface", "cc0"]
+    command = inside(namespace, str(binary(COLLECTOR)), "collect", "--interface", FAR)
     command += ["--out", str(out / "telemetry"), "--rings", str(rings), "--ring-mib", str(RING_MIB)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":
         raise RunError("the collector does not start")
     return process
-
-
-def _replay(namespace: str, capture: Path, rate: int) -> dict[str, Any]:
-    command = ["ip", "netns", "exec", namespace, str(binary(COLLECTOR)), "replay", str(capture)]
-    sent: dict[str, Any] = json.loads(call([*command, "--interface", "cs0", "--rate", str(rate)]))
-    return sent
 
 
 def _stop(process: subprocess.Popen[str], out: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import accuracy
 import analyzer
 import collecting
 import delay
+import delay_line
 import emulators
 import forwarding
 import host
@@ -25,6 +26,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
     "accuracy": accuracy.run,
     "delay": delay.run,
+    "delay-line": delay_line.run,
     "pipeline": pipeline.run,
     "analyzer": analyzer.run,
     "collecting": collecting.run,
