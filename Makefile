@@ -37,6 +37,15 @@ ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino|tofino-fake (
 	@$(SUDO) $(VENV)/python ptf-tests/run.py --target $(TARGET) $(if $(CHIP),--chip $(CHIP)) \
 		$(if $(TESTBED),--testbed $(TESTBED))
 
+.PHONY: docs
+docs: ## the documentation as a site in build/site; fails on a dead link
+	@scripts/setup.sh test
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
+
+.PHONY: reference
+reference: setup ## docs/commands.md and docs/reference.md, made from the program
+	@$(VENV)/python scripts/reference.py
+
 .PHONY: p4
 p4: ## recompile p4src for v1model (needs p4c-bm2-ss)
 	@$(VENV)/python p4src/build.py v1model

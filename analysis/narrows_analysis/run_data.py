@@ -231,7 +231,7 @@ class RunData:
         return _with_units(frame, REPORT_UNITS, "telemetry/reports-*.parquet")
 
     def dask_reports(self) -> dd.DataFrame:
-        """Every report as a Dask frame, a partition for each Parquet row group. Needs the package dask[dataframe].
+        """Every report as a Dask frame, a partition for each Parquet row group. Needs pip install 'narrows[dask]'.
 
         Functions of narrows_analysis.intervals take it in place of a pandas frame.
         """

@@ -51,25 +51,38 @@ Whole = Annotated[StrictInt, Field(ge=0)]
 
 
 class _Record(BaseModel):
-    model_config = ConfigDict(extra="allow", frozen=True)
+    model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
 
 
 class BottleneckRecord(_Record):
     """The link under test: rate in L2 bit/s, buffer and BDP in bytes, base RTT in seconds; None where not known."""
 
     index: Whole = 0
+    """The bottleneck, as reports name it."""
     rate_bps: Positive | None = None
+    """L2 bit/s that was set: of Ethernet frames without preamble, gap and checksum."""
     rate_layer: str | None = None
+    """The layer of `rate_bps`, always l2."""
     rate_packets_s: Number | None = None
+    """Full-size frames a second, where the target counts those (BMv2)."""
     written_rate_bps: Positive | None = None
+    """Bit/s as the experiment has it."""
     written_rate_layer: str | None = None
+    """The layer of `written_rate_bps`."""
     buffer_bytes: Number | None = None
+    """Depth of the queue that was set."""
     buffer_packets: Number | None = None
+    """The same in packets, where the target counts those (BMv2)."""
     rtt_s: Number | None = None
+    """Base round-trip time of flows without one of their own."""
     bdp_bytes: Number | None = None
+    """Bandwidth-delay product."""
     mtu_frame_bytes: Annotated[Whole, BeforeValidator(lambda value: value or FULL_FRAME_BYTES)] = FULL_FRAME_BYTES
+    """A full-size Ethernet frame."""
     loss: Annotated[Number, BeforeValidator(lambda value: value or 0.0)] = 0.0
+    """Probability of the loss emulation in front of the queue."""
     ecn_threshold_bytes: Number | None = None
+    """Depth from which packets are marked with CE; null: no marking."""
 
     @model_validator(mode="before")
     @classmethod
@@ -87,45 +100,78 @@ class FlowRecord(_Record):
     """One TCP connection; times in seconds from the experiment's start. ``iperf3`` is a path in the run's directory."""
 
     name: str | None = None
+    """What the flow is called everywhere."""
     group: Text | None = None
+    """Its group in the experiment's flows; of a capture, its source address."""
     cca: Text | None = None
+    """Congestion control; null for captures."""
     src: Text
+    """IP address of the sender."""
     dst: Text
+    """IP address of the receiver."""
     src_port: Whole | None = None
+    """TCP port of the sender."""
     dst_port: Whole | None = None
+    """TCP port of the receiver."""
     connection: Whole | None = None
+    """Which connection of a repeated flow it is, from 0."""
     start_s: Number | None = None
+    """When it was to start, from the start of the experiment."""
     duration_s: Number | None = None
+    """How long it was to send; null for flows of a set size."""
     size_bytes: Whole | None = None
+    """Payload it was to carry; null for bulk flows."""
     rtt_s: Number | None = None
+    """Its base round-trip time."""
     started_s: float | None = None
+    """When the sender began."""
     ended_s: float | None = None
+    """When the sender ended."""
     bytes_sent: Whole | None = None
+    """Payload that the sender handed to its socket."""
     iperf3: Text | None = None
-    # Flow index and signature, where they are known (captures).
+    """iperf3's own result, a path in the run's directory."""
     flow: Whole | None = None
+    """Flow index in reports, of captures."""
     signature: Whole | None = None
+    """Signature in reports, of captures."""
 
 
 class RunRecord(_Record):
     """The whole file. ``clock_origin_ns`` is the switch's time at the experiment's start."""
 
     narrows_version: str | None = None
+    """What made the run."""
     name: str | None = None
+    """Name of the experiment."""
     started: str | None = None
+    """When the measurement began, UTC."""
     ended: str | None = None
+    """When it ended, UTC."""
     status: Status = "partial"
+    """complete, partial (cut short; what there is can be used) or failed."""
     reason: str | None = None
+    """Why it is not complete."""
     source: str | None = None
+    """The capture or telemetry directory that the run was made from; null for a run."""
     seed: int | None = None
+    """Of loss emulation and workloads."""
     target_profile: TargetProfile
+    """Units of the reports and abilities of the target; the figures of reports are in these units."""
     host: dict[str, Any] | None = None
+    """The machine: kernel, processor, versions of tools, offloads and sysctls of every host (`testbed`)."""
     switch: dict[str, Any] | None = None
+    """SHA-256 of the P4 program that ran, and notes of the target."""
     bottleneck: BottleneckRecord
+    """The link under test, see below."""
     telemetry: dict[str, Any] | None = None
+    """`sample`: one report in so many departures."""
     clock_origin_ns: StrictInt | None = None
+    """The switch's time at the experiment's start: t = 0 of all times in seconds."""
     clock_origin_source: str | None = None
+    """What that is known by: the switch clock, or the first report."""
     flows: Annotated[tuple[FlowRecord, ...], BeforeValidator(lambda value: [] if value is None else value)] = ()
+    """One entry a TCP connection, see below. Its position is the flow's number in all tables."""
 
     def as_json(self) -> dict[str, Any]:
         """What is written: the fields that were given."""

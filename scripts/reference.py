@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the pages of docs/ that are made from the program itself: commands.md and reference.md.
+
+Usage: .venv/bin/python scripts/reference.py [--check]; with --check nothing is written, and the exit code is 1 where
+a page is not what it would be.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from narrows.cli import app
+from narrows_formats.columns import TABLES
+from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
+from narrows_formats.target_profile import TargetProfile
+from pydantic import BaseModel
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+MADE = "<!-- Made by scripts/reference.py from the program itself; do not edit. -->\n"
+
+
+def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table."""
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def commands() -> str:
+    """docs/commands.md: every command with its options, as --help has them."""
+    text = f"# Commands\n\n{MADE}\n`narrows COMMAND --help` says the same. Exit codes: 0 done, 1 a run failed, 2 bad "
+    text += "input or usage, 130 interrupted.\n\n`narrows --install-completion` makes the shell complete commands, "
+    text += "options and files.\n"
+    return text + "".join(_command(name, command) for name, command in _all(typer.main.get_command(app)))
+
+
+def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _all(command, f"{prefix} {name}")
+        else:
+            yield f"{prefix} {name}", command
+
+
+def _command(name: str, command: Any) -> str:
+    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
+    options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
+    usage = [name, *(f"[{one.name.upper()}]" if not one.required else one.name.upper() for one in arguments)]
+    text = f"\n## {name}\n\n    {' '.join([*usage, *(['[OPTIONS]'] if options else [])])}\n\n{command.help}\n"
+    rows = [(f"`{one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
+    rows += [(f"`{', '.join(one.opts)}`", one.help or "", _default(one)) for one in options]
+    return text + (f"\n{table(('', 'Meaning', 'Default'), rows)}" if rows else "")
+
+
+def _default(parameter: Any) -> str:
+    if isinstance(parameter.show_default, str):
+        return parameter.show_default
+    shown = parameter.default is not None and parameter.default is not False and parameter.default != ""
+    return f"`{parameter.default}`" if shown and not callable(parameter.default) else ""
+
+
+def reference() -> str:
+    """docs/reference.md: the columns of every table of a run, and the fields of run.json."""
+    text = f"# Results: files, columns and fields\n\n{MADE}\n"
+    text += (
+        "Times are seconds from the experiment's start. An interval stands at its start. Unit and meaning of a column "
+        "are in the Parquet file too, as metadata of the column (`unit`, `meaning`). The reports in `telemetry/` are "
+        "described in [telemetry-schema.md](telemetry-schema.md), `summary.json` in [metrics.md](metrics.md), "
+        "`experiment.yaml` in [experiments.md](experiments.md).\n"
+    )
+    for name, columns in TABLES.items():
+        rows = ((f"`{column.name}`", column.unit, column.meaning) for column in columns)
+        text += f"\n## {name}\n\n{table(('Column', 'Unit', 'Meaning'), rows)}"
+    text += f"\n## run.json\n\n{_fields(RunRecord)}"
+    text += (
+        "\nBeside these: `traffic_manager` (the switch's own counters of queues, flows and ports), `identity` (drops "
+        "by reports against drops by the switch), `balances` and `losses_elsewhere` (packets lost outside the queue), "
+        "`virtual_time` (the guest's kernel, and how long the run took).\n"
+    )
+    text += f"\n### run.json: bottleneck\n\n{_fields(BottleneckRecord)}\n### run.json: flows\n\n{_fields(FlowRecord)}"
+    text += f"\n### run.json: target_profile\n\n{TargetProfile.__doc__}\n"
+    return text.replace("    ``", "``").replace("``", "`").replace("\n    ", "\n")
+
+
+def _fields(model: type[BaseModel]) -> str:
+    return table(
+        ("Field", "Meaning"), ((f"`{name}`", one.description or "") for name, one in model.model_fields.items())
+    )
+
+
+PAGES = {"commands.md": commands, "reference.md": reference}
+
+
+def main() -> int:
+    """Write the pages, or compare them."""
+    check = sys.argv[1:] == ["--check"]
+    stale = [name for name, make in PAGES.items() if not (DOCS / name).exists() or (DOCS / name).read_text() != make()]
+    for name in stale:
+        if check:
+            print(f"docs/{name} is not what scripts/reference.py makes; fix: make reference")
+        else:
+            (DOCS / name).write_text(PAGES[name]())
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
