@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README and docs: every command that they show is one, the pages made from the program are up to date, the notebook
+runs, and no link of the site is dead."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import synthetic
+import typer
+from narrows.cli import app
+from narrows_analysis import analyze_run, write_report
+from narrows_formats.columns import SOCKETS
+from typer.testing import CliRunner
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)[^,#]*")
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\.\.\.|\[|…")
+# Run here to their ends as they are written: what takes neither root nor long, on the files that `project` has.
+RUN_HERE = ("new", "runs", "schema", "plan", "report", "analyze", "compare", "kernel list", "--version")
+
+
+def commands() -> list[str]:
+    """Lines of code blocks that are commands, as they are written."""
+    found = []
+    for page in PAGES:
+        fence = None
+        for line in page.read_text().splitlines():
+            if line.startswith("```"):
+                fence = None if fence is not None else line.removeprefix("```")
+                continue
+            text = line.split("  #")[0].strip()
+            in_code = fence in ("", "sh") or (fence is None and line.startswith("    "))
+            if in_code and COMMAND.fullmatch(text) and not PLACEHOLDER.search(text):
+                found.append(text)
+    return sorted(set(found))
+
+
+COMMANDS = commands()
+NARROWS = [command for command in COMMANDS if re.match(r"(sudo )?(\.venv/bin/)?narrows ", command)]
+
+
+def arguments(command: str) -> list[str]:
+    words = shlex.split(command)
+    return words[words.index(next(word for word in words if word.endswith("narrows"))) + 1 :]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An analysed run with its report."""
+    run = tmp_path_factory.mktemp("documentation") / "demo"
+    synthetic.write_run(run, synthetic.two_flows(2.0))
+    readings = {column.name: [1.0, 2.0] for column in SOCKETS} | {"time_s": [0.1, 0.2], "flow": [0, 1]}
+    pd.DataFrame(readings).to_parquet(run / "hosts" / "sockets.parquet")
+    analyze_run(run)
+    write_report(run)
+    return run
+
+
+@pytest.fixture
+def project(tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout after the README's first command: experiments, an inventory copied, and results of runs."""
+    (tmp_path / "experiments").symlink_to(ROOT / "experiments")
+    shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
+    for name in ("experiment", "first", "shallow-buffers", "bbrv3"):
+        shutil.copy(ROOT / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
+    for name in ("demo", "tofino", "bbrv1", "bbrv3", "shallow", "shallow-virtual"):
+        shutil.copytree(results, tmp_path / "results" / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_are_commands() -> None:
+    assert len(NARROWS) > 20
+    assert {"make demo", "make test", "make kernel"} <= set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", NARROWS)
+def test_a_command_of_the_documentation(command: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words are taken by the command line: the command, every option, every value. Those of RUN_HERE are run."""
+    words = arguments(command)
+    if " ".join(words).startswith(RUN_HERE):
+        for written in re.findall(r"^new (\S+)", " ".join(words)):
+            (project / written).unlink(missing_ok=True)
+        result = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return
+    group: Any = typer.main.get_command(app)
+    context = group.make_context("narrows", list(words), resilient_parsing=False)
+    rest = [*context._protected_args, *context.args]
+    while hasattr(group, "commands"):
+        name, *rest = rest
+        assert name in group.commands, f"{command}: there is no command {name}; {sorted(group.commands)}"
+        group = group.commands[name]
+        if hasattr(group, "commands"):
+            continue
+        group.make_context(name, rest)
+
+
+@pytest.mark.parametrize("command", [command for command in COMMANDS if command.startswith("make ")])
+def test_a_target_of_make(command: str) -> None:
+    words = [word for word in shlex.split(command) if word != "sudo"]
+    subprocess.run([*words, "--dry-run"], cwd=ROOT, check=True, capture_output=True, timeout=60)
+
+
+def test_scripts_are_programs() -> None:
+    named = {script for page in PAGES for script in re.findall(r"`(scripts/[a-z-]+\.sh)", page.read_text())}
+    assert named and all(os.access(ROOT / script, os.X_OK) for script in named)
+
+
+def test_readme_and_help_name_the_same_commands() -> None:
+    readme = (ROOT / "README.md").read_text()
+    listed = set(re.findall(r"`narrows ([a-z]+)", readme))
+    group: Any = typer.main.get_command(app)
+    assert listed == set(group.commands)
+
+
+def test_make_help_lists_every_target_that_the_documentation_names() -> None:
+    shown = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+    targets = {line.split()[0] for line in shown.splitlines()}
+    named = {match for page in PAGES for match in re.findall(r"`make ([a-z0-9-]+)", page.read_text())}
+    assert named <= targets
+
+
+def test_pages_made_from_the_program_are_up_to_date() -> None:
+    check = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "reference.py", "--check"], capture_output=True, text=True, timeout=120
+    )
+    assert check.returncode == 0, check.stdout
+
+
+def test_the_site_has_no_dead_link(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=300)
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert (tmp_path / "tutorials" / "shallow-buffers" / "index.html").exists()
+
+
+def test_links_of_the_pages_outside_the_site() -> None:
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (ROOT / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_notebook_runs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cell by cell, each one's last expression shown as a notebook would."""
+    monkeypatch.setenv("NARROWS_RUN", "results/demo")
+    names: dict[str, Any] = {}
+    shown = []
+    for cell in json.loads((ROOT / "docs" / "tutorials" / "notebook.ipynb").read_text())["cells"]:
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        final = tree.body[-1]
+        last = final if isinstance(final, ast.Expr) else None
+        if last is not None:
+            tree.body.pop()
+        exec(compile(tree, "notebook", "exec"), names)
+        if last is not None:
+            shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), names))
+    assert "<table" in shown[0]._repr_html_()
+    assert (project / "queue-delay.pdf").stat().st_size > 1000
