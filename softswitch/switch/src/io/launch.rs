@@ -4,13 +4,12 @@
 //! of this process belongs to a frame.
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
-use std::mem;
-use std::ptr;
 
 use narrows_pipeline::{Instance, Packet, PacketPool};
 
 use super::moderation::{Moderation, ModerationSettings};
 use super::qdisc::set_fq;
+use super::send::{send, SO_TXTIME};
 use super::socket::PacketSocket;
 use super::transmit::TransmitCounters;
 
@@ -18,12 +17,6 @@ use super::transmit::TransmitCounters;
 const BATCH: usize = 128;
 /// Bytes of frames, with the kernel's own for each, that may wait in the kernel.
 const SEND_BUFFER: libc::c_int = 1 << 30;
-/// Room for one control message that holds a time.
-const CONTROL_WORDS: usize = 4;
-
-/// linux/sched clocks of sockets: struct sock_txtime's option and control message, absent from the libc crate on some targets.
-const SO_TXTIME: libc::c_int = 61;
-const SCM_TXTIME: libc::c_int = SO_TXTIME;
 
 /// A frame and when it is to be sent; 0 = at once.
 type Pending = (u64, Box<Packet>);
@@ -122,7 +115,9 @@ impl Launcher {
             let rest = &mut self.pending[done..];
             let alike = rest.iter().take(BATCH).take_while(|(launch_ns, _)| (*launch_ns == 0) == prompt).count();
             let batch = &mut rest[..alike];
-            let sent = if prompt { send(&self.prompt, batch) } else { send(&self.timed, batch) };
+            let socket = if prompt { &self.prompt } else { &self.timed };
+            let frames = batch.iter_mut().map(|(launch_ns, packet)| (*launch_ns, packet.bytes_mut()));
+            let sent = send::<BATCH>(socket, frames);
             match sent {
                 Ok(sent) => {
                     for (_, packet) in &batch[..sent] {
@@ -153,50 +148,4 @@ impl Launcher {
 /// Telemetry may come when it likes.
 fn is_copy(packet: &Packet) -> bool {
     matches!(packet.instance(), Instance::EgressClone | Instance::IngressClone)
-}
-
-/// Sends the batch, at most [`BATCH`] frames; returns how many at its beginning were sent, at least one.
-fn send(socket: &PacketSocket, batch: &mut [Pending]) -> io::Result<usize> {
-    let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
-    let mut controls = [[0u64; CONTROL_WORDS]; BATCH];
-    // SAFETY: all-zero is a valid mmsghdr: no name, no data, no control message.
-    let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
-    let slots = vectors.iter_mut().zip(&mut controls).zip(&mut messages);
-    for ((launch_ns, packet), ((vector, control), message)) in batch.iter_mut().zip(slots) {
-        let bytes = packet.bytes_mut();
-        *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        message.msg_hdr.msg_iov = vector;
-        message.msg_hdr.msg_iovlen = 1;
-        if *launch_ns != 0 {
-            attach_time(&mut message.msg_hdr, control, *launch_ns);
-        }
-    }
-    let count = batch.len().min(BATCH) as libc::c_uint;
-    // SAFETY: the first `count` messages point at one vector each, which points at a packet's bytes, and at a control message or
-    // none; all live until the call returns, and the kernel only reads them.
-    let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(sent as usize)
-    }
-}
-
-/// Adds the control message that holds a launch time.
-#[inline]
-fn attach_time(header: &mut libc::msghdr, control: &mut [u64; CONTROL_WORDS], launch_ns: u64) {
-    const TIME: u32 = mem::size_of::<u64>() as u32;
-    header.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: CMSG_SPACE and CMSG_LEN compute sizes only.
-    let (space, length) = unsafe { (libc::CMSG_SPACE(TIME) as usize, libc::CMSG_LEN(TIME) as usize) };
-    header.msg_controllen = space;
-    // SAFETY: the control buffer is aligned like a cmsghdr and has room for one that holds 8 bytes (24 of 32 bytes), so the first
-    // header and its data lie within it.
-    unsafe {
-        let message = libc::CMSG_FIRSTHDR(header);
-        (*message).cmsg_level = libc::SOL_SOCKET;
-        (*message).cmsg_type = SCM_TXTIME;
-        (*message).cmsg_len = length;
-        ptr::write_unaligned(libc::CMSG_DATA(message).cast::<u64>(), launch_ns);
-    }
 }

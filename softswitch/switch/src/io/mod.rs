@@ -1,6 +1,7 @@
 //! Linux interfaces as ports: AF_PACKET sockets, and the thread that moves frames between them and the switch.
 // SPDX-License-Identifier: Apache-2.0
 mod access;
+mod background;
 mod checksum;
 mod clock;
 mod dataplane;
@@ -16,6 +17,7 @@ mod priority;
 mod qdisc;
 mod real_time;
 mod receive;
+mod send;
 mod socket;
 mod timer;
 mod transmit;

@@ -1,10 +1,8 @@
 //! Transmission by AF_PACKET: packets are collected and sent with one sendmmsg, past the qdisc.
 // SPDX-License-Identifier: Apache-2.0
-use std::io;
-use std::ptr;
-
 use narrows_pipeline::{Packet, PacketPool};
 
+use super::send::send;
 use super::socket::PacketSocket;
 use super::transmit::{TransmitCounters, BATCH};
 
@@ -29,10 +27,11 @@ impl PlainSender {
         sender
     }
 
-    /// Replaces the socket, as after the interface was made anew.
-    pub fn replace_socket(&mut self, socket: PacketSocket) {
-        self.socket = socket;
+    /// Replaces the socket, as after the interface was made anew; returns the old one.
+    pub fn replace_socket(&mut self, socket: PacketSocket) -> PacketSocket {
+        let old = std::mem::replace(&mut self.socket, socket);
         self.enlarge_buffer();
+        old
     }
 
     fn enlarge_buffer(&mut self) {
@@ -71,7 +70,7 @@ impl PlainSender {
         while done < self.pending.len() {
             let end = self.pending.len().min(done + BATCH);
             let batch = &mut self.pending[done..end];
-            match send(&self.socket, batch) {
+            match send::<BATCH>(&self.socket, batch.iter_mut().map(|packet| (0, packet.bytes_mut()))) {
                 Ok(sent) => {
                     for packet in &batch[..sent] {
                         counters.packets += 1;
@@ -95,27 +94,5 @@ impl PlainSender {
         for packet in self.pending.drain(..done) {
             pool.give(packet);
         }
-    }
-}
-
-/// Sends the batch; returns how many packets at its beginning were sent, at least one.
-fn send(socket: &PacketSocket, batch: &mut [Box<Packet>]) -> io::Result<usize> {
-    let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
-    // SAFETY: all-zero is a valid mmsghdr: no name, no data, no control message.
-    let mut messages: [libc::mmsghdr; BATCH] = unsafe { std::mem::zeroed() };
-    for ((packet, vector), message) in batch.iter_mut().zip(&mut vectors).zip(&mut messages) {
-        let bytes = packet.bytes_mut();
-        *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        message.msg_hdr.msg_iov = vector;
-        message.msg_hdr.msg_iovlen = 1;
-    }
-    let count = batch.len().min(BATCH) as libc::c_uint;
-    // SAFETY: the first `count` messages point at one vector each, which points at a packet's bytes; all live until the
-    // call returns, and the kernel only reads the data.
-    let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(sent as usize)
     }
 }

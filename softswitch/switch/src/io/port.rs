@@ -1,10 +1,12 @@
 //! One port of the switch on a Linux interface.
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
+use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::access::AccessLink;
+use super::background::Background;
 use super::checksum::{self, Partial};
 use super::clock::WallOffset;
 use super::helper::Helper;
@@ -61,6 +63,8 @@ pub struct Port {
     /// A frame that was sent had not arrived when it was last looked for.
     underway: bool,
     outlet: Outlet,
+    /// Sockets that are being opened beside the packets.
+    opening: Option<Receiver<Opened>>,
     /// How often to try yet to send by AF_XDP after that has stopped working.
     express_attempts: u32,
     received: PortCounters,
@@ -97,9 +101,45 @@ enum Outlet {
     Timed(Launcher),
 }
 
+/// Which sockets are to be opened on an interface.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    index: libc::c_int,
+    ring: bool,
+    sender: bool,
+    /// By AF_XDP, for frames of that length.
+    express: Option<usize>,
+}
+
+/// Those that could be opened.
+#[derive(Debug)]
+struct Opened {
+    ring: Option<(ReceiveRing, usize)>,
+    sender: Option<PacketSocket>,
+    /// `Some(None)`: by AF_PACKET from now on.
+    express: Option<Option<XdpSender>>,
+}
+
+impl Opened {
+    fn open(name: &str, ring_bytes: usize, wanted: Wanted) -> Self {
+        let ring = wanted.ring.then(|| open_ring(name, ring_bytes).ok()).flatten();
+        let frame_limit = ring.as_ref().map_or(0, |(_, frame_limit)| *frame_limit);
+        Opened {
+            ring,
+            sender: wanted.sender.then(|| PacketSocket::sender(wanted.index).ok()).flatten(),
+            express: wanted.express.map(|bytes| XdpSender::open(wanted.index, bytes.max(frame_limit)).ok()),
+        }
+    }
+}
+
+/// Longest frame at this MTU, with a VLAN tag.
+fn frame_limit(mtu: usize) -> usize {
+    (mtu + 14 + 4).min(MAX_FRAME)
+}
+
 /// Opens the interface's ring, with slots for the frames of its MTU (and a VLAN tag).
 fn open_ring(name: &str, ring_bytes: usize) -> io::Result<(ReceiveRing, usize)> {
-    let frame_limit = (mtu(name)? + 14 + 4).min(MAX_FRAME);
+    let frame_limit = frame_limit(mtu(name)?);
     let socket = PacketSocket::receiver(interface_index(name)?)?;
     Ok((ReceiveRing::new(socket, ring_bytes, frame_limit)?, frame_limit))
 }
@@ -109,6 +149,7 @@ impl Port {
     pub fn open(number: u16, name: &str, settings: PortSettings) -> io::Result<Self> {
         let PortSettings { ring_bytes, sending, access_rate_bps, moderation } = settings;
         let (ring, frame_limit) = open_ring(name, ring_bytes)?;
+        ring.listen()?;
         let index = interface_index(name)?;
         let express_attempts = if sending == Sending::Express { EXPRESS_ATTEMPTS } else { 0 };
         let outlet = match sending {
@@ -124,10 +165,15 @@ impl Port {
             access: AccessLink::new(access_rate_bps),
             underway: false,
             outlet,
+            opening: None,
             express_attempts,
             received: PortCounters::default(),
         };
-        port.open_express(index);
+        let express = port.wants_express();
+        port.adopt(
+            Opened::open(name, 0, Wanted { index, ring: false, sender: false, express }),
+            &Background::default(),
+        );
         Ok(port)
     }
 
@@ -224,48 +270,93 @@ impl Port {
         }
     }
 
-    /// Opens the interface again if it was made anew under the same name or its MTU has grown beyond the ring's slots.
+    /// Opens the interface again if it was made anew under the same name or its MTU has grown beyond the ring's slots, and closes
+    /// what is not used any more. Both take the kernel long and happen in the background; packets pass meanwhile. Returns whether
+    /// something is being opened.
+    ///
     /// Does nothing while the interface does not exist. An interface that only went down needs nothing but its AF_XDP socket.
-    pub fn maintain(&mut self) {
+    pub fn maintain(&mut self, background: &Background) -> bool {
         self.clear_error();
+        // First: a queue takes one AF_XDP socket.
+        let retired = self.transmitter().map(Transmitter::take_retired).unwrap_or_default();
+        if !retired.is_empty() {
+            background.run(move || drop(retired));
+        }
+        if self.opening.is_none() {
+            self.open_again(background);
+        }
+        match self.opening.as_ref().map(Receiver::try_recv) {
+            Some(Err(TryRecvError::Empty)) => return true,
+            Some(Ok(opened)) => {
+                self.opening = None;
+                self.adopt(opened, background);
+            }
+            Some(Err(TryRecvError::Disconnected)) | None => self.opening = None,
+        }
+        false
+    }
+
+    fn open_again(&mut self, background: &Background) {
         let Ok(index) = interface_index(&self.name) else {
             return;
         };
-        let outgrown = mtu(&self.name).is_ok_and(|mtu| (mtu + 18).min(MAX_FRAME) > self.frame_limit);
-        if index != self.ring.socket().index() || outgrown {
-            self.received.rx_ring_drops += self.ring.socket().take_ring_drops();
-            if let Ok((ring, frame_limit)) = open_ring(&self.name, self.ring_bytes) {
-                self.ring = ring;
-                self.frame_limit = frame_limit;
+        let outgrown = mtu(&self.name).is_ok_and(|mtu| frame_limit(mtu) > self.frame_limit);
+        let ring = index != self.ring.socket().index() || outgrown;
+        let express = self.wants_express();
+        let sender = match &mut self.outlet {
+            Outlet::Now(transmitter) => index != transmitter.socket().index(),
+            Outlet::Timed(launcher) => {
+                launcher.maintain(index);
+                false
             }
-        }
-        match &mut self.outlet {
-            Outlet::Now(transmitter) => {
-                if index != transmitter.socket().index() {
-                    if let Ok(socket) = PacketSocket::sender(index) {
-                        transmitter.replace_socket(socket);
-                    }
-                }
-                self.open_express(index);
-            }
-            Outlet::Timed(launcher) => launcher.maintain(index),
+        };
+        if ring || sender || express.is_some() {
+            let (give, take) = mpsc::sync_channel(1);
+            let (name, ring_bytes) = (self.name.clone(), self.ring_bytes);
+            let wanted = Wanted { index, ring, sender, express };
+            background.run(move || {
+                // If nobody wants it any more, it is closed here.
+                let _ = give.send(Opened::open(&name, ring_bytes, wanted));
+            });
+            self.opening = Some(take);
         }
     }
 
-    /// Opens the AF_XDP socket, unless there is one or it was tried often enough. Without one (frames longer than a page, a
-    /// kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
-    fn open_express(&mut self, index: libc::c_int) {
+    /// Uses these sockets from now on.
+    fn adopt(&mut self, opened: Opened, background: &Background) {
+        if let Some((ring, frame_limit)) = opened.ring.filter(|(ring, _)| ring.listen().is_ok()) {
+            let mut old = std::mem::replace(&mut self.ring, ring);
+            self.frame_limit = frame_limit;
+            self.received.rx_ring_drops += old.socket().take_ring_drops();
+            while old.take(|_| ()).is_some() {
+                self.received.rx_ring_drops += 1;
+            }
+            background.run(move || drop(old));
+        }
         let Outlet::Now(transmitter) = &mut self.outlet else {
             return;
         };
-        if transmitter.express_limit().is_some_and(|limit| limit >= self.frame_limit) {
+        if let Some(socket) = opened.sender {
+            transmitter.replace_socket(socket);
+        }
+        if let Some(express) = opened.express {
+            transmitter.replace_express(express);
+        }
+    }
+
+    /// The frames for which an AF_XDP socket is to be opened, unless there is one or it was tried often enough. Without one
+    /// (frames longer than a page, a kernel that has none, a queue that belongs to somebody else) AF_PACKET does.
+    fn wants_express(&mut self) -> Option<usize> {
+        let limit = self.transmitter()?.express_limit();
+        if limit.is_some_and(|limit| limit >= self.frame_limit) {
             if self.express_attempts > 0 {
                 self.express_attempts = EXPRESS_ATTEMPTS;
             }
         } else if self.express_attempts > 0 && is_up(&self.name) {
             self.express_attempts -= 1;
-            transmitter.replace_express(XdpSender::open(index, self.frame_limit).ok());
+            return Some(self.frame_limit);
         }
+        None
     }
 }
 

@@ -4,6 +4,7 @@ use std::io;
 
 use narrows_pipeline::{Packet, PacketPool};
 
+use super::background::Background;
 use super::clock::WallOffset;
 use super::helper::Helper;
 use super::port::Port;
@@ -21,20 +22,22 @@ pub struct Ports {
     pub list: Vec<Port>,
     index: Vec<u16>,
     helper: Helper,
+    background: Background,
     /// When the helper was given work of other ports last.
     relieved_at: Option<u64>,
 }
 
 impl Ports {
-    /// Ports with numbers below [`PORTS`], each once; `helped` by a second thread or not.
+    /// Ports with numbers below [`PORTS`], each once; `helped` by other threads or not.
     pub fn new(mut list: Vec<Port>, helped: bool) -> io::Result<Self> {
         list.sort_by_key(|port| port.number);
         let mut index = vec![NO_PORT; PORTS];
         for (position, port) in list.iter().enumerate() {
             index[usize::from(port.number)] = position as u16;
         }
-        let helper = if helped { Helper::start()? } else { Helper::default() };
-        Ok(Ports { list, index, helper, relieved_at: None })
+        let (helper, background) =
+            if helped { (Helper::start()?, Background::start()?) } else { (Helper::default(), Background::default()) };
+        Ok(Ports { list, index, helper, background, relieved_at: None })
     }
 
     /// Sends what is urgent and what else there is time for in `idle_ns`; returns whether there was some of the latter.
@@ -51,6 +54,11 @@ impl Ports {
     /// When the next frames are delivered of those that hosts' cards hold.
     pub fn held_until(&mut self) -> Option<u64> {
         self.list.iter_mut().filter_map(|port| port.launcher()?.held_until()).min()
+    }
+
+    /// Looks after the interfaces; returns whether one is being opened again, so that it should be done again soon.
+    pub fn maintain(&mut self) -> bool {
+        self.list.iter_mut().fold(false, |opening, port| port.maintain(&self.background) | opening)
     }
 
     /// When the next frame arrives of those that were sent already.

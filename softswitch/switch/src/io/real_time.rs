@@ -5,7 +5,6 @@ use std::sync::mpsc::Receiver;
 
 use super::clock::{now_ns, WallOffset};
 use super::dataplane::{Command, DataPath};
-use super::port::Port;
 use super::priority::set_real_time;
 use super::wait::Waiter;
 use super::wakeups::Wakeups;
@@ -14,6 +13,8 @@ use super::wakeups::Wakeups;
 const BUDGET: usize = 256;
 /// How often interfaces are looked after, and the longest sleep.
 const MAINTENANCE_NS: u64 = 250_000_000;
+/// The same while an interface is being opened again.
+const OPENING_NS: u64 = 10_000_000;
 /// A data path that had something to do all this time leaves part of the sending to the helper.
 const BUSY_NS: u64 = 1_000_000;
 
@@ -52,8 +53,7 @@ pub(super) fn run(mut data_path: DataPath, commands: &Receiver<Command>, wake: &
         }
         data_path.ports.relieve(now > idle_at + BUSY_NS, now);
         if now >= next_maintenance {
-            next_maintenance = now + MAINTENANCE_NS;
-            data_path.ports.list.iter_mut().for_each(Port::maintain);
+            next_maintenance = now + if data_path.ports.maintain() { OPENING_NS } else { MAINTENANCE_NS };
         }
         if worked {
             continue;

@@ -61,7 +61,7 @@ pub struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes, receiving from `socket`'s interface.
+    /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes of `socket`'s interface; they come in once it listens.
     pub fn new(socket: PacketSocket, ring_bytes: usize, frame_limit: usize) -> io::Result<Self> {
         let slot_size = align(slot_header() + VNET_HDR_BYTES + frame_limit);
         let blocks = ring_bytes.div_ceil(BLOCK).max(1);
@@ -78,9 +78,13 @@ impl ReceiveRing {
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let memory = Mapping::of(socket.fd(), blocks * BLOCK, 0)?;
-        let ring = ReceiveRing { socket, memory, slot_size, slots_per_block, slots, head: 0 };
-        ring.socket.receive_all()?;
-        Ok(ring)
+        socket.be_promiscuous()?;
+        Ok(ReceiveRing { socket, memory, slot_size, slots_per_block, slots, head: 0 })
+    }
+
+    /// Lets frames come in. Takes no time.
+    pub fn listen(&self) -> io::Result<()> {
+        self.socket.receive_all()
     }
 
     /// The ring's socket.

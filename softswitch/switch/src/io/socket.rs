@@ -112,9 +112,13 @@ impl PacketSocket {
         Ok(PacketSocket { fd: unsafe { OwnedFd::from_raw_fd(fd) }, index })
     }
 
-    /// Starts reception of all protocols, in promiscuous mode.
+    /// Starts reception of all protocols.
     pub fn receive_all(&self) -> io::Result<()> {
-        self.bind((libc::ETH_P_ALL as u16).to_be())?;
+        self.bind((libc::ETH_P_ALL as u16).to_be())
+    }
+
+    /// Has the interface receive what is addressed to others, too.
+    pub fn be_promiscuous(&self) -> io::Result<()> {
         let membership = libc::packet_mreq {
             mr_ifindex: self.index,
             mr_type: libc::PACKET_MR_PROMISC as u16,

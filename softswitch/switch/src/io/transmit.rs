@@ -3,6 +3,7 @@
 //! Packets are sent by the data path as soon as it has gone through what was due. Copies (telemetry) are not urgent: they are sent
 //! when the data path has nothing else to do, and by the helper thread if it never has.
 // SPDX-License-Identifier: Apache-2.0
+use std::any::Any;
 use std::sync::atomic::Ordering;
 
 use narrows_pipeline::{Instance, Packet, PacketPool};
@@ -38,11 +39,16 @@ pub struct TransmitCounters {
     pub errors: u64,
 }
 
+/// A socket that is only to be closed yet.
+pub type Retired = Box<dyn Any + Send>;
+
 /// Packets on their way into one interface.
 #[derive(Debug)]
 pub struct Transmitter {
     plain: PlainSender,
     express: Option<XdpSender>,
+    /// Not used any more; closing takes the kernel long.
+    retired: Vec<Retired>,
     /// Of both; what was written for `express` counts as sent.
     counters: TransmitCounters,
     /// Something else than copies waits.
@@ -63,6 +69,7 @@ impl Transmitter {
         Transmitter {
             plain: PlainSender::new(socket),
             express: None,
+            retired: vec![],
             counters: TransmitCounters::default(),
             urgent: false,
             blocked: false,
@@ -84,7 +91,8 @@ impl Transmitter {
 
     /// Sends on another socket from now on, as after the interface was made anew.
     pub fn replace_socket(&mut self, socket: PacketSocket) {
-        self.plain.replace_socket(socket);
+        let old = self.plain.replace_socket(socket);
+        self.retired.push(Box::new(old));
         self.replace_express(None);
     }
 
@@ -93,8 +101,15 @@ impl Transmitter {
         let unsent = self.express.as_ref().map_or(0, |express| express.outlet().waiting().0);
         self.counters = self.counters();
         self.counters.errors += unsent;
-        self.express = express;
+        if let Some(old) = std::mem::replace(&mut self.express, express) {
+            self.retired.push(Box::new(old));
+        }
         (self.urgent, self.blocked, self.waiting_since) = (false, false, None);
+    }
+
+    /// The sockets that were replaced.
+    pub fn take_retired(&mut self) -> Vec<Retired> {
+        std::mem::take(&mut self.retired)
     }
 
     /// The AF_PACKET socket.

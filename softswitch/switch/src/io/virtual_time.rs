@@ -52,7 +52,7 @@ pub(super) fn run(
         if now >= next_maintenance {
             next_maintenance = now + MAINTENANCE_NS;
             offset = WallOffset::between_readings();
-            data_path.ports.list.iter_mut().for_each(Port::maintain);
+            data_path.ports.maintain();
         }
         let underway = data_path.ports.next_arrival(offset, now);
         let exit = data_path.switch.next_exit().into_iter().chain(data_path.ports.held_until()).min();
