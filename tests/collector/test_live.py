@@ -63,7 +63,7 @@ def send_in(namespace: str, frames: list[bytes], rate: float) -> float:
     return result[0]
 
 
-def start(namespace: str, out: Path, rings: int = 1) -> subprocess.Popen[str]:
+def start(namespace: str, out: Path, rings: int = 1, *options: str) -> subprocess.Popen[str]:
     command: list[str | Path] = [
         "ip",
         "netns",
@@ -77,6 +77,7 @@ def start(namespace: str, out: Path, rings: int = 1) -> subprocess.Popen[str]:
         out,
         "--rings",
         str(rings),
+        *options,
     ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
@@ -150,6 +151,58 @@ def test_loss_duplicates_reordering_and_noise_are_counted(
     assert len(sequences) == len(reports) - sum(lost.values())
     for _, rows in sequences.groupby("bottleneck"):
         assert (rows["sequence"].diff().dropna() > 0).all()
+
+
+@pytest.mark.parametrize("rings", [1, 2])
+def test_reports_of_others_are_counted_and_not_stored(
+    namespace: str, frames: list[bytes], tmp_path: Path, rings: int
+) -> None:
+    """Whoever does not know the address and the port that the switch sends from is not heard, in whatever order."""
+    sent: list[bytes] = []
+    for number, frame in enumerate(frames[:6000]):
+        other = bytearray(frame)
+        if number % 2:
+            other[26:30] = bytes([192, 0, 2, 77])
+            other[24:26] = ((int.from_bytes(frame[24:26], "big") - 76) % 0xFFFF).to_bytes(2, "big")  # RFC 1624
+        else:
+            other[34:36] = (5501).to_bytes(2, "big")
+        sent += [frame, bytes(other)]
+    out = tmp_path / "telemetry"
+    process = start(namespace, out, rings, "--switch", "192.0.2.1:5500")
+    send_in(namespace, sent, 50_000)
+    process.terminate()
+    assert process.wait(30) == 0
+    result = account(out)
+    assert (result["rows"], result["bad"]["foreign"]) == (6000, 6000)
+    assert [counts["lost"] for counts in result["bottlenecks"].values()] == [0, 0]
+    assert [counts["duplicates"] for counts in result["bottlenecks"].values()] == [0, 0]
+
+
+@pytest.mark.parametrize(("rings", "user"), [(1, 0), (2, 0), (1, 65534)])
+def test_no_privilege_is_left_when_reports_come(
+    namespace: str, frames: list[bytes], tmp_path: Path, rings: int, user: int
+) -> None:
+    """Every thread has no capability and is the owner of the directory; files are stored all the same."""
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_mode & 0o001 == 0:
+            directory.chmod(directory.stat().st_mode | 0o011)
+    out = tmp_path / "telemetry"
+    out.mkdir()
+    os.chown(out, user, user)
+    process = start(namespace, out, rings, "--rotate-rows", "2000")
+    threads = list(Path(f"/proc/{process.pid}/task").iterdir())
+    assert len(threads) > rings
+    for thread in threads:
+        lines = (line.split() for line in (thread / "status").read_text().splitlines())
+        status = {words[0]: words[1:] for words in lines if words}
+        assert set(status["Uid:"] + status["Gid:"]) == {str(user)}
+        assert [int(status[name][0], 16) for name in ("CapPrm:", "CapEff:", "CapInh:", "CapAmb:")] == [0] * 4
+        assert status["NoNewPrivs:"] == ["1"]
+    send_in(namespace, frames[:6000], 50_000)
+    process.terminate()
+    assert process.wait(30) == 0
+    assert account(out)["rows"] == 6000
+    assert {path.stat().st_uid for path in out.iterdir()} == {user}
 
 
 def test_a_capture_is_replayed_frame_by_frame_at_its_rate(namespace: str, tmp_path: Path) -> None:

@@ -72,6 +72,29 @@ def test_results_in_the_making_are_nobody_elses(tmp_path: Path) -> None:
     assert owner(final / "run.json") == USER
 
 
+@pytest.mark.parametrize("depth", [0, 2])
+def test_results_in_the_making_cannot_be_swapped(tmp_path: Path, depth: int) -> None:
+    """The owner of the directory for which they are made, or of one above it, cannot put another one in their place."""
+    home = tmp_path / "home"
+    home.mkdir()
+    parent = home.joinpath(*["deep"] * depth)
+    parent.mkdir(parents=True, exist_ok=True)
+    for directory in {home, parent}:
+        os.chown(directory, USER, USER)
+    # All above is open to nobody, as /home is.
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_mode & 0o001 == 0:
+            directory.chmod(directory.stat().st_mode | 0o011)
+    results = RunDirectory(parent / "result", "abc")
+    results.create(EXPERIMENT)
+    assert results.path.parent == tmp_path
+    swap = f"import os; os.setuid({USER}); os.rename({str(results.path)!r}, {str(home / 'mine')!r})"
+    tried = subprocess.run([sys.executable, "-c", swap], capture_output=True, text=True, timeout=60)
+    assert "PermissionError" in tried.stderr
+    final = results.publish()
+    assert (final, owner(final)) == (parent / "result", USER)
+
+
 def test_directories_that_were_there_stay_whose_they_are(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     make_directory(tmp_path / "there" / "one" / "two")

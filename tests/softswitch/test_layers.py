@@ -15,6 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Each crate's folder, and the crates of this repository that it may use (not those for its tests).
 CRATES = {
     "captures": set(),
+    "privileges": set(),
     "softswitch/program": set(),
     "softswitch/frontend": {"softswitch/program"},
     "softswitch/interpreter": {"softswitch/program"},
@@ -25,8 +26,8 @@ CRATES = {
         "softswitch/interpreter",
         "softswitch/native",
     },
-    "softswitch/switch": {"softswitch/pipeline", "captures"},
-    "analysis/collector": {"captures"},
+    "softswitch/switch": {"softswitch/pipeline", "captures", "privileges"},
+    "analysis/collector": {"captures", "privileges"},
 }
 
 

@@ -7,6 +7,7 @@ import asyncio
 import socket
 import subprocess
 import textwrap
+import time
 from pathlib import Path
 
 import grpc
@@ -137,6 +138,68 @@ def test_interface_down_and_up_and_made_anew(network: Network, tmp_path: Path) -
             send(network, "sender", 5)
             await asyncio.sleep(0.3)
             assert {port.port: port for port in (await switch.tm.port_stats()).ports}[2].tx_packets == 15
+
+    asyncio.run(scenario())
+
+
+def status(pid: int) -> dict[str, str]:
+    """What the kernel says of a process's threads, each of which has the same privileges."""
+    found = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        lines = (line.partition(":") for line in (thread / "status").read_text().splitlines())
+        found.append({name: value.strip() for name, _, value in lines})
+    wanted = ("CapPrm", "CapEff", "CapInh", "CapAmb", "NoNewPrivs")
+    different = {tuple(thread[name] for name in wanted) for thread in found}
+    assert len(different) == 1, different
+    return found[0]
+
+
+def test_keeps_no_privilege_but_for_its_interfaces(network: Network, tmp_path: Path) -> None:
+    """Every thread of a switch that root has started: raw packets, interfaces, locked memory, real-time priority."""
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            found = status(switch.process.pid)
+            kept = 1 << 12 | 1 << 13 | 1 << 14 | 1 << 23
+            assert (int(found["CapPrm"], 16), int(found["CapEff"], 16)) == (kept, kept)
+            assert (int(found["CapInh"], 16), int(found["CapAmb"], 16), found["NoNewPrivs"]) == (0, 0, "1")
+
+    asyncio.run(scenario())
+
+
+def test_opening_an_interface_again_stops_no_other(network: Network, tmp_path: Path) -> None:
+    """A ring of 1 GiB is opened again while the data path answers: each answer is given between two packets."""
+
+    async def scenario() -> None:
+        async with running(network, tmp_path, "--ring-mib", "1024") as switch:
+            await switch.program()
+            network.inside("switch", "ip link del p2")
+            network.connect(2, "receiver")
+            longest = 0.0
+            ends = time.monotonic() + 4
+            while time.monotonic() < ends:
+                asked = time.monotonic()
+                await switch.tm.list()
+                longest = max(longest, time.monotonic() - asked)
+                await asyncio.sleep(0.002)
+            resolve(network)
+            send(network, "sender", 5)
+            await asyncio.sleep(0.3)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert ports[2].tx_packets == 5
+            came_in = ports[2].rx_packets
+            send_back = """
+                import socket
+                s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                for _ in range(7):
+                    s.sendto(bytes(1000), ("10.77.0.1", 9))
+            """
+            python(network, "receiver", send_back)
+            await asyncio.sleep(0.3)
+            ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
+            assert ports[2].rx_packets >= came_in + 7
+            print(f"longest wait for an answer: {longest:.3f} s")
+            assert longest < 0.25
 
     asyncio.run(scenario())
 

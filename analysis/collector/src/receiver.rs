@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The path from a frame to the stored row, and the account of everything that did not get that far.
 
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -11,7 +12,7 @@ use crate::telemetry::account::Account;
 use crate::telemetry::keys_file;
 use crate::telemetry::sink::TelemetrySink;
 use crate::telemetry::writer::{Rotation, SCHEMA_VERSION};
-use crate::wire::{report, Decoder, Record, Reject};
+use crate::wire::{report, Decoder, Path, Record, Reject};
 
 /// Which reports are accepted, and how they are stored.
 #[derive(Clone, Debug)]
@@ -19,6 +20,8 @@ pub struct Settings {
     pub directory: PathBuf,
     pub source: String,
     pub port: u16,
+    /// Who sends them; `None`: anybody.
+    pub switch: Option<SocketAddrV4>,
     /// Reports of bottlenecks from this index on are rejected.
     pub bottlenecks: u8,
     pub rotation: Rotation,
@@ -37,7 +40,10 @@ impl Intake {
     /// An intake that has seen nothing.
     pub fn new(settings: &Settings) -> Self {
         Intake {
-            decoder: Decoder::new(settings.port),
+            decoder: Decoder::new(Path {
+                port: settings.port,
+                switch: settings.switch,
+            }),
             bottlenecks: settings.bottlenecks,
             counts: FrameCounts::default(),
             malformed: 0,

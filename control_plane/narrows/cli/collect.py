@@ -15,6 +15,13 @@ def collect(
     interface: Annotated[str, typer.Option(help="Interface on which reports arrive.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Directory for the telemetry; must not exist yet.", show_default=False)],
     port: Annotated[int | None, typer.Option(help="UDP destination port of the reports.", show_default="5500")] = None,
+    switch: Annotated[
+        str | None,
+        typer.Option(
+            help="ADDRESS:PORT that the switch sends reports from; those of others are counted as bad.",
+            show_default="any",
+        ),
+    ] = None,
     bottleneck_count: Annotated[
         int | None,
         typer.Option(help="Reports of bottlenecks from this index on are counted as bad.", show_default="64"),
@@ -45,6 +52,7 @@ def collect(
         interface=interface,
         out=out,
         port=port,
+        switch=switch,
         bottleneck_count=bottleneck_count,
         ring_mib=ring_mib,
         rings=rings,

@@ -53,13 +53,21 @@ class Testbed(Protocol):
         ...
 
     async def spawn(
-        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+        self,
+        host: str,
+        arguments: Sequence[str],
+        *,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+        nobody: bool = False,
     ) -> Process:
-        """Start a process on a host (or at `SWITCH`)."""
+        """Start a process on a host (or at `SWITCH`); with ``nobody`` it does not run as root where that is us."""
         ...
 
     async def python(self, host: str, script: Path) -> list[str]:
         """The words that start a script of ours on a host, which needs nothing but Python's standard library.
+
+        It does not run as root where that is us.
 
         Raises:
             RunError: the host cannot be reached.

@@ -16,7 +16,7 @@ AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 # Command and the Debian/Ubuntu package that has it.
-TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "sysctl": "procps"}
+TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "sysctl": "procps", "setpriv": "util-linux"}
 
 # Bits of Linux capabilities (linux/capability.h) that namespaces, links and packet sockets need.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}

@@ -16,6 +16,7 @@ from typing import Any
 
 from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
+from narrows.hosts import unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.hosts.links import run, set_offloads
 from narrows.hosts.process import Process, spawn
@@ -23,6 +24,12 @@ from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
 CARRIER_WAIT_S = 5.0
+# As `narrows.hosts.unprivileged`, for programs that anybody may read; root's TMPDIR may be out of reach.
+AS_NOBODY = (
+    "setpriv", f"--reuid={unprivileged.NOBODY}", f"--regid={unprivileged.NOBODY}", "--clear-groups", "--no-new-privs",
+    "--inh-caps=-all,+net_admin", "--ambient-caps=-all,+net_admin", "--bounding-set=-all,+net_admin",
+    "env", "--unset=TMPDIR", "--unset=TEMP", "--unset=TMP",
+)  # fmt: skip
 
 
 class NetnsTestbed:
@@ -82,17 +89,25 @@ class NetnsTestbed:
         self._state.release()
 
     async def spawn(
-        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+        self,
+        host: str,
+        arguments: Sequence[str],
+        *,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+        nobody: bool = False,
     ) -> Process:
         """Start a process in a host's namespace and put it on record."""
-        command = ["ip", "netns", "exec", self._state.namespace(host), *arguments]
+        command = ["ip", "netns", "exec", self._state.namespace(host), *(AS_NOBODY if nobody else ()), *arguments]
         process = await spawn(command, f"{Path(arguments[0]).name} on {host}", stdout=stdout, stderr=stderr)
         self._state.add_process(process.pid)
         return process
 
     async def python(self, host: str, script: Path) -> list[str]:
         """See `narrows.hosts.base.Testbed.python`. What the user has in the environment must not change the script."""
-        return [sys.executable, "-I", str(script)]
+        # A guest has no users, and its root may write where the results are.
+        in_guest = bool(self._plan.receive_batch_bytes)
+        return [sys.executable, "-I", *([] if in_guest else [unprivileged.__file__]), str(script)]
 
     async def put(self, host: str, name: str, text: str) -> str:
         """See `narrows.hosts.base.Testbed.put`: namespaces share this machine's files."""

@@ -38,6 +38,7 @@ class TelemetryCollector:
         interface = self._testbed.interface(HOST)
         command = [str(binary(COLLECTOR)), "collect", "--interface", interface, "--out", str(self._directory)]
         command += ["--port", str(self._settings.dst_port), "--rings", str(self._settings.rings)]
+        command += ["--switch", f"{self._settings.src_address}:{self._settings.src_port}"]
         errors = self._testbed.state_dir / "collector.err"
         self._process = await self._testbed.spawn(HOST, command, stderr=errors)
         await self._process.wait_for_line("ready", READY_S)

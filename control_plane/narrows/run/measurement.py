@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import signal
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
@@ -38,6 +39,8 @@ POLL_S = 0.5
 DRAIN_POLL_S = 0.05
 DRAIN_GRACE_S = 10.0
 CLOCK_READINGS = 5
+# Not those of the system's services.
+FIRST_USER_PORT, LAST_PORT = 1024, 65535
 
 Status = Literal["complete", "partial", "failed"]
 
@@ -96,6 +99,12 @@ class Measured:
     losses_elsewhere: list[str] | None
 
 
+def with_reports_of_its_own(plan: Plan) -> Plan:
+    """The plan with a source port for its reports that nobody else knows: the collector takes no others."""
+    port = FIRST_USER_PORT + secrets.randbelow(1 + LAST_PORT - FIRST_USER_PORT)
+    return replace(plan, collector=replace(plan.collector, src_port=port))
+
+
 class Measurement:
     """One run on one testbed."""
 
@@ -104,6 +113,7 @@ class Measurement:
     ) -> None:
         """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0."""
         mtu = plan.frame_bytes - ETHERNET_HEADER_BYTES
+        plan = with_reports_of_its_own(plan)
         self._plan = plan
         self._target = target
         self._state = state

@@ -40,15 +40,19 @@ class RunDirectory:
     """Results of one run in the making."""
 
     def __init__(self, final: Path, run_id: str) -> None:
-        """``final`` is where the results will be; until `publish` they are in a hidden directory beside it."""
+        """``final`` is where the results will be; until `publish` they are in a hidden directory beside it.
+
+        Under sudo that is one that only root can rename, even where the user owns what is around it.
+        """
         self.final = final.absolute()
-        self.path = self.final.parent / f".{self.final.name}.{run_id}.unfinished"
+        place = self.final.parent if _user() is None else out_of_reach(self.final.parent)
+        self.path = place / f".{self.final.name}.{run_id}.unfinished"
 
     def create(self, experiment: Experiment) -> None:
         """Make the directory and write down the resolved experiment."""
         import yaml  # what measures, somewhere else perhaps, does without it
 
-        make_directory(self.path.parent)
+        make_directory(self.final.parent)
         # Nobody else can plant anything where we write, as root perhaps: it becomes the user's when it is whole.
         self.path.mkdir(mode=0o700)
         text = yaml.safe_dump(experiment.as_yaml_data(), sort_keys=False, allow_unicode=True)
@@ -99,8 +103,7 @@ def give_to_user(path: Path) -> None:
 
 def _hand_over(name: str, directory: int | None) -> bool:
     """Give a file or directory away, by a descriptor of it; whether anything is to be given away at all."""
-    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if os.geteuid() != 0 or user is None or group is None:
+    if (user := _user()) is None:
         return False
     try:
         found = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
@@ -109,10 +112,35 @@ def _hand_over(name: str, directory: int | None) -> bool:
     try:
         status = os.fstat(found)
         if stat.S_ISDIR(status.st_mode) or (stat.S_ISREG(status.st_mode) and status.st_nlink == 1):
-            os.fchown(found, int(user), int(group))
+            os.fchown(found, *user)
     finally:
         os.close(found)
     return True
+
+
+def _user() -> tuple[int, int] | None:
+    """User and group that root works for under sudo."""
+    user, group = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    return None if os.geteuid() != 0 or user is None or group is None else (int(user), int(group))
+
+
+def out_of_reach(directory: Path) -> Path:
+    """The nearest directory at or above this one in which only root renames what is root's, on the same file system.
+
+    If there is none, this one: its owner can then put another one in the place of a directory of root's.
+    """
+    parents = [parent for parent in (directory.resolve(), *directory.resolve().parents) if parent.exists()]
+    for position, parent in enumerate(parents):
+        if parent.stat().st_dev == parents[0].stat().st_dev and all(map(_is_roots, parents[position:])):
+            return parent
+    return directory
+
+
+def _is_roots(directory: Path) -> bool:
+    """Whether what is root's in a directory stays: it is root's, and others cannot write to it or it is sticky."""
+    found = directory.stat()
+    shared = bool(found.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return found.st_uid == 0 and (not shared or bool(found.st_mode & stat.S_ISVTX))
 
 
 def _umask() -> int:

@@ -60,7 +60,7 @@ class Iperf3Traffic:
             log = self._testbed.state_dir / f"{flow.name}-server.log"
             errors = log.with_suffix(".err")
             command = ["iperf3", "--server", "--port", str(flow.dst_port), "--bind", flow.dst, "--forceflush"]
-            self._servers.append(await self._testbed.spawn("receiver", command, stdout=log, stderr=errors))
+            self._servers.append(await self._testbed.spawn("receiver", command, stdout=log, stderr=errors, nobody=True))
             logs.append(log)
         deadline = time.monotonic() + SERVER_START_S
         for server, log in zip(self._servers, logs, strict=True):
@@ -96,7 +96,11 @@ class Iperf3Traffic:
         connection = Connection(flow, 0, result, time.monotonic() - self._origin)
         self.connections.append(connection)
         client = await self._testbed.spawn(
-            flow.sender, client_command(flow), stdout=result, stderr=self._testbed.state_dir / f"{label}.err"
+            flow.sender,
+            client_command(flow),
+            stdout=result,
+            stderr=self._testbed.state_dir / f"{label}.err",
+            nobody=True,
         )
         self._clients[label] = client
         limit = self._time_limit(flow)

@@ -185,7 +185,7 @@ class VirtualMeasurement:
             socket_interval_ns=self._experiment.telemetry.sockets,
             found=self._state.directory / "measured.pickle",
             environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")},
-            needed=needed_directories(self._results.final.parent),
+            needed=needed_directories(self._results.path.parent),
         )
 
     def _tell(self, event: dict[str, Any], progress: RunProgress) -> dict[str, Any] | None:

@@ -1,17 +1,17 @@
 //! `narrows-softswitch serve`: Linux interfaces as ports, gRPC as control.
 // SPDX-License-Identifier: Apache-2.0
 use std::io::{self, Write};
+use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use narrows_pipeline::DigestRecord;
-use tokio::net::{TcpListener, UnixListener};
+use narrows_privileges::{give_up, Below, Capability};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc::Receiver;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
@@ -259,14 +259,14 @@ fn announce() -> Result<(), Failure> {
 }
 
 /// Refuses to be programmed by whoever reaches this machine: an address that is not its own needs TLS.
-async fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
+fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
     let Address::Tcp(host) = address else {
         return match secured {
             true => Err(Failure::usage("--tls-cert: TLS is for host:port, not for a Unix socket")),
             false => Ok(()),
         };
     };
-    let mut addresses = tokio::net::lookup_host(host).await.map_err(|error| cannot_listen(host, &error))?;
+    let mut addresses = host.to_socket_addrs().map_err(|error| cannot_listen(host, &error))?;
     match secured || addresses.all(|address| address.ip().is_loopback()) {
         true => Ok(()),
         false => Err(Failure::usage(format!(
@@ -276,34 +276,73 @@ async fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
     }
 }
 
-async fn listen(
-    router: Router,
-    address: &Address,
-    announced: &AtomicBool,
-    stopped: impl std::future::Future<Output = ()>,
-) -> Result<(), Failure> {
-    let result = match address {
-        Address::Unix(path) => {
-            remove_stale(path)?;
-            // SAFETY: sets the mask of this process and touches nothing else. The socket is the only file that it makes.
-            unsafe { libc::umask(0o177) };
-            let listener =
-                UnixListener::bind(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
-            announced.store(true, Ordering::Relaxed);
-            announce()?;
-            let result = router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped).await;
-            // The socket may have been removed by someone else meanwhile.
-            let _ = std::fs::remove_file(path);
-            result
-        }
-        Address::Tcp(host) => {
-            let listener = TcpListener::bind(host).await.map_err(|error| cannot_listen(host, &error))?;
-            announce()?;
-            router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped).await
-        }
-    };
-    result.map_err(|error| Failure::internal(format!("gRPC server: {error}")))
+/// Where clients are let in.
+enum Listener {
+    /// A socket file, which is removed when the switch ends.
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
 }
+
+impl Listener {
+    fn open(address: &Address) -> Result<Self, Failure> {
+        match address {
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                // SAFETY: sets the mask of this process and touches nothing else. The socket is the only file that it makes.
+                unsafe { libc::umask(0o177) };
+                let listener = UnixListener::bind(path).and_then(|unix| unix.set_nonblocking(true).map(|()| unix));
+                let listener = listener.map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
+                Ok(Listener::Unix(listener, path.clone()))
+            }
+            Address::Tcp(host) => {
+                let listener = TcpListener::bind(host).and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp));
+                Ok(Listener::Tcp(listener.map_err(|error| cannot_listen(host, &error))?))
+            }
+        }
+    }
+
+    /// What remains to be done with files: the socket is to be removed.
+    fn files(&self) -> Below<'_> {
+        match self {
+            Listener::Unix(_, path) => match path.parent() {
+                Some(directory) if directory != Path::new("") => Below::Remove(directory),
+                _ => Below::Remove(Path::new(".")),
+            },
+            Listener::Tcp(_) => Below::Nothing,
+        }
+    }
+
+    async fn serve(&self, router: Router, stopped: impl std::future::Future<Output = ()>) -> Result<(), Failure> {
+        announce()?;
+        let failed = |error: &dyn std::error::Error| Failure::internal(format!("gRPC server: {error}"));
+        match self {
+            Listener::Unix(listener, _) => {
+                let listener = listener.try_clone().and_then(tokio::net::UnixListener::from_std);
+                let incoming = UnixListenerStream::new(listener.map_err(|error| failed(&error))?);
+                router.serve_with_incoming_shutdown(incoming, stopped).await
+            }
+            Listener::Tcp(listener) => {
+                let listener = listener.try_clone().and_then(tokio::net::TcpListener::from_std);
+                let incoming = TcpListenerStream::new(listener.map_err(|error| failed(&error))?);
+                router.serve_with_incoming_shutdown(incoming, stopped).await
+            }
+        }
+        .map_err(|error| failed(&error))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            // It may have been removed by someone else meanwhile.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// What opening an interface again needs that was made anew, and putting the data path before other threads.
+const NEEDED: [Capability; 4] =
+    [Capability::CAP_NET_RAW, Capability::CAP_NET_ADMIN, Capability::CAP_IPC_LOCK, Capability::CAP_SYS_NICE];
 
 /// Runs the switch until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
@@ -323,14 +362,25 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
             real_time: args.real_time,
         })
     };
+    check_reach(&args.grpc, args.tls.is_given())?;
+    let server = args.tls.secure(Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION))?;
+    let listener = Listener::open(&args.grpc)?;
+    // Before the first thread is started.
+    give_up(&NEEDED, listener.files()).map_err(|error| Failure::internal(error.to_string()))?;
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
     let running = spawn(switch, ports, pace, digest_sender)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
-    serve(args, running, digest_receiver)
+    serve(args, server, &listener, running, digest_receiver)
 }
 
 /// Serves gRPC until it is told to stop or the data path ends.
-fn serve(args: &ServeArgs, running: Running, digest_receiver: Receiver<DigestRecord>) -> Result<(), Failure> {
+fn serve(
+    args: &ServeArgs,
+    server: Server,
+    listener: &Listener,
+    running: Running,
+    digest_receiver: Receiver<DigestRecord>,
+) -> Result<(), Failure> {
     let Running { handle, thread, ended } = running;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.map_err(|error| Failure::internal(format!("control thread: {error}")))?;
@@ -345,8 +395,6 @@ fn serve(args: &ServeArgs, running: Running, digest_receiver: Receiver<DigestRec
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
         let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
-        check_reach(&args.grpc, args.tls.is_given()).await?;
-        let server = args.tls.secure(Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION))?;
         let router = { server }.add_service(p4runtime).add_service(traffic_manager);
         let stopped = async {
             tokio::select! {
@@ -356,8 +404,7 @@ fn serve(args: &ServeArgs, running: Running, digest_receiver: Receiver<DigestRec
         };
         // Open streams never end by themselves: the server is dropped as soon as it is told to stop.
         let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
-        let announced = AtomicBool::new(false);
-        let serving = listen(router, &args.grpc, &announced, async {
+        let serving = listener.serve(router, async {
             let _ = stopping.await;
         });
         let result = tokio::select! {
@@ -368,10 +415,6 @@ fn serve(args: &ServeArgs, running: Running, digest_receiver: Receiver<DigestRec
         };
         drop(stop);
         digests.abort();
-        // Not if it was never this server's.
-        if let (Address::Unix(path), true) = (&args.grpc, announced.load(Ordering::Relaxed)) {
-            let _ = std::fs::remove_file(path);
-        }
         result
     });
     handle.stop();
@@ -409,7 +452,11 @@ mod tests {
         let address = format!("unix:{}", path.display());
         let (running, digests) = running();
         let handle = running.handle.clone();
-        let server = std::thread::spawn(move || serve(&arguments(&address), running, digests));
+        let server = std::thread::spawn(move || {
+            let args = arguments(&address);
+            let listener = Listener::open(&args.grpc)?;
+            serve(&args, Server::builder(), &listener, running, digests)
+        });
         let started = std::time::Instant::now();
         while UnixStream::connect(&path).is_err() {
             assert!(started.elapsed().as_secs() < 10, "does not listen");
@@ -457,7 +504,7 @@ mod tests {
     #[test]
     fn listens_elsewhere_with_tls_only() {
         let reach = |grpc: &str, secured| {
-            alone().block_on(check_reach(&grpc.parse().expect("address"), secured)).map_err(|failure| failure.exit_code)
+            check_reach(&grpc.parse().expect("address"), secured).map_err(|failure| failure.exit_code)
         };
         for own in ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1"] {
             assert_eq!((reach(own, false), reach(own, true)), (Ok(()), Ok(())), "{own}");

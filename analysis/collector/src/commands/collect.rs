@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `narrows-collector collect`: reports from an interface into Parquet until SIGTERM or SIGINT.
 
+use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +16,7 @@ use narrows_collector::fan_in::{FanIn, Merged, RingThread, DRAIN};
 use narrows_collector::receiver::{Intake, Receiver, Settings, Store};
 use narrows_collector::telemetry::account::Account;
 use narrows_collector::{Error, Result};
+use narrows_privileges::{become_user, give_up, Below};
 
 use super::convert::StorageArgs;
 
@@ -45,6 +48,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
         directory: args.out,
         source: args.interface,
         port: args.storage.port,
+        switch: args.storage.switch,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
     };
@@ -65,11 +69,23 @@ fn wait_error(interface: &str, source: io::Error) -> Error {
     }
 }
 
+/// Goes on without any privilege, as the owner of the directory that is written, and with no files but those in it.
+fn keep_only_files(directory: &Path) -> Result<()> {
+    fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
+    let owner = fs::metadata(directory).map_err(|e| Error::io(directory, "examine", e))?;
+    let below = Below::Write(directory);
+    become_user(owner.uid(), owner.gid())
+        .and_then(|()| give_up(&[], below))
+        .map(|_| ())
+        .map_err(|error| Error::Input(error.to_string()))
+}
+
 /// One ring, read by this thread.
 fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let mut ring = Ring::open(&interface, mebibytes).map_err(Error::Input)?;
+    keep_only_files(&settings.directory)?;
     let mut receiver = Receiver::start(settings)?;
     announce_ready();
 
@@ -117,6 +133,7 @@ fn collect_shared(
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let rings = Ring::open_shared(&interface, mebibytes, rings).map_err(Error::Input)?;
+    keep_only_files(&settings.directory)?;
     let stopping = Arc::new(AtomicBool::new(false));
     let (mut threads, mut channels) = (Vec::new(), Vec::new());
     for ring in rings {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `narrows-collector convert`: reports from a capture file into Parquet.
 
+use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,9 @@ pub struct StorageArgs {
     /// UDP destination port of the reports.
     #[arg(long, default_value_t = 5500)]
     pub port: u16,
+    /// Address and UDP port of the switch: reports of others are counted as bad (any, if not given).
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub switch: Option<SocketAddrV4>,
     /// Reports of bottlenecks from this index on are counted as bad.
     #[arg(long, default_value_t = BOTTLENECKS as u8, value_parser = clap::value_parser!(u8).range(1..=BOTTLENECKS as i64))]
     pub bottleneck_count: u8,
@@ -65,6 +69,7 @@ pub fn run(args: ConvertArgs) -> Result<()> {
         directory: args.out,
         source: args.source.display().to_string(),
         port: args.storage.port,
+        switch: args.storage.switch,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
     })?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decodes the frames of one source: what carries its reports is examined once and recognised afterwards.
 
-use super::encapsulation::{self, ENCAPSULATION_BYTES};
+use super::encapsulation::{self, Path, ENCAPSULATION_BYTES};
 use super::{decode_payload, Record, Reject};
 
 /// First byte that is compared: the end of the source address, then everything up to the report.
@@ -19,22 +19,22 @@ struct Known {
     payload_end: usize,
 }
 
-/// Decoder of the reports to one port.
+/// Decoder of the reports along one path.
 pub struct Decoder {
-    port: u16,
+    path: Path,
     known: [Known; KNOWN],
 }
 
 impl Decoder {
     /// A decoder that has seen no frame.
-    pub fn new(port: u16) -> Self {
+    pub fn new(path: impl Into<Path>) -> Self {
         let none = Known {
             head: [0; HEAD_BYTES],
             length: usize::MAX,
             payload_end: 0,
         };
         Decoder {
-            port,
+            path: path.into(),
             known: [none; KNOWN],
         }
     }
@@ -57,7 +57,7 @@ impl Decoder {
 
     #[inline(never)]
     fn examine<'a>(&mut self, frame: &'a [u8]) -> Result<&'a [u8], Reject> {
-        let payload = encapsulation::payload(frame, self.port)?;
+        let payload = encapsulation::payload(frame, self.path)?;
         let head = frame[..ENCAPSULATION_BYTES].last_chunk::<HEAD_BYTES>();
         if let (Some(head), true) = (head, plain(frame)) {
             self.known[frame.len() % KNOWN] = Known {

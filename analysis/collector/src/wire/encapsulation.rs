@@ -2,6 +2,7 @@
 //! What carries a report: Ethernet, optionally VLAN, IPv4 and UDP to the collector's port.
 
 use std::fmt;
+use std::net::SocketAddrV4;
 
 /// Why a frame is not a usable report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,6 +10,8 @@ use std::fmt;
 pub enum Reject {
     /// Not IPv4/UDP to the collector's port: other traffic, not an error.
     Other,
+    /// To the collector's port, from somebody else than the switch.
+    Foreign,
     /// The frame or datagram ends before the report does.
     Short,
     /// Wrong IPv4 header checksum.
@@ -27,8 +30,9 @@ pub enum Reject {
 
 impl Reject {
     /// All reasons; the discriminant is the index.
-    pub const ALL: [Reject; 8] = [
+    pub const ALL: [Reject; 9] = [
         Reject::Other,
+        Reject::Foreign,
         Reject::Short,
         Reject::Ipv4Checksum,
         Reject::UdpChecksum,
@@ -42,6 +46,7 @@ impl Reject {
     pub fn name(self) -> &'static str {
         match self {
             Reject::Other => "other_traffic",
+            Reject::Foreign => "foreign",
             Reject::Short => "short",
             Reject::Ipv4Checksum => "ipv4_checksum",
             Reject::UdpChecksum => "udp_checksum",
@@ -59,6 +64,22 @@ impl fmt::Display for Reject {
     }
 }
 
+/// Where reports come from and go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// UDP destination port.
+    pub port: u16,
+    /// Address and UDP port of the switch; `None`: reports of anybody are taken.
+    pub switch: Option<SocketAddrV4>,
+}
+
+impl From<u16> for Path {
+    /// Reports of anybody to a port.
+    fn from(port: u16) -> Self {
+        Path { port, switch: None }
+    }
+}
+
 const ETHERNET_BYTES: usize = 14;
 const VLAN_BYTES: usize = 4;
 const IPV4_BYTES: usize = 20;
@@ -68,12 +89,12 @@ pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
 
 const PROTOCOL_UDP: u8 = 17;
 
-/// The UDP payload of a frame sent to `port`.
+/// The UDP payload of a frame on its way along `path`.
 ///
 /// # Errors
 /// [`Reject::Other`] for any other traffic, the fault's name for a damaged report.
 #[inline(always)]
-pub fn payload(frame: &[u8], port: u16) -> Result<&[u8], Reject> {
+pub fn payload(frame: &[u8], path: Path) -> Result<&[u8], Reject> {
     let Some(head) = frame.first_chunk::<ENCAPSULATION_BYTES>() else {
         return Err(Reject::Other);
     };
@@ -97,8 +118,14 @@ pub fn payload(frame: &[u8], port: u16) -> Result<&[u8], Reject> {
     let Some(udp_start) = ip.get(header..header + UDP_BYTES) else {
         return Err(Reject::Short);
     };
-    if u16::from_be_bytes([udp_start[2], udp_start[3]]) != port {
+    if u16::from_be_bytes([udp_start[2], udp_start[3]]) != path.port {
         return Err(Reject::Other);
+    }
+    if let Some(switch) = path.switch {
+        let source = u16::from_be_bytes([udp_start[0], udp_start[1]]);
+        if fixed[12..16] != switch.ip().octets() || source != switch.port() {
+            return Err(Reject::Foreign);
+        }
     }
     if checksum(0, &ip[..header]) != 0xffff {
         return Err(Reject::Ipv4Checksum);
@@ -192,21 +219,36 @@ mod tests {
         {
             let bytes = frame(b"payload", tags, options, with_checksum);
             assert_eq!(
-                payload(&bytes, 5500),
+                payload(&bytes, 5500.into()),
                 Ok(&b"payload"[..]),
                 "{tags} {options}"
             );
             assert_eq!(
-                payload(&[&bytes[..], &[0; 9]].concat(), 5500),
+                payload(&[&bytes[..], &[0; 9]].concat(), 5500.into()),
                 Ok(&b"payload"[..]),
                 "padding is cut off"
             );
-            assert_eq!(payload(&bytes, 5501), Err(Reject::Other));
+            assert_eq!(payload(&bytes, 5501.into()), Err(Reject::Other));
         }
         assert_eq!(
-            payload(&frame(b"payload", 3, 0, false), 5500),
+            payload(&frame(b"payload", 3, 0, false), 5500.into()),
             Err(Reject::Other)
         );
+    }
+
+    #[test]
+    fn only_the_switch_is_heard_when_it_is_named() {
+        for (tags, options) in [(0, 0), (2, 8)] {
+            let bytes = frame(b"payload", tags, options, false);
+            let from = |switch: &str| {
+                let switch = Some(switch.parse().expect("an address"));
+                payload(&bytes, Path { port: 5500, switch })
+            };
+            assert_eq!(from("192.0.2.1:5500"), Ok(&b"payload"[..]));
+            for other in ["192.0.2.3:5500", "193.0.2.1:5500", "192.0.2.1:5501"] {
+                assert_eq!(from(other), Err(Reject::Foreign), "{other}");
+            }
+        }
     }
 
     #[test]
@@ -215,11 +257,14 @@ mod tests {
         for position in 14..good.len() {
             let mut bytes = good.clone();
             bytes[position] ^= 0x10;
-            assert!(payload(&bytes, 5500).is_err(), "byte {position}");
+            assert!(payload(&bytes, 5500.into()).is_err(), "byte {position}");
         }
         let mut fragment = frame(b"payload", 0, 0, false);
         fragment[20] = 0x20;
-        assert_eq!(payload(&fragment, 5500), Err(Reject::Fragment));
-        assert_eq!(payload(&good[..good.len() - 1], 5500), Err(Reject::Short));
+        assert_eq!(payload(&fragment, 5500.into()), Err(Reject::Fragment));
+        assert_eq!(
+            payload(&good[..good.len() - 1], 5500.into()),
+            Err(Reject::Short)
+        );
     }
 }

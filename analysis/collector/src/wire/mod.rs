@@ -8,7 +8,7 @@ pub mod report;
 mod usual;
 
 pub use decoder::Decoder;
-pub use encapsulation::Reject;
+pub use encapsulation::{Path, Reject};
 pub use original::Original;
 pub use report::{Report, REPORT_BYTES};
 
@@ -30,7 +30,7 @@ pub const BOTTLENECKS: usize = 64;
 /// # Errors
 /// Why the frame is no usable report.
 pub fn decode(frame: &[u8], port: u16) -> Result<(Record, &[u8]), Reject> {
-    decode_payload(encapsulation::payload(frame, port)?)
+    decode_payload(encapsulation::payload(frame, port.into())?)
 }
 
 #[inline(always)]

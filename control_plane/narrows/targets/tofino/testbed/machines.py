@@ -98,7 +98,13 @@ class SshTestbed:
         self._everywhere(hosts, lambda host: self._script(host, "restore"))
 
     async def spawn(
-        self, host: str, arguments: Sequence[str], *, stdout: Path | None = None, stderr: Path | None = None
+        self,
+        host: str,
+        arguments: Sequence[str],
+        *,
+        stdout: Path | None = None,
+        stderr: Path | None = None,
+        nobody: bool = False,
     ) -> Process:
         """Start a process on a machine. It ends with the run: signals are passed on, and a lost connection ends it."""
         machine = self._machines[host]

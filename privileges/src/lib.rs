@@ -1,0 +1,192 @@
+//! Gives up what a program needs no more once its sockets are open: capabilities (capabilities(7)) and files (landlock(7)).
+// SPDX-License-Identifier: Apache-2.0
+use std::fmt;
+use std::path::Path;
+
+pub use caps::Capability;
+use caps::{CapSet, CapsHashSet};
+use landlock::{
+    path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, ABI,
+};
+
+/// What this was written for; a kernel that knows less gives up as much of it as it can.
+const KERNEL: ABI = ABI::V5;
+
+/// What may still be done below a directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Below<'d> {
+    /// Nothing, anywhere.
+    Nothing,
+    /// Files are removed from this directory.
+    Remove(&'d Path),
+    /// Files are made, read, renamed and removed below this directory; none is executed.
+    Write(&'d Path),
+}
+
+/// The kernel refused to take something away.
+#[derive(Debug)]
+pub struct Kept(String);
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "privileges cannot be given up: {}", self.0)
+    }
+}
+
+impl std::error::Error for Kept {}
+
+/// Root goes on as this user of this group, and of no other group; everybody else stays who he is.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn become_user(user: u32, group: u32) -> Result<(), Kept> {
+    // SAFETY: plain system calls that pass no memory: the list of groups is empty.
+    let become_it = || unsafe {
+        libc::geteuid() != 0
+            || user == 0
+            || (libc::setgroups(0, std::ptr::null()) == 0
+                && libc::setresgid(group, group, group) == 0
+                && libc::setresuid(user, user, user) == 0)
+    };
+    match become_it() {
+        true => Ok(()),
+        false => Err(Kept(std::io::Error::last_os_error().to_string())),
+    }
+}
+
+/// Keeps no other capabilities than `keep`, and no files but those `below`; nothing can be regained, by executing a program
+/// neither. For this thread and those that it starts from now on: to be called before there are others. What is open stays so.
+///
+/// Returns whether the kernel guards the files: one without Landlock does not.
+///
+/// # Errors
+/// If the kernel refuses.
+pub fn give_up(keep: &[Capability], below: Below<'_>) -> Result<bool, Kept> {
+    let guarded = leave_files(below).map_err(|error| Kept(error.to_string()))?;
+    leave_capabilities(keep).map_err(|error| Kept(error.to_string()))?;
+    Ok(guarded)
+}
+
+fn leave_files(below: Below<'_>) -> Result<bool, landlock::RulesetError> {
+    let all = AccessFs::from_all(KERNEL);
+    // Programs are not executed, and nothing is made but files.
+    let special = AccessFs::Execute
+        | AccessFs::MakeChar
+        | AccessFs::MakeBlock
+        | AccessFs::MakeSock
+        | AccessFs::MakeFifo;
+    let (directory, access): (Option<&Path>, BitFlags<AccessFs>) = match below {
+        Below::Nothing => (None, BitFlags::EMPTY),
+        Below::Remove(directory) => (Some(directory), AccessFs::RemoveFile.into()),
+        Below::Write(directory) => (Some(directory), all & !special),
+    };
+    let ruleset = Ruleset::default()
+        .handle_access(all)?
+        .handle_access(AccessNet::from_all(KERNEL))?
+        .create()?;
+    // Also forbids to gain anything by executing a program (no_new_privs), with Landlock or without.
+    let status = ruleset
+        .add_rules(path_beneath_rules(directory, access))?
+        .restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+fn leave_capabilities(keep: &[Capability]) -> Result<(), caps::errors::CapsError> {
+    let held = caps::read(None, CapSet::Permitted)?;
+    let kept: CapsHashSet = keep
+        .iter()
+        .copied()
+        .filter(|capability| held.contains(capability))
+        .collect();
+    caps::clear(None, CapSet::Inheritable)?;
+    caps::set(None, CapSet::Effective, &kept)?;
+    caps::set(None, CapSet::Permitted, &kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::thread;
+
+    use super::*;
+
+    /// In a thread of its own: what is given up is gone for ever.
+    fn after<R: Send + 'static>(
+        directory: &Path,
+        below: fn(&Path) -> Below<'_>,
+        check: fn(&Path, bool) -> R,
+    ) -> R {
+        let directory = directory.to_owned();
+        let run = move || {
+            let guarded = give_up(&[Capability::CAP_NET_RAW], below(&directory))
+                .expect("privileges are given up");
+            check(&directory, guarded)
+        };
+        thread::spawn(run).join().expect("no panic")
+    }
+
+    #[test]
+    fn only_the_named_capabilities_are_kept() {
+        let directory = tempfile::tempdir().expect("directory");
+        let before =
+            caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_RAW).expect("capabilities");
+        after(directory.path(), |_| Below::Nothing, |_, _| ());
+        let left = after(
+            directory.path(),
+            |_| Below::Nothing,
+            |_, _| caps::read(None, CapSet::Permitted),
+        );
+        let left = left.expect("capabilities");
+        assert_eq!(left.len(), usize::from(before));
+        assert_eq!(left.contains(&Capability::CAP_NET_RAW), before);
+    }
+
+    #[test]
+    fn files_are_written_below_the_directory_only() {
+        let (directory, other) = (
+            tempfile::tempdir().expect("directory"),
+            tempfile::tempdir().expect("directory"),
+        );
+        fs::write(other.path().join("secret"), "of others").expect("written");
+        let inside = directory.path().join("inside");
+        fs::create_dir(&inside).expect("made");
+        std::os::unix::fs::symlink(other.path(), inside.join("link")).expect("made");
+        after(
+            &inside,
+            |path| Below::Write(path),
+            |inside, guarded| {
+                fs::write(inside.join("partial"), "rows").expect("within the directory");
+                fs::rename(inside.join("partial"), inside.join("whole"))
+                    .expect("within the directory");
+                assert_eq!(
+                    fs::read(inside.join("whole")).expect("within the directory"),
+                    b"rows"
+                );
+                let allowed = |path: &Path| {
+                    fs::read(path.join("secret")).is_ok() || fs::write(path.join("new"), "").is_ok()
+                };
+                assert_eq!(allowed(&inside.join("link")), !guarded);
+                assert_eq!(
+                    fs::write(inside.with_file_name("beside"), "").is_ok(),
+                    !guarded
+                );
+            },
+        );
+    }
+
+    #[test]
+    fn a_socket_can_be_removed_and_nothing_else_be_done() {
+        let directory = tempfile::tempdir().expect("directory");
+        fs::write(directory.path().join("socket"), "").expect("written");
+        after(
+            directory.path(),
+            |path| Below::Remove(path),
+            |directory, guarded| {
+                assert_eq!(fs::read(directory.join("socket")).is_ok(), !guarded);
+                assert_eq!(fs::write(directory.join("new"), "").is_ok(), !guarded);
+                fs::remove_file(directory.join("socket")).expect("may be removed");
+            },
+        );
+    }
+}
