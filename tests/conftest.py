@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,6 +42,21 @@ def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthet
     run_dir = tmp_path_factory.mktemp("runs") / "competition"
     truth = synthetic.write_run(run_dir, synthetic.two_flows(12.0))
     return run_dir, truth, analyze_run(run_dir)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, without what it would ask the network for."""
+    from playwright.sync_api import sync_playwright
+
+    flags = [
+        "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+        "--disable-component-update", "--disable-sync",
+    ]  # fmt: skip
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=flags)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

@@ -66,6 +66,13 @@ def _whole(number: Fraction, base_unit: str, allowed: str) -> int:
     return int(number)
 
 
+def _positive(value: object, units: dict[str, int], what: str, base_unit: str, allowed: str) -> int:
+    number = _scaled(value, units, what, base_unit, allowed)
+    if number <= 0:
+        raise UnitError("is not more than 0", allowed)
+    return number
+
+
 def _scaled(value: object, units: dict[str, int], what: str, base_unit: str, allowed: str) -> int:
     number, unit = _split(value, what, allowed)
     if unit == "" and number == 0:
@@ -83,10 +90,7 @@ def parse_rate(value: object) -> int:
     Raises:
         UnitError: not a rate, or not more than 0.
     """
-    rate = _scaled(value, RATE_UNITS, "a rate", "bits per second", ALLOWED_RATE)
-    if rate <= 0:
-        raise UnitError("is not more than 0", ALLOWED_RATE)
-    return rate
+    return _positive(value, RATE_UNITS, "a rate", "bits per second", ALLOWED_RATE)
 
 
 def parse_size(value: object) -> int:
@@ -95,10 +99,7 @@ def parse_size(value: object) -> int:
     Raises:
         UnitError: not a size, or not more than 0.
     """
-    size = _scaled(value, SIZE_UNITS, "a size", "bytes", ALLOWED_SIZE)
-    if size <= 0:
-        raise UnitError("is not more than 0", ALLOWED_SIZE)
-    return size
+    return _positive(value, SIZE_UNITS, "a size", "bytes", ALLOWED_SIZE)
 
 
 def parse_time(value: object) -> int:

@@ -164,8 +164,8 @@ def test_what_an_empty_queue_takes_is_no_wait(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(run_dir).reports()["queue_delay_s"], waits)
 
     edit_run_json(run_dir, target_profile=profile(0))
-    more = analyze_run(run_dir)["bottleneck"]["queue_delay_s"]["mean"] - summary["bottleneck"]["queue_delay_s"]["mean"]
-    assert more == pytest.approx(pipeline * 1e-9)
+    more: Any = analyze_run(run_dir)["bottleneck"]["queue_delay_s"]["mean"]
+    assert more - summary["bottleneck"]["queue_delay_s"]["mean"] == pytest.approx(pipeline * 1e-9)
     edit_run_json(run_dir, target_profile=profile(1 << 31))
     assert analyze_run(run_dir)["bottleneck"]["queue_delay_s"]["max"] == 0
     assert load(run_dir).reports()["queue_delay_s"].max() == 0

@@ -16,24 +16,10 @@ import pandas as pd
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, analyze_run, write_report
-from playwright.sync_api import sync_playwright
 
-CHROMIUM = shutil.which("chromium")
 needs_browser = pytest.mark.needs("chromium")
-FLAGS = [
-    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 
 Competition = tuple[Path, synthetic.Truth, Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 class Opened:

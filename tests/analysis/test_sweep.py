@@ -17,7 +17,7 @@ import synthetic
 from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, analyze_run, write_report
 from narrows_analysis.sweep import heat_map, load_sweep, pivot, write_sweep_report
-from test_report import Opened, browser, needs_browser  # noqa: F401
+from test_report import Opened, needs_browser
 
 BUFFERS = {"0.5bdp": 25_000, "1bdp": 50_000, "2bdp": 100_000}
 RTTS = {"10ms": 0.01, "20ms": 0.02}
@@ -105,7 +105,7 @@ def test_heat_map(swept: Swept) -> None:
 
 
 @needs_browser
-def test_page(swept: Swept, browser: Any) -> None:  # noqa: F811
+def test_page(swept: Swept, browser: Any) -> None:
     directory, summaries = swept
     opened = Opened(browser, write_sweep_report(directory))
     titles = opened.page.locator("figure h3").all_inner_texts()

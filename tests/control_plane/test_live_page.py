@@ -3,18 +3,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from narrows.live.server import LivePage
-from playwright.sync_api import sync_playwright
 
-CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.needs("chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-FLAGS += ["--disable-component-update", "--disable-sync"]
 DASH = "\u2013"
 NAME = "<b>bbr-vs-cubic</b>"
 
@@ -56,14 +51,6 @@ class Opened:
         paths = self.page.eval_on_selector_all(f"#{figure} path.line", script)
         assert not any("NaN" in path for path in paths)
         return [path.count("L") + 1 for path in paths]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -56,8 +56,8 @@ def test_parse() -> None:
     values |= {"retransmits": 2, "delivery_rate": 9, "acked": 7 << 32, "sent": 11}
     values |= {"busy": 8_000, "by_receiver": 2_000, "by_sender": 3_000}
     reading = socket_sampler.parse(message(**values, bandwidth=3 << 32 | 5))
-    expected = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 7 << 32, 11, 3 << 32 | 5, 20_000, 320, 512)
-    expected += (8_000, 5_000)
+    first = (10000, 5201, 10, 1448, 25_000, 24_000, 5 << 32, 9, 7, 2, 7 << 32, 11, 3 << 32 | 5, 20_000, 320, 512)
+    expected = (*first, 8_000, 5_000)
     assert reading == expected
     assert len(expected) == len(socket_sampler.FIELDS) - 1
     plain = socket_sampler.parse(message(**values))

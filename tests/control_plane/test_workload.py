@@ -15,7 +15,8 @@ from narrows.experiment.loader import load
 from narrows.experiment.plan import Flow, make_plan
 from narrows.experiment.sweep import load_series
 from narrows.experiment.workload import Gaps, Pareto, Sizes, Workload, interpolate
-from narrows.traffic.sized import check_results, is_sized, read_results, specify
+from narrows.traffic.base import is_sized
+from narrows.traffic.sized import check_results, read_results, specify
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
 LOGNORMAL: dict[str, Any] = {"lognormal": {"median": "50ms", "sigma": 1.0}}

@@ -60,22 +60,23 @@ def exists(having: int, lacking: int) -> Decision:
 
 def every(decisions: Sequence[Decision]) -> Decision:
     """Whether all of them hold."""
-    values = [decision.value for decision in decisions]
-    leanings = [decision.leaning for decision in decisions]
-    leaning = False if False in leanings else None if None in leanings else True
-    if "fails" in values:
-        return Decision("fails", False)
-    return Decision("open" if "open" in values else "holds", leaning, _most(decisions))
+    return _joined(decisions, "fails", False)
 
 
 def some(decisions: Sequence[Decision]) -> Decision:
     """Whether one of them holds."""
+    return _joined(decisions, "holds", True)
+
+
+def _joined(decisions: Sequence[Decision], deciding: Value, leaning: bool) -> Decision:
+    """One decision of several: one that is ``deciding``, or leans so, decides; otherwise all have to be the other."""
     values = [decision.value for decision in decisions]
     leanings = [decision.leaning for decision in decisions]
-    leaning = True if True in leanings else None if None in leanings else False
-    if "holds" in values:
-        return Decision("holds", True)
-    return Decision("open" if "open" in values else "fails", leaning, _most(decisions))
+    if deciding in values:
+        return Decision(deciding, leaning)
+    other: Value = "holds" if deciding == "fails" else "fails"
+    leans = leaning if leaning in leanings else None if None in leanings else not leaning
+    return Decision("open" if "open" in values else other, leans, _most(decisions))
 
 
 def _most(decisions: Sequence[Decision]) -> int | None:

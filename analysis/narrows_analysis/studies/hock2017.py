@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Compare, Every, Pick, Where, compare, within
-from narrows_analysis.studies.model import Control, Study, StudyFigure, lines, over_time, says, through_tbf
+from narrows_analysis.studies.model import Study, control, figure, lines, over_time, says, through_tbf
 
 BUFFER, CCA, COUNT = "bottleneck.buffer", "flows.all.cca", "flows.all.count"
 SMALL, LARGE = "0.8bdp", "8bdp"
@@ -23,133 +23,104 @@ STUDY = Study(
     "5 repeats.",
     differences="The quick variant keeps RTTs and buffers (in BDP) and lowers the rate.",
     figures=(
-        StudyFigure(
-            id="single",
-            experiment="alone",
-            title="1 BBR flow",
-            statements=(
-                says("slides: single flow", "rate", "a single flow has the bottleneck's rate")
-                .agrees_if("utilization 90 % or more at 8 BDP", within("utilization", ONE_BBR, low=0.9, high=1.01))
-                .with_evidence("queue_bdp", "bbr_bandwidth_sum", "loss_ratio"),
-                says("slides: single flow", "queue", "with a queue that is nearly empty")
-                .agrees_if("0.35 BDP or less on average", within("queue_bdp", ONE_BBR, high=0.35))
-                .with_evidence("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="window"),
-            ),
-            plots=(over_time("A single BBR flow", "goodput", "queue", where=ONE_BBR),),
+        figure("single", "alone", "1 BBR flow")
+        .states(
+            says("slides: single flow", "rate", "a single flow has the bottleneck's rate")
+            .agrees_if("utilization 90 % or more at 8 BDP", within("utilization", ONE_BBR, low=0.9, high=1.01))
+            .with_evidence("queue_bdp", "bbr_bandwidth_sum", "loss_ratio"),
+            says("slides: single flow", "queue", "with a queue that is nearly empty")
+            .agrees_if("0.35 BDP or less on average", within("queue_bdp", ONE_BBR, high=0.35))
+            .with_evidence("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="window"),
+        )
+        .plotted(over_time("A single BBR flow", "goodput", "queue", where=ONE_BBR)),
+        figure("several", "alone", "2 to 6 BBR flows, 8 BDP")
+        .states(
+            says("slides: several flows, large buffer", "queue", "from two flows on a queue of 1 to 1.5 BDP stands")
+            .agrees_if(
+                "0.75 to 1.75 BDP with each number of flows",
+                within("queue_bdp", SEVERAL_BBR, low=0.75, high=1.75, each=True),
+            )
+            .with_evidence("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="window"),
+            says("slides: several flows, large buffer", "rtt", "which doubles the RTT")
+            .agrees_if(
+                "1.75 to 2.75 times the base with each number of flows",
+                within("rtt_ratio", SEVERAL_BBR, low=1.75, high=2.75, each=True),
+            )
+            .with_evidence("queue_bdp", explained_by="window"),
+            says("slides: intra-protocol fairness", "intra", "there is no consistent fairness among 6 BBR flows")
+            .agrees_if(
+                "Jain's index below 0.9 at one buffer or both",
+                within("jain", {CCA: "bbr", COUNT: "6"}, high=0.9, some=True),
+            )
+            .with_evidence("rate_p25.all", "rate_p75.all", "loss_ratio", "probe_synchrony"),
+        )
+        .plotted(over_time("6 BBR flows in a deep buffer", "goodput", "queue", where={**BBR_SMALL, BUFFER: LARGE})),
+        figure("small-buffer", "alone", "6 BBR or 6 CUBIC flows, 0.8 BDP")
+        .states(
+            says("slides: small buffer", "massive", "BBR's loss is massive")
+            .agrees_if("4 % or more", within("loss_ratio", BBR_SMALL, low=0.04))
+            .with_evidence("queue_fill", "bbr_pacing_sum", "bbr_window_sum_bdp"),
+            says("slides: small buffer", "tiny", "three orders of magnitude above CUBIC's")
+            .agrees_if(
+                "more than 10 to the power of 2.5 times CUBIC's, which rounds to three orders",
+                compare("loss_ratio", BBR_SMALL, CUBIC_SMALL, low=10**2.5),
+                changed="A factor of 5 was enough.",
+            )
+            .with_evidence("queue_fill", "utilization"),
+        )
+        .plotted(lines("Loss by number of flows", "loss_ratio", x=COUNT, by=CCA, where={BUFFER: SMALL})),
+        figure("against-cubic", "against-cubic", "BBR beside CUBIC, both buffers")
+        .states(
+            says("slides: inter-protocol fairness", "suppressed", "in a small buffer one BBR flow suppresses CUBIC")
+            .agrees_if("share of BBR 80 % or more", within("share.bbr", {BUFFER: SMALL, PAIRS: "1"}, low=SUPPRESSED))
+            .with_evidence("loss_ratio.bbr", "loss_ratio.cubic"),
+            says("slides: inter-protocol fairness", "may-lose", "in a large one it may lose")
+            .agrees_if("share of BBR below 50 %", within("share.bbr", {BUFFER: LARGE, PAIRS: "1"}, high=0.5))
+            .with_evidence("queue_bdp", "model_share"),
+            says(
+                "slides: inter-protocol fairness",
+                "several",
+                "several BBR flows together suppress CUBIC severely, and more than one does",
+                quote="severely suppressed",
+            )
+            .agrees_if(
+                "share of two BBR flows beside two CUBIC flows, each started separately, 80 % or more, "
+                "and above that of one beside one, at 8 BDP",
+                Every(
+                    (
+                        within("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, low=SUPPRESSED),
+                        compare("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, {BUFFER: LARGE, PAIRS: "1"}, low=1.0),
+                    )
+                ),
+                changed="Any increase was enough, and the second flows of both algorithms started together.",
+            )
+            .with_evidence("queue_bdp", "bbr_min_rtt_s", "loss_ratio.bbr", "loss_ratio.cubic"),
+        )
+        .plotted(
+            over_time("1 BBR against 1 CUBIC, 0.8 BDP", "goodput", "queue", where={BUFFER: SMALL, PAIRS: "1"}),
+            over_time("2 BBR against 2 CUBIC, 8 BDP", "goodput", "queue", where={BUFFER: LARGE, PAIRS: "2"}),
         ),
-        StudyFigure(
-            id="several",
-            experiment="alone",
-            title="2 to 6 BBR flows, 8 BDP",
-            statements=(
-                says("slides: several flows, large buffer", "queue", "from two flows on a queue of 1 to 1.5 BDP stands")
-                .agrees_if(
-                    "0.75 to 1.75 BDP with each number of flows",
-                    within("queue_bdp", SEVERAL_BBR, low=0.75, high=1.75, each=True),
-                )
-                .with_evidence("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="window"),
-                says("slides: several flows, large buffer", "rtt", "which doubles the RTT")
-                .agrees_if(
-                    "1.75 to 2.75 times the base with each number of flows",
-                    within("rtt_ratio", SEVERAL_BBR, low=1.75, high=2.75, each=True),
-                )
-                .with_evidence("queue_bdp", explained_by="window"),
-                says("slides: intra-protocol fairness", "intra", "there is no consistent fairness among 6 BBR flows")
-                .agrees_if(
-                    "Jain's index below 0.9 at one buffer or both",
-                    within("jain", {CCA: "bbr", COUNT: "6"}, high=0.9, some=True),
-                )
-                .with_evidence("rate_p25.all", "rate_p75.all", "loss_ratio", "probe_synchrony"),
-            ),
-            plots=(over_time("6 BBR flows in a deep buffer", "goodput", "queue", where={**BBR_SMALL, BUFFER: LARGE}),),
-        ),
-        StudyFigure(
-            id="small-buffer",
-            experiment="alone",
-            title="6 BBR or 6 CUBIC flows, 0.8 BDP",
-            statements=(
-                says("slides: small buffer", "massive", "BBR's loss is massive")
-                .agrees_if("4 % or more", within("loss_ratio", BBR_SMALL, low=0.04))
-                .with_evidence("queue_fill", "bbr_pacing_sum", "bbr_window_sum_bdp"),
-                says("slides: small buffer", "tiny", "three orders of magnitude above CUBIC's")
-                .agrees_if(
-                    "more than 10 to the power of 2.5 times CUBIC's, which rounds to three orders",
-                    compare("loss_ratio", BBR_SMALL, CUBIC_SMALL, low=10**2.5),
-                    changed="A factor of 5 was enough.",
-                )
-                .with_evidence("queue_fill", "utilization"),
-            ),
-            plots=(lines("Loss by number of flows", "loss_ratio", x=COUNT, by=CCA, where={BUFFER: SMALL}),),
-        ),
-        StudyFigure(
-            id="against-cubic",
-            experiment="against-cubic",
-            title="BBR beside CUBIC, both buffers",
-            statements=(
-                says("slides: inter-protocol fairness", "suppressed", "in a small buffer one BBR flow suppresses CUBIC")
-                .agrees_if(
-                    "share of BBR 80 % or more", within("share.bbr", {BUFFER: SMALL, PAIRS: "1"}, low=SUPPRESSED)
-                )
-                .with_evidence("loss_ratio.bbr", "loss_ratio.cubic"),
-                says("slides: inter-protocol fairness", "may-lose", "in a large one it may lose")
-                .agrees_if("share of BBR below 50 %", within("share.bbr", {BUFFER: LARGE, PAIRS: "1"}, high=0.5))
-                .with_evidence("queue_bdp", "model_share"),
-                says(
-                    "slides: inter-protocol fairness",
-                    "several",
-                    "several BBR flows together suppress CUBIC severely, and more than one does",
-                    quote="severely suppressed",
-                )
-                .agrees_if(
-                    "share of two BBR flows beside two CUBIC flows, each started separately, 80 % or more, "
-                    "and above that of one beside one, at 8 BDP",
-                    Every(
-                        (
-                            within("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, low=SUPPRESSED),
-                            compare("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, {BUFFER: LARGE, PAIRS: "1"}, low=1.0),
-                        )
-                    ),
-                    changed="Any increase was enough, and the second flows of both algorithms started together.",
-                )
-                .with_evidence("queue_bdp", "bbr_min_rtt_s", "loss_ratio.bbr", "loss_ratio.cubic"),
-            ),
-            plots=(
-                over_time("1 BBR against 1 CUBIC, 0.8 BDP", "goodput", "queue", where={BUFFER: SMALL, PAIRS: "1"}),
-                over_time("2 BBR against 2 CUBIC, 8 BDP", "goodput", "queue", where={BUFFER: LARGE, PAIRS: "2"}),
-            ),
-        ),
-        StudyFigure(
-            id="rtt-fairness",
-            experiment="rtt-fairness",
-            title="3 BBR flows of 20, 40 and 80 ms",
-            statements=(
-                says(
-                    "slides: RTT fairness", "longest", "the longer the RTT the higher the throughput: 80 ms beats 40 ms"
-                )
-                .agrees_if(
-                    "quotient of the shares above 1",
-                    Compare(left=Pick("share.rtt80"), right=Pick("share.rtt40"), low=1.0),
-                )
-                .with_evidence("share.rtt20", "share.rtt40", "share.rtt80"),
-                says("slides: RTT fairness", "middle", "and 40 ms beats 20 ms")
-                .agrees_if(
-                    "quotient of the shares above 1",
-                    Compare(left=Pick("share.rtt40"), right=Pick("share.rtt20"), low=1.0),
-                )
-                .with_evidence("share.rtt20", "share.rtt40", "share.rtt80", "queue_bdp"),
-            ),
-            plots=(over_time("Three RTTs in one bottleneck", "goodput", "queue"),),
-        ),
+        figure("rtt-fairness", "rtt-fairness", "3 BBR flows of 20, 40 and 80 ms")
+        .states(
+            says("slides: RTT fairness", "longest", "the longer the RTT the higher the throughput: 80 ms beats 40 ms")
+            .agrees_if(
+                "quotient of the shares above 1",
+                Compare(left=Pick("share.rtt80"), right=Pick("share.rtt40"), low=1.0),
+            )
+            .with_evidence("share.rtt20", "share.rtt40", "share.rtt80"),
+            says("slides: RTT fairness", "middle", "and 40 ms beats 20 ms")
+            .agrees_if(
+                "quotient of the shares above 1",
+                Compare(left=Pick("share.rtt40"), right=Pick("share.rtt20"), low=1.0),
+            )
+            .with_evidence("share.rtt20", "share.rtt40", "share.rtt80", "queue_bdp"),
+        )
+        .plotted(over_time("Three RTTs in one bottleneck", "goodput", "queue")),
     ),
     controls=(
-        Control(id="alone-longer", experiment="alone", change="for 120 s", statements=("intra",)),
-        Control(
-            id="alone-staggered",
-            experiment="alone",
-            change="started one after the other, 3 s apart",
-            statements=("intra",),
-        ),
-        Control(id="alone-full-rate", experiment="alone", change="at 1 Gbit/s, as published", statements=("intra",)),
+        control("alone-longer", "alone", "for 120 s", "intra"),
+        control("alone-staggered", "alone", "started one after the other, 3 s apart", "intra"),
+        control("alone-full-rate", "alone", "at 1 Gbit/s, as published", "intra"),
         through_tbf("alone", "intra"),
     ),
 )

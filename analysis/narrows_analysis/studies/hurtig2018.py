@@ -15,7 +15,7 @@ from narrows_analysis.studies.checks import (
     Where,
     compare,
 )
-from narrows_analysis.studies.model import Control, Plot, Study, StudyFigure, lines, over_time, says, through_tbf
+from narrows_analysis.studies.model import Plot, Study, control, figure, lines, over_time, says, through_tbf
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 LARGE, TRAIN, RIVAL = "flows.large.cca", "flows.train.cca", "flows.rival.cca"
@@ -57,11 +57,11 @@ def subject_time(rival: str, buffer: str = "", measure: str = "fct_s.subject") -
     return Pick(measure, where, needs=SUBJECTS)
 
 
-TRAINS = StudyFigure(
-    id="2-4",
-    experiment="trains",
-    title="30 MB beside trains of 1 MB; all pairs, rates and buffers",
-    statements=(
+TRAINS = (
+    figure(
+        "2-4", "trains", "30 MB beside trains of 1 MB; all pairs, rates and buffers", window=ALL_OF_IT, life_of="large"
+    )
+    .states(
         says("figure 2", "bbr-bbr", "completion in BBR-bbr hardly depends on the buffer")
         .agrees_if(
             "times at any two buffers within 10 %; runs with 3 completions or more",
@@ -133,8 +133,8 @@ TRAINS = StudyFigure(
             ),
         )
         .with_evidence("loss_ratio.large", "goodput_fraction.large", "goodput_fraction.train"),
-    ),
-    plots=(
+    )
+    .plotted(
         *(
             lines(
                 f"Completion time of the train's flows ({name} large)",
@@ -147,48 +147,46 @@ TRAINS = StudyFigure(
         ),
         lines("Throughput of a large CUBIC flow", "goodput_fraction.large", x=BUFFER, by=TRAIN, where={LARGE: "cubic"}),
         lines("Utilization beside a large CUBIC flow", "utilization", x=BUFFER, by=TRAIN, where={LARGE: "cubic"}),
-    ),
-    window=ALL_OF_IT,
-    life_of="large",
+    )
 )
 
-WINDOW = StudyFigure(
-    id="5",
-    experiment="gaps",
-    title="40 Mbit/s, 0.5 BDP; window of a large CUBIC flow",
-    statements=(
+WINDOW = (
+    figure("5", "gaps", "40 Mbit/s, 0.5 BDP; window of a large CUBIC flow", window=ALL_OF_IT, life_of="large")
+    .states(
         says("figure 5", "small-window", "beside bbr trains the large flow's window stays small")
         .agrees_if(
             "its mean below 80 % of that beside cubic trains",
             compare("cwnd_bdp.large", {TRAIN: "bbr", GAP: "100ms"}, {TRAIN: "cubic", GAP: "100ms"}, high=0.8),
         )
-        .with_evidence("loss_ratio.large", "utilization"),
-    ),
-    plots=tuple(
-        over_time(f"Window beside {train} trains", "cwnd", where={TRAIN: train, GAP: "100ms"}, group="large")
-        for train in ("bbr", "cubic")
-    ),
-    window=ALL_OF_IT,
-    life_of="large",
+        .with_evidence("loss_ratio.large", "utilization")
+    )
+    .plotted(
+        *(
+            over_time(f"Window beside {train} trains", "cwnd", where={TRAIN: train, GAP: "100ms"}, group="large")
+            for train in ("bbr", "cubic")
+        )
+    )
 )
 
 # Where the publication's figure 7 has the dip, by size of the train's flows.
 DIPS = {"500KB": "20Mbit", "1MB": "40Mbit", "2MB": "60Mbit"}
-SIZES = StudyFigure(
-    id="6-7",
-    experiment="train-sizes",
-    title="trains of 500 KB, 1 MB and 2 MB, 0.5 BDP, all rates",
-    statements=tuple(
-        says("figures 6 and 7", f"dip-{size}", f"with flows of {size} utilization dips at {rate}/s")
-        .agrees_if(
-            f"utilization beside bbr trains less at {rate}/s than at any other rate, lower and higher ones",
-            Extreme(pick=Pick("utilization", {TRAIN: "bbr", SIZE: size}), over=RATE, at=rate, kind="least"),
-            changed="It asked for a dip anywhere that moves with the size, also the other way than published.",
+SIZES = (
+    figure(
+        "6-7", "train-sizes", "trains of 500 KB, 1 MB and 2 MB, 0.5 BDP, all rates", window=ALL_OF_IT, life_of="large"
+    )
+    .states(
+        *(
+            says("figures 6 and 7", f"dip-{size}", f"with flows of {size} utilization dips at {rate}/s")
+            .agrees_if(
+                f"utilization beside bbr trains less at {rate}/s than at any other rate, lower and higher ones",
+                Extreme(pick=Pick("utilization", {TRAIN: "bbr", SIZE: size}), over=RATE, at=rate, kind="least"),
+                changed="It asked for a dip anywhere that moves with the size, also the other way than published.",
+            )
+            .with_evidence("goodput_fraction.large", "goodput_fraction.train", "completions.train", "loss_ratio.large")
+            for size, rate in DIPS.items()
         )
-        .with_evidence("goodput_fraction.large", "goodput_fraction.train", "completions.train", "loss_ratio.large")
-        for size, rate in DIPS.items()
-    ),
-    plots=(
+    )
+    .plotted(
         lines(
             "Throughput of the large CUBIC flow (bbr trains)",
             "goodput_fraction.large",
@@ -200,16 +198,12 @@ SIZES = StudyFigure(
             lines(f"Utilization ({train} trains)", "utilization", x=RATE, by=SIZE, where={TRAIN: train})
             for train in ("bbr", "cubic")
         ),
-    ),
-    window=ALL_OF_IT,
-    life_of="large",
+    )
 )
 
-GAPS = StudyFigure(
-    id="8",
-    experiment="gaps",
-    title="90 MB CUBIC beside trains with gaps of 0 to 0.9 s",
-    statements=(
+GAPS = (
+    figure("8", "gaps", "90 MB CUBIC beside trains with gaps of 0 to 0.9 s", window=ALL_OF_IT, life_of="large")
+    .states(
         says(
             "figure 8",
             "bbr-at-long-gaps",
@@ -221,18 +215,14 @@ GAPS = StudyFigure(
             Farthest(left=Pick("utilization", {TRAIN: "cubic"}), right=Pick("utilization", {TRAIN: "bbr"}), over=GAP),
             changed="It compared the large flow's throughput; the figure is about utilization.",
         )
-        .with_evidence("goodput_fraction.large", "goodput_fraction.train"),
-    ),
-    plots=(lines("Utilization by gap", "utilization", x=GAP, by=TRAIN),),
-    window=ALL_OF_IT,
-    life_of="large",
+        .with_evidence("goodput_fraction.large", "goodput_fraction.train")
+    )
+    .plotted(lines("Utilization by gap", "utilization", x=GAP, by=TRAIN))
 )
 
-EQUALS = StudyFigure(
-    id="9",
-    experiment="equals",
-    title="1 MB CUBIC beside 1 MB BBR or CUBIC, 20 Mbit/s",
-    statements=(
+EQUALS = (
+    figure("9", "equals", "1 MB CUBIC beside 1 MB BBR or CUBIC, 20 Mbit/s", window=ALL_OF_IT, life_of="subject")
+    .states(
         says("figure 9", "long", "completion beside BBR in small buffers is long")
         .agrees_if(
             "longer than beside CUBIC at 0.5 BDP, by 10 % or more",
@@ -256,17 +246,15 @@ EQUALS = StudyFigure(
             changed="It allowed 40 % between 0.5 and 4 BDP.",
         )
         .with_evidence("queue_bdp", "completions.subject"),
-    ),
-    plots=(lines("Completion time of 1 MB CUBIC flows", "fct_s.subject", x=BUFFER, by=RIVAL),),
-    window=ALL_OF_IT,
-    life_of="subject",
+    )
+    .plotted(lines("Completion time of 1 MB CUBIC flows", "fct_s.subject", x=BUFFER, by=RIVAL))
 )
 
-MEDIUM = StudyFigure(
-    id="10-12",
-    experiment="medium",
-    title="1 MB CUBIC beside a large BBR or CUBIC flow, 20 Mbit/s",
-    statements=(
+MEDIUM = (
+    figure(
+        "10-12", "medium", "1 MB CUBIC beside a large BBR or CUBIC flow, 20 Mbit/s", window=ALL_OF_IT, life_of="large"
+    )
+    .states(
         says("figure 10", "worst", "beside BBR it is worst at 0.5 BDP")
         .agrees_if(
             "completion longer at 0.5 BDP than at any other buffer",
@@ -292,8 +280,8 @@ MEDIUM = StudyFigure(
             changed="Any quotient below 1 was enough, such as 0.994.",
         )
         .with_evidence("pacing_median.large", "goodput_fraction.large", "bbr_bandwidth_sum", "utilization"),
-    ),
-    plots=(
+    )
+    .plotted(
         lines("Completion time of 1 MB CUBIC flows", "fct_s.train", x=BUFFER, by=LARGE),
         *(
             Plot(kind="box", title=title, panels=(column,), x=BUFFER, where={LARGE: "bbr"}, group=group)
@@ -303,9 +291,7 @@ MEDIUM = StudyFigure(
                 ("Pacing rate of BBR", "pacing_rate_bps", "large"),
             )
         ),
-    ),
-    window=ALL_OF_IT,
-    life_of="large",
+    )
 )
 
 
@@ -315,11 +301,9 @@ def beside_bbr(measure: str, buffer: str, low: float = 0.0, high: float = MORE) 
     return compare(measure, bbr, cubic, low=low, high=high, needs=TRAIN_FLOWS)
 
 
-SMALL = StudyFigure(
-    id="13-15",
-    experiment="small",
-    title="100 KB CUBIC, 5 Mbit/s",
-    statements=(
+SMALL = (
+    figure("13-15", "small", "100 KB CUBIC, 5 Mbit/s", window=ALL_OF_IT, life_of="large")
+    .states(
         says("figure 13", "suffers", "small flows suffer from BBR even at 2 BDP", quote=BURSTY)
         .agrees_if("longer beside BBR than beside CUBIC at 2 BDP", beside_bbr("fct_s.train", "2bdp", low=1.0))
         .with_evidence("loss_ratio.train", "queue_bdp"),
@@ -342,8 +326,8 @@ SMALL = StudyFigure(
             Every(tuple(beside_bbr("fct_p95_s.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
         )
         .with_evidence("fct_s.train", "loss_ratio.train", "completions.train"),
-    ),
-    plots=(
+    )
+    .plotted(
         lines("Completion time of 100 KB CUBIC flows", "fct_s.train", x=BUFFER, by=LARGE),
         lines("Retransmissions", "retransmit_ratio.train", x=BUFFER, by=LARGE),
         *(
@@ -357,9 +341,7 @@ SMALL = StudyFigure(
             )
             for buffer in ("1bdp", "2bdp")
         ),
-    ),
-    window=ALL_OF_IT,
-    life_of="large",
+    )
 )
 
 STUDY = Study(
@@ -371,24 +353,11 @@ STUDY = Study(
     differences="A train lasts as long as the large flow. Flows end when the receiver has read their last byte.",
     figures=(TRAINS, WINDOW, SIZES, GAPS, EQUALS, MEDIUM, SMALL),
     controls=(
-        Control(
-            id="medium-larger",
-            experiment="medium",
-            change="a large flow of 60 MB and four repetitions",
-            statements=("worst", "windows", "pacing"),
+        control("medium-larger", "medium", "a large flow of 60 MB and four repetitions", "worst", "windows", "pacing"),
+        control(
+            "small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "retransmits", "tail"
         ),
-        Control(
-            id="small-larger",
-            experiment="small",
-            change="a large flow of 30 MB, as published",
-            statements=("suffers", "gains", "retransmits", "tail"),
-        ),
-        Control(
-            id="equals-more",
-            experiment="equals",
-            change="40 completions a run instead of 20",
-            statements=("long", "variable", "flat"),
-        ),
+        control("equals-more", "equals", "40 completions a run instead of 20", "long", "variable", "flat"),
         through_tbf("equals", "long", "variable", "flat"),
     ),
 )

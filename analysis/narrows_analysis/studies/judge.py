@@ -6,23 +6,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import singledispatchmethod
 
 from narrows_analysis.metrics.confidence import Estimate
-from narrows_analysis.studies.checks import (
-    MORE,
-    Check,
-    Compare,
-    Crossing,
-    Every,
-    Extreme,
-    Farthest,
-    Model,
-    Pick,
-    Spread,
-    Trend,
-    Within,
-    picks,
-)
+from narrows_analysis.studies import checks
 from narrows_analysis.studies.decision import Decision, every, exists, positive, some
 from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
 from narrows_analysis.studies.model import Point, number
@@ -44,7 +31,7 @@ class Judgement:
     count: int
 
 
-def judge(check: Check, points: Sequence[Point], show: Show) -> Judgement:
+def judge(check: checks.Check, points: Sequence[Point], show: Show) -> Judgement:
     """Decide a check.
 
     Args:
@@ -70,17 +57,17 @@ class _Judge:
         self._show = show
         self._unit: Unit = ""
 
-    def judge(self, check: Check) -> Judgement:
-        if isinstance(check, Every):
+    def judge(self, check: checks.Check) -> Judgement:
+        if isinstance(check, checks.Every):
             parts = [self.judge(one) for one in check.checks]
             return Judgement(
                 every([part.decision for part in parts]),
                 "; ".join(part.ours for part in parts),
                 min(part.count for part in parts),
             )
-        self._unit = unit_of(picks(check)[0].measure)
-        there = [self._existence(pick) for pick in picks(check)]
-        count = min(len(self._repetitions.runs(term.key)) for pick in picks(check) for term in self._terms(pick))
+        self._unit = unit_of(checks.picks(check)[0].measure)
+        there = [self._existence(pick) for pick in checks.picks(check)]
+        count = min(len(self._repetitions.runs(term.key)) for pick in checks.picks(check) for term in self._terms(pick))
         try:
             decision, ours = self._of(check)
         except _NoValue as nothing:
@@ -88,29 +75,13 @@ class _Judge:
         existing = [decision for decision in there if decision is not None]
         return Judgement(every([*existing, decision]) if existing else decision, ours, count)
 
-    def _of(self, check: Check) -> tuple[Decision, str]:
-        match check:
-            case Within():
-                return self._within(check)
-            case Compare():
-                return self._compare(check)
-            case Farthest():
-                return self._farthest(check)
-            case Trend():
-                return self._trend(check)
-            case Crossing():
-                return self._crossing(check)
-            case Extreme():
-                return self._extreme(check)
-            case Model():
-                return self._model(check)
-            case Spread():
-                return self._spread(check)
+    @singledispatchmethod
+    def _of(self, check: checks.Check) -> tuple[Decision, str]:
         raise TypeError(f"{check!r} is no check")
 
     # What checks are made of.
 
-    def _terms(self, pick: Pick) -> list[Term]:
+    def _terms(self, pick: checks.Pick) -> list[Term]:
         found = self._repetitions.terms(pick)
         if not found or not any(
             pick.measure in run.measures for term in found for run in self._repetitions.runs(term.key)
@@ -119,7 +90,7 @@ class _Judge:
             raise NotRun(f"no point with {pick.measure}" + (f" at {conditions}" if conditions else ""))
         return found
 
-    def _existence(self, pick: Pick) -> Decision | None:
+    def _existence(self, pick: checks.Pick) -> Decision | None:
         """Whether what a pick looks for is there, if its absence says something."""
         if pick.absent != "differs":
             return None
@@ -144,10 +115,10 @@ class _Judge:
             raise _NoValue("none")
         return estimate.mean
 
-    def _mean(self, pick: Pick) -> Linear:
+    def _mean(self, pick: checks.Pick) -> Linear:
         return mean([single(term) for term in self._terms(pick)])
 
-    def _along(self, pick: Pick, over: str) -> list[tuple[float, Linear]]:
+    def _along(self, pick: checks.Pick, over: str) -> list[tuple[float, Linear]]:
         """The measure at each number of a parameter, over all other parameters; two at least."""
         values: dict[float, list[Linear]] = {}
         for term in self._terms(pick):
@@ -164,11 +135,12 @@ class _Judge:
     # The checks.
 
     def _between(self, total: Linear, low: float, high: float, strict: bool = False) -> Decision:
-        parts = [self._positive(total.plus(-low), strict)] if low > -MORE else []
-        parts += [self._positive(total * -1 + Linear({}, high), strict)] if high < MORE else []
+        parts = [self._positive(total.plus(-low), strict)] if low > -checks.MORE else []
+        parts += [self._positive(total * -1 + Linear({}, high), strict)] if high < checks.MORE else []
         return every(parts)
 
-    def _within(self, check: Within) -> tuple[Decision, str]:
+    @_of.register
+    def _within(self, check: checks.Within) -> tuple[Decision, str]:
         if not check.each and not check.some:
             total = self._mean(check.pick)
             return self._between(total, check.low, check.high), self._shown(total)
@@ -177,7 +149,8 @@ class _Judge:
         text = "; ".join(f"{describe(term.key)}{self._shown(single(term))}" for term in terms)
         return (every(parts) if check.each else some(parts)), text
 
-    def _compare(self, check: Compare) -> tuple[Decision, str]:
+    @_of.register
+    def _compare(self, check: checks.Compare) -> tuple[Decision, str]:
         lefts, rights = (self._grouped(pick, check.by) for pick in (check.left, check.right))
         both = [value for value in lefts if value in rights]
         if not both:
@@ -186,16 +159,16 @@ class _Judge:
         texts = [f"{value}: {text}" if len(both) > 1 else text for value, (_, text) in zip(both, found, strict=True)]
         return every([decision for decision, _ in found]), "; ".join(texts)
 
-    def _grouped(self, pick: Pick, by: str) -> dict[str, Linear]:
+    def _grouped(self, pick: checks.Pick, by: str) -> dict[str, Linear]:
         """The mean of what is picked at each value of a parameter; at the value "" without one."""
         groups: dict[str, list[Linear]] = {}
         for term in self._terms(pick):
             groups.setdefault(dict(term.key).get(by, ""), []).append(single(term))
         return {value: mean(sums) for value, sums in groups.items()}
 
-    def _quotient(self, left: Linear, right: Linear, check: Compare) -> tuple[Decision, str]:
+    def _quotient(self, left: Linear, right: Linear, check: checks.Compare) -> tuple[Decision, str]:
         parts = [self._positive(left - check.low * right, strict=True)] if check.low > 0 else []
-        parts += [self._positive(check.high * right - left, strict=True)] if check.high < MORE else []
+        parts += [self._positive(check.high * right - left, strict=True)] if check.high < checks.MORE else []
         text = f"{self._shown(left)} against {self._shown(right)}"
         values = [self._repetitions.estimate(total)[0] for total in (left, right)]
         if None in values:
@@ -203,7 +176,8 @@ class _Judge:
         means = [value.mean for value in values if value is not None]
         return every(parts), text + (f" (quotient {means[0] / means[1]:.3g})" if means[1] else "")
 
-    def _farthest(self, check: Farthest) -> tuple[Decision, str]:
+    @_of.register
+    def _farthest(self, check: checks.Farthest) -> tuple[Decision, str]:
         ends = dict(self._along(check.right, check.over))
         apart = [(x, y - ends[x]) for x, y in self._along(check.left, check.over) if x in ends]
         if len(apart) < 2:
@@ -213,7 +187,8 @@ class _Judge:
         parts += [self._positive(last - difference, strict=True) for _, difference in apart[:-1]]
         return every(parts), f"apart by {self._line(apart)}"
 
-    def _trend(self, check: Trend) -> tuple[Decision, str]:
+    @_of.register
+    def _trend(self, check: checks.Trend) -> tuple[Decision, str]:
         line = self._along(check.pick, check.over)
         sign = 1 if check.rising else -1
         change = sign * (line[-1][1] - line[0][1])
@@ -224,7 +199,8 @@ class _Judge:
         ]
         return every(parts), self._line(line)
 
-    def _crossing(self, check: Crossing) -> tuple[Decision, str]:
+    @_of.register
+    def _crossing(self, check: checks.Crossing) -> tuple[Decision, str]:
         line = self._along(check.pick, check.over)
         if check.low < line[0][0] or check.high > line[-1][0]:
             raise NotRun(f"no points around {check.low:g} to {check.high:g} of {check.over}")
@@ -238,7 +214,8 @@ class _Judge:
         where = crossing([(x, self._value(y)) for x, y in above])
         return some(ways), f"{'never' if where is None else f'at {where:.3g}'} ({self._line(line)})"
 
-    def _extreme(self, check: Extreme) -> tuple[Decision, str]:
+    @_of.register
+    def _extreme(self, check: checks.Extreme) -> tuple[Decision, str]:
         line = self._along(check.pick, check.over)
         place = number(check.at)
         here = dict(line).get(place) if place is not None else None
@@ -250,8 +227,9 @@ class _Judge:
         sign = 1 if check.kind == "least" else -1
         return every([self._positive(sign * (y - here), strict=True) for _, y in others]), self._line(line)
 
-    def _model(self, check: Model) -> tuple[Decision, str]:
-        formulas = {term.key: single(term) for term in self._terms(Pick(check.expected, check.pick.where))}
+    @_of.register
+    def _model(self, check: checks.Model) -> tuple[Decision, str]:
+        formulas = {term.key: single(term) for term in self._terms(checks.Pick(check.expected, check.pick.where))}
         # Where the formula says nothing there is nothing to compare.
         terms = [term for term in self._terms(check.pick) if self._repetitions.estimate(formulas[term.key])[0]]
         if not terms:
@@ -260,7 +238,8 @@ class _Judge:
         values = [(describe(term.key), self._shown(single(term)), self._shown(formulas[term.key])) for term in terms]
         return every(parts), "; ".join(f"{setting}{value}, formula {formula}" for setting, value, formula in values)
 
-    def _spread(self, check: Spread) -> tuple[Decision, str]:
+    @_of.register
+    def _spread(self, check: checks.Spread) -> tuple[Decision, str]:
         rest: dict[Key, list[Term]] = {}
         for term in self._terms(check.pick):
             rest.setdefault(tuple(item for item in term.key if item[0] != check.across), []).append(term)

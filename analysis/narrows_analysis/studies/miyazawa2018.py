@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Every, Where, within
-from narrows_analysis.studies.model import Control, Study, StudyFigure, over_time, says, through_tbf
+from narrows_analysis.studies.model import Study, control, figure, over_time, says, through_tbf
 
 BUFFER = "bottleneck.buffer"
 # What 16,384 and 65,536 full-size packets are at 1 Gbit/s.
@@ -21,80 +21,71 @@ STUDY = Study(
     differences="The publication's rate is not known to us: ours is 1 Gbit/s. Queues are written as the time "
     "that those packets last at that rate. The quick variant has a tenth of rate, queues in packets, and windows.",
     figures=(
-        StudyFigure(
-            id="cycle",
-            experiment="deep-buffer",
-            title="the smaller queue",
-            statements=(
-                says("results with 16,384 packets", "full", "the queue reaches its limit again and again")
-                .agrees_if(
-                    "95 % of the buffer, then below 80 %, twice or more often",
-                    within("fillings", SMALLER, low=TWICE),
-                    changed="Reaching it once was enough.",
-                )
-                .with_evidence("queue_max_fill", "queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
-                says("results with 16,384 packets", "cycles", "unfair and converging phases repeat")
-                .agrees_if(
-                    "the flows converge (Jain's index of 10 s 0.95 or more) after an unfair phase (below "
-                    "0.8) twice or more often, and the queue fills as often",
-                    Every(
-                        (
-                            within("convergences", SMALLER, low=TWICE),
-                            within("fillings", SMALLER, low=TWICE),
-                        )
-                    ),
-                    changed="A correlation of the shares of 0.3 was enough, which the larger queue's runs, that do not "
-                    "cycle, reach too.",
-                )
-                .with_evidence("turn_period_s", "share.bbr", "jain_first_half", "jain_second_half", "window_rtts"),
-            ),
-            plots=(over_time("Goodput and queue: the smaller queue", "goodput", "queue", where=SMALLER),),
-            window=(0.1, 1.0),
-        ),
-        StudyFigure(
-            id="divergence",
-            experiment="deep-buffer",
-            title="the larger queue",
-            statements=(
-                says("results with 65,536 packets", "never-full", "the queue never fills")
-                .agrees_if("below 95 % of the buffer at peak", within("queue_max_fill", LARGER, high=0.95))
-                .with_evidence("loss_ratio", "queue_fill", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
-                says("results with 65,536 packets", "converge", "and the flows converge once")
-                .agrees_if(
-                    "one convergence (as above), and Jain's index 0.9 or more in the second half",
-                    Every(
-                        (
-                            within("convergences", LARGER, low=1, high=1),
-                            within("jain_second_half", LARGER, low=0.9),
-                        )
-                    ),
-                    changed="A mean share of 30 to 70 % was enough, which flows that take turns have too.",
-                )
-                .with_evidence("share.bbr", "jain_first_half", "window_rtts", explained_by="model"),
-            ),
-            plots=(over_time("Goodput and queue: the larger queue", "goodput", "queue", where=LARGER),),
-            window=(0.1, 1.0),
-        ),
+        figure("cycle", "deep-buffer", "the smaller queue", window=(0.1, 1.0))
+        .states(
+            says("results with 16,384 packets", "full", "the queue reaches its limit again and again")
+            .agrees_if(
+                "95 % of the buffer, then below 80 %, twice or more often",
+                within("fillings", SMALLER, low=TWICE),
+                changed="Reaching it once was enough.",
+            )
+            .with_evidence("queue_max_fill", "queue_fill", "loss_ratio", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+            says("results with 16,384 packets", "cycles", "unfair and converging phases repeat")
+            .agrees_if(
+                "the flows converge (Jain's index of 10 s 0.95 or more) after an unfair phase (below "
+                "0.8) twice or more often, and the queue fills as often",
+                Every(
+                    (
+                        within("convergences", SMALLER, low=TWICE),
+                        within("fillings", SMALLER, low=TWICE),
+                    )
+                ),
+                changed="A correlation of the shares of 0.3 was enough, which the larger queue's runs, that do not "
+                "cycle, reach too.",
+            )
+            .with_evidence("turn_period_s", "share.bbr", "jain_first_half", "jain_second_half", "window_rtts"),
+        )
+        .plotted(over_time("Goodput and queue: the smaller queue", "goodput", "queue", where=SMALLER)),
+        figure("divergence", "deep-buffer", "the larger queue", window=(0.1, 1.0))
+        .states(
+            says("results with 65,536 packets", "never-full", "the queue never fills")
+            .agrees_if("below 95 % of the buffer at peak", within("queue_max_fill", LARGER, high=0.95))
+            .with_evidence("loss_ratio", "queue_fill", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
+            says("results with 65,536 packets", "converge", "and the flows converge once")
+            .agrees_if(
+                "one convergence (as above), and Jain's index 0.9 or more in the second half",
+                Every(
+                    (
+                        within("convergences", LARGER, low=1, high=1),
+                        within("jain_second_half", LARGER, low=0.9),
+                    )
+                ),
+                changed="A mean share of 30 to 70 % was enough, which flows that take turns have too.",
+            )
+            .with_evidence("share.bbr", "jain_first_half", "window_rtts", explained_by="model"),
+        )
+        .plotted(over_time("Goodput and queue: the larger queue", "goodput", "queue", where=LARGER)),
     ),
     controls=(
-        Control(
-            id="longer",
-            experiment="deep-buffer",
-            change="for 400 s",
-            statements=("full", "cycles", "never-full", "converge"),
+        control("longer", "deep-buffer", "for 400 s", "full", "cycles", "never-full", "converge"),
+        control("much-longer", "deep-buffer", "for 1000 s", "full", "cycles"),
+        control(
+            "windows-maximum",
+            "deep-buffer",
+            "both windows as large as Linux allows, so that none of them limits",
+            "full",
+            "cycles",
+            "never-full",
+            "converge",
         ),
-        Control(id="much-longer", experiment="deep-buffer", change="for 1000 s", statements=("full", "cycles")),
-        Control(
-            id="windows-maximum",
-            experiment="deep-buffer",
-            change="both windows as large as Linux allows, so that none of them limits",
-            statements=("full", "cycles", "never-full", "converge"),
-        ),
-        Control(
-            id="full-size",
-            experiment="deep-buffer",
-            change="at 1 Gbit/s, with all 16,384 or 65,536 packets, for 200 s",
-            statements=("full", "cycles", "never-full", "converge"),
+        control(
+            "full-size",
+            "deep-buffer",
+            "at 1 Gbit/s, with all 16,384 or 65,536 packets, for 200 s",
+            "full",
+            "cycles",
+            "never-full",
+            "converge",
         ),
         through_tbf("deep-buffer", "full", "cycles", "never-full", "converge"),
     ),

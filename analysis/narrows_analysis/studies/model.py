@@ -160,10 +160,31 @@ class StudyFigure:
     life_of: str = ""
     beside: tuple[str, ...] = ()
 
+    def states(self, *statements: Statement) -> StudyFigure:
+        """The figure with what the publication says of it."""
+        return replace(self, statements=statements)
+
+    def plotted(self, *plots: Plot) -> StudyFigure:
+        """The figure with its plots."""
+        return replace(self, plots=plots)
+
     @property
     def experiments(self) -> tuple[str, ...]:
         """Names of all experiments that the figure's statements look at."""
         return (self.experiment, *self.beside)
+
+
+def figure(
+    id: str,
+    experiment: str,
+    title: str,
+    *,
+    window: tuple[float, float] = (0.25, 1.0),
+    life_of: str = "",
+    beside: tuple[str, ...] = (),
+) -> StudyFigure:
+    """A figure of a study's table: ``figure(...).states(...).plotted(...)``; `StudyFigure` names the columns."""
+    return StudyFigure(id=id, experiment=experiment, title=title, window=window, life_of=life_of, beside=beside)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,14 +221,15 @@ class Control:
 THROUGH_TBF = "through-tbf"
 
 
+def control(id: str, experiment: str, change: str, *statements: str) -> Control:
+    """Quick points of an experiment with one thing changed, by which statements are judged again."""
+    return Control(id=id, experiment=experiment, change=change, statements=statements)
+
+
 def through_tbf(experiment: str, *statements: str) -> Control:
     """The control that replaces the switch's queue by the kernel's."""
-    return Control(
-        id=f"{THROUGH_TBF}-{experiment}",
-        experiment=experiment,
-        change="the same flows through the kernel's tc tbf",
-        statements=statements,
-    )
+    change = "the same flows through the kernel's tc tbf"
+    return control(f"{THROUGH_TBF}-{experiment}", experiment, change, *statements)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ import itertools
 
 from narrows_analysis.studies.checks import Check, Compare, Every, Pick, Where, Within, compare, within
 from narrows_analysis.studies.model import (
-    Control,
     LeftOut,
     Plot,
     Study,
     StudyFigure,
+    control,
+    figure,
     lines,
     over_time,
     says,
@@ -51,11 +52,9 @@ def less(measure: str, one: Where, other: Where) -> Compare:
     return compare(measure, one, other, high=1.0)
 
 
-TOGETHER = StudyFigure(
-    id="3-4",
-    experiment="together",
-    title="two equal flows that start together",
-    statements=(
+TOGETHER = (
+    figure("3-4", "together", "two equal flows that start together")
+    .states(
         *(
             says("figure 3", f"fair-{cca}", f"{name}: two equal flows are fair")
             .agrees_if("Jain's index 0.9 or more at every buffer", within("jain", {ALL: cca}, low=FAIR, each=True))
@@ -87,18 +86,16 @@ TOGETHER = StudyFigure(
             ),
         )
         .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
-    ),
-    plots=(
+    )
+    .plotted(
         lines("Jain's index by buffer", "jain", x=BUFFER, by=ALL),
         lines("Retransmissions by buffer", "retransmit_ratio.all", x=BUFFER, by=ALL),
-    ),
+    )
 )
 
-STAGGERED = StudyFigure(
-    id="5-6",
-    experiment="staggered",
-    title="the second flow 15 s later",
-    statements=(
+STAGGERED = (
+    figure("5-6", "staggered", "the second flow 15 s later")
+    .states(
         says("figure 6", "retransmits", "BBRv1 retransmits most in shallow buffers: more than BBRv2 and BBRv3")
         .agrees_if(
             "more than either below 1 BDP",
@@ -122,35 +119,29 @@ STAGGERED = StudyFigure(
             changed="Runs that never converged counted as not run.",
         )
         .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
-    ),
-    plots=(
+    )
+    .plotted(
         lines("Jain's index by buffer, staggered", "jain", x=BUFFER, by=ALL),
         over_time("Two BBRv1 flows, staggered", "goodput", where={ALL: "bbr", BUFFER: "0.5bdp"}),
-    ),
+    )
 )
 
-BOTH_STARTS = StudyFigure(
-    id="3-6",
-    experiment="staggered",
-    beside=("together",),
-    title="started 15 s apart beside started together",
-    statements=(
-        says(
-            "abstract",
-            "v3-deteriorates",
-            "BBRv3's convergence is substantially slower when flows do not start together",
-            quote=LATER,
-        )
-        .agrees_if(
-            "mean time to convergence over all buffers twice as long or longer",
-            Compare(
-                left=convergence({ALL: "bbr3", "experiment": "staggered"}),
-                right=convergence({ALL: "bbr3", "experiment": "together"}),
-                low=2,
-            ),
-        )
-        .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
-    ),
+BOTH_STARTS = figure("3-6", "staggered", "started 15 s apart beside started together", beside=("together",)).states(
+    says(
+        "abstract",
+        "v3-deteriorates",
+        "BBRv3's convergence is substantially slower when flows do not start together",
+        quote=LATER,
+    )
+    .agrees_if(
+        "mean time to convergence over all buffers twice as long or longer",
+        Compare(
+            left=convergence({ALL: "bbr3", "experiment": "staggered"}),
+            right=convergence({ALL: "bbr3", "experiment": "together"}),
+            low=2,
+        ),
+    )
+    .with_evidence("jain_first_half", "jain_second_half", "queue_bdp")
 )
 
 
@@ -159,11 +150,9 @@ def higher(measure: str, *ccas: str) -> Every:
     return Every(tuple(less(measure, {ALL: after}, {ALL: before}) for before, after in itertools.pairwise(ccas)))
 
 
-FIVE = StudyFigure(
-    id="7-9",
-    experiment="five-flows",
-    title="five flows arrive and leave, 32 BDP",
-    statements=(
+FIVE = (
+    figure("7-9", "five-flows", "five flows arrive and leave, 32 BDP", window=WHOLE_RUN)
+    .states(
         says("figures 7 and 8", "v1-fastest", "BBRv1 converges fastest: faster than BBRv3")
         .agrees_if("Jain's index of five flows higher while all run", higher("jain", "bbr", "bbr3"))
         .with_evidence("jain_first_half", "jain_second_half", "queue_bdp"),
@@ -185,11 +174,10 @@ FIVE = StudyFigure(
             Compare(left=Pick("jain_of_5", {ALL: "cubic"}), right=Pick("jain_of_2", {ALL: "cubic"}), low=1.0),
         )
         .with_evidence("jain_of_3", "jain_of_4", "jain_second_half", "window_rtts", "queue_bdp", "loss_ratio"),
-    ),
-    plots=tuple(
-        over_time(f"Five {name} flows arrive and leave", "goodput", where={ALL: cca}) for cca, name in NAMES.items()
-    ),
-    window=WHOLE_RUN,
+    )
+    .plotted(
+        *(over_time(f"Five {name} flows arrive and leave", "goodput", where={ALL: cca}) for cca, name in NAMES.items())
+    )
 )
 
 
@@ -233,16 +221,16 @@ def _rtt_figure(numbers: str, experiment: str, order: str) -> StudyFigure:
         )
         .with_evidence("share.short", "loss_ratio.long", "loss_ratio.short", "queue_bdp")
     )
-    return StudyFigure(
-        id=numbers,
-        experiment=experiment,
-        title=f"RTT 160 ms against 10, 20, 40 and 80 ms, all buffers, {order}",
-        statements=(*favours, short, gap),
-        plots=tuple(
-            lines(f"{title}, {NAMES[version]}, {order}", measure, x=BUFFER, by=SHORT, where={EVERY: version})
-            for measure, title in (("jain", "Jain's index"), ("throughput_difference", "Throughput difference"))
-            for version in ("bbr", "bbr3", "cubic")
-        ),
+    return (
+        figure(numbers, experiment, f"RTT 160 ms against 10, 20, 40 and 80 ms, all buffers, {order}")
+        .states(*favours, short, gap)
+        .plotted(
+            *(
+                lines(f"{title}, {NAMES[version]}, {order}", measure, x=BUFFER, by=SHORT, where={EVERY: version})
+                for measure, title in (("jain", "Jain's index"), ("throughput_difference", "Throughput difference"))
+                for version in ("bbr", "bbr3", "cubic")
+            )
+        )
     )
 
 
@@ -251,11 +239,9 @@ def beside(version: str, other: str = "cubic", buffer: str | tuple[float, float]
     return {FIRST: version, SECOND: other, BUFFER: buffer}
 
 
-PAIRS = StudyFigure(
-    id="16-18",
-    experiment="pairs",
-    title="versions of BBR against CUBIC and each other",
-    statements=(
+PAIRS = (
+    figure("16-18", "pairs", "versions of BBR against CUBIC and each other")
+    .states(
         *(
             says("figure 16", f"v1-starves-{other}", f"BBRv1 starves {NAMES[other]} in shallow buffers")
             .agrees_if(
@@ -294,20 +280,18 @@ PAIRS = StudyFigure(
             )
             for version, figure in (("bbr", "16"), ("bbr3", "18"))
         ),
-    ),
-    plots=(
+    )
+    .plotted(
         lines("Share of BBR beside CUBIC", "share.first", x=BUFFER, by=FIRST, where={SECOND: "cubic"}),
         lines(
             "Retransmissions of BBR beside CUBIC", "retransmit_ratio.first", x=BUFFER, by=FIRST, where={SECOND: "cubic"}
         ),
-    ),
+    )
 )
 
-GRID = StudyFigure(
-    id="19",
-    experiment="grid",
-    title="1-5 BBR against 1-5 CUBIC flows, 1 BDP",
-    statements=(
+GRID = (
+    figure("19", "grid", "1-5 BBR against 1-5 CUBIC flows, 1 BDP")
+    .states(
         says("figure 19a", "one-beats-several", "one BBRv1 flow beats several CUBIC flows")
         .agrees_if(
             "share of one BBRv1 flow above half beside each of 2 to 5 CUBIC flows",
@@ -321,19 +305,21 @@ GRID = StudyFigure(
         says("figure 19c", "v3-no-room", "BBRv3 leaves CUBIC little room", quote=NO_ROOM)
         .agrees_if("mean Jain's index of the grid below BBRv2's", less("jain", {VERSION: "bbr3"}, {VERSION: "bbr2"}))
         .with_evidence("share.bbr", "loss_ratio.cubic"),
-    ),
-    plots=tuple(
-        Plot(
-            kind="grid",
-            title=f"{title}, {NAMES[version]}",
-            panels=(measure,),
-            x=CUBICS,
-            by=BBRS,
-            where={VERSION: version},
+    )
+    .plotted(
+        *(
+            Plot(
+                kind="grid",
+                title=f"{title}, {NAMES[version]}",
+                panels=(measure,),
+                x=CUBICS,
+                by=BBRS,
+                where={VERSION: version},
+            )
+            for version in ("bbr", "bbr2", "bbr3")
+            for measure, title in (("share.bbr", "Share of BBR"), ("jain", "Jain's index"))
         )
-        for version in ("bbr", "bbr2", "bbr3")
-        for measure, title in (("share.bbr", "Share of BBR"), ("jain", "Jain's index"))
-    ),
+    )
 )
 
 SIZE_CLASSES = ("small", "medium", "large")
@@ -344,11 +330,9 @@ def every_size(group: str, mine: Where, theirs: Where) -> Check:
     return Every(tuple(less(f"slowdown_{size}.{group}", mine, theirs) for size in SIZE_CLASSES))
 
 
-WORKLOAD = StudyFigure(
-    id="20-21",
-    experiment="workload",
-    title="a workload, all of one algorithm",
-    statements=(
+WORKLOAD = (
+    figure("20-21", "workload", "a workload, all of one algorithm", window=WHOLE_RUN)
+    .states(
         says("figures 20 and 21", "v1-long", "BBRv1 favours long flows: they slow down less than its short ones")
         .agrees_if(
             "slowdown of BBRv1's flows of 1 MB and more below that of its flows below 100 kB",
@@ -370,31 +354,31 @@ WORKLOAD = StudyFigure(
             changed="It judged the class from 1 MB on only, the one that passed.",
         )
         .with_evidence("utilization", "loss_ratio"),
-    ),
-    plots=(Plot(kind="ecdf", title="Completion times", panels=("fct_s",), by=ALL, group="all"),),
-    window=WHOLE_RUN,
+    )
+    .plotted(Plot(kind="ecdf", title="Completion times", panels=("fct_s",), by=ALL, group="all"))
 )
 
-MIXED = StudyFigure(
-    id="20-21 mixed",
-    experiment="workload-mixed",
-    title="the workload, every other flow CUBIC",
-    statements=tuple(
-        says(
-            "figures 20 and 21",
-            f"v1-every-size-{half}",
-            f"BBRv1's flows gain on CUBIC's regardless of flow size: {half} half of the flows",
-            quote="regardless of flow size",
+MIXED = (
+    figure("20-21 mixed", "workload-mixed", "the workload, every other flow CUBIC", window=WHOLE_RUN)
+    .states(
+        *(
+            says(
+                "figures 20 and 21",
+                f"v1-every-size-{half}",
+                f"BBRv1's flows gain on CUBIC's regardless of flow size: {half} half of the flows",
+                quote="regardless of flow size",
+            )
+            .agrees_if(
+                "as BBRv1 beside CUBIC, slowdown in every size class below that of the same flows as CUBIC beside "
+                "BBRv1",
+                every_size(half, {mine: "bbr", other: "cubic"}, {mine: "cubic", other: "bbr"}),
+                changed="It judged the class from 1 MB on only, the one that passed.",
+            )
+            .with_evidence(f"loss_ratio.{half}", f"completions.{half}")
+            for half, mine, other in (("first", FIRST, SECOND), ("second", SECOND, FIRST))
         )
-        .agrees_if(
-            "as BBRv1 beside CUBIC, slowdown in every size class below that of the same flows as CUBIC beside BBRv1",
-            every_size(half, {mine: "bbr", other: "cubic"}, {mine: "cubic", other: "bbr"}),
-            changed="It judged the class from 1 MB on only, the one that passed.",
-        )
-        .with_evidence(f"loss_ratio.{half}", f"completions.{half}")
-        for half, mine, other in (("first", FIRST, SECOND), ("second", SECOND, FIRST))
-    ),
-    plots=(
+    )
+    .plotted(
         Plot(
             kind="ecdf",
             title="Completion times beside CUBIC, one half of the flows",
@@ -402,9 +386,8 @@ MIXED = StudyFigure(
             by=FIRST,
             where={SECOND: "cubic"},
             group="first",
-        ),
-    ),
-    window=WHOLE_RUN,
+        )
+    )
 )
 
 STUDY = Study(
@@ -428,27 +411,10 @@ STUDY = Study(
         MIXED,
     ),
     controls=(
-        Control(
-            id="rtt-longer", experiment="rtt-long-first", change="for 300 s, as published", statements=("cubic-short",)
-        ),
-        Control(
-            id="rtt-bbr-longer",
-            experiment="rtt-long-first",
-            change="for 300 s, as published",
-            statements=("favours-long-bbr", "gap"),
-        ),
-        Control(
-            id="five-flows-longer",
-            experiment="five-flows",
-            change="100 s apart and for 500 s, as published",
-            statements=("cubic-many",),
-        ),
-        Control(
-            id="pairs-longer",
-            experiment="pairs",
-            change="for 300 s, as published",
-            statements=("v1-starves-cubic", "retransmits-bbr"),
-        ),
+        control("rtt-longer", "rtt-long-first", "for 300 s, as published", "cubic-short"),
+        control("rtt-bbr-longer", "rtt-long-first", "for 300 s, as published", "favours-long-bbr", "gap"),
+        control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
+        control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic", "retransmits-bbr"),
         through_tbf("five-flows", "cubic-many"),
         through_tbf("pairs", "v1-starves-cubic", "retransmits-bbr"),
     ),

@@ -78,20 +78,18 @@ class _Drawn(Model):
             raise refuse("is no cumulative distribution", ALLOWED_CDF)
         return cdf
 
-    def _one_of(self, name: str, formula: object) -> None:
-        if (self.cdf is None) == (formula is None):
-            raise refuse("needs exactly one distribution", f"{name} or cdf")
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        (formula,) = type(self).model_fields.keys() - {"cdf"}
+        if (self.cdf is None) == (getattr(self, formula) is None):
+            raise refuse("needs exactly one distribution", f"{formula} or cdf")
+        return self
 
 
 class Sizes(_Drawn):
     """Distribution of flow sizes; ``cdf`` in bytes."""
 
     pareto: Pareto | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        self._one_of("pareto", self.pareto)
-        return self
 
     def draw(self, fraction: float) -> int:
         """Bytes at a fraction of the distribution, 1 at least."""
@@ -103,11 +101,6 @@ class Gaps(_Drawn):
     """Distribution of the times between the starts of two flows; ``cdf`` in seconds."""
 
     lognormal: Lognormal | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Self:
-        self._one_of("lognormal", self.lognormal)
-        return self
 
     def draw(self, fraction: float) -> int:
         """Nanoseconds at a fraction of the distribution."""

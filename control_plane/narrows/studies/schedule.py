@@ -11,7 +11,8 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Plan, make_plan
 from narrows.studies.catalogue import study_points
-from narrows.traffic.sized import is_sized, size_of
+from narrows.traffic.base import is_sized
+from narrows.traffic.sized import size_of
 
 OVERHEAD_S = 12.0
 SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly

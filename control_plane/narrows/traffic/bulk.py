@@ -22,27 +22,23 @@ from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.traffic import bulk_host
+from narrows.traffic.base import FlowTraffic
 from narrows.traffic.connection import Connection
 from narrows.traffic.iperf3 import GRACE_S, INTERRUPT_GRACE_S, check_result
-from narrows.traffic.sized import is_sized
 
 START_S = 10.0
 
 
-class BulkTraffic:
+class BulkTraffic(FlowTraffic):
     """The bulk flows of one run."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
         """Take the plan; results go to ``results``, one JSON file a connection."""
-        self._plan = plan
-        self._flows = tuple(flow for flow in plan.flows if not is_sized(flow))
-        self._testbed = testbed
-        self._results = results
+        super().__init__(plan, testbed, results)
         self._sink: Process | None = None
         self._senders: dict[str, Process] = {}
         self._ended: dict[str, asyncio.Event] = {}
         self.connections: list[Connection] = []
-        self._origin = 0.0
 
     @property
     def active(self) -> int:

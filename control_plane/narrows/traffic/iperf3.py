@@ -20,8 +20,8 @@ from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
+from narrows.traffic.base import FlowTraffic
 from narrows.traffic.connection import Connection
-from narrows.traffic.sized import is_sized
 
 SERVER_START_S = 10.0
 # A connection that takes so much longer than it should has failed: it would otherwise keep a run alive for ever.
@@ -29,19 +29,15 @@ GRACE_S = 60.0
 INTERRUPT_GRACE_S = 3.0
 
 
-class Iperf3Traffic:
+class Iperf3Traffic(FlowTraffic):
     """The bulk flows of one run."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
         """Take the plan; results go to ``results``, one JSON file a connection."""
-        self._plan = plan
-        self._flows = tuple(flow for flow in plan.flows if not is_sized(flow))
-        self._testbed = testbed
-        self._results = results
+        super().__init__(plan, testbed, results)
         self._servers: list[Process] = []
         self._clients: dict[str, Process] = {}
         self.connections: list[Connection] = []
-        self._origin = 0.0
 
     @property
     def active(self) -> int:

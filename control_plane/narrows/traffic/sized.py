@@ -23,6 +23,7 @@ from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.traffic import sized_host
+from narrows.traffic.base import FlowTraffic
 from narrows.traffic.connection import Connection
 
 SINK_START_S = 10.0
@@ -32,15 +33,14 @@ SLOWDOWN = 20
 GRACE_S = 60.0
 
 
-class SizedTraffic:
+class SizedTraffic(FlowTraffic):
     """The sized flows and workloads of one run."""
+
+    sized = True
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
         """Take the plan; results go to ``results``, one file of JSON lines a flow."""
-        self._plan = plan
-        self._flows = tuple(flow for flow in plan.flows if is_sized(flow))
-        self._testbed = testbed
-        self._results = results
+        super().__init__(plan, testbed, results)
         self._processes: list[Process] = []
         self._finished: dict[str, list[Connection]] = {}
         self._running: set[str] = set()
@@ -141,11 +141,6 @@ class SizedTraffic:
         waiting = bottleneck.limit_bytes * 8 / bottleneck.rate_bps + flow.rtt_ns / NANOSECONDS
         ideal = size * 8 / bottleneck.rate_bps + flow.repeat * waiting
         return (flow.start_ns + last_ns) / NANOSECONDS + ideal * SLOWDOWN * len(self._plan.flows) + GRACE_S
-
-
-def is_sized(flow: Flow) -> bool:
-    """Whether a flow's connections have a size each; the others have a duration only."""
-    return flow.size is not None or bool(flow.arrivals)
 
 
 def size_of(flow: Flow, number: int) -> int:

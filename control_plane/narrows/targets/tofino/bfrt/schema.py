@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from narrows.targets.tofino.bfrt.errors import SchemaError
 
+OfId = TypeVar("OfId", "Table", "Digest")
 _INTEGER_BITS = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64, "int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
@@ -173,10 +174,7 @@ class Schema:
         Raises:
             SchemaError: unknown id.
         """
-        try:
-            return self._by_id[table_id]
-        except KeyError:
-            raise SchemaError(f"the switch sent the unknown table id {table_id:#x}") from None
+        return _of_id(self._by_id, table_id, "table")
 
     def digest_by_id(self, digest_id: int) -> Digest:
         """The digest with an id that the switch sent.
@@ -184,10 +182,14 @@ class Schema:
         Raises:
             SchemaError: unknown id.
         """
-        try:
-            return self._digests_by_id[digest_id]
-        except KeyError:
-            raise SchemaError(f"the switch sent the unknown digest id {digest_id:#x}") from None
+        return _of_id(self._digests_by_id, digest_id, "digest")
+
+
+def _of_id(known: Mapping[int, OfId], number: int, kind: str) -> OfId:
+    try:
+        return known[number]
+    except KeyError:
+        raise SchemaError(f"the switch sent the unknown {kind} id {number:#x}") from None
 
 
 def _named(fields: Iterable[Field], name: str, problem: str) -> Field:
