@@ -27,7 +27,7 @@ from narrows.targets.tofino.testbed import remote_clock
 from narrows.targets.tofino.testbed.inventory import Inventory, Ssh
 from narrows.targets.tofino.testbed.machines import SshTestbed
 
-pytestmark = pytest.mark.needs("root", "sshd", "ssh")
+pytestmark = [pytest.mark.needs("root", "sshd", "ssh"), pytest.mark.unhurried]
 
 NAMES = ["alice", "bob", "carol"]
 HERE = Path(__file__).resolve().parent

@@ -28,7 +28,7 @@ from narrows.hosts.state import all_runs
 from narrows.targets.tofino.programming.audit import outstanding, read_audit
 from narrows_formats.programs import COLLECTOR
 
-pytestmark = pytest.mark.needs("root", "sshd", "ssh", COLLECTOR)
+pytestmark = [pytest.mark.needs("root", "sshd", "ssh", COLLECTOR), pytest.mark.unhurried]
 
 HOSTS = ["alice", "bob", "carol", "dave"]
 SWITCH = "switch"
