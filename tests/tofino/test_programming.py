@@ -311,6 +311,8 @@ def test_reports_that_the_collector_does_not_hold_are_refused_with_the_numbers()
     with pytest.raises(InputError, match=r"telemetry.acks: 825,627 packets/s of 1514 B make 1,651,255 reports/s"):
         plan(both, small)
     assert bound_plan(small).collector.rings == 4
+    del data["collector"]["reports_s"]
+    assert plan(experiment, Inventory.model_validate(data)), "nobody knows what it holds"
 
 
 def test_a_port_at_another_speed_is_refused_not_changed(

@@ -137,6 +137,22 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
     assert (tmp_path / "audit.jsonl").stat().st_mode & 0o077 == 0
 
 
+def test_a_collector_that_nobody_has_measured_is_told(switch: FakeSwitch, kind: str, tmp_path: Path) -> None:
+    data = make_inventory(switch.chip, switch.address, client=kind).model_dump()
+
+    async def notes() -> list[str]:
+        target = TofinoTarget(Inventory.model_validate(data), tmp_path / "audit.jsonl")
+        await target.start()
+        made = await target.configure(target.adapt(make_plan(make_experiment())))
+        await target.stop()
+        return [note for note in made.notes if "never measured" in note and "reports a second" in note]
+
+    assert do(notes()) == []
+    del data["collector"]["reports_s"]
+    (note,) = do(notes())
+    assert "reports a second dave holds was never measured, and this run makes up to 825,627; fix: bench" in note
+
+
 def test_drops_in_the_wrong_place_are_told(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> list[str]:
         plan = target.adapt(make_plan(make_experiment()))

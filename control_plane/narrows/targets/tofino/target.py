@@ -36,6 +36,7 @@ from narrows.targets.tofino.testbed.machines import SshTestbed
 from narrows.targets.tofino.testbed.preflight import Preflight
 from narrows.targets.tofino.testbed.session import Connect, SwitchSession
 from narrows.targets.tofino.writes.entries import EPOCH
+from narrows.targets.tofino.writes.mirror import reports_per_second
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader, LiveReader
@@ -349,6 +350,12 @@ class TofinoTarget(Target):
                 "warning: this switch was never measured: its rate may be up to "
                 f"{overhead.uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
                 "delay; fix: narrows calibrate"
+            )
+        collector, wanted = self._inventory.collector, reports_per_second(one.plan, one.plan.bottleneck.rate_bps)
+        if collector.reports_s is None:
+            notes.append(
+                f"warning: how many reports a second {collector.name} holds was never measured, and this run makes up "
+                f"to {wanted:,.0f}; fix: benchmarks/run.py collecting, and collector.reports_s in the inventory"
             )
         notes.append(
             "depth: the read-back of tm.queue.buffer is the driver's copy; only a watermark under load proves it"

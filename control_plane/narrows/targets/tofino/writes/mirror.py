@@ -104,7 +104,7 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
 def _refuse_what_the_collector_cannot_hold(inventory: Inventory, plan: Plan) -> None:
     collector = inventory.collector
     wanted = reports_per_second(plan, plan.bottleneck.rate_bps)
-    if wanted <= collector.reports_s:
+    if collector.reports_s is None or wanted <= collector.reports_s:
         return
     frames = plan.bottleneck.rate_bps / 8 / plan.frame_bytes
     numbers = (
