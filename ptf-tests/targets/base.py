@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import lab
 from expected import FlowHash
@@ -142,6 +142,54 @@ class Switch(Protocol):
 
     def close(self) -> None:
         """Let go of the target; it keeps running."""
+
+
+class Registers(Protocol):
+    """Where a program's registers are read and written."""
+
+    def read_register(self, name: str, index: int) -> int:
+        """One register cell."""
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Set one register cell."""
+
+
+Found = TypeVar("Found", bound=Registers)
+
+
+class OneControl(Generic[Found]):
+    """A switch whose registers are read where its tables are written, and that limits no queue; see `Switch`."""
+
+    profile: Profile
+    control: Found
+
+    def limit_packets(self, port: int, queue: int, packets: int) -> None:
+        """Not what it can do.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise unsupported(self.profile, Ability.PACKET_LIMIT)
+
+    def limit_bytes(self, port: int, queue: int, size: int) -> None:
+        """Not what it can do.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise unsupported(self.profile, Ability.BYTE_LIMIT)
+
+    def epoch(self, port: int, queue: int, program: int) -> int:
+        """Nothing counts settings, so reports carry what the program was told."""
+        return program
+
+    def read_register(self, name: str, index: int) -> int:
+        """One register cell."""
+        return self.control.read_register(name, index)
+
+    def write_register(self, name: str, index: int, value: int) -> None:
+        """Set one register cell."""
+        self.control.write_register(name, index, value)
 
 
 class Target(Protocol):

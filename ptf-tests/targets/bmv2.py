@@ -19,12 +19,12 @@ from targets.base import (
     QUEUES,
     SLOW,
     Ability,
+    OneControl,
     Parameters,
     Profile,
     Result,
     namespace_wires,
     one_by_one,
-    unsupported,
 )
 
 LOOPBACK = (10, 11)
@@ -32,7 +32,7 @@ READY_S = 20.0
 UNLIMITED_PACKETS = 100_000
 
 
-class Bmv2:
+class Bmv2(OneControl[Client]):
     """A running simple_switch_grpc: P4Runtime, and Thrift for queues and registers."""
 
     profile = Profile(
@@ -76,18 +76,6 @@ class Bmv2:
     def limit_packets(self, port: int, queue: int, packets: int) -> None:
         """Let at most so many packets wait."""
         self._thrift.set_queue_depth(port, queue, packets)
-
-    def limit_bytes(self, port: int, queue: int, size: int) -> None:
-        """Not what BMv2 can do.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise unsupported(self.profile, Ability.BYTE_LIMIT)
-
-    def epoch(self, port: int, queue: int, program: int) -> int:
-        """BMv2 counts no settings, so reports carry what the program was told."""
-        return program
 
     def _register(self, name: str) -> str:
         full: str = self.control.program.find("registers", name).preamble.name

@@ -18,6 +18,7 @@ from targets.base import (
     DATA_PORTS,
     QUEUES,
     SLOW,
+    OneControl,
     Parameters,
     Profile,
     Result,
@@ -32,7 +33,7 @@ READY_S = 10.0
 DEFAULT_LIMIT_PACKETS = 100_000
 
 
-class Softswitch:
+class Softswitch(OneControl[Client]):
     """A running softswitch: P4Runtime and its own service for queues, at one address."""
 
     profile = Profile(
@@ -97,14 +98,6 @@ class Softswitch:
     def epoch(self, port: int, queue: int, program: int) -> int:
         """The traffic manager's own count of settings; what the program was told does not matter."""
         return self._epochs[port, queue]
-
-    def read_register(self, name: str, index: int) -> int:
-        """One register cell."""
-        return self.control.read_register(name, index)
-
-    def write_register(self, name: str, index: int, value: int) -> None:
-        """Set one register cell."""
-        self.control.write_register(name, index, value)
 
     def close(self) -> None:
         """Let go of the switch."""

@@ -13,7 +13,7 @@ from narrows.targets.tofino.chip.model import CHIPS, Chip, pipe_of
 from narrows.targets.tofino.chip.shaper import burst_for
 from narrows.targets.tofino.writes.planned import number, numbers
 
-from targets.base import Ability, Profile, Result, unsupported
+from targets.base import Ability, OneControl, Profile, Result
 from targets.tofino_control import TofinoControl
 
 # Frames leave by the first one and come back by the other one: a cable, or twice the same port in loopback.
@@ -51,7 +51,7 @@ def tofino_profile(chip: Chip, model: bool) -> Profile:
     )
 
 
-class TofinoSwitch:
+class TofinoSwitch(OneControl[TofinoControl]):
     """See `targets.base.Switch`."""
 
     def __init__(self, client: Client, chip: Chip, ports: Mapping[int, int], model: bool) -> None:
@@ -108,34 +108,6 @@ class TofinoSwitch:
     def release(self, port: int, queue: int) -> None:
         """Let the queue go on."""
         self._schedule(port, queue, {"scheduling_enable": True})
-
-    def limit_packets(self, port: int, queue: int, packets: int) -> None:
-        """Not what Tofino can do.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise unsupported(self.profile, Ability.PACKET_LIMIT)
-
-    def limit_bytes(self, port: int, queue: int, size: int) -> None:
-        """Not what Tofino can do.
-
-        Raises:
-            NotImplementedError: always.
-        """
-        raise unsupported(self.profile, Ability.BYTE_LIMIT)
-
-    def epoch(self, port: int, queue: int, program: int) -> int:
-        """Reports carry what the program was told."""
-        return program
-
-    def read_register(self, name: str, index: int) -> int:
-        """One register cell."""
-        return self.control.read_register(name, index)
-
-    def write_register(self, name: str, index: int, value: int) -> None:
-        """Set one register cell."""
-        self.control.write_register(name, index, value)
 
     def close(self) -> None:
         """Let go of the switch."""

@@ -24,17 +24,25 @@ LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
 
 
+Severity = Literal["error", "warning"]
+
+
 @dataclass(frozen=True)
 class Caution:
     """One warning: a stable code, "error" (a number is withheld or wrong to compare) or "warning", and a sentence."""
 
     code: str
-    severity: Literal["error", "warning"]
+    severity: Severity
     message: str
 
     def as_dict(self) -> WarningSummary:
         """For summary.json."""
         return {"code": self.code, "severity": self.severity, "message": self.message}
+
+
+def _applying(*rows: tuple[object, str, Severity, str]) -> list[Caution]:
+    """The warnings, each (whether it applies, code, severity, message), that apply."""
+    return [Caution(code, severity, message) for applies, code, severity, message in rows if applies]
 
 
 def plural(count: float, noun: str) -> str:
@@ -58,31 +66,38 @@ def _collector_warnings(run: Run) -> list[Caution]:
         raw = read_json(path)
     except AnalysisError as error:
         return [Caution("collector", "warning", str(error))]
-    found = []
     losses = (
         ("kernel_ring_drops", "collector_drops", "The collector's kernel ring dropped {}."),
         ("rows_not_stored", "collector_not_stored", "The collector could not store {}."),
         ("flow_keys_overflow", "collector_flow_keys", "The collector had no room for the addresses of {}."),
     )
-    for key, code, sentence in losses:
-        if _count(raw.get(key)):
-            found.append(Caution(code, "error", sentence.format(plural(_count(raw[key]), "report"))))
+    lost = [
+        Caution(code, "error", sentence.format(plural(_count(raw[key]), "report")))
+        for key, code, sentence in losses
+        if _count(raw.get(key))
+    ]
     bad = raw.get("bad")
     reasons = {name: _count(value) for name, value in bad.items() if _count(value)} if isinstance(bad, dict) else {}
-    if reasons:
-        listed = ", ".join(f"{name} {value:,}" for name, value in reasons.items())
-        message = f"The collector rejected {plural(sum(reasons.values()), 'broken report')} ({listed})."
-        found.append(Caution("collector_bad", "warning", message))
-    if isinstance(raw.get("truncated_at"), int) or raw.get("stop_reason") == "truncated_file":
-        message = "The capture ends within a record: what came after is missing."
-        found.append(Caution("source_truncated", "warning", message))
+    listed = ", ".join(f"{name} {value:,}" for name, value in reasons.items())
     restarts = sum(_count(entry.get("restarts")) for entry in _objects(raw.get("bottlenecks")))
-    if restarts:
-        message = f"Report numbering began anew {plural(restarts, 'time')}: the switch was restarted during the run."
-        found.append(Caution("restarted", "error", message))
-    if raw.get("error"):
-        found.append(Caution("collector_error", "error", f"The collector stopped with an error: {raw['error']}"))
-    return found
+    return lost + _applying(
+        (
+            reasons, "collector_bad", "warning",
+            f"The collector rejected {plural(sum(reasons.values()), 'broken report')} ({listed}).",
+        ),
+        (
+            isinstance(raw.get("truncated_at"), int) or raw.get("stop_reason") == "truncated_file",
+            "source_truncated", "warning", "The capture ends within a record: what came after is missing.",
+        ),
+        (
+            restarts, "restarted", "error",
+            f"Report numbering began anew {plural(restarts, 'time')}: the switch was restarted during the run.",
+        ),
+        (
+            raw.get("error"), "collector_error", "error",
+            f"The collector stopped with an error: {raw.get('error')}",
+        ),
+    )  # fmt: skip
 
 
 def _count(value: object) -> int:
@@ -102,64 +117,59 @@ def _status_warnings(run: Run) -> list[Caution]:
 
 
 def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[Caution]:
-    order, found = aggregation.order, []
-    ratio = missing_ratio(aggregation)
-    if ratio > MAX_MISSING_RATIO:
-        found.append(
-            Caution(
-                "reports_missing", "error",
-                f"{ratio:.1%} of the telemetry reports are missing or out of order ({order.unusable:,} of "
-                f"{order.reports + order.unusable:,}); above {MAX_MISSING_RATIO:.0%} no fairness figure is given.",
-            )
-        )  # fmt: skip
-    elif order.lost:
-        message = (
-            f"{plural(order.lost, 'telemetry report')} of {order.reports + order.lost:,} missing ({ratio:.3%}). "
-            "Counts of packets and drops are exact nevertheless; extremes of delay and depth may have been missed."
-        )
-        found.append(Caution("reports_missing", "warning", message))
-    if order.skipped.total:
-        duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
-        message = f"{duplicates} and {late} were skipped."
-        if order.skipped.implausible:
-            message = f"{message} So were {order.skipped.implausible:,} whose number fits nothing before or after."
-        found.append(Caution("reports_skipped", "warning", message))
-    if order.sample_shift:
-        message = (
-            f"One report in {1 << order.sample_shift} packets: packet and drop counts are exact, bytes, delay and "
-            "depth are estimates from the sample."
-        )
-        found.append(Caution("sampled", "warning", message))
-    if aggregation.implausible:
-        message = (
-            f"{plural(aggregation.implausible, 'report')} carried counters that cannot follow from the reports "
-            "before; they were not counted, and drops and departures are not reliable."
-        )
-        found.append(Caution("counters_implausible", "error", message))
+    order, ratio = aggregation.order, missing_ratio(aggregation)
+    duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
+    implausible = order.skipped.implausible
+    more = f" So were {implausible:,} whose number fits nothing before or after." if implausible else ""
     stored_bad = sum(aggregation.account["bad"].values())
-    if stored_bad and run.telemetry_files:
-        message = f"{plural(stored_bad, 'stored report')} cannot be and were skipped: the telemetry files are damaged."
-        found.append(Caution("telemetry_damaged", "error", message))
-    if aggregation.carried_in:
-        message = (
+    found = _applying(
+        (
+            ratio > MAX_MISSING_RATIO, "reports_missing", "error",
+            f"{ratio:.1%} of the telemetry reports are missing or out of order ({order.unusable:,} of "
+            f"{order.reports + order.unusable:,}); above {MAX_MISSING_RATIO:.0%} no fairness figure is given.",
+        ),
+        (
+            order.lost and ratio <= MAX_MISSING_RATIO, "reports_missing", "warning",
+            f"{plural(order.lost, 'telemetry report')} of {order.reports + order.lost:,} missing ({ratio:.3%}). "
+            "Counts of packets and drops are exact nevertheless; extremes of delay and depth may have been missed.",
+        ),
+        (
+            order.skipped.total, "reports_skipped", "warning",
+            f"{duplicates} and {late} were skipped.{more}",
+        ),
+        (
+            order.sample_shift, "sampled", "warning",
+            f"One report in {1 << (order.sample_shift or 0)} packets: packet and drop counts are exact, bytes, delay "
+            "and depth are estimates from the sample.",
+        ),
+        (
+            aggregation.implausible, "counters_implausible", "error",
+            f"{plural(aggregation.implausible, 'report')} carried counters that cannot follow from the reports "
+            "before; they were not counted, and drops and departures are not reliable.",
+        ),
+        (
+            stored_bad and run.telemetry_files, "telemetry_damaged", "error",
+            f"{plural(stored_bad, 'stored report')} cannot be and were skipped: the telemetry files are damaged.",
+        ),
+        (
+            aggregation.carried_in, "counters_carried_in", "warning",
             f"Counters of {plural(aggregation.carried_in, 'flow')} were not zero when the run began: they count "
-            "from their first report, and drops before it are not seen."
-        )
-        found.append(Caution("counters_carried_in", "warning", message))
-    if aggregation.clock_steps:
-        message = (
-            f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable."
-        )
-        found.append(Caution("clock", "error", message))
-    if run.profile.depth_unit_bytes is None:
-        message = (
+            "from their first report, and drops before it are not seen.",
+        ),
+        (
+            aggregation.clock_steps, "clock", "error",
+            f"The switch's clock went backwards {plural(aggregation.clock_steps, 'time')}: time series are unreliable.",
+        ),
+        (
+            run.profile.depth_unit_bytes is None, "depth_estimated", "warning",
             f"The target reports queue depth in {run.profile.depth_unit}: depths in bytes take each for a full frame "
-            f"of {run.depth_unit_bytes:g} bytes."
-        )
-        found.append(Caution("depth_estimated", "warning", message))
-    if run.clock_origin_ns is None:
-        message = "run.json states no clock origin: times count from the first report."
-        found.append(Caution("clock_origin", "warning", message))
+            f"of {run.depth_unit_bytes:g} bytes.",
+        ),
+        (
+            run.clock_origin_ns is None, "clock_origin", "warning",
+            "run.json states no clock origin: times count from the first report.",
+        ),
+    )  # fmt: skip
     for name in skipped.unreadable_files:
         message = f"telemetry/{name} is not complete and was skipped: its reports are missing from every figure."
         found.append(Caution("file_unreadable", "error", message))
