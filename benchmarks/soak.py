@@ -47,7 +47,7 @@ DRAIN_S = 3.0
 GROWTH_BYTES = 4 << 20
 # Until then the hosts ramp up, and memory is taken for the first time.
 WARM_UP = 0.25
-LEAST_UTILIZATION = 0.95
+MIN_UTILIZATION = 0.95
 ARRIVALS = "NarrowsIngress.bottleneck.arrival_counter.flows"
 DEPARTURES = "NarrowsEgress.bottleneck.departure_counter.flows"
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -291,7 +291,7 @@ def utilization(samples: Sequence[Sample]) -> Balance:
     kept = [one for one in samples if one.time_s >= WARM_UP * samples[-1].time_s]
     first, last = kept[0], kept[-1]
     share = (last.dequeued_bytes - first.dequeued_bytes) * 8 / (last.time_s - first.time_s) / RATE_BPS
-    return Balance("utilization", {"found": share, "at_least": LEAST_UTILIZATION}, share >= LEAST_UTILIZATION)
+    return Balance("utilization", {"found": share, "at_least": MIN_UTILIZATION}, share >= MIN_UTILIZATION)
 
 
 def outcome(found: Soak, checked: list[Balance], seconds: int) -> Outcome:

@@ -86,7 +86,7 @@ def test_rates_times_and_fairness(competition: Competition) -> None:
     assert summary["flows"][0]["rtt_s"]["min"] == pytest.approx(min(r for _, r in truth.rtt_ns[0]) / 1e9, abs=1e-6)
 
 
-def test_dynamics(competition: Competition) -> None:
+def test_the_queue_swings_with_the_flow_that_loses(competition: Competition) -> None:
     """The queue swings with the additive-increase flow's sawtooth, which alone loses packets."""
     run_dir, _, summary = competition
     dynamics = summary["dynamics"]
@@ -233,7 +233,7 @@ def test_duplicates_and_reordering_change_nothing(tmp_path: Path) -> None:
         assert summary[section] == plain[section]
 
 
-def test_sampled_reports(tmp_path: Path) -> None:
+def test_counts_of_sampled_reports_are_exact(tmp_path: Path) -> None:
     scenario = synthetic.two_flows(8.0)
     scenario.sample_shift = 3
     truth = synthetic.write_run(tmp_path / "run", scenario)
@@ -328,7 +328,7 @@ def test_counters_that_were_not_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("status", ["partial", "failed"])
-def test_incomplete_runs(tmp_path: Path, status: str) -> None:
+def test_an_incomplete_run_is_analysed_with_a_warning(tmp_path: Path, status: str) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     edit_run_json(tmp_path / "run", status=status, reason="interrupted")
     last = tmp_path / "run" / "telemetry" / "reports-00001.parquet"

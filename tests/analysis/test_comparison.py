@@ -114,7 +114,7 @@ def test_repetitions_without_a_quantity_are_counted(tmp_path: Path) -> None:
     assert found(compare(before, single), "utilization").clear is None
 
 
-def test_hedges_g() -> None:
+def test_hedges_g_is_corrected_for_small_samples() -> None:
     assert hedges_g([1.0], [1.0, 2.0]) is None
     assert hedges_g([1.0, 1.0], [2.0, 2.0]) is None
     # J(2) = gamma(1) / (sqrt(1) gamma(1/2)) = 0.5642
@@ -172,7 +172,7 @@ def test_page_tables_and_figures(sides: tuple[Side, Side], tmp_path: Path) -> No
     assert len(as_frame(differences)) == len(table)
 
 
-def test_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_format_is_refused_with_the_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert parse_formats("csv, svg,csv") == ("csv", "svg")
     with pytest.raises(AnalysisError, match="format bmp: is not known; allowed: csv, tex, png, svg, pdf, pgf"):
@@ -181,7 +181,7 @@ def test_formats(monkeypatch: pytest.MonkeyPatch) -> None:
         parse_formats("pgf")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command_compares_two_sweeps(tmp_path: Path) -> None:
     before = write_sweep(tmp_path / "before", {"1bdp": runs(0.80, 0.82, 0.84)})
     after = write_sweep(tmp_path / "after", {"1bdp": runs(0.90, 0.92, 0.91)})
     result = CliRunner().invoke(app, ["compare", str(before), str(after), "--out", str(tmp_path / "out")])

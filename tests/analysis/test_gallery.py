@@ -19,7 +19,7 @@ OF_SOCKETS = {"cwnd", "inflight", "pacing"}
 Competition = tuple[Path, synthetic.Truth, Any]
 
 
-def test_all_figures(competition: Competition) -> None:
+def test_every_figure_that_has_data_is_drawn(competition: Competition) -> None:
     figures = gallery(load(competition[0]))
     assert set(figures) == set(FIGURES) - OF_SOCKETS
     for name, figure in figures.items():

@@ -44,7 +44,7 @@ class TestFairness:
         assert fairness.throughput_difference(20.0, 80.0) == pytest.approx(-0.75)
         assert fairness.throughput_difference(0.0, 0.0) is None
 
-    def test_convergence(self) -> None:
+    def test_convergence_begins_with_the_last_unfair_interval(self) -> None:
         """Unfair for 30 intervals, then 12.5 % off the fair share for good."""
         first = np.concatenate((np.full(30, 90.0), np.full(100, 45.0)))
         rates = [first, np.concatenate((np.full(30, 10.0), np.full(100, 35.0)))]
@@ -55,7 +55,7 @@ class TestFairness:
         assert fairness.convergence_time([first[:70], rates[1][:70]], 0.1, smooth_s=0.1) is None
         assert fairness.convergence_time([first], 0.1) is None
 
-    def test_harm(self) -> None:
+    def test_harm_is_what_is_taken_away(self) -> None:
         assert fairness.harm(10.0, 4.0, more_is_better=True) == pytest.approx(0.6)
         assert fairness.harm(20e-3, 50e-3, more_is_better=False) == pytest.approx(0.6)
         assert fairness.harm(10.0, 12.0, more_is_better=True) == 0.0
@@ -63,7 +63,7 @@ class TestFairness:
 
 
 class TestThroughput:
-    def test_mean_rate(self) -> None:
+    def test_a_mean_rate_counts_its_interval_half_open(self) -> None:
         assert throughput.mean_rate([0.0, 0.5, 1.0], [100, 200, 400], 0.0, 1.0) == 2400
         with pytest.raises(ValueError, match="empty"):
             throughput.mean_rate([0.0], [1], 1.0, 1.0)
@@ -85,12 +85,12 @@ class TestThroughput:
 
 
 class TestLoss:
-    def test_ratio(self) -> None:
+    def test_a_loss_ratio_is_of_arrivals(self) -> None:
         assert loss.loss_ratio(3, 60) == 0.05 and loss.loss_ratio(0, 0) is None
         with pytest.raises(ValueError, match="5 drops of 4 arrivals"):
             loss.loss_ratio(5, 4)
 
-    def test_sliding_window(self) -> None:
+    def test_a_sliding_window_ends_at_its_moment(self) -> None:
         time, arrivals, drops = [0.1, 0.2, 0.4, 0.8], [10, 10, 20, 40], [0, 5, 5, 0]
         result = loss.sliding_loss_ratio(time, arrivals, drops, [0.05, 0.5, 0.65, 0.75, 0.95, 2.0], window_s=0.5)
         np.testing.assert_allclose(result, [np.nan, 0.25, 10 / 30, 5 / 20, 0.0, np.nan])
@@ -123,7 +123,7 @@ class TestQueue:
         values, fractions = queue.cdf([2, 1, 2, 4])
         assert values.tolist() == [1, 2, 4] and fractions.tolist() == [0.25, 0.75, 1.0]
 
-    def test_standing_queue(self) -> None:
+    def test_a_standing_queue_is_the_least_of_each_window(self) -> None:
         """A queue that drains to zero in each window does not stand, however deep it gets."""
         assert queue.standing_queue([0, 500, 900, 0, 700, 800], 0.05, 0.15) == 0
         assert queue.standing_queue([300, 500, 900, 500, 700, 800], 0.05, 0.15) == 400
@@ -155,7 +155,7 @@ class TestQueue:
         found = queue.oscillation(mixed, 0.01)
         assert found is not None and found.period_s == pytest.approx(1.0, rel=0.02)
 
-    def test_no_oscillation(self) -> None:
+    def test_constant_growing_and_random_series_do_not_oscillate(self) -> None:
         assert queue.oscillation(np.ones(100), 0.1) is None
         assert queue.oscillation(np.arange(100.0), 0.1) is None
         assert queue.oscillation(np.random.default_rng(1).normal(size=2000), 0.1) is None
@@ -170,7 +170,7 @@ class TestRtt:
         np.testing.assert_allclose(times, [0.030, 0.045])
         np.testing.assert_allclose(samples, [0.030, 0.035])
 
-    def test_sequence_matching(self) -> None:
+    def test_an_acknowledgement_samples_the_segment_it_ends_with(self) -> None:
         """The second acknowledgement covers two segments and samples the later one."""
         times, samples = rtt.rtt_from_sequence(
             [0.0, 0.010, 0.020], [100, 200, 300], [100] * 3, [0.050, 0.075], [200, 400]
@@ -178,14 +178,14 @@ class TestRtt:
         np.testing.assert_allclose(times, [0.050, 0.075])
         np.testing.assert_allclose(samples, [0.050, 0.055])
 
-    def test_karn(self) -> None:
+    def test_retransmitted_segments_are_not_sampled(self) -> None:
         """Neither the retransmitted segment nor the one held back behind it is sampled."""
         _, samples = rtt.rtt_from_sequence(
             [0.0, 0.01, 0.02, 0.10], [0, 100, 200, 100], [100] * 4, [0.05, 0.06, 0.16], [100, 100, 300]
         )
         np.testing.assert_allclose(samples, [0.05])
 
-    def test_inflight(self) -> None:
+    def test_bytes_in_flight_survive_the_wrap(self) -> None:
         big = (1 << 32) - 100
         times, open_bytes = rtt.inflight([0.0, 0.01], [big, 0], [100, 100], [0.005, 0.05], [big + 50, 100])
         np.testing.assert_allclose(times, [0.0, 0.005, 0.01, 0.05])
@@ -227,7 +227,7 @@ class TestSynchronization:
         assert synchronization.backoffs(saw).tolist() == [9, 19]
         assert synchronization.backoffs([100, 95, 100, 95]).tolist() == []
 
-    def test_rate_synchronization(self) -> None:
+    def test_rates_that_move_together_correlate(self) -> None:
         wave = np.sin(np.linspace(0, 20, 200))
         assert synchronization.rate_synchronization([wave, 2 * wave]) == pytest.approx(1.0)
         assert synchronization.rate_synchronization([wave, 5 - wave]) == pytest.approx(-1.0)

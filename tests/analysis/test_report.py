@@ -155,7 +155,7 @@ def test_a_spike_of_one_point_in_a_million_is_drawn(opened: Opened) -> None:
 
 
 @needs_browser
-def test_downloads(opened: Opened) -> None:
+def test_a_figures_data_can_be_downloaded(opened: Opened) -> None:
     with opened.page.expect_download() as event:
         opened.page.click("#goodput .tools button:has-text('CSV')")
     text = Path(event.value.path()).read_text()

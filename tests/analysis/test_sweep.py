@@ -98,14 +98,14 @@ def test_repetitions_are_averaged(swept: Swept, tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(half * 2, whole)
 
 
-def test_heat_map(swept: Swept) -> None:
+def test_a_heat_map_has_a_cell_a_setting(swept: Swept) -> None:
     figure = heat_map(load_sweep(swept[0]), "utilization", "bottleneck.buffer", "bottleneck.rtt")
     assert np.asarray(figure.axes[0].images[0].get_array()).shape == (3, 2)
     assert len(figure.axes[0].texts) == 5
 
 
 @needs_browser
-def test_page(swept: Swept, browser: Any) -> None:
+def test_the_page_shows_what_the_summaries_say(swept: Swept, browser: Any) -> None:
     directory, summaries = swept
     opened = Opened(browser, write_sweep_report(directory))
     titles = opened.page.locator("figure h3").all_inner_texts()

@@ -85,7 +85,7 @@ def rendered(table: object) -> str:
     return console.export_text()
 
 
-def test_version() -> None:
+def test_the_version_is_the_packages() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.output) == (0, f"narrows {__version__}\n")
 
@@ -119,7 +119,7 @@ def test_doctor_lists_the_kernels_ccas() -> None:
     assert "cubic" in found
 
 
-def test_run_directories(tmp_path: Path) -> None:
+def test_unfinished_runs_are_no_runs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a run's directory"):
         run_directories(tmp_path)
     for name in ("b", "a", ".c.unfinished"):
@@ -134,7 +134,7 @@ def test_report_of_no_run(tmp_path: Path) -> None:
         CliRunner().invoke(app, ["report", str(tmp_path)], catch_exceptions=False)
 
 
-def test_permissions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_permissions_are_named_with_their_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     assert machine.missing_permissions() == ["network namespaces need root; fix: run with sudo"]
     monkeypatch.setattr("os.geteuid", lambda: 0)

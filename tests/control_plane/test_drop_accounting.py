@@ -22,7 +22,7 @@ def test_last_reports_span_files_and_leave_other_bottlenecks_out(tmp_path: Path)
     assert last_reports(tmp_path, 1) == {1: LastReport(1, 99, 9)}
 
 
-def test_holds() -> None:
+def test_telemetry_and_traffic_manager_agree() -> None:
     outcome = check(
         {1: LastReport(1, 10, 7), 2: LastReport(2, 5, 5)},
         [FlowTotals(1, 10, 7), FlowTotals(2, 5, 5)],
@@ -45,7 +45,7 @@ def test_a_flow_that_lost_everything() -> None:
     assert check({}, [FlowTotals(1, 4, 0)], [FlowDrops(1, 4, 0)], 4).holds
 
 
-def test_totals_wrap() -> None:
+def test_counters_of_32_bits_may_have_wrapped() -> None:
     assert check({1: LastReport(1, 2, 2**32 - 1)}, [FlowTotals(1, 2**32 + 2, 2**32 - 1)], [FlowDrops(1, 3, 0)], 3).holds
 
 

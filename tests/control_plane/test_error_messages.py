@@ -55,7 +55,7 @@ def narrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case.stem for case in CASES])
-def test_golden(case: Path, tmp_path: Path, narrows: Narrows) -> None:
+def test_a_bad_experiment_has_its_golden_message(case: Path, tmp_path: Path, narrows: Narrows) -> None:
     (tmp_path / case.name).write_text(case.read_text())
     target = "bmv2" if case.name.startswith("bmv2-") else "soft"
     result = narrows("run", case.name, "--target", target)
@@ -74,19 +74,19 @@ def test_there_are_cases() -> None:
     assert len(CASES) >= 12
 
 
-def test_missing_file(narrows: Narrows) -> None:
+def test_a_missing_file_is_named(narrows: Narrows) -> None:
     result = narrows("run", "none.yaml")
     assert (result.returncode, result.stderr) == (2, "narrows: none.yaml: cannot be read: No such file or directory\n")
 
 
-def test_unknown_target(tmp_path: Path, narrows: Narrows) -> None:
+def test_an_unknown_target_is_answered_with_the_nearest(tmp_path: Path, narrows: Narrows) -> None:
     (tmp_path / "x.yaml").write_text("")
     result = narrows("run", "x.yaml", "--target", "sft")
     assert result.returncode == EXIT_BAD_INPUT
     assert result.stderr.startswith("narrows: --target sft: no such target, did you mean 'soft'? allowed: soft")
 
 
-def test_missing_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "the command 'iperf3' is missing; fix: apt-get install iperf3" in machine.missing_tools()
 

@@ -28,7 +28,7 @@ def series(path: Path, **changes: Any) -> Series:
     return load_series(write(path, **changes))
 
 
-def test_defaults(tmp_path: Path) -> None:
+def test_what_is_not_given_has_its_default(tmp_path: Path) -> None:
     experiment = load(write(tmp_path))
     assert experiment.bottleneck.rate == 100_000_000
     assert experiment.bottleneck.rate_layer == "l2"
@@ -102,7 +102,7 @@ def test_sweep_reaches_any_field(tmp_path: Path) -> None:
         ({"bottleneck.buffer": ["1bdp", "0bdp"]}, "sweep at bottleneck.buffer=0bdp: bottleneck.buffer: '0bdp' is not"),
     ],
 )
-def test_sweep_errors(tmp_path: Path, sweep: dict[str, list[Any]], message: str) -> None:
+def test_a_bad_sweep_is_refused_by_file_and_field(tmp_path: Path, sweep: dict[str, list[Any]], message: str) -> None:
     with pytest.raises(InputError) as caught:
         series(tmp_path, sweep=sweep)
     assert message in str(caught.value)

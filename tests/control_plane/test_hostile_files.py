@@ -123,14 +123,14 @@ def attack(files: list[Path], read: Callable[[Path], object], target: Path) -> C
     return ends
 
 
-def test_experiments(tmp_path: Path) -> None:
+def test_hostile_experiments_are_refused_or_accepted(tmp_path: Path) -> None:
     files = [path for path in sorted((ROOT / "experiments").rglob("*.yaml")) if "\nbottleneck:" in path.read_text()]
     ends = attack(files, load_series, tmp_path / "hostile.yaml")
     assert ends["refused"] > CASES / 2
     assert ends["accepted"] > 0 or CASES < 300
 
 
-def test_inventories(tmp_path: Path) -> None:
+def test_hostile_inventories_are_refused_or_accepted(tmp_path: Path) -> None:
     ends = attack([ROOT / "deploy" / "inventory.example.yaml"], load_inventory, tmp_path / "hostile.yaml")
     assert ends["refused"] > CASES / 2
     assert ends["accepted"] > 0 or CASES < 300

@@ -42,13 +42,13 @@ def checked(tmp_path: Path, data: object, code: int = 0) -> int:
     return check_result(BULK, path, code, "")
 
 
-def test_command() -> None:
+def test_the_client_is_bound_to_its_plan() -> None:
     command = " ".join(client_command(BULK))
     assert "--client 198.18.0.1 --port 5201 --bind 198.18.0.3 --cport 10000 --congestion bbr" in command
     assert command.endswith("--time 30")
 
 
-def test_good_result(tmp_path: Path) -> None:
+def test_a_good_result_gives_the_bytes_sent(tmp_path: Path) -> None:
     assert checked(tmp_path, result()) == 1_000_000
 
 
@@ -63,7 +63,7 @@ def test_good_result(tmp_path: Path) -> None:
         ({"end": {}}, 0, "has no 'sender_tcp_congestion'"),
     ],
 )
-def test_bad_result(tmp_path: Path, data: object, code: int, message: str) -> None:
+def test_a_bad_result_names_the_flow_and_why(tmp_path: Path, data: object, code: int, message: str) -> None:
     with pytest.raises(RunError) as caught:
         checked(tmp_path, data, code=code)
     assert message in str(caught.value)

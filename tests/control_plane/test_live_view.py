@@ -164,7 +164,7 @@ def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:
     return sampler.take(Reading(time_s, now, {0: 7_500_000, 1: 2_500_000, 2: 0}, {0: 10, 1: 7}), 3)
 
 
-def test_words(plan: Plan) -> None:
+def test_a_line_says_rate_queue_drops_and_time_left(plan: Plan) -> None:
     assert snapshot_text.line(taken(plan)) == (
         "10 s: 96.0 Mbit/s (bbr-1 60.0, cubic-1 20.0, cubic-2 0.0), queue 250 kB (50%), 17 drops, 3 flows, 20 s left"
     )

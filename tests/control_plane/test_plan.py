@@ -70,12 +70,14 @@ def test_addresses_are_those_for_benchmarks() -> None:
         ({"rate_layer": "l1", "buffer": "1MB"}, 98_439_532, 1_000_000, None),
     ],
 )
-def test_bottleneck(settings: dict[str, Any], rate: int, limit: int, packets: int | None) -> None:
+def test_rate_and_buffer_are_planned_in_base_units(
+    settings: dict[str, Any], rate: int, limit: int, packets: int | None
+) -> None:
     bottleneck = plan(settings).bottleneck
     assert (bottleneck.rate_bps, bottleneck.limit_bytes, bottleneck.limit_packets) == (rate, limit, packets)
 
 
-def test_sampling_and_ecn() -> None:
+def test_sampling_and_ecn_are_planned_in_base_units() -> None:
     bottleneck = plan({"ecn_threshold": "20packets"}, telemetry={"sample": 16}).bottleneck
     assert bottleneck.sample_shift == 4
     assert bottleneck.ecn_threshold_bytes == 20 * 1514
@@ -105,7 +107,7 @@ def test_end_is_known_for_bulk_flows_only() -> None:
         ({"flows": [{"cca": "bbr", "duration": "1s", "count": 4800}]}, "flows: 4800 flows in all; allowed: up to 4799"),
     ],
 )
-def test_refused(changes: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_planned_is_refused_with_what_is_allowed(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match="allowed") as caught:
         plan(**changes)
     assert message in str(caught.value)

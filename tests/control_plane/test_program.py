@@ -39,7 +39,7 @@ def test_delay_bins_are_four_an_octave() -> None:
 @pytest.mark.parametrize(
     ("delay", "number"), [(0, 0), (3, 3), (4, 4), (7, 7), (8, 8), (9, 8), (10, 9), (15, 11), (16, 12), (2**32 - 1, 123)]
 )
-def test_delay_bin(delay: int, number: int) -> None:
+def test_a_delay_is_in_the_bin_of_its_octave(delay: int, number: int) -> None:
     assert bin_of(delay) == number
 
 
@@ -51,7 +51,7 @@ def test_every_delay_has_exactly_one_bin() -> None:
         assert lower.lowest + (1 << (32 - lower.prefix_length)) == upper.lowest
 
 
-def test_thresholds() -> None:
+def test_thresholds_are_in_the_targets_units() -> None:
     assert loss_threshold(0.5) == 2**31
     assert loss_threshold(2**-32) == 1
     assert ecn_threshold(plan(), PROFILE) == 0xFFFFFFFF

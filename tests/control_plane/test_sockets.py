@@ -51,7 +51,7 @@ def message(**info: int) -> bytes:
     return bytes(head) + attributes
 
 
-def test_parse() -> None:
+def test_a_netlink_message_is_read_field_by_field() -> None:
     values = {"cwnd": 10, "mss": 1448, "rtt": 25_000, "min_rtt": 24_000, "pacing_rate": 5 << 32, "unacked": 7}
     values |= {"retransmits": 2, "delivery_rate": 9, "acked": 7 << 32, "sent": 11}
     values |= {"busy": 8_000, "by_receiver": 2_000, "by_sender": 3_000}
@@ -87,7 +87,7 @@ def _asked(src_port: int, dst_port: int) -> tuple[int, ...]:
     return tuple(found[(src_port, dst_port)][socket_sampler.FIELDS.index(name) - 1] for name in ASKED)
 
 
-def test_table(tmp_path: Path) -> None:
+def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     names = list(socket_sampler.FIELDS)
     row: dict[str, Any] = dict.fromkeys(names, "0")
     row |= {"monotonic_s": "101.5", "src_port": "10000", "dst_port": "5201", "cwnd_packets": "10", "mss": "1448"}

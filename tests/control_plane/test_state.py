@@ -82,7 +82,7 @@ def test_foreign_files_are_left_alone(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 2
 
 
-def test_start_time() -> None:
+def test_a_process_that_ended_has_no_start_time() -> None:
     own = start_time(os.getpid())
     assert own is not None and own > 0
     child = subprocess.Popen(["true"])

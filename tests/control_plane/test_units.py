@@ -27,14 +27,14 @@ MS = 10**6
     ("text", "bps"),
     [("100Mbit", 100 * MBIT), ("1Gbit", 10**9), ("1.5Mbit", 1_500_000), ("64 kbit/s", 64_000), ("1bit", 1)],
 )
-def test_rate(text: str, bps: int) -> None:
+def test_a_rate_is_read_in_bits_per_second(text: str, bps: int) -> None:
     assert parse_rate(text) == bps
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("1B", 1), ("1kB", 1000), ("1KB", 1000), ("1KiB", 1024), ("1.5MB", 1500000)]
 )
-def test_size(text: str, size: int) -> None:
+def test_a_size_is_read_in_bytes(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
@@ -42,12 +42,12 @@ def test_size(text: str, size: int) -> None:
     ("text", "nanoseconds"),
     [("40ms", 40 * MS), ("0s", 0), (0, 0), ("1.5s", 1500 * MS), ("250us", 250_000), ("5min", 300 * 10**9)],
 )
-def test_time(text: object, nanoseconds: int) -> None:
+def test_a_time_is_read_in_nanoseconds(text: object, nanoseconds: int) -> None:
     assert parse_time(text) == nanoseconds
 
 
 @pytest.mark.parametrize(("value", "ratio"), [(0, 0.0), ("0.1%", 0.001), (0.25, 0.25), ("99%", 0.99), (1e-6, 1e-6)])
-def test_ratio(value: object, ratio: float) -> None:
+def test_a_ratio_may_be_in_percent(value: object, ratio: float) -> None:
     assert parse_ratio(value) == ratio
 
 
@@ -77,7 +77,9 @@ def test_ratio(value: object, ratio: float) -> None:
         (QueueDepth.parse, "1pint", "unknown unit 'pint'"),
     ],
 )
-def test_refused(parse: Callable[[object], object], value: object, problem: str) -> None:
+def test_what_is_no_quantity_is_refused_with_what_is_allowed(
+    parse: Callable[[object], object], value: object, problem: str
+) -> None:
     with pytest.raises(UnitError) as caught:
         parse(value)
     assert problem in str(caught.value)

@@ -63,7 +63,7 @@ def test_distributions_are_what_they_say() -> None:
     assert gaps[round(0.8413 * 20_000)] == pytest.approx(50e6 * 2.71828, rel=0.06)
 
 
-def test_empirical_distribution() -> None:
+def test_a_distribution_is_interpolated_between_its_points() -> None:
     points = ((100.0, 0.5), (1000.0, 1.0))
     assert [interpolate(points, fraction) for fraction in (0.1, 0.5, 0.75, 1.0)] == [100, 100, 550, 1000]
     assert Sizes(cdf=points).draw(0.75) == 550
@@ -121,7 +121,7 @@ def test_contradictions_are_refused(tmp_path: Path, flow: dict[str, Any], messag
         load(write(tmp_path, {"cca": "cubic", **flow}))
 
 
-def test_plan(tmp_path: Path) -> None:
+def test_sized_flows_and_workloads_are_planned(tmp_path: Path) -> None:
     web = {"cca": "cubic", "workload": WORKLOAD, "start": "1s"}
     train = {"cca": "bbr", "size": "1MB", "repeat": 5, "until": "bulk"}
     bulk = {"cca": "bbr", "name": "bulk", "duration": "5s", "count": 3, "stagger": "2s"}

@@ -31,8 +31,8 @@ BROKEN = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.S
 INTEGERS = (0, 1, -1, 2, 7, 255, 256, 511, 512, 4096, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 SIGNED_32 = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_ENUM)
 SIGNED_64 = (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64)
-MOST_PARTS = 40
-MOST_REPLIES = 100
+MAX_PARTS = 40
+MAX_REPLIES = 100
 
 
 def seeds(compiled: Path) -> list[tuple[str, Message]]:
@@ -103,10 +103,10 @@ def parts(message: Message, found: list[Message] | None = None) -> list[Message]
     found = [] if found is None else found
     found.append(message)
     for descriptor, value in message.ListFields():
-        if descriptor.message_type is None or len(found) >= MOST_PARTS:
+        if descriptor.message_type is None or len(found) >= MAX_PARTS:
             continue
         for inner in value if hasattr(value, "__len__") else [value]:
-            if len(found) < MOST_PARTS:
+            if len(found) < MAX_PARTS:
                 parts(inner, found)
     return found
 
@@ -249,7 +249,7 @@ def _send(channel: Any, path: str, encoded: bytes) -> None:
         # A request can ask for the same large array again and again: who has seen enough goes away.
         call = channel.unary_stream(path)(encoded, timeout=TIMEOUT_S)
         for number, _ in enumerate(call):
-            if number == MOST_REPLIES:
+            if number == MAX_REPLIES:
                 call.cancel()
                 break
     else:

@@ -22,7 +22,7 @@ from narrows_analysis.studies.cycles import convergences, fillings, risings
         ([0.5, np.nan, 1.0], 1),
     ],
 )
-def test_risings(values: list[float], count: int) -> None:
+def test_a_rising_is_counted_after_a_fall(values: list[float], count: int) -> None:
     assert risings(np.array(values), 0.8, 0.95) == count
 
 
@@ -36,7 +36,7 @@ def flows(*shares: float) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_convergences() -> None:
+def test_a_convergence_follows_an_unfair_phase() -> None:
     # 10 % of the link is an index of 0.61, 30 % one of 0.86, 45 % one of 0.99.
     assert convergences(flows(0.1, 0.45, 0.1, 0.5)) == 2
     assert convergences(flows(0.1, 0.45, 0.3, 0.5)) == 1
@@ -48,7 +48,7 @@ def test_convergences() -> None:
     assert convergences(one[one["flow"] == 0]) is None
 
 
-def test_fillings() -> None:
+def test_a_filling_follows_a_drained_queue() -> None:
     def queue(*fills: float) -> pd.DataFrame:
         return pd.DataFrame({"depth_max_bytes": np.array(fills) * 1e5})
 

@@ -124,7 +124,7 @@ WORST = Extreme(pick=Pick("m"), over=BUFFER, at="0.5bdp", kind="greatest", ends=
         (Every((HALF, DEEP)), along(b0_5=0.11), "not run here"),
     ],
 )
-def test_verdicts(check: Check, points: list[Point], expected: str) -> None:
+def test_each_check_has_its_verdict(check: Check, points: list[Point], expected: str) -> None:
     assert verdict(check, points) == expected
 
 
@@ -311,7 +311,7 @@ def test_what_is_missing_is_named() -> None:
     assert found.ours == "no point with m at bottleneck.buffer 0.5bdp"
 
 
-def test_confidence_interval() -> None:
+def test_a_confidence_interval_needs_two_values() -> None:
     assert estimate([]) is None
     single = estimate([2.0])
     assert single is not None
@@ -331,7 +331,7 @@ def test_the_interval_of_a_difference_is_welch_s() -> None:
     assert found.interval == pytest.approx((expected.low, expected.high))
 
 
-def test_crossing() -> None:
+def test_a_crossing_is_interpolated() -> None:
     assert crossing([(1, 0.3), (3, -0.1)]) == pytest.approx(2.5)
     assert crossing([(1, 0.3), (3, 0.1)]) is None
 

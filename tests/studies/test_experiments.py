@@ -145,7 +145,7 @@ BASE: dict[str, Any] = {
 }
 
 
-def test_changes() -> None:
+def test_a_change_reaches_every_group_it_names() -> None:
     changed = change(BASE, {"bottleneck.rate": "1Mbit", "flows.*.duration": "1s", "repeat": 1, "sweep": {}}, "here")
     assert changed["bottleneck"]["rate"] == "1Mbit"
     assert [group["duration"] for group in changed["flows"]] == ["1s", "1s"]
@@ -160,7 +160,7 @@ def test_how_many_runs_at_once() -> None:
     assert most_at_once(64, 60.0) == 1
 
 
-def test_time_left() -> None:
+def test_the_time_left_follows_the_runs_so_far() -> None:
     left = TimeLeft([60.0, 30.0, 30.0])
     assert left.seconds == 120 + 3 * 12
     left.done(60.0, 65.0)

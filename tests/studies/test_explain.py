@@ -26,7 +26,7 @@ def points(**more: float) -> list[Point]:
     ]
 
 
-def test_a_queue() -> None:
+def test_a_queue_is_explained_by_the_windows() -> None:
     wanted = statement(Within(pick=Pick("m", {BUFFER: "8bdp"}), high=1), "window")
     (sentence,) = explain(wanted, points(), True)
     assert sentence.startswith("buffer 8bdp: BBR's windows add up to 2.75 BDP: 2.05 gain x bandwidth x least RTT")
@@ -53,7 +53,7 @@ def test_nothing_without_the_measures_or_the_wish() -> None:
     assert explain(statement(check), points()) == []
 
 
-def test_losses() -> None:
+def test_loss_is_what_exceeds_window_or_rate() -> None:
     assert loss_by_window(3.0, 1.0) == pytest.approx(1 / 3)
     assert loss_by_window(2.0, 1.5) == 0
     assert loss_by_pacing(1.25) == pytest.approx(0.2)

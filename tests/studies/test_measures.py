@@ -91,7 +91,7 @@ def test_the_model_is_that_of_the_run(competition: tuple[RunData, synthetic.Trut
     ("in_bdp", "flows", "expected"),
     [(2, 1, 0.78), (4, 1, 0.63), (8, 1, 0.55), (16, 1, 0.49), (32, 1, 0.44), (64, 1, 0.37), (2, 4, 0.96), (8, 4, 0.59)],
 )
-def test_ware(in_bdp: int, flows: int, expected: float) -> None:
+def test_the_model_of_ware_gives_share_and_least_rtt(in_bdp: int, flows: int, expected: float) -> None:
     found = expect(flows, 10e6, 0.04, in_bdp * 50_000, 1500)
     assert found.share == pytest.approx(expected, abs=0.006)
     # The part p of the queue and 4N packets: half of what exceeds a BDP.
@@ -130,7 +130,7 @@ def test_two_groups_take_turns() -> None:
     assert turns(steady) == {"turn_period_s": None, "turn_correlation": 0.0}
 
 
-def test_completion(tmp_path: Path) -> None:
+def test_completion_times_and_slowdown_by_size_class(tmp_path: Path) -> None:
     small = synthetic.Sender("web", "cubic", 0.0, 5.0, window=20, size_bytes=50_000)
     big = synthetic.Sender("web", "cubic", 0.0, 5.0, window=20, size_bytes=2_000_000)
     run, _ = made(tmp_path, synthetic.Scenario(senders=[small, big]))
@@ -155,7 +155,7 @@ def sockets(*windows: list[tuple[float, int]]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def test_probes() -> None:
+def test_a_probe_is_a_pause_at_four_packets() -> None:
     first = [(0.0, 4), (0.5, 4), (2.0, 40), (10.0, 4), (10.1, 4), (10.2, 4), (11, 40), (20.1, 4), (30.1, 4)]
     second = [(0.0, 40), (10.4, 4), (11.0, 40), (15.0, 4), (29.5, 4)]
     probes = probe_times(sockets(first, second))

@@ -91,7 +91,7 @@ def test_claims_and_figures_for_a_paper(tmp_path: Path) -> None:
     assert suffixes == {".png", ".svg", ".pdf"}
 
 
-def test_counts() -> None:
+def test_verdicts_are_counted() -> None:
     # The two figures that cannot be run count as one thing said that was not run.
     assert verdict_counts(CLAYPOOL, results(0.11)) == "3 agree, 0 differ, 0 undecided, 21 not run here"
     assert verdict_counts(CLAYPOOL, results(0.02)) == "1 agree, 2 differ, 0 undecided, 21 not run here"

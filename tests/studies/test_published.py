@@ -87,7 +87,7 @@ def test_claypool_loss_peaks(peak: float, expected: str) -> None:
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.55, "agrees"), (0.2, "differs")])
-def test_ware(share: float, expected: str) -> None:
+def test_ware_agrees_near_the_model(share: float, expected: str) -> None:
     run = ({BUFFER: "8bdp"}, {"goodput_fraction.bbr": share, "model_share": 0.55})
     assert found("ware2019", "model", "share", run) == expected
 
@@ -266,7 +266,7 @@ def test_hurtig_utilization_beside_trains() -> None:
         ({"0.5bdp": 1.1, "4bdp": 1.5}, "differs"),
     ],
 )
-def test_hurtig_flat(times: dict[str, float], expected: str) -> None:
+def test_hurtig_is_flat_within_a_tenth(times: dict[str, float], expected: str) -> None:
     runs: list[Run] = [
         ({BUFFER: buffer, "flows.rival.cca": "cubic"}, {"fct_s.subject": time, "completions.subject": 20.0})
         for buffer, time in times.items()
@@ -284,7 +284,9 @@ def test_hurtig_flat(times: dict[str, float], expected: str) -> None:
         ((4.0, 1.2), (2.0, 1.0), "differs"),
     ],
 )
-def test_hurtig_variable(bbr: tuple[float, float], cubic: tuple[float, float], expected: str) -> None:
+def test_hurtig_varies_by_the_coefficient_of_variation(
+    bbr: tuple[float, float], cubic: tuple[float, float], expected: str
+) -> None:
     runs: list[Run] = [
         (
             {BUFFER: "0.5bdp", "flows.rival.cca": rival},
@@ -359,7 +361,7 @@ SMALLER, LARGER = {BUFFER: "198.443008ms"}, {BUFFER: "793.772032ms"}
         (3.0, 1.0, "differs"),
     ],
 )
-def test_miyazawa_cycles(convergences: float, fillings: float, expected: str) -> None:
+def test_miyazawa_cycles_need_convergences_and_fillings(convergences: float, fillings: float, expected: str) -> None:
     run = (SMALLER, {"convergences": convergences, "fillings": fillings, "turn_correlation": 0.41})
     assert found("miyazawa2018", "cycle", "cycles", run) == expected
 
@@ -444,7 +446,7 @@ def test_zeynali_every_buffer_and_rtt() -> None:
 
 
 @pytest.mark.parametrize(("near", "far", "expected"), [(0.2, 0.6, "agrees"), (0.6, 0.2, "differs")])
-def test_zeynali_gap(near: float, far: float, expected: str) -> None:
+def test_zeynali_the_difference_shrinks_with_the_gap(near: float, far: float, expected: str) -> None:
     runs: list[Run] = [
         (
             {"flows.*.cca": "bbr", "flows.short.rtt": rtt, BUFFER: "1bdp"},

@@ -27,7 +27,7 @@ NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
         ([], "no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time"),
     ],
 )
-def test_refused(tmp_path: Path, options: list[str], said: str) -> None:
+def test_bad_options_are_refused_by_name(tmp_path: Path, options: list[str], said: str) -> None:
     environment = {"PATH": "/usr/bin:/bin", "XDG_CACHE_HOME": str(tmp_path)}
     result = subprocess.run(
         [*NARROWS, "study", "hock2017", *options], capture_output=True, text=True, cwd=tmp_path, env=environment

@@ -69,7 +69,7 @@ def passage(script: Any, probe_depth: float = 0.0) -> Any:
     return script.Passage(connections, sockets.reset_index(drop=True), queue)
 
 
-def test_measures(script: Any) -> None:
+def test_what_passed_the_tbf_has_the_measures_of_a_run(script: Any) -> None:
     found = script.measure(passage(script), EXPERIMENT, PLAN, (0.0, 10.0))
     assert found["share.bbr"] == pytest.approx(0.75, abs=1e-3)
     assert found["jain"] == pytest.approx(1 / (2 * (0.75**2 + 0.25**2)), abs=1e-3)

@@ -97,7 +97,7 @@ def test_a_burst_of_64_kib_is_broken_on_tofino1_and_never_asked_for() -> None:
         burst_for(TOFINO1, 40_000)
 
 
-def test_overheads() -> None:
+def test_the_uncertainty_is_that_of_the_bytes_a_frame() -> None:
     assert overhead_for("l2", 1514, None).ifg_compensation == 0
     assert overhead_for("l2", 1514, None).uncertainty == pytest.approx(18 / 1532)
     assert overhead_for("l2", 1514, 0).uncertainty == 0 and overhead_for("l2", 1514, 0).factor == 1

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 LEVEL = 0.95
 # More repetitions than this are no advice.
-MOST_REPETITIONS = 1000
+MAX_REPETITIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Estimate:
         not hold a value; None if no reasonable number would do, or if a sample has one value only."""
         if self.count < 2:
             return None
-        counts = np.arange(2, MOST_REPETITIONS + 1, dtype=float)
+        counts = np.arange(2, MAX_REPETITIONS + 1, dtype=float)
         halves = half_widths(self.samples, np.repeat(counts[:, None], len(self.samples), axis=1))
         enough = np.flatnonzero(halves < abs(self.mean - value))
         return int(counts[enough[0]]) if len(enough) else None

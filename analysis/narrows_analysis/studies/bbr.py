@@ -21,7 +21,7 @@ FloatArray = npt.NDArray[np.float64]
 PACING_SHIFT = 10  # sk_pacing_shift: what is handed over at once lasts about a millisecond
 GSO_BYTES = 65_535
 SLOW_BPS = 1_200_000  # below this a single segment is handed over at once
-MOST_SEGMENTS = 0x7F
+MAX_SEGMENTS = 0x7F
 ESTIMATE_S = 0.5
 TOO_LONG = 1.2  # times the base RTT: more than a few packets were in the queue when BBR last looked
 # Rounding up to a segment and to an even number, and two segments in one of the eight phases of a cycle.
@@ -94,5 +94,5 @@ def send_budget_bytes(pacing_rate_bps: FloatArray, payload_bytes: int) -> FloatA
     """
     at_once = np.minimum(pacing_rate_bps / 8 / (1 << PACING_SHIFT), GSO_BYTES)
     least = np.where(pacing_rate_bps < SLOW_BPS, 1, 2)
-    segments = np.minimum(np.maximum(np.floor(at_once / payload_bytes), least), MOST_SEGMENTS)
+    segments = np.minimum(np.maximum(np.floor(at_once / payload_bytes), least), MAX_SEGMENTS)
     return np.asarray((3 * segments + ROUNDING_SEGMENTS) * payload_bytes, dtype=np.float64)

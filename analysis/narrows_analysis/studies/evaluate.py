@@ -16,7 +16,7 @@ from narrows_analysis.studies.units import Unit
 
 Verdict = Literal["agrees", "differs", "undecided", "not run here"]
 VERDICTS: dict[str, Verdict] = {"holds": "agrees", "fails": "differs", "open": "undecided"}
-FEWEST = 3  # repetitions from which a variance says something
+MIN_REPETITIONS = 3  # repetitions from which a variance says something
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def evaluate(statement: Statement, points: Sequence[Point]) -> Finding:
     verdict = VERDICTS[decision.value]
     more = None
     if verdict == "undecided":
-        more = FEWEST - found.count if found.count < 2 else None
+        more = MIN_REPETITIONS - found.count if found.count < 2 else None
         if decision.repetitions is not None:
             more = max(1, decision.repetitions - found.count)
     judged = Finding(statement, verdict, found.ours, found.count, decision.leaning, more)

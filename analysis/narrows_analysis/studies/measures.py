@@ -28,7 +28,7 @@ Measures = dict[str, float | None]
 
 TURN_S = 2.0  # long against BBR's own cycle of eight RTTs, short against its RTT probes
 WINDOW_S = 0.5  # the window in which loss and throughput are looked at
-MOST_ARRIVING = 8  # flows of a run whose fairness is looked at by their number
+MAX_ARRIVING = 8  # flows of a run whose fairness is looked at by their number
 SHORTEST_S = 1.0  # between two arrivals or departures; in less a share says little
 SMALL_BYTES, LARGE_BYTES = 100_000, 1_000_000  # size classes of workloads
 
@@ -163,7 +163,7 @@ def fairness_by_number(flows: pd.DataFrame, lives: Mapping[int, tuple[float, flo
         lives: begin and end (s) of each flow.
     """
     events = sorted({time for life in lives.values() for time in life})
-    if not 1 < len(lives) <= MOST_ARRIVING:
+    if not 1 < len(lives) <= MAX_ARRIVING:
         return {}
     found: dict[int, list[float]] = {}
     for begin, end in pairwise(events):

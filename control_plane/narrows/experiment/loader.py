@@ -19,7 +19,7 @@ Checked = TypeVar("Checked", bound=BaseModel)
 
 
 # Values of a file. A few lines with aliases of aliases can stand for billions.
-MOST_VALUES = 100_000
+MAX_VALUES = 100_000
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):
@@ -88,8 +88,8 @@ def read_mapping(path: Path, what: str) -> dict[str, Any]:
         raise InputError(f"{path}: {_yaml_problem(error)}") from error
     except RecursionError:
         raise InputError(f"{path}: is nested too deeply") from None
-    if _size(data, {}) > MOST_VALUES:
-        raise InputError(f"{path}: has too many values, its aliases written out; allowed: at most {MOST_VALUES}")
+    if _size(data, {}) > MAX_VALUES:
+        raise InputError(f"{path}: has too many values, its aliases written out; allowed: at most {MAX_VALUES}")
     if not isinstance(data, dict):
         raise InputError(f"{path}: is not {what}")
     return data
@@ -100,7 +100,7 @@ def _size(data: object, known: dict[int, int]) -> int:
     if not isinstance(data, dict | list):
         return 1
     if id(data) not in known:
-        known[id(data)] = MOST_VALUES + 1  # while it is being counted
+        known[id(data)] = MAX_VALUES + 1  # while it is being counted
         known[id(data)] = 1 + sum(_size(value, known) for value in (data.values() if isinstance(data, dict) else data))
     return known[id(data)]
 

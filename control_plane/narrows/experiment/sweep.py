@@ -18,7 +18,7 @@ from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 
 # Of one experiment file: a year of runs of five minutes.
-MOST_RUNS = 100_000
+MAX_RUNS = 100_000
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,8 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
     named = [{**flow, "name": name} for flow, name in zip(data["flows"], groups, strict=True)]
     points: list[Point] = []
     runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
-    if runs > MOST_RUNS:
-        raise InputError(f"{origin}: sweep: asks for {runs} runs; allowed: at most {MOST_RUNS}, repetitions included")
+    if runs > MAX_RUNS:
+        raise InputError(f"{origin}: sweep: asks for {runs} runs; allowed: at most {MAX_RUNS}, repetitions included")
     for values in itertools.product(*experiment.sweep.values()):
         parameters = dict(zip(fields, values, strict=True))
         varied = copy.deepcopy({**base, "flows": named})

@@ -27,11 +27,11 @@ IDLE = 0.05
 LOAD_S = 4.0
 # Share of a stretch that does not count: the shaper's bucket empties.
 EDGE = 0.2
-LEAST_REPORTS = 2000
+MIN_REPORTS = 2000
 # How far from a whole number of bytes, and from the rate set, the answer may be.
 BYTE_TOLERANCE = 0.3
 RATE_TOLERANCE = 0.005
-MOST_BYTES = 24
+MAX_BYTES = 24
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ def departure_rate(load: Departures) -> float:
     longest = int(np.argmax(np.diff(edges)))
     first, last = int(edges[longest]) + 1, int(edges[longest + 1]) - 1
     first += int((last - first) * EDGE)
-    if last - first < LEAST_REPORTS:
+    if last - first < MIN_REPORTS:
         raise RunError(
-            f"the sender kept the queue full for {max(0, last - first)} packets; allowed: {LEAST_REPORTS} or more; "
+            f"the sender kept the queue full for {max(0, last - first)} packets; allowed: {MIN_REPORTS} or more; "
             "fix: a faster sender, or see whether reports are lost"
         )
     packets, elapsed = (int(values[last] - values[first]) for values in (load.sequence, load.time_ns))
@@ -163,10 +163,10 @@ def shaper_bytes(points: Sequence[tuple[int, float]], compensation: int) -> int:
     (small, fast), (large, slow) = points
     found = (slow * large - fast * small) / (fast - slow) - compensation
     whole = round(found)
-    if abs(found - whole) > BYTE_TOLERANCE or not 0 <= whole <= MOST_BYTES:
+    if abs(found - whole) > BYTE_TOLERANCE or not 0 <= whole <= MAX_BYTES:
         raise RunError(
             f"the shaper counts {found:.2f} B a packet beside the frame, which cannot be; allowed: a whole number from "
-            f"0 to {MOST_BYTES}; fix: see that nothing else uses the bottleneck's port, and no host pauses the link"
+            f"0 to {MAX_BYTES}; fix: see that nothing else uses the bottleneck's port, and no host pauses the link"
         )
     return whole
 

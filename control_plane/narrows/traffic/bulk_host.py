@@ -26,7 +26,7 @@ from typing import Any
 LIBRARY = ctypes.CDLL(None, use_errno=True)
 LIBRARY.recv.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 LIBRARY.recv.restype = ctypes.c_ssize_t
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 CHUNK = 1 << 20
 # The kernel may stretch a wait by a thousandth: many short ones are more exact than a long one.
 LONGEST_WAIT_S = 0.25
@@ -61,7 +61,7 @@ def sink(address: str, batch: int, ports: list[int]) -> None:
 def _discard(connection: socket.socket) -> bool:
     """Throw away what has arrived, without copying it; returns whether more can come."""
     # Python's own call would have memory made for it.
-    count = int(LIBRARY.recv(connection.fileno(), None, MOST_BYTES, socket.MSG_TRUNC))
+    count = int(LIBRARY.recv(connection.fileno(), None, MAX_BYTES, socket.MSG_TRUNC))
     return count > 0 or (count < 0 and ctypes.get_errno() in (errno.EAGAIN, errno.EINTR))
 
 
