@@ -190,18 +190,21 @@ def read_frames(path: Path) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64
     return times, rows["length"].astype(np.int64), rows["data"]
 
 
-def errors(times: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], rate: int) -> dict[str, float]:
+def errors(
+    times: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], rate: int, settle_s: float = SETTLE_S
+) -> dict[str, float]:
     """Distances from the ideal schedule.
 
     Args:
         times: ns, of each frame.
         lengths: bytes, of each frame.
         rate: bit/s.
+        settle_s: left out at the start, s.
 
     Returns:
         Absolute errors' p50, p99 and maximum in us, the rate's error in percent, and the number of frames.
     """
-    kept = times >= times[0] + int(SETTLE_S * 1e9)
+    kept = times >= times[0] + int(settle_s * 1e9)
     times, lengths = times[kept], lengths[kept]
     ideal = np.cumsum(lengths) * (8e9 / rate)
     distance = (times - times[0]) - ideal

@@ -19,7 +19,9 @@ import host
 import pipeline
 import results
 import virtual
+import virtual_accuracy
 import virtual_links
+import virtual_real
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
@@ -32,7 +34,9 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "collecting": collecting.run,
     "emulators": emulators.run,
     "virtual": virtual.run,
+    "virtual-accuracy": virtual_accuracy.run,
     "virtual-links": virtual_links.run,
+    "virtual-real": virtual_real.run,
 }
 RUNS = 5
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -80,9 +80,11 @@ async def _session(address: str) -> AsyncIterator[P4RuntimeSession]:
 
 
 @contextmanager
-def softswitch(network: Network, *settings: pb.ConfigureRequest, ports: Mapping[int, str] = PORTS) -> Iterator[None]:
+def softswitch(
+    network: Network, *settings: pb.ConfigureRequest, ports: Mapping[int, str] = PORTS, options: Sequence[str] = ()
+) -> Iterator[None]:
     """Narrows, with these settings of its queues: without any, all rates are unlimited."""
-    command = softswitch_command(network.directory, str(binary(SOFTSWITCH)), ports)
+    command = [*softswitch_command(network.directory, str(binary(SOFTSWITCH)), ports), *options]
     process = network.start("switch", *command, stdout=subprocess.PIPE)
     assert process.stdout is not None
     if process.stdout.readline() != "ready\n":

@@ -85,7 +85,7 @@ def measure(load: Load) -> dict[str, float]:
         RunError: it failed.
     """
     before = _processor_s()
-    with made_virtually(load.experiment()) as out:
+    with made(load.experiment(), "--virtual") as out:
         cpu_s = _processor_s() - before
         record = json.loads((out / "run.json").read_text())
         summary = json.loads((out / "summary.json").read_text())
@@ -102,17 +102,17 @@ def measure(load: Load) -> dict[str, float]:
 
 
 @contextmanager
-def made_virtually(experiment: dict[str, Any], *options: str) -> Iterator[Path]:
-    """Make a run in virtual time; its results are there until the context ends.
+def made(experiment: dict[str, Any], *options: str) -> Iterator[Path]:
+    """`narrows run` with these options; its results are there until the context ends.
 
     Raises:
         RunError: it failed.
     """
     with tempfile.TemporaryDirectory() as directory:
-        file, out = Path(directory) / "virtual.yaml", Path(directory) / "out"
+        file, out = Path(directory) / "experiment.yaml", Path(directory) / "out"
         file.write_text(yaml.safe_dump(experiment), encoding="utf-8")
         program = Path(sys.executable).with_name("narrows")
-        _call([str(program), "run", str(file), "--virtual", "--out", str(out), *options])
+        _call([str(program), "run", str(file), "--out", str(out), *options])
         yield out
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Moderation, Plan, make_plan
+from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan, make_plan
 from narrows.run.place import ThisMachine
 from narrows.targets.soft.virtual_time import adapted, settings
 
@@ -82,6 +82,8 @@ def test_cards_are_what_is_written() -> None:
     built = plan(hosts={"rx_usecs": 8, "rx_frames": 128, "offloads": ["gro"]})
     assert settings(adapted(built)).moderation == Moderation(8, 128) and built.offloads == ("gro",)
     assert plan(hosts={"rx_usecs": 8}).moderation == Moderation(8, None)
+    words = settings(adapted(built)).arguments([1, COLLECTOR_PORT])
+    assert [word for word in words if "@" in word] == ["1@1000000000", "1@8,128", "2@1000000000"]
 
 
 @pytest.mark.parametrize(

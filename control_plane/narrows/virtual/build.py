@@ -58,7 +58,8 @@ ADJUSTMENTS = (
         Edit(
             "arch/um/Kconfig",
             "\tdefault 2 if 64BIT\n\trange 2 10 if 64BIT\n",
-            "\tdefault 4 if 64BIT\n\trange 2 10 if 64BIT\n",
+            # The range too: olddefconfig keeps what tinyconfig chose for 32 bits, unless it is out of range.
+            "\tdefault 4 if 64BIT\n\trange 4 10 if 64BIT\n",
         ),
     ),
 )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
 
 from narrows.errors import RunError
-from narrows.experiment.plan import COLLECTOR_PORT
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
@@ -71,15 +70,7 @@ class Softswitch:
         for port in loopbacks:
             command += ["--loopback", str(port)]
         if self._virtual_time is not None:
-            clock = self._virtual_time
-            command += ["--virtual-time", "--lookahead-us", str(clock.window_ns // 1000)]
-            command += ["--ring-mib", str(clock.ring_bytes >> 20), "--pool", str(clock.pool_frames)]
-            for port in sorted(interfaces):
-                command += ["--access-rate", f"{port}@{clock.access_rate_bps}"]
-            if clock.moderation is not None:
-                frames = "" if clock.moderation.frames is None else f",{clock.moderation.frames}"
-                for port in sorted(set(interfaces) - {COLLECTOR_PORT}):
-                    command += ["--rx-moderation", f"{port}@{clock.moderation.usecs}{frames}"]
+            command += self._virtual_time.arguments(interfaces)
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")

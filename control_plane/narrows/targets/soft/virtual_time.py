@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from narrows.experiment.plan import Moderation, Plan
+from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 
 NANOSECONDS = 1_000_000_000
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
@@ -37,6 +38,17 @@ class VirtualTime:
     pool_frames: int
     access_rate_bps: int
     moderation: Moderation | None = None
+
+    def arguments(self, ports: Iterable[int]) -> list[str]:
+        """Words of narrows-softswitch's command line for these ports."""
+        words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
+        words += ["--ring-mib", str(self.ring_bytes >> 20), "--pool", str(self.pool_frames)]
+        for port in sorted(ports):
+            words += ["--access-rate", f"{port}@{self.access_rate_bps}"]
+            if self.moderation is not None and port != COLLECTOR_PORT:
+                frames = "" if self.moderation.frames is None else f",{self.moderation.frames}"
+                words += ["--rx-moderation", f"{port}@{self.moderation.usecs}{frames}"]
+        return words
 
 
 def adapted(plan: Plan) -> Plan:
