@@ -43,6 +43,11 @@ def _has_sde() -> bool:
     return importlib.util.find_spec("bfrt_grpc") is not None
 
 
+def _repeatable() -> bool:
+    found = map(kernels.remembered, kernels.installed()[:1])
+    return any(about is not None and about.repeatable for about in found)
+
+
 def _has_netem() -> bool:
     probe = "unshare -n tc qdisc add dev lo root netem delay 1ms"
     return subprocess.run(probe.split(), capture_output=True, check=False).returncode == 0
@@ -52,6 +57,7 @@ def _has_netem() -> bool:
 ABSENCES: dict[str, Callable[[], str | None]] = {
     ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
     "bmv2": simple_switch.missing,
+    "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",

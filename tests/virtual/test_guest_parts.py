@@ -36,7 +36,7 @@ def plan(rate: str, rtt: str, buffer: str = "1bdp") -> Plan:
 
 
 def keep(*command: str) -> subprocess.Popen[str]:
-    words = [sys.executable, "-I", "-S", keeper.__file__, str(min(os.sched_getaffinity(0))), *command]
+    words = [sys.executable, "-I", "-S", keeper.__file__, str(min(os.sched_getaffinity(0))), "1", "2", *command]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 

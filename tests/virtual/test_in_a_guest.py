@@ -85,6 +85,21 @@ def test_a_run(tmp_path: Path) -> None:
     assert run["started"] < run["ended"] and run["started"][:4] == time.strftime("%Y", time.gmtime())
 
 
+@pytest.mark.needs("repeatable-kernel")
+def test_two_runs_with_one_seed_are_equal(tmp_path: Path) -> None:
+    flows = "flows: [{cca: bbr, duration: 1s}, {cca: cubic, duration: 1s}]"
+    text = f"name: twice\nbottleneck: {{rate: 10Mbit, buffer: 1bdp, rtt: 20ms}}\nseed: 3\n{flows}\n"
+    written = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        process = start(tmp_path / name, text)
+        assert process.wait(PATIENCE_S) == 0, (tmp_path / name / "said").read_text()
+        out = tmp_path / name / "out"
+        reports, sockets = out / "telemetry" / "reports-00000.parquet", out / "hosts" / "sockets.parquet"
+        written.append((reports.read_bytes(), sockets.read_bytes()))
+    assert written[0] == written[1]
+
+
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:
     process = start(tmp_path, LONG)
     kernel = until_traffic(process, tmp_path)
@@ -124,7 +139,7 @@ def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     spin = script(tmp_path / "spin", "while :; do :; done")
     before = (
         "from narrows.virtual import guest, measurement, watch; measurement.SOON_S = watch.STILL_CPU_S = 1.0; "
-        f"words = guest.command_line; guest.command_line = lambda k, m, _, c: words(k, m, ['{spin}'], c)"
+        f"words = guest.command_line; guest.command_line = lambda kernel, memory, _: words(kernel, memory, ['{spin}'])"
     )
     process = start(tmp_path, SHORT, before)
     assert process.wait(PATIENCE_S) == 1

@@ -96,6 +96,18 @@ def test_an_adjustment_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     assert (tmp_path / second.file).read_text() == second.becomes
 
 
+def test_random_numbers_are_not_this_machines(tmp_path: Path) -> None:
+    edits = [edit for edits in build.ADJUSTMENTS for edit in edits if "os_getrandom" in edit.found]
+    assert len(edits) == 2
+    for edit in edits:
+        (tmp_path / edit.file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / edit.file).write_text(f"{{\n{edit.found}}}\n")
+    build.adjust(tmp_path)
+    texts = [(tmp_path / edit.file).read_text() for edit in edits]
+    assert not any("os_getrandom" in text for text in texts)
+    assert all(edit.found.count("{") == edit.becomes.count("{") for edit in edits)
+
+
 def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
     quiet = lambda text: None  # noqa: E731
     with pytest.raises(InputError, match="is no kernel tree: it has no Makefile"):

@@ -40,6 +40,8 @@ def build(
 
     kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say)
     say(f"Linux {about.release}, its clock jumps; {', '.join(about.cca_names())}")
+    if not about.repeatable:
+        say("note: its random numbers come from this machine too: runs with one seed differ")
     say(str(kernel.path))
 
 

@@ -51,6 +51,14 @@ ADJUSTMENTS = (
             "\tret = 0;\n",
         ),
     ),
+    # The one that it takes at its start makes the kernel's own ready; processes would wait for that for ever.
+    (
+        Edit(
+            "arch/um/kernel/um_arch.c",
+            "\tif (os_getrandom(rng_seed, sizeof(rng_seed), 0) == sizeof(rng_seed)) {\n",
+            "\tmemset(rng_seed, 0, sizeof(rng_seed));\n\t{\n",
+        ),
+    ),
     # Before Linux 6.13 the state of a processor with AMX (11 kB) has no room: the guest dies of it at its start, and of
     # the small stack that it stands on afterwards.
     (

@@ -19,14 +19,13 @@ START_NS = 1_767_225_600 * 1_000_000_000  # 2026-01-01T00:00:00Z
 EVENT_BYTES = 1 << 20
 
 
-def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str], control: tuple[int, int]) -> list[str]:
+def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list[str]:
     """The words that boot a guest; they are the same in every run, because the kernel makes random numbers of them.
 
     Args:
         kernel: what is booted.
         memory_bytes: the guest's memory.
         init: its first process.
-        control: file descriptors that its second console reads and writes.
     """
     program, *arguments = init
     return [
@@ -37,7 +36,7 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str], control
         # Two runs with one seed differ in as little as can be.
         "norandmaps", "PYTHONHASHSEED=0", "random.trust_cpu=off",
         "seccomp=auto",
-        "con=null", "con0=fd:0,fd:1", f"con1=fd:{control[0]},fd:{control[1]}",
+        "con=null", "con0=fd:0,fd:1", "con1=fd:{},fd:{}".format(*keeper.CONTROL),
         "uml_dir=uml",
         "quiet",
         f"init={program}", "--", *arguments,
@@ -65,10 +64,10 @@ class Guest:
         control_in, control_out = os.pipe()
         told_in, told_out = os.pipe()
         log = directory / "console.log"
-        command = command_line(kernel, memory_bytes, init, (control_in, told_out))
+        command = command_line(kernel, memory_bytes, init)
         with log.open("wb") as console:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-S", keeper.__file__, str(cpu), *command,
+                sys.executable, "-I", "-S", keeper.__file__, str(cpu), str(control_in), str(told_out), *command,
                 stdin=asyncio.subprocess.PIPE, stdout=console, stderr=console,
                 pass_fds=(control_in, told_out), start_new_session=True, env=environment, cwd=directory,
             )  # fmt: skip

@@ -27,6 +27,7 @@ FIRST_TICKS_S = 0.05
 CHANNEL = "/dev/tty1"
 RANDOM = "/dev/urandom"
 ADD_ENTROPY = 0x40085203  # RNDADDENTROPY of linux/random.h
+RESEED = 0x5207  # RNDRESEEDCRNG
 ENTROPY = struct.Struct("=ii32s")  # struct rand_pool_info with 32 bytes
 TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 TCP_SHARE = 0.6
@@ -63,6 +64,8 @@ def seed_random_numbers(seed: int) -> None:
     words = hashlib.sha256(f"narrows {seed}".encode()).digest()
     with open(RANDOM, "wb", buffering=0) as file:  # noqa: PTH123
         fcntl.ioctl(file, ADD_ENTROPY, ENTROPY.pack(len(words) * 8, len(words), words))
+        # It would take it into account after a second or more.
+        fcntl.ioctl(file, RESEED)
 
 
 def give_tcp_memory() -> None:

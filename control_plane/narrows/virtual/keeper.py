@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs one guest on one processor, and leaves none of its processes behind, whatever becomes of it or of its owner.
 
-Used as ``keeper.py CPU COMMAND...``. A guest is many processes of the host, one for each address space inside, and not
-all of them end when its kernel dies. They are all descendants of this process, which adopts those that lose their
-parent; it ends them when the kernel has ended, or when standard input says that the owner wants that or is gone. Only
-the standard library is used, and little of it: this starts with every run.
+Used as ``keeper.py CPU IN OUT COMMAND...``: the command finds the file descriptors IN and OUT under numbers that are
+the same each time. A guest is many processes of the host, one for each address space inside, and not all of them end
+when its kernel dies. They are all descendants of this process, which adopts those that lose their parent; it ends them
+when the kernel has ended, or when standard input says that the owner wants that or is gone. Only the standard library
+is used, and little of it: this starts with every run.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SIGNALLED = 128
 NOT_STARTED = 127
+# File descriptors of the command: out of the way of others, below the usual limit of 1024.
+CONTROL = (1000, 1001)
 
 
 def children(parent: int) -> list[int]:
@@ -52,8 +55,8 @@ def end_all(found: dict[int, int]) -> None:
         found[pid] = status
 
 
-def start(cpu: int, command: list[str]) -> int:
-    """Start a command on one processor; it ends when this process does."""
+def start(cpu: int, control: tuple[int, int], command: list[str]) -> int:
+    """Start a command on one processor, with these as its `CONTROL`; it ends when this process does."""
     os.sched_setaffinity(0, {cpu})
     pid = os.fork()
     if pid == 0:
@@ -62,6 +65,8 @@ def start(cpu: int, command: list[str]) -> int:
             signal.signal(number, signal.SIG_DFL)
         try:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            for own, number in zip(control, CONTROL, strict=True):
+                os.dup2(own, number)
             os.execv(command[0], command)
         except OSError as error:
             os.write(2, f"{command[0]}: {error.strerror}\n".encode())
@@ -75,7 +80,8 @@ def main() -> int:
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
-    guest = start(int(sys.argv[1]), sys.argv[2:])
+    cpu, *control = (int(word) for word in sys.argv[1:4])
+    guest = start(cpu, (control[0], control[1]), sys.argv[4:])
     # Whatever comes from the owner, a word or its end, means the end of the guest.
     select.select([os.pidfd_open(guest), 0], [], [])
     statuses: dict[int, int] = {}

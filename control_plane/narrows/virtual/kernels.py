@@ -27,12 +27,16 @@ UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 
 @dataclass(frozen=True)
 class About:
-    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is of its configuration."""
+    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is of its configuration.
+
+    ``repeatable``: its random numbers come from the seed of a run alone, not from this machine.
+    """
 
     release: str
     config_sha256: str
     ccas: tuple[str, ...]
     versions: dict[str, str]
+    repeatable: bool = False
 
     def cca_names(self) -> list[str]:
         """All algorithms, those with versions as people call them: ``bbr (BBRv3)``."""
@@ -140,7 +144,8 @@ def remembered(kernel: Kernel) -> About | None:
     """What is known of a kernel from when it was booted first."""
     try:
         data: dict[str, Any] = json.loads(_memory(kernel).read_text())
-        return About(data["release"], data["config_sha256"], tuple(data["ccas"]), dict(data["versions"]))
+        versions, repeatable = dict(data["versions"]), bool(data.get("repeatable", False))
+        return About(data["release"], data["config_sha256"], tuple(data["ccas"]), versions, repeatable)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -170,6 +170,7 @@ class VirtualMeasurement:
                 "release": self._about.release,
                 "config_sha256": self._about.config_sha256,
                 "cca_versions": {name: label for name in self._about.ccas if (label := self._about.label(name))},
+                "repeatable": self._about.repeatable,
                 "memory_bytes": self._memory_bytes,
                 "wall_s": self._wall_s,
                 "virtual_s": 0.0 if self._watch is None else self._watch.now_ns / NANOSECONDS,

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first process of a guest that is only to say what its kernel is and whether its clock jumps.
 
-Used as ``python -m narrows.virtual.probe``; tells ``about`` when it is up and ``slept_s`` after a sleep.
+Used as ``python -m narrows.virtual.probe``; tells ``about`` when it is up and ``slept_s`` after a sleep. What is about
+it too are ``random`` numbers, which are the same at every boot if the seed is all that they come from.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ import os
 import time
 from pathlib import Path
 
-from narrows.virtual.init import Channel, power_off, prepare
+from narrows.virtual.init import Channel, power_off, prepare, seed_random_numbers
 
 SLEEP_S = 10.0
+SEED = 1
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 
 
 def main() -> None:
     """The life of the guest."""
     try:
+        seed_random_numbers(SEED)
         prepare()
         channel = Channel()
         # A kernel tells versions only of those of its parts that state one.
@@ -27,7 +30,7 @@ def main() -> None:
             for path in Path("/sys/module").glob("tcp_*/version")
         }
         about = {"release": os.uname().release, "ccas": AVAILABLE_CCAS.read_text().split(), "versions": versions}
-        channel.tell(about=about)
+        channel.tell(about=about, random=os.urandom(16).hex())
         before = time.monotonic()
         time.sleep(SLEEP_S)
         channel.tell(slept_s=time.monotonic() - before)

@@ -9,6 +9,7 @@ import os
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +40,18 @@ def about(kernel: Kernel) -> About:
 
 
 def boot(kernel: Kernel) -> About:
-    """Boot a kernel, see that it keeps time, and ask what it is.
+    """Boot a kernel, see that it keeps time, ask what it is, and see whether it does the same when booted again.
 
     Raises:
         RunError: it does not boot, or its clock does not jump.
     """
-    return asyncio.run(_boot(kernel))
+    found, numbers = asyncio.run(_boot(kernel))
+    _, again = asyncio.run(_boot(kernel))
+    return replace(found, repeatable=numbers == again)
 
 
-async def _boot(kernel: Kernel) -> About:
+async def _boot(kernel: Kernel) -> tuple[About, str]:
+    """What it says of itself, and the random numbers that it makes of a seed."""
     told: dict[str, Any] = {}
     at: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
@@ -74,4 +78,4 @@ async def _boot(kernel: Kernel) -> About:
             f"inside and took {wall:.1f} s"
         )
     found = told["about"]
-    return About(found["release"], config_digest(kernel), tuple(found["ccas"]), found["versions"])
+    return About(found["release"], config_digest(kernel), tuple(found["ccas"]), found["versions"]), told["random"]

@@ -21,6 +21,7 @@ STILL_NS = 100_000
 # Without doing anything, time can only stand still for what this machine does for the guest: reading a file, say.
 IDLE_S = 120.0
 IDLE_CPU_S = 1.0
+PAUSE_S = 10.0
 TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 3
 
@@ -59,7 +60,11 @@ class Watch:
             moved_ns, moved_at, spent_s = 0, time.monotonic(), cpu_s(self._pid)
             seen: Counter[str] = Counter()
             while True:
+                before = time.monotonic()
                 await asyncio.sleep(LOOK_EVERY_S)
+                if time.monotonic() - before > PAUSE_S:
+                    # Who was stopped for a while has seen nothing; the guest may have been stopped too.
+                    moved_at = time.monotonic()
                 try:
                     self.now_ns = self._memory.time_ns()
                 except OSError:
