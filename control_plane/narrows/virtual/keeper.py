@@ -65,8 +65,8 @@ def start(cpu: int, control: tuple[int, int], command: list[str]) -> int:
             signal.signal(number, signal.SIG_DFL)
         try:
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            for own, number in zip(control, CONTROL, strict=True):
-                os.dup2(own, number)
+            for own, known in zip(control, CONTROL, strict=True):
+                os.dup2(own, known)
             os.execv(command[0], command)
         except OSError as error:
             os.write(2, f"{command[0]}: {error.strerror}\n".encode())

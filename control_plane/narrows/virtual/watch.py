@@ -16,7 +16,7 @@ from narrows.virtual.memory import GuestMemory
 
 LOOK_EVERY_S = 0.25
 # A burst that takes no time is worked off within that much processor time; a loop without a sleep never is.
-STILL_CPU_S = 20.0
+STILL_CPU_S = 60.0
 STILL_NS = 100_000
 # Without doing anything, time can only stand still for what this machine does for the guest: reading a file, say.
 IDLE_S = 120.0

@@ -16,6 +16,7 @@ LEAST_WINDOW_NS = 20_000
 LEAST_RING_BYTES, ALL_RINGS_BYTES = 16 << 20, 1 << 30
 # What a frame takes of a ring beside its own bytes: header, alignment, the rest of a block.
 SLOT_SHARE = 1.1
+BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
 WAKEUPS_S = 200
 LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 16, 1 << 20
@@ -75,10 +76,12 @@ def settings(plan: Plan) -> VirtualTime:
     window = min(shortest // 2, batch)
     longest = max(flow.rtt_ns for flow in plan.flows)
     flight = rate * longest // (8 * NANOSECONDS) + plan.bottleneck.limit_bytes
+    # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
+    # while it starts; what does not fit is counted. No more than that: each page of a ring costs two faults in a guest.
+    burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS))
     return VirtualTime(
         window_ns=window if window >= LEAST_WINDOW_NS else 0,
-        # A host may send all that it may have in flight in one instant; what does not fit is counted.
-        ring_bytes=max(LEAST_RING_BYTES, min(int(flight * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
+        ring_bytes=max(LEAST_RING_BYTES, min(int(burst * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
         pool_frames=max(LEAST_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
         moderation=plan.moderation,
