@@ -114,6 +114,22 @@ def test_machines_are_set_up_read_back_and_put_back(testbed: SshTestbed, machine
     assert {name: facts(machines, name) for name in NAMES} == before
 
 
+def test_a_second_run_on_the_same_machines_is_refused(
+    testbed: SshTestbed, plan: Plan, inventory: Inventory, machines: Machines, tmp_path: Path
+) -> None:
+    """It changes nothing, neither when it begins nor when it gives up."""
+    testbed.create()
+    busy = {name: facts(machines, name) for name in NAMES}
+    second = only_machines(SshTestbed(plan, inventory, tmp_path, 9000))
+    with pytest.raises(RunError, match="is in use by another run"):
+        second.create()
+    second.remove()
+    assert {name: facts(machines, name) for name in NAMES} == busy
+    testbed.remove()
+    second.create()
+    second.remove()
+
+
 UNREAD = """
 import socket
 receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -149,7 +165,9 @@ def test_a_killed_run_s_settings_are_put_back_by_the_next(
     plan: Plan, inventory: Inventory, machines: Machines, tmp_path: Path
 ) -> None:
     before = {name: facts(machines, name) for name in NAMES}
-    only_machines(SshTestbed(plan, inventory, tmp_path, 1400)).create()
+    killed = only_machines(SshTestbed(plan, inventory, tmp_path, 1400))
+    killed.create()
+    killed._locks.give_back()  # as the kernel does
     second = only_machines(SshTestbed(plan, inventory, tmp_path, 1450))
     second.create()
     second.remove()

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import time
@@ -98,3 +100,68 @@ def test_the_end_at_a_random_moment_leaves_nothing(tmp_path: Path, seed: int) ->
         record = json.loads((out / "run.json").read_text())
         assert (record["status"], record["identity"]["holds"]) == ("partial", True)
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".unfinished")]
+
+
+def test_everything_killed_then_cleaned_and_run_again(tmp_path: Path) -> None:
+    """All processes of a run at once, as when memory is short: what is left is named and removed."""
+    file, out = write(tmp_path, flows=[{"cca": "cubic", "duration": "3s"}]), tmp_path / "result"
+    running = Running(file, out)
+    running.wait_for_traffic()
+    for pid in (running.process.pid, *running.processes):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    running.finish(10)
+    assert [name for name in running.left_over() if "namespace" in name or "-" in name]
+    cleaned = subprocess.run([*NARROWS, "clean"], capture_output=True, text=True, check=False)
+    assert cleaned.returncode == EXIT_OK and running.state.run_id in cleaned.stdout, cleaned
+    assert running.left_over() == [] and not out.exists()
+    again = Running(file, out)
+    assert "report" in again.finish(60)
+    assert json.loads((out / "run.json").read_text())["status"] == "complete"
+    print("cases: 1 everything killed")
+
+
+@pytest.mark.parametrize("part", [SOFTSWITCH, COLLECTOR])
+def test_a_part_that_gets_no_more_memory_ends_the_run(tmp_path: Path, part: str) -> None:
+    """Its next allocation fails: the run says so. If it needed none until the end, nothing is missing."""
+    out = tmp_path / "result"
+    running = Running(write(tmp_path, flows=[{"cca": "cubic", "duration": "12s"}]), out)
+    sender = running.state.namespace("sender0")
+    wait_for(lambda: any("iperf3" in Path(f"/proc/{pid}/cmdline").read_text() for pid in namespace_pids(sender)), 60)
+    (pid,) = namespace_pids(running.state.namespace("switch" if part == SOFTSWITCH else "collector"))
+    resource.prlimit(pid, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+    printed = running.finish(120)
+    assert running.left_over() == []
+    assert "Traceback" not in printed
+    record = json.loads((out / "run.json").read_text())
+    if running.process.returncode == EXIT_FAILED:
+        assert record["status"] != "complete"
+        assert "ended with exit code" in record["reason"]
+    else:
+        assert (running.process.returncode, record["status"]) == (EXIT_OK, "complete")
+        assert record["identity"]["holds"] and "0 lost" in printed
+    print(f"cases: 1 no memory for {part}: {record['status']}: {record['reason']}")
+
+
+@pytest.mark.parametrize("kib", [48, 400, 2_000])
+def test_a_full_disk_fails_the_run_and_keeps_what_it_has_room_for(tmp_path: Path, kib: int) -> None:
+    """From no room for the first file on to no room for the last ones; told in a sentence, nothing left."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kib}k", "tmpfs", str(disk)], check=True)
+    try:
+        # The network is wide enough for megabytes of reports.
+        link = {"rate": "200Mbit", "rtt": "20ms", "buffer": "1bdp"}
+        file = write(tmp_path, bottleneck=link, flows=[{"cca": "cubic", "duration": "4s"}])
+        running = Running(file, disk / "result")
+        printed = running.finish(90)
+        assert running.process.returncode == EXIT_FAILED, printed
+        assert running.left_over() == []
+        assert "Traceback" not in printed
+        assert "No space left on device" in printed or "disk" in printed
+        record = disk / "result" / "run.json"
+        if record.exists() and record.stat().st_size:
+            assert json.loads(record.read_text())["status"] != "complete"
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    print(f"cases: 1 disk of {kib} KiB: {printed.splitlines()[-1]}")

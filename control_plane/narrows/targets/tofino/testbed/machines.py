@@ -14,6 +14,7 @@ from typing import Any
 from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import SWITCH, SwitchAttachment
+from narrows.hosts.exclusive import Exclusive
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 from narrows.paths import data
@@ -56,6 +57,7 @@ class SshTestbed:
         self._described: dict[str, Any] = {}
         self._files: dict[str, str] = {}
         self._changed: list[str] = []
+        self._locks = Exclusive(state_dir if record is None else record.root)
 
     @property
     def state_dir(self) -> Path:
@@ -75,8 +77,12 @@ class SshTestbed:
         """Set all machines up, or none.
 
         Raises:
-            RunError: a machine cannot be reached or set up; the others are as they were.
+            RunError: another run has a machine, or one cannot be reached or set up; the others are as they were.
         """
+        self._locks.take(
+            f"{machine.name} ({machine.ssh.host if machine.ssh else 'this machine'}, {machine.interface})"
+            for machine in self._machines.values()
+        )
         self._changed = list(self._machines)
         try:
             self._everywhere(self._changed, self._apply)
@@ -95,7 +101,10 @@ class SshTestbed:
             RunError: a machine could not be put back; the others are.
         """
         hosts, self._changed = self._changed, []
-        self._everywhere(hosts, lambda host: self._script(host, "restore"))
+        try:
+            self._everywhere(hosts, lambda host: self._script(host, "restore"))
+        finally:
+            self._locks.give_back()
 
     async def spawn(
         self,

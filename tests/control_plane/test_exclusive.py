@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two runs at once on the same things: the second is refused, and a dead one holds nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from narrows.errors import RunError
+from narrows.hosts.exclusive import Exclusive
+
+HOLDER = """
+import pathlib, sys, time
+from narrows.hosts.exclusive import Exclusive
+Exclusive(pathlib.Path(sys.argv[1])).take(["alice (ens1f0)"])
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_second_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
+    first, second = Exclusive(tmp_path), Exclusive(tmp_path)
+    first.take(["bob", "alice", "alice"])
+    with pytest.raises(RunError, match=f"bob is in use by another run .process {os.getpid()}.; wait for its end"):
+        second.take(["aaron", "bob"])
+    # Nothing of the refused one stays.
+    Exclusive(tmp_path).take(["aaron"])
+    second.take(["carol"])
+    first.give_back()
+    first.give_back()
+    second.take(["alice", "bob"])
+
+
+def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HOLDER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(RunError, match=f"alice .ens1f0. is in use by another run .process {holder.pid}."):
+            Exclusive(tmp_path).take(["alice (ens1f0)"])
+        holder.kill()
+        holder.wait(10)
+    Exclusive(tmp_path).take(["alice (ens1f0)"])
