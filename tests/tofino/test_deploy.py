@@ -153,19 +153,27 @@ done
 """
 
 
+def applied_and_restored(
+    directory: Path, ethtool: str, machine: str, settings: str, show: str
+) -> tuple[list[str], list[str]]:
+    """What ``show`` prints after host.sh applied settings and after it restored them, and the commands it called."""
+    log = directory / "log"
+    stub(directory, "bin/ethtool", ethtool)
+    stub(directory, "bin/systemctl")
+    host = f"sh {DEPLOY}/host.sh"
+    script = f"{machine} {host} apply ens1f0 {settings}; {show}; {host} restore ens1f0; {show}"
+    path = f"{directory}/bin:{os.environ['PATH']}"
+    made = run("unshare", "-m", "-n", "sh", "-c", script, LOG=str(log), PATH=path, NARROWS_HOST_STATE=str(directory))
+    assert made.returncode == 0, made.stderr
+    return made.stdout.splitlines(), log.read_text().splitlines()
+
+
 @ROOT
 def test_rings_and_interrupts_of_a_nic_are_set_and_put_back(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    stub(tmp_path, "bin/ethtool", RINGS)
-    stub(tmp_path, "bin/systemctl")
     show = "cat /proc/irq/*/smp_affinity_list | tr '\\n' ' '; echo"
-    script = f"{NIC} sh {DEPLOY}/host.sh apply ens1f0 mtu=1500; {show}; sh {DEPLOY}/host.sh restore ens1f0; {show}"
-    path = f"{tmp_path}/bin:{os.environ['PATH']}"
-    made = run("unshare", "-m", "-n", "sh", "-c", script, LOG=str(log), PATH=path, NARROWS_HOST_STATE=str(tmp_path))
-    assert made.returncode == 0, made.stderr
+    shown, called = applied_and_restored(tmp_path, RINGS, NIC, "mtu=1500", show)
     # One a processor of the NIC's own node, in turn; afterwards as they were.
-    assert made.stdout.splitlines() == ["2 3 2 ", "0-7 0-7 0-7 "], made.stderr
-    called = log.read_text().splitlines()
+    assert shown == ["2 3 2 ", "0-7 0-7 0-7 "]
     changes = [line for line in called if line.startswith(("ethtool -G", "systemctl st"))]
     assert changes == [
         "ethtool -G ens1f0 rx 8192", "systemctl stop irqbalance",
@@ -189,17 +197,10 @@ echo 133 >$cpu/cpuidle/state3/latency; echo 0 >$cpu/cpuidle/state3/disable
 
 @ROOT
 def test_a_fast_nic_and_its_processors_are_set_and_put_back(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    stub(tmp_path, "bin/ethtool", FAST)
-    stub(tmp_path, "bin/systemctl")
     show = "cat $cpu/cpufreq/scaling_governor $cpu/cpuidle/state*/disable | tr '\\n' ' '; echo"
-    host = f"sh {DEPLOY}/host.sh"
-    script = f"{NIC}{CPU} {host} apply ens1f0 mtu=9000 nic=fast; {show}; {host} restore ens1f0; {show}"
-    path = f"{tmp_path}/bin:{os.environ['PATH']}"
-    made = run("unshare", "-m", "-n", "sh", "-c", script, LOG=str(log), PATH=path, NARROWS_HOST_STATE=str(tmp_path))
-    assert made.returncode == 0, made.stderr
-    assert made.stdout.splitlines() == ["performance 0 1 ", "powersave 0 0 "], made.stderr
-    changes = [line for line in log.read_text().splitlines() if line.startswith(("ethtool -C", "ethtool -A"))]
+    shown, called = applied_and_restored(tmp_path, FAST, f"{NIC}{CPU}", "mtu=9000 nic=fast", show)
+    assert shown == ["performance 0 1 ", "powersave 0 0 "]
+    changes = [line for line in called if line.startswith(("ethtool -C", "ethtool -A"))]
     # What the NIC does not have is left alone; what is set already as well.
     assert changes == [
         "ethtool -C ens1f0 rx-usecs 8", "ethtool -A ens1f0 rx off", "ethtool -A ens1f0 tx off",

@@ -231,26 +231,17 @@ def test_in_use_for_a_moment(switch: FakeSwitch, inventory: Inventory, tmp_path:
     assert switch.state() == before
 
 
-def test_restart_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("ends", "by_itself"), [(FakeSwitch.restart, True), (FakeSwitch.end_sessions, False)])
+def test_a_session_that_ends_in_mid_run_is_told_and_the_switch_given_back(
+    switch: FakeSwitch, inventory: Inventory, tmp_path: Path, ends: Callable[[FakeSwitch], None], by_itself: bool
+) -> None:
+    """A restarted switch has lost what was set up; another one is given back by a new session."""
     before = switch.state()
 
     async def body(target: TofinoTarget, plan: Plan) -> None:
-        switch.restart()
+        ends(switch)
         await asyncio.sleep(0.2)
-        await target.queues()
-
-    with pytest.raises(RunError, match="ended the session"):
-        run(inventory, tmp_path / "audit.jsonl", body)
-    assert switch.state() == before
-
-
-def test_session_ended_in_mid_run(switch: FakeSwitch, inventory: Inventory, tmp_path: Path) -> None:
-    before = switch.state()
-
-    async def body(target: TofinoTarget, plan: Plan) -> None:
-        switch.end_sessions()
-        await asyncio.sleep(0.2)
-        assert switch.state() != before
+        assert by_itself or switch.state() != before
         await target.queues()
 
     with pytest.raises(RunError, match="ended the session"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,7 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import TrafficManager
 from narrows.errors import InputError, RunError
-from narrows.experiment.plan import make_plan
+from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import base as hosts
 from narrows.run.drop_accounting import LastReport, check
 from narrows.run.observer import Observer
@@ -92,6 +93,16 @@ async def told(target: TofinoTarget, flows: int) -> None:
     """Until the messages of so many new flows have come."""
     while len(target._take_digests()) < flows:
         await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
+    """The target with an experiment's plan in force, stopped afterwards."""
+    plan = target.adapt(make_plan(make_experiment()))
+    await target.start()
+    await target.configure(plan)
+    yield plan
+    await target.stop()
 
 
 def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget, tmp_path: Path) -> None:
@@ -190,18 +201,15 @@ def test_drops_of_a_queue_that_was_never_full_are_told(switch: FakeSwitch, targe
     """The limit in the chip may be another one than reads back: a full queue's watermark shows it."""
 
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
-        await target.start()
-        await target.configure(plan)
-        key = ("queue.buffer", (0, 0), PIPE)
-        asked = switch.tm.settings[key]["pool_max_cells"]
-        switch.tm.settings[key]["pool_max_cells"] = 3000
-        traffic(switch, 7, SENDER_PORT, 600, 0)
-        switch.tm.settings[key]["pool_max_cells"] = asked
-        (found,) = await target.losses_elsewhere(plan)
-        assert "packets dropped at port 128, but its queue was never full: deepest" in found
-        switch.tm.drain(RECEIVER_PORT, 0, 600)
-        await target.stop()
+        async with configured(target) as plan:
+            key = ("queue.buffer", (0, 0), PIPE)
+            asked = switch.tm.settings[key]["pool_max_cells"]
+            switch.tm.settings[key]["pool_max_cells"] = 3000
+            traffic(switch, 7, SENDER_PORT, 600, 0)
+            switch.tm.settings[key]["pool_max_cells"] = asked
+            (found,) = await target.losses_elsewhere(plan)
+            assert "packets dropped at port 128, but its queue was never full: deepest" in found
+            switch.tm.drain(RECEIVER_PORT, 0, 600)
 
     do(run())
 
@@ -210,33 +218,27 @@ def test_a_queue_that_was_deeper_than_set_is_told(switch: FakeSwitch, target: To
     """A register that was cut off, or a limit that is not in force, may as well make a queue deeper."""
 
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
-        await target.start()
-        await target.configure(plan)
-        key = ("queue.buffer", (0, 0), PIPE)
-        asked = switch.tm.settings[key]["pool_max_cells"]
-        switch.tm.settings[key]["pool_max_cells"] = asked + 900
-        traffic(switch, 7, SENDER_PORT, 1000, 0)
-        switch.tm.settings[key]["pool_max_cells"] = asked
-        (found,) = await target.losses_elsewhere(plan)
-        assert found.startswith("the queue of port 128 was deeper than set: deepest ")
-        switch.tm.drain(RECEIVER_PORT, 0, 1000)
-        await target.stop()
+        async with configured(target) as plan:
+            key = ("queue.buffer", (0, 0), PIPE)
+            asked = switch.tm.settings[key]["pool_max_cells"]
+            switch.tm.settings[key]["pool_max_cells"] = asked + 900
+            traffic(switch, 7, SENDER_PORT, 1000, 0)
+            switch.tm.settings[key]["pool_max_cells"] = asked
+            (found,) = await target.losses_elsewhere(plan)
+            assert found.startswith("the queue of port 128 was deeper than set: deepest ")
+            switch.tm.drain(RECEIVER_PORT, 0, 1000)
 
     do(run())
 
 
 def test_a_pool_that_was_full_is_told(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
-        await target.start()
-        await target.configure(plan)
-        size = switch.tm.settings["pool.cfg", ("IG_APP_POOL_1",), 0xFFFF]["size_cells"]
-        switch.tm.counters["pool", ("IG_APP_POOL_1",), 0xFFFF, "watermark_cells"] = size
-        assert await target.losses_elsewhere(plan) == [
-            f"IG_APP_POOL_1 was full ({size} cells) before the bottleneck's queue was"
-        ]
-        await target.stop()
+        async with configured(target) as plan:
+            size = switch.tm.settings["pool.cfg", ("IG_APP_POOL_1",), 0xFFFF]["size_cells"]
+            switch.tm.counters["pool", ("IG_APP_POOL_1",), 0xFFFF, "watermark_cells"] = size
+            assert await target.losses_elsewhere(plan) == [
+                f"IG_APP_POOL_1 was full ({size} cells) before the bottleneck's queue was"
+            ]
 
     do(run())
 
@@ -275,16 +277,13 @@ def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_
 
 def test_per_pipe_values_are_added(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
-        await target.start()
-        await target.configure(plan)
-        for number in range(600):
-            traffic(switch, number % 30, SENDERS[number % 2], 1, 1)
-        few = await target.flow_totals([0, 1])
-        many = await target.flow_totals(range(1024))
-        assert few == many[:2]
-        assert sum(one.arrivals for one in many) == 600 == sum(one.departures for one in many)
-        await target.stop()
+        async with configured(target):
+            for number in range(600):
+                traffic(switch, number % 30, SENDERS[number % 2], 1, 1)
+            few = await target.flow_totals([0, 1])
+            many = await target.flow_totals(range(1024))
+            assert few == many[:2]
+            assert sum(one.arrivals for one in many) == 600 == sum(one.departures for one in many)
 
     do(run())
 
@@ -321,18 +320,17 @@ def test_ten_minutes_at_100_gbit_with_counters_that_wrap(switch: FakeSwitch, tar
 
 def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
-        await target.start()
-        await target.configure(plan)
-        traffic(switch, 7, SENDER_PORT, 10, 10)
-        traffic(switch, 7, SENDER_PORT, 10, 10)
-        await told(target, 2)
-        assert await target.losses_elsewhere(plan) == []
-        traffic(switch, 7, SECOND_SENDER_PORT, 10, 10, signature=0x4711)
-        await told(target, 3)
-        (found,) = await target.losses_elsewhere(plan)
-        assert "2 flows share flow index 7 of bottleneck 0" in found and "fix: senders on ports of one pipe" in found
-        await target.stop()
+        async with configured(target) as plan:
+            traffic(switch, 7, SENDER_PORT, 10, 10)
+            traffic(switch, 7, SENDER_PORT, 10, 10)
+            await told(target, 2)
+            assert await target.losses_elsewhere(plan) == []
+            traffic(switch, 7, SECOND_SENDER_PORT, 10, 10, signature=0x4711)
+            await told(target, 3)
+            (found,) = await target.losses_elsewhere(plan)
+            assert (
+                "2 flows share flow index 7 of bottleneck 0" in found and "fix: senders on ports of one pipe" in found
+            )
 
     do(run())
 
@@ -435,25 +433,22 @@ def test_readings_with_many_flows_stay_short_and_the_last_one_is_complete(
 
 def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: TofinoTarget) -> None:
     async def run() -> None:
-        plan = target.adapt(make_plan(make_experiment()))
-        await target.start()
-        await target.configure(plan)
-        observer = Observer(plan, target)
-        await observer.start()
-        (queue,) = await target.queues()
-        first = await observer.sample(queue, 0.0, 2)
-        assert [flow.rate_bps for flow in first.flows] == [None, None]
-        for number, flow in enumerate(plan.flows):
-            key = {"src": int(IPv4Address(flow.src)), "dst": int(IPv4Address(flow.dst)), "protocol": 6}
-            traffic(switch, number, SENDERS[number], 100, 100 - 50 * number, **key, src_port=flow.src_port,
-                    dst_port=flow.dst_port)  # fmt: skip
-        await told(target, 2)
-        (queue,) = await target.queues()
-        second = await observer.sample(queue, 0.5, 2)
-        assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
-        assert second.rate_bps == 150 * 1514 * 8 / 0.5
-        assert [record["index"] for record in observer.learned] == [0, 1]
-        await target.stop()
+        async with configured(target) as plan:
+            observer = Observer(plan, target)
+            await observer.start()
+            (queue,) = await target.queues()
+            first = await observer.sample(queue, 0.0, 2)
+            assert [flow.rate_bps for flow in first.flows] == [None, None]
+            for number, flow in enumerate(plan.flows):
+                key = {"src": int(IPv4Address(flow.src)), "dst": int(IPv4Address(flow.dst)), "protocol": 6}
+                traffic(switch, number, SENDERS[number], 100, 100 - 50 * number, **key, src_port=flow.src_port,
+                        dst_port=flow.dst_port)  # fmt: skip
+            await told(target, 2)
+            (queue,) = await target.queues()
+            second = await observer.sample(queue, 0.5, 2)
+            assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
+            assert second.rate_bps == 150 * 1514 * 8 / 0.5
+            assert [record["index"] for record in observer.learned] == [0, 1]
 
     do(run())
 

@@ -81,20 +81,19 @@ STUDY = Study(
         .plotted(over_time("Loss in 500 ms windows at 0.5 BDP", "loss", "goodput", where={BUFFER: "0.5bdp"})),
         figure("7", "loss", "BBR flows, 40, 80, 120 Mbit/s, 0.25 to 8 BDP", window=MINUTES_2_TO_4)
         .states(
-            says("figure 7", "half-bdp", "loss is 11 % at 0.5 BDP")
-            .agrees_if(
-                "9 to 13 % at every rate and number of flows",
-                within("loss_ratio", {BUFFER: "0.5bdp"}, low=0.09, high=0.13, each=True),
-                changed="It averaged over rates and numbers of flows, of which the quick variant had one.",
-            )
-            .with_evidence("queue_fill", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="loss"),
-            says("figure 7", "one-bdp", "5.5 % at 1 BDP")
-            .agrees_if(
-                "3.5 to 7.5 % at every rate and number of flows",
-                within("loss_ratio", {BUFFER: "1bdp"}, low=0.035, high=0.075, each=True),
-                changed="It averaged over rates and numbers of flows, of which the quick variant had one.",
-            )
-            .with_evidence("queue_fill", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="loss"),
+            *(
+                says("figure 7", id, text)
+                .agrees_if(
+                    f"{low:g} to {high:g} % at every rate and number of flows",
+                    within("loss_ratio", {BUFFER: buffer}, low=low / 100, high=high / 100, each=True),
+                    changed="It averaged over rates and numbers of flows, of which the quick variant had one.",
+                )
+                .with_evidence("queue_fill", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="loss")
+                for id, text, buffer, low, high in (
+                    ("half-bdp", "loss is 11 % at 0.5 BDP", "0.5bdp", 9, 13),
+                    ("one-bdp", "5.5 % at 1 BDP", "1bdp", 3.5, 7.5),
+                )
+            ),
             says("figure 7", "none", "none from about 1.5 BDP on")
             .agrees_if(
                 "0.1 % or less at every buffer from 1.5 BDP on, rate and number of flows",

@@ -15,7 +15,7 @@ from narrows_analysis.studies.checks import (
     Where,
     compare,
 )
-from narrows_analysis.studies.model import Plot, Study, control, figure, lines, over_time, says, through_tbf
+from narrows_analysis.studies.model import Plot, Statement, Study, control, figure, lines, over_time, says, through_tbf
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 LARGE, TRAIN, RIVAL = "flows.large.cca", "flows.train.cca", "flows.rival.cca"
@@ -46,9 +46,13 @@ def train_time(where: Where) -> Pick:
     return Pick("fct_s.train", where, needs=TRAIN_FLOWS)
 
 
-def train_times(left: Where, right: Where, low: float = 0.0, high: float = MORE) -> Compare:
-    """Completion times of two trains against each other, at every rate."""
-    return Compare(left=train_time(left), right=train_time(right), low=low, high=high, by=RATE)
+def at_every_rate(
+    id: str, text: str, rule: str, left: Where, right: Where, low: float = 0.0, high: float = MORE, changed: str = ""
+) -> Statement:
+    """What figure 2 says of the completion times of two trains."""
+    check = Compare(left=train_time(left), right=train_time(right), low=low, high=high, by=RATE)
+    evidence = ("queue_bdp", "loss_ratio.train", "completions.train")
+    return says("figure 2", id, text).agrees_if(f"{rule}, at every rate", check, changed).with_evidence(*evidence)
 
 
 def subject_time(rival: str, buffer: str = "", measure: str = "fct_s.subject") -> Pick:
@@ -69,37 +73,41 @@ TRAINS = (
             changed="It allowed 40 % between 0.5 and 8 BDP, whatever the number of completions.",
         )
         .with_evidence("fct_sd_s.train", "completions.train", "loss_ratio"),
-        says("figure 2", "cubic-cubic", "in CUBIC-cubic it grows with the buffer")
-        .agrees_if(
-            "longer at 8 BDP than at 0.5 BDP, at every rate",
-            train_times(pair("cubic", "cubic", buffer="8bdp"), pair("cubic", "cubic", buffer="0.5bdp"), low=1.0),
+        at_every_rate(
+            "cubic-cubic",
+            "in CUBIC-cubic it grows with the buffer",
+            "longer at 8 BDP than at 0.5 BDP",
+            pair("cubic", "cubic", buffer="8bdp"),
+            pair("cubic", "cubic", buffer="0.5bdp"),
+            low=1.0,
             changed="It averaged over all rates.",
-        )
-        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
-        says("figure 2", "bbr-cubic", "in BBR-cubic it grows as the buffer shrinks")
-        .agrees_if(
-            "longer at 0.5 BDP than at 8 BDP, at every rate",
-            train_times(pair("bbr", "cubic", buffer="0.5bdp"), pair("bbr", "cubic", buffer="8bdp"), low=1.0),
+        ),
+        at_every_rate(
+            "bbr-cubic",
+            "in BBR-cubic it grows as the buffer shrinks",
+            "longer at 0.5 BDP than at 8 BDP",
+            pair("bbr", "cubic", buffer="0.5bdp"),
+            pair("bbr", "cubic", buffer="8bdp"),
+            low=1.0,
             changed="It averaged over all rates.",
-        )
-        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
-        says("figure 2", "parity", "at 2 BDP small CUBIC flows complete as fast beside BBR as beside CUBIC")
-        .agrees_if(
-            "times in BBR-cubic and CUBIC-cubic within 10 % at 2 BDP, at every rate",
-            train_times(
-                pair("bbr", "cubic", buffer="2bdp"),
-                pair("cubic", "cubic", buffer="2bdp"),
-                low=1 - HARDLY,
-                high=1 / (1 - HARDLY),
-            ),
-        )
-        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
-        says("figure 2", "shallow-like-bloated", "BBR-cubic at 0.5 BDP is as slow as CUBIC-cubic at 8 BDP, or slower")
-        .agrees_if(
-            "quotient of the times 0.9 or more, at every rate",
-            train_times(pair("bbr", "cubic", buffer="0.5bdp"), pair("cubic", "cubic", buffer="8bdp"), low=1 - HARDLY),
-        )
-        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
+        ),
+        at_every_rate(
+            "parity",
+            "at 2 BDP small CUBIC flows complete as fast beside BBR as beside CUBIC",
+            "times in BBR-cubic and CUBIC-cubic within 10 % at 2 BDP",
+            pair("bbr", "cubic", buffer="2bdp"),
+            pair("cubic", "cubic", buffer="2bdp"),
+            low=1 - HARDLY,
+            high=1 / (1 - HARDLY),
+        ),
+        at_every_rate(
+            "shallow-like-bloated",
+            "BBR-cubic at 0.5 BDP is as slow as CUBIC-cubic at 8 BDP, or slower",
+            "quotient of the times 0.9 or more",
+            pair("bbr", "cubic", buffer="0.5bdp"),
+            pair("cubic", "cubic", buffer="8bdp"),
+            low=1 - HARDLY,
+        ),
         says("figure 3", "cubic-bbr", "in CUBIC-bbr the large flow loses most at 0.5 BDP", quote=REDUCTION)
         .agrees_if(
             "its throughput, relative to that beside cubic trains, is least at 0.5 BDP of 0.5 and 8 BDP, and "
