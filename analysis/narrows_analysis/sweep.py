@@ -13,7 +13,10 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from narrows_formats import storage
+from narrows_formats import files, storage
+from narrows_formats.sweep_record import SweepRecord, check
+from narrows_formats.validation import dotted
+from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import Estimate, estimate
@@ -24,7 +27,7 @@ from narrows_analysis.report.page import inline_json, render, scripts
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MANIFEST, TABLE, INTERVALS = "sweep.json", "sweep.parquet", "intervals.csv"
+MANIFEST, TABLE, INTERVALS = files.SWEEP, files.SWEEP_TABLE, "intervals.csv"
 
 
 @dataclass(frozen=True)
@@ -70,25 +73,37 @@ class Sweep:
     points: int
 
 
+def read_record(directory: Path) -> SweepRecord:
+    """Read sweep.json.
+
+    Raises:
+        AnalysisError: there is none, or it is not a sweep's; the message names the field.
+    """
+    path = directory / MANIFEST
+    try:
+        return check(read_json(path))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        allowed = "allowed: what 'narrows run' wrote"
+        raise AnalysisError(f"{path}: {dotted(first['loc'])}: {first['msg']}; {allowed}") from None
+
+
 def load_sweep(directory: Path | str) -> Sweep:
     """Read sweep.json and sweep.parquet of a sweep's directory; raise AnalysisError naming what is wrong with them."""
     path = Path(directory)
-    manifest = read_json(path / MANIFEST)
-    swept = manifest.get("sweep")
-    if not isinstance(swept, dict):
-        raise AnalysisError(f"{path / MANIFEST}: sweep: a JSON object of fields and their values is expected")
+    record = read_record(path)
     try:
         frame = pd.read_parquet(path / TABLE)
     except FileNotFoundError:
         raise AnalysisError(f"{path / TABLE}: no such file; no run of the sweep has a summary yet") from None
     except (pa.ArrowInvalid, OSError) as error:
         raise AnalysisError(f"{path / TABLE}: not readable as Parquet: {error}") from None
-    fields = {str(field): [str(value) for value in values] for field, values in swept.items()}
+    fields = {str(field): [str(value) for value in values] for field, values in record["sweep"].items()}
     missing = [name for name in (*fields, "group", "directory", "status") if name not in frame.columns]
     if missing:
         raise AnalysisError(f"{path / TABLE}: no column {', '.join(missing)}")
     frame.attrs = {"units": SWEEP_UNITS, "source": TABLE}
-    return Sweep(path, str(manifest.get("name") or path.name), fields, frame, int(manifest.get("points") or 0))
+    return Sweep(path, record["name"], fields, frame, record["points"])
 
 
 def pivot(sweep: Sweep, column: str, rows: str, columns: str | None, fixed: dict[str, str]) -> pd.DataFrame:

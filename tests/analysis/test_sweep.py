@@ -126,7 +126,11 @@ def test_the_page_shows_what_the_summaries_say(swept: Swept, browser: Any) -> No
 def test_broken_sweeps_are_named(swept: Swept, tmp_path: Path) -> None:
     with pytest.raises(AnalysisError, match=r"sweep\.json: no such file"):
         load_sweep(tmp_path)
-    (tmp_path / "sweep.json").write_text('{"sweep": {"bottleneck.rate": ["1Mbit"]}}')
+    (tmp_path / "sweep.json").write_text('{"sweep": {}}')
+    with pytest.raises(AnalysisError, match=r"sweep\.json: name: Field required; allowed: what 'narrows run' wrote"):
+        load_sweep(tmp_path)
+    record = {"name": "rates", "sweep": {"bottleneck.rate": ["1Mbit"]}, "points": 1, "runs": []}
+    (tmp_path / "sweep.json").write_text(json.dumps(record))
     with pytest.raises(AnalysisError, match="no run of the sweep has a summary yet"):
         load_sweep(tmp_path)
     shutil.copy(swept[0] / "sweep.parquet", tmp_path)

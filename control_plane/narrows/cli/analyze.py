@@ -6,15 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from narrows_formats import files
-from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
+
+if TYPE_CHECKING:
+    from narrows_formats.summary import Summary
 
 # Depths in packets count full-size Ethernet frames.
 FULL_FRAME_BYTES = 1514

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from narrows_formats.flow_names import flow_names
-from narrows_formats.summary import Summary
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from narrows_formats.summary import Summary
 
 NOT_KNOWN = "-"
 MAX_ROWS = 40

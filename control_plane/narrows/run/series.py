@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from narrows_formats.sweep_record import SweepRecord, SweepRun
 from rich.console import Console
 
 from narrows import __version__
@@ -108,9 +108,9 @@ def _outcomes(
         yield PointOutcome(series.points[number], outcome)
 
 
-def _manifest(series: Series, done: list[PointOutcome]) -> dict[str, Any]:
+def _manifest(series: Series, done: list[PointOutcome]) -> SweepRecord:
     """What the directory holds: one entry a finished run, with the values that the sweep gave it."""
-    runs: list[dict[str, Any]] = [
+    runs: list[SweepRun] = [
         {
             "directory": item.point.directory,
             "parameters": item.point.parameters,

@@ -3,31 +3,31 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import narrows_analysis
 from narrows_analysis.summary.file import read_summary
-from narrows_formats import storage
-from narrows_formats.summary import Summary
+from narrows_formats import files, storage
+from narrows_formats.sweep_record import SweepRecord, check
 
 from narrows.errors import InputError
 from narrows.run import sweep_table
 from narrows.run.results import give_to_user
 
-MANIFEST = "sweep.json"
+Read = TypeVar("Read")
 
 
 def is_sweep(directory: Path) -> bool:
     """Whether a directory is that of a sweep or of repetitions, not of a single run."""
-    return (directory / MANIFEST).exists()
+    return (directory / files.SWEEP).exists()
 
 
-def write_manifest(directory: Path, data: dict[str, Any]) -> None:
+def write_manifest(directory: Path, record: SweepRecord) -> None:
     """Write sweep.json in one step."""
-    path = directory / MANIFEST
-    storage.write_json(path, data)
+    path = directory / files.SWEEP
+    storage.write_json(path, check(record))
     give_to_user(path)
 
 
@@ -40,23 +40,26 @@ def write_results(directory: Path) -> Path | None:
     Raises:
         InputError: sweep.json or a summary is not what this version reads; the message names the file.
     """
-    manifest = _manifest(directory)
+    # Needs what takes long to import.
+    from narrows_analysis.sweep import read_record
+
+    record = _read(read_record, directory)
     table = [
         row
-        for run in manifest["runs"]
-        if (directory / run["directory"] / "summary.json").exists()
+        for run in record["runs"]
+        if (directory / run["directory"] / files.SUMMARY).exists()
         for row in sweep_table.rows(
             run["directory"],
             run["parameters"],
             run["repetition"],
             run["status"],
-            _summary(directory / run["directory"]),
+            _read(read_summary, directory / run["directory"]),
         )
     ]
     if not table:
         return None
     give_to_user(sweep_table.write(directory, table))
-    if not manifest["sweep"]:
+    if not record["sweep"]:
         return None
     try:
         page = narrows_analysis.write_sweep_report(directory)
@@ -67,25 +70,8 @@ def write_results(directory: Path) -> Path | None:
     return page
 
 
-def _summary(directory: Path) -> Summary:
+def _read(read: Callable[[Path], Read], directory: Path) -> Read:
     try:
-        return read_summary(directory)
+        return read(directory)
     except narrows_analysis.AnalysisError as error:
         raise InputError(str(error)) from error
-
-
-def _manifest(directory: Path) -> dict[str, Any]:
-    path = directory / MANIFEST
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read as JSON: {error}") from error
-    fields = {"directory", "parameters", "repetition", "status"}
-    runs = data.get("runs") if isinstance(data, dict) else None
-    if (
-        not isinstance(runs, list)
-        or not isinstance(data.get("sweep"), dict)
-        or not all(isinstance(run, dict) and fields <= run.keys() for run in runs)
-    ):
-        raise InputError(f"{path}: is not a sweep's; allowed: what 'narrows run' wrote")
-    return dict(data)

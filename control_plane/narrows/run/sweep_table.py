@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows_formats import storage
-from narrows_formats.summary import Summary
+
+if TYPE_CHECKING:
+    from narrows_formats.summary import Summary
 
 TABLE = "sweep.parquet"
 
