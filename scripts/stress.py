@@ -58,6 +58,8 @@ GROUPS = (
                     *PYTEST, "tests/softswitch/test_tls.py"))), 1200, {"NARROWS_STRESS": "1"}),
     Group("Hostile experiments and inventories", (*PYTEST, "tests/control_plane/test_hostile_files.py"), 900,
           {"NARROWS_CASES": "500"}),
+    Group("Hostile result directories", (*PYTEST, "tests/analysis/test_hostile_results.py"), 900,
+          {"NARROWS_CASES": "300"}),
     Group("Hostile programs and frames",
           (*CARGO, "-p", "narrows-pipeline", "--test", "fuzz", "--test", "robustness"), 900,
           {"PROPTEST_CASES": "512"}),

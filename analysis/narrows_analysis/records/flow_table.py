@@ -114,6 +114,8 @@ def read_flow_table(run: Run) -> FlowTable:
         if src_port is None and len(candidates) > 1:
             guessed.append(flow.number)
         key = (int(candidates[-1]["flow"]), int(candidates[-1]["signature"]))
+        if not (0 <= key[0] < 1 << 16 and 0 <= key[1] < 1 << 32):
+            raise AnalysisError(f"{path}: flow index {key[0]} or signature {key[1]} is no number of 16 or 32 bits")
         taken.add(key)
         index_of[flow.number], signature_of[flow.number] = key
     return FlowTable(index_of, signature_of, unmatched, guessed)

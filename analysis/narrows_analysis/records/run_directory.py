@@ -80,6 +80,15 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
+def _only_files(directory: Path) -> None:
+    """Refuse what a run never holds: a link may lead to what only the reader may read, a device has no end."""
+    for path in directory.rglob("*"):
+        if path.suffix and path.is_dir():
+            raise AnalysisError(f"{path}: is a directory, not a file")
+        if not path.is_dir() and (path.is_symlink() or not path.is_file()):
+            raise AnalysisError(f"{path}: is a link or a device; a run directory holds files only")
+
+
 def _flow(number: int, flow: FlowRecord) -> FlowSpec:
     return FlowSpec(
         number=number,
@@ -100,6 +109,7 @@ def _flow(number: int, flow: FlowRecord) -> FlowSpec:
 
 def read_run(run_dir: Path) -> Run:
     """Parse `run_dir`/run.json; raise AnalysisError that names file and fields if it is not as its model says."""
+    _only_files(run_dir)
     path = run_dir / RUN
     raw = read_json(path)
     try:

@@ -134,7 +134,7 @@ def write_report(run_dir: Path | str) -> Path:
         sections=sections,
         dynamics=dynamics(summary) if sections else [],
         parameters=parameters(run, summary),
-        experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.exists() else "",
+        experiment=experiment.read_text(encoding="utf-8", errors="replace") if experiment.is_file() else "",
         run_json=json.dumps(run.raw, indent=2, ensure_ascii=False),
         provenance=provenance(run, summary),
         files=_file_rows(run),
