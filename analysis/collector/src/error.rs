@@ -21,7 +21,7 @@ pub enum Error {
     },
     /// The disk that holds `path` is full; everything stored before is complete and readable.
     DiskFull { path: PathBuf },
-    /// A Parquet or Arrow library error on `path`.
+    /// An error of the Parquet library on `path`.
     Parquet { path: PathBuf, message: String },
 }
 

@@ -3,10 +3,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::Schema;
 use parquet::file::metadata::KeyValue;
 
 use super::engine::{EngineSettings, Placed};
@@ -19,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::flow_keys::FlowKeys;
 use crate::telemetry::keys_file;
 use crate::telemetry::parquet_file::ParquetFile;
+use crate::telemetry::table::Column;
 use crate::telemetry::writer::{base_properties, SCHEMA_VERSION};
 
 const GROUP_ROWS: usize = 16 << 10;
@@ -53,26 +51,24 @@ impl Output {
             ),
             KeyValue::new("time_unit_s".into(), format!("{time_unit_s:e}")),
         ];
-        let open = |name: &str, fields| {
+        let open = |name: &str, columns: &[Column]| {
             let properties = base_properties()
                 .set_max_row_group_size(GROUP_ROWS)
                 .set_key_value_metadata(Some(metadata.clone()))
                 .build();
-            ParquetFile::create(
-                &directory.join(name),
-                Arc::new(Schema::new(fields)),
-                properties,
-                ROW_BYTES,
-            )
+            ParquetFile::create(&directory.join(name), columns, properties, ROW_BYTES)
         };
         Ok(Output {
-            flow_series: open("flow_series.parquet", FlowSeries::fields())?,
-            flow_arrivals: open("flow_arrivals.parquet", FlowArrivals::fields())?,
-            bottleneck_series: open("bottleneck_series.parquet", BottleneckSeries::fields())?,
-            bottleneck_arrivals: open("bottleneck_arrivals.parquet", BottleneckArrivals::fields())?,
-            flow_totals: open("flow_totals.parquet", FlowTotals::fields())?,
-            histograms: open("histograms.parquet", HistogramBins::fields())?,
-            envelope: open("envelope.parquet", EnvelopeBuckets::fields())?,
+            flow_series: open("flow_series.parquet", &FlowSeries::columns())?,
+            flow_arrivals: open("flow_arrivals.parquet", &FlowArrivals::columns())?,
+            bottleneck_series: open("bottleneck_series.parquet", &BottleneckSeries::columns())?,
+            bottleneck_arrivals: open(
+                "bottleneck_arrivals.parquet",
+                &BottleneckArrivals::columns(),
+            )?,
+            flow_totals: open("flow_totals.parquet", &FlowTotals::columns())?,
+            histograms: open("histograms.parquet", &HistogramBins::columns())?,
+            envelope: open("envelope.parquet", &EnvelopeBuckets::columns())?,
             directory: directory.to_path_buf(),
         })
     }
@@ -203,8 +199,5 @@ fn write<R: Rows>(file: &mut ParquetFile, rows: &mut R) -> Result<()> {
     if rows.is_empty() {
         return Ok(());
     }
-    let schema = Arc::new(Schema::new(R::fields()));
-    let batch = RecordBatch::try_new(schema, rows.take_arrays())
-        .map_err(|e| Error::parquet(file.path(), e))?;
-    file.write(&batch)
+    file.write(rows.take_values())
 }

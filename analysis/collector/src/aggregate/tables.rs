@@ -1,21 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The result tables: their columns and how rows become Arrow batches (docs/telemetry-schema.md).
+//! The result tables: their columns and the rows of each (docs/telemetry-schema.md).
 
-use std::sync::Arc;
-
-use arrow_array::types::{
-    ArrowPrimitiveType, Int64Type, UInt16Type, UInt32Type, UInt64Type, UInt8Type,
-};
-use arrow_array::{ArrayRef, ListArray, PrimitiveArray, UInt64Array, UInt8Array};
-use arrow_buffer::OffsetBuffer;
-use arrow_schema::{DataType, Field};
+use crate::telemetry::table::{Column, Kind, Lists, Number, Values};
 
 /// Columns of a table that is filled row by row.
 pub trait Rows: Default {
-    /// Column definitions, in order.
-    fn fields() -> Vec<Field>;
-    /// The columns; afterwards there are no rows.
-    fn take_arrays(&mut self) -> Vec<ArrayRef>;
+    /// The columns, in order.
+    fn columns() -> Vec<Column>;
+    /// Their values; afterwards there are no rows.
+    fn take_values(&mut self) -> Vec<Values>;
     /// Number of rows.
     fn len(&self) -> usize;
     /// Whether there are no rows.
@@ -25,7 +18,7 @@ pub trait Rows: Default {
 }
 
 macro_rules! table {
-    ($(#[$doc:meta])* $rows:ident of $row:ident { $($name:ident: $type:ty, $arrow:ident;)* }
+    ($(#[$doc:meta])* $rows:ident of $row:ident { $($name:ident: $type:ty;)* }
      $(with $extra:ident: $extra_type:ty)?) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,20 +36,18 @@ macro_rules! table {
         }
 
         impl Rows for $rows {
-            fn fields() -> Vec<Field> {
+            fn columns() -> Vec<Column> {
                 #[allow(unused_mut)]
-                let mut fields = vec![$(Field::new(stringify!($name), <$arrow as ArrowPrimitiveType>::DATA_TYPE, false),)*];
-                $(fields.extend(<$extra_type>::fields());)?
-                fields
+                let mut columns = vec![$(Column { name: stringify!($name), kind: <$type as Number>::KIND },)*];
+                $(columns.extend(<$extra_type>::columns());)?
+                columns
             }
 
-            fn take_arrays(&mut self) -> Vec<ArrayRef> {
+            fn take_values(&mut self) -> Vec<Values> {
                 #[allow(unused_mut)]
-                let mut arrays: Vec<ArrayRef> = vec![
-                    $(Arc::new(PrimitiveArray::<$arrow>::from_iter_values(self.$name.drain(..))),)*
-                ];
-                $(arrays.extend(self.$extra.take_arrays());)?
-                arrays
+                let mut values = vec![$(Number::column(std::mem::take(&mut self.$name)),)*];
+                $(values.extend(self.$extra.take_values());)?
+                values
             }
 
             fn len(&self) -> usize {
@@ -69,198 +60,162 @@ macro_rules! table {
 table! {
     /// `flow_series.parquet`: a flow in an interval in which it was reported.
     FlowSeries of FlowInterval {
-        bottleneck: u8, UInt8Type;
-        flow: u16, UInt16Type;
-        signature: u32, UInt32Type;
-        interval: i64, Int64Type;
-        reports: u64, UInt64Type;
-        departures: u64, UInt64Type;
-        bytes: u64, UInt64Type;
-        payload_bytes: u64, UInt64Type;
-        new_bytes: u64, UInt64Type;
-        advanced_bytes: u64, UInt64Type;
-        retransmitted_bytes: u64, UInt64Type;
-        data_packets: u64, UInt64Type;
-        retransmitted_packets: u64, UInt64Type;
-        ce_marks: u64, UInt64Type;
-        delay_sum: u64, UInt64Type;
-        delay_min: u32, UInt32Type;
-        delay_max: u32, UInt32Type;
-        depth_sum: u64, UInt64Type;
-        depth_min: u32, UInt32Type;
-        depth_max: u32, UInt32Type;
+        bottleneck: u8;
+        flow: u16;
+        signature: u32;
+        interval: i64;
+        reports: u64;
+        departures: u64;
+        bytes: u64;
+        payload_bytes: u64;
+        new_bytes: u64;
+        advanced_bytes: u64;
+        retransmitted_bytes: u64;
+        data_packets: u64;
+        retransmitted_packets: u64;
+        ce_marks: u64;
+        delay_sum: u64;
+        delay_min: u32;
+        delay_max: u32;
+        depth_sum: u64;
+        depth_min: u32;
+        depth_max: u32;
     } with delay_histogram: SparseHistograms
 }
 
 table! {
     /// `bottleneck_series.parquet`: a bottleneck in an interval in which it was reported.
     BottleneckSeries of BottleneckInterval {
-        bottleneck: u8, UInt8Type;
-        interval: i64, Int64Type;
-        reports: u64, UInt64Type;
-        departures: u64, UInt64Type;
-        bytes: u64, UInt64Type;
-        payload_bytes: u64, UInt64Type;
-        retransmitted_bytes: u64, UInt64Type;
-        ce_marks: u64, UInt64Type;
-        delay_sum: u64, UInt64Type;
-        delay_min: u32, UInt32Type;
-        delay_max: u32, UInt32Type;
-        depth_sum: u64, UInt64Type;
-        depth_min: u32, UInt32Type;
-        depth_max: u32, UInt32Type;
+        bottleneck: u8;
+        interval: i64;
+        reports: u64;
+        departures: u64;
+        bytes: u64;
+        payload_bytes: u64;
+        retransmitted_bytes: u64;
+        ce_marks: u64;
+        delay_sum: u64;
+        delay_min: u32;
+        delay_max: u32;
+        depth_sum: u64;
+        depth_min: u32;
+        depth_max: u32;
     } with delay_histogram: SparseHistograms
 }
 
 table! {
     /// `flow_arrivals.parquet`: a flow in an interval in which packets of it arrived at the queue.
     FlowArrivals of FlowArrival {
-        bottleneck: u8, UInt8Type;
-        flow: u16, UInt16Type;
-        signature: u32, UInt32Type;
-        interval: i64, Int64Type;
-        arrivals: u64, UInt64Type;
-        drops: u64, UInt64Type;
-        loss_drops: u64, UInt64Type;
+        bottleneck: u8;
+        flow: u16;
+        signature: u32;
+        interval: i64;
+        arrivals: u64;
+        drops: u64;
+        loss_drops: u64;
     }
 }
 
 table! {
     /// `bottleneck_arrivals.parquet`: a bottleneck in an interval in which packets arrived at its queue.
     BottleneckArrivals of BottleneckArrival {
-        bottleneck: u8, UInt8Type;
-        interval: i64, Int64Type;
-        arrivals: u64, UInt64Type;
-        drops: u64, UInt64Type;
-        loss_drops: u64, UInt64Type;
-        depth_min: u32, UInt32Type;
-        depth_max: u32, UInt32Type;
+        bottleneck: u8;
+        interval: i64;
+        arrivals: u64;
+        drops: u64;
+        loss_drops: u64;
+        depth_min: u32;
+        depth_max: u32;
     }
 }
 
 table! {
     /// `flow_totals.parquet`: a flow over the whole source.
     FlowTotals of FlowTotal {
-        bottleneck: u8, UInt8Type;
-        flow: u16, UInt16Type;
-        signature: u32, UInt32Type;
-        collision: u8, UInt8Type;
-        finished: u8, UInt8Type;
-        first_arrival: u64, UInt64Type;
-        first_timestamp: u64, UInt64Type;
-        last_timestamp: u64, UInt64Type;
-        last_data_timestamp: u64, UInt64Type;
-        reports: u64, UInt64Type;
-        bytes: u64, UInt64Type;
-        payload_bytes: u64, UInt64Type;
-        new_bytes: u64, UInt64Type;
-        advanced_bytes: u64, UInt64Type;
-        retransmitted_bytes: u64, UInt64Type;
-        data_packets: u64, UInt64Type;
-        retransmitted_packets: u64, UInt64Type;
-        arrivals: u64, UInt64Type;
-        departures: u64, UInt64Type;
-        drops: u64, UInt64Type;
-        loss_drops: u64, UInt64Type;
-        ce_marks: u64, UInt64Type;
-        delay_sum: u64, UInt64Type;
-        delay_min: u32, UInt32Type;
-        delay_max: u32, UInt32Type;
-        depth_sum: u64, UInt64Type;
-        depth_min: u32, UInt32Type;
-        depth_max: u32, UInt32Type;
+        bottleneck: u8;
+        flow: u16;
+        signature: u32;
+        collision: u8;
+        finished: u8;
+        first_arrival: u64;
+        first_timestamp: u64;
+        last_timestamp: u64;
+        last_data_timestamp: u64;
+        reports: u64;
+        bytes: u64;
+        payload_bytes: u64;
+        new_bytes: u64;
+        advanced_bytes: u64;
+        retransmitted_bytes: u64;
+        data_packets: u64;
+        retransmitted_packets: u64;
+        arrivals: u64;
+        departures: u64;
+        drops: u64;
+        loss_drops: u64;
+        ce_marks: u64;
+        delay_sum: u64;
+        delay_min: u32;
+        delay_max: u32;
+        depth_sum: u64;
+        depth_min: u32;
+        depth_max: u32;
     } with delay_histogram: SparseHistograms
 }
 
 table! {
     /// `histograms.parquet`: a bin of a bottleneck's delay (quantity 0) or depth (quantity 1).
     HistogramBins of HistogramBin {
-        bottleneck: u8, UInt8Type;
-        quantity: u8, UInt8Type;
-        lower: u64, UInt64Type;
-        upper: u64, UInt64Type;
-        count: u64, UInt64Type;
+        bottleneck: u8;
+        quantity: u8;
+        lower: u64;
+        upper: u64;
+        count: u64;
     }
 }
 
 table! {
     /// `envelope.parquet`: extremes of a bottleneck in a time bucket.
     EnvelopeBuckets of EnvelopeBucket {
-        bottleneck: u8, UInt8Type;
-        start: u64, UInt64Type;
-        width: u64, UInt64Type;
-        reports: u64, UInt64Type;
-        delay_min: u32, UInt32Type;
-        delay_max: u32, UInt32Type;
-        depth_min: u32, UInt32Type;
-        depth_max: u32, UInt32Type;
+        bottleneck: u8;
+        start: u64;
+        width: u64;
+        reports: u64;
+        delay_min: u32;
+        delay_max: u32;
+        depth_min: u32;
+        depth_max: u32;
     }
 }
 
 /// Two list columns: numbers of the bins that are not empty, and their counts.
+#[derive(Default)]
 pub struct SparseHistograms {
-    offsets: Vec<i32>,
-    bins: Vec<u8>,
-    counts: Vec<u64>,
-}
-
-impl Default for SparseHistograms {
-    fn default() -> Self {
-        SparseHistograms {
-            offsets: vec![0],
-            bins: Vec::new(),
-            counts: Vec::new(),
-        }
-    }
+    bins: Lists<u8>,
+    counts: Lists<u64>,
 }
 
 impl SparseHistograms {
     /// Appends the histogram of the next row.
     pub fn push(&mut self, bins: impl Iterator<Item = (u8, u64)>) {
         for (bin, count) in bins {
-            self.bins.push(bin);
-            self.counts.push(count);
+            self.bins.values.push(bin);
+            self.counts.values.push(count);
         }
-        self.offsets.push(self.bins.len() as i32);
+        self.bins.ends.push(self.bins.values.len());
+        self.counts.ends.push(self.counts.values.len());
     }
 
-    fn item(data_type: DataType) -> Arc<Field> {
-        Arc::new(Field::new("item", data_type, false))
+    fn columns() -> [Column; 2] {
+        let list = |name, bits| Column {
+            name,
+            kind: Kind::List { bits },
+        };
+        [list("delay_bins", 8), list("delay_counts", 64)]
     }
 
-    fn fields() -> Vec<Field> {
-        vec![
-            Field::new(
-                "delay_bins",
-                DataType::List(Self::item(DataType::UInt8)),
-                false,
-            ),
-            Field::new(
-                "delay_counts",
-                DataType::List(Self::item(DataType::UInt64)),
-                false,
-            ),
-        ]
-    }
-
-    fn take_arrays(&mut self) -> Vec<ArrayRef> {
+    fn take_values(&mut self) -> [Values; 2] {
         let taken = std::mem::take(self);
-        let offsets = OffsetBuffer::new(taken.offsets.into());
-        let bins = Arc::new(UInt8Array::from(taken.bins));
-        let counts = Arc::new(UInt64Array::from(taken.counts));
-        vec![
-            Arc::new(ListArray::new(
-                Self::item(DataType::UInt8),
-                offsets.clone(),
-                bins,
-                None,
-            )),
-            Arc::new(ListArray::new(
-                Self::item(DataType::UInt64),
-                offsets,
-                counts,
-                None,
-            )),
-        ]
+        [Values::U8Lists(taken.bins), Values::U64Lists(taken.counts)]
     }
 }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Decoded reports in columns: the schema of `telemetry/reports-*.parquet` (docs/telemetry-schema.md).
 
-use std::sync::Arc;
-
-use arrow_array::types::{ArrowPrimitiveType, UInt16Type, UInt32Type, UInt64Type, UInt8Type};
-use arrow_array::{Array, ArrayRef, PrimitiveArray, RecordBatch};
-use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-
+use super::reader::StoredColumns;
+use super::table::{Column, Kind, Number, Values};
 use crate::wire::Record;
 
 /// Rows of a [`RowBlock`].
 pub const BLOCK_ROWS: usize = 128;
 
 macro_rules! columns {
-    ($($name:ident: $type:ty, $arrow:ident, $part:ident;)*) => {
+    ($($name:ident: $type:ty, $part:ident;)*) => {
         /// Rows in memory, one vector a column; all have the same length.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Columns { $(pub $name: Vec<$type>,)* }
@@ -35,15 +31,9 @@ macro_rules! columns {
                 $(self.$name.clear();)*
             }
 
-            /// The rows as an Arrow batch.
-            ///
-            /// # Errors
-            /// None in practice: the columns are equally long by construction.
-            pub fn into_batch(self) -> Result<RecordBatch, ArrowError> {
-                let arrays: Vec<ArrayRef> = vec![
-                    $(Arc::new(PrimitiveArray::<$arrow>::from_iter_values(self.$name)),)*
-                ];
-                RecordBatch::try_new(schema(), arrays)
+            /// The values, column by column.
+            pub fn into_values(self) -> Vec<Values> {
+                vec![$(Number::column(self.$name),)*]
             }
         }
 
@@ -67,21 +57,24 @@ macro_rules! columns {
             }
         }
 
-        /// Schema of the telemetry files; no column is nullable.
-        pub fn schema() -> SchemaRef {
-            Arc::new(Schema::new(vec![
-                $(Field::new(stringify!($name), <$arrow as ArrowPrimitiveType>::DATA_TYPE, false),)*
-            ]))
+        /// Columns of the telemetry files.
+        pub fn columns() -> Vec<Column> {
+            vec![$(Column { name: stringify!($name), kind: <$type as Number>::KIND },)*]
         }
 
-        /// Typed views of the columns of a batch read back.
-        pub struct Rows<'a> { $($name: &'a [$type],)* length: usize }
+        /// Rows read back.
+        pub struct Rows { $($name: Vec<$type>,)* length: usize }
 
-        impl<'a> Rows<'a> {
+        impl Rows {
+            /// Takes up to `most` rows of a row group.
+            ///
             /// # Errors
-            /// The name of the first column that is missing, has another type or holds nulls.
-            pub fn new(batch: &'a RecordBatch) -> Result<Self, String> {
-                Ok(Rows { $($name: values::<$arrow>(batch, stringify!($name))?,)* length: batch.num_rows() })
+            /// The name of the first column that is missing, has another type, holds nulls or is damaged.
+            pub fn read(group: &mut StoredColumns, most: usize) -> Result<Self, String> {
+                let mut rows = Rows { $($name: Vec::new(),)* length: 0 };
+                $(rows.$name = group.read(stringify!($name), most)?;)*
+                rows.length = rows.sequence.len();
+                Ok(rows)
             }
 
             /// Number of rows.
@@ -107,30 +100,30 @@ macro_rules! columns {
 }
 
 columns! {
-    flags: u8, UInt8Type, report;
-    bottleneck: u8, UInt8Type, report;
-    sample_shift: u8, UInt8Type, report;
-    flow: u16, UInt16Type, report;
-    packet_length: u16, UInt16Type, report;
-    signature: u32, UInt32Type, report;
-    sequence: u32, UInt32Type, report;
-    arrivals: u32, UInt32Type, report;
-    departures: u32, UInt32Type, report;
-    loss_drops: u32, UInt32Type, report;
-    queue_delay: u32, UInt32Type, report;
-    enqueue_depth: u32, UInt32Type, report;
-    dequeue_depth: u32, UInt32Type, report;
-    timestamp: u64, UInt64Type, report;
-    epoch: u16, UInt16Type, report;
-    ip_version: u8, UInt8Type, original;
-    ecn: u8, UInt8Type, original;
-    protocol: u8, UInt8Type, original;
-    payload_length: u16, UInt16Type, original;
-    tcp_flags: u16, UInt16Type, original;
-    tcp_seq: u32, UInt32Type, original;
-    tcp_ack: u32, UInt32Type, original;
-    tcp_tsval: u32, UInt32Type, original;
-    tcp_tsecr: u32, UInt32Type, original;
+    flags: u8, report;
+    bottleneck: u8, report;
+    sample_shift: u8, report;
+    flow: u16, report;
+    packet_length: u16, report;
+    signature: u32, report;
+    sequence: u32, report;
+    arrivals: u32, report;
+    departures: u32, report;
+    loss_drops: u32, report;
+    queue_delay: u32, report;
+    enqueue_depth: u32, report;
+    dequeue_depth: u32, report;
+    timestamp: u64, report;
+    epoch: u16, report;
+    ip_version: u8, original;
+    ecn: u8, original;
+    protocol: u8, original;
+    payload_length: u16, original;
+    tcp_flags: u16, original;
+    tcp_seq: u32, original;
+    tcp_ack: u32, original;
+    tcp_tsval: u32, original;
+    tcp_tsecr: u32, original;
 }
 
 impl Columns {
@@ -145,38 +138,13 @@ impl Columns {
     }
 }
 
-fn values<'a, T: ArrowPrimitiveType>(
-    batch: &'a RecordBatch,
-    name: &str,
-) -> Result<&'a [T::Native], String> {
-    let array = batch
-        .column_by_name(name)
-        .ok_or_else(|| format!("column {name} is missing"))?;
-    let typed = array.as_any().downcast_ref::<PrimitiveArray<T>>();
-    let typed = typed.ok_or_else(|| {
-        format!(
-            "column {name} is {}, not {}",
-            array.data_type(),
-            expected::<T>()
-        )
-    })?;
-    if typed.null_count() > 0 {
-        return Err(format!("column {name} holds nulls"));
-    }
-    Ok(typed.values())
-}
-
-fn expected<T: ArrowPrimitiveType>() -> DataType {
-    T::DATA_TYPE
-}
-
 /// Bytes of one row without any compression: an upper bound of what it takes in a file.
 pub fn row_bytes() -> usize {
-    schema()
-        .fields()
-        .iter()
-        .map(|field| field.data_type().primitive_width().unwrap_or(8))
-        .sum()
+    let bytes = |column: Column| match column.kind {
+        Kind::Number { bits, .. } => usize::from(bits) / 8,
+        Kind::Text | Kind::List { .. } => 8,
+    };
+    columns().into_iter().map(bytes).sum()
 }
 
 #[cfg(test)]

@@ -7,4 +7,5 @@ pub mod keys_file;
 pub mod parquet_file;
 pub mod reader;
 pub mod sink;
+pub mod table;
 pub mod writer;

@@ -10,11 +10,12 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
-use arrow_schema::{Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 
+use super::table::{stored_schema, Column, Lists, Values};
 use crate::error::{Error, Result};
 
 /// Room for the footer, page headers and statistics of any file written here.
@@ -22,7 +23,10 @@ const FOOTER_BYTES: u64 = 1 << 20;
 
 /// A Parquet file being written under a temporary name.
 pub struct ParquetFile {
-    writer: ArrowWriter<CountingFile>,
+    writer: SerializedFileWriter<CountingFile>,
+    /// The rows of the next row group, as they came.
+    waiting: Vec<Vec<Values>>,
+    waiting_rows: usize,
     path: PathBuf,
     temporary: PathBuf,
     group_rows: usize,
@@ -37,12 +41,12 @@ impl ParquetFile {
     /// If the file cannot be made or there is no room for the first row group.
     pub fn create(
         path: &Path,
-        schema: SchemaRef,
+        columns: &[Column],
         properties: WriterProperties,
         row_bytes: usize,
     ) -> Result<Self> {
         let temporary = temporary_name(path);
-        let result = Self::create_temporary(path, &temporary, schema, properties, row_bytes);
+        let result = Self::create_temporary(path, &temporary, columns, properties, row_bytes);
         if result.is_err() {
             remove_quietly(&temporary);
         }
@@ -52,7 +56,7 @@ impl ParquetFile {
     fn create_temporary(
         path: &Path,
         temporary: &Path,
-        schema: SchemaRef,
+        columns: &[Column],
         properties: WriterProperties,
         row_bytes: usize,
     ) -> Result<Self> {
@@ -66,11 +70,13 @@ impl ParquetFile {
             file: file.map_err(|e| Error::io(temporary, "create", e))?,
             written: 0,
         };
-        let schema = with_metadata(&schema, &properties);
-        let writer = ArrowWriter::try_new(file, schema, Some(properties));
-        let writer = writer.map_err(|e| parquet_error(temporary, e))?;
+        let writer = stored_schema(columns)
+            .and_then(|schema| SerializedFileWriter::new(file, schema, Arc::new(properties)))
+            .map_err(|e| parquet_error(temporary, e))?;
         let mut file = ParquetFile {
             writer,
+            waiting: Vec::new(),
+            waiting_rows: 0,
             path: path.to_path_buf(),
             temporary: temporary.to_path_buf(),
             group_rows,
@@ -81,26 +87,40 @@ impl ParquetFile {
         Ok(file)
     }
 
-    /// Appends the rows of `batch`; on [`Error::DiskFull`] the number of rows that are in the file is [`Self::rows`].
+    /// Appends rows; on [`Error::DiskFull`] the number of rows that are in the file is [`Self::rows`].
     ///
     /// # Errors
     /// [`Error::DiskFull`] between row groups, anything else from the system or the library.
-    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let mut start = 0;
-        while start < batch.num_rows() {
-            let room = self.group_rows - self.writer.in_progress_rows();
-            let part = batch.slice(start, room.min(batch.num_rows() - start));
-            start += part.num_rows();
-            self.writer
-                .write(&part)
-                .map_err(|e| parquet_error(&self.temporary, e))?;
-            self.rows += part.num_rows() as u64;
-            // A full group has been written by now; the next one needs room before a row of it is taken.
-            if self.writer.in_progress_rows() == 0 {
+    pub fn write(&mut self, mut rows: Vec<Values>) -> Result<()> {
+        loop {
+            let count = rows.first().map_or(0, Values::len);
+            if count == 0 {
+                return Ok(());
+            }
+            let room = self.group_rows - self.waiting_rows;
+            let rest = match count > room {
+                true => rows
+                    .iter_mut()
+                    .map(|column| column.split_off(room))
+                    .collect(),
+                false => Vec::new(),
+            };
+            let count = count.min(room);
+            self.waiting.push(std::mem::replace(&mut rows, rest));
+            self.waiting_rows += count;
+            self.rows += count as u64;
+            // The next group needs room before a row of it is taken.
+            if self.waiting_rows == self.group_rows {
+                self.write_group()?;
                 self.reserve()?;
             }
         }
-        Ok(())
+    }
+
+    fn write_group(&mut self) -> Result<()> {
+        self.waiting_rows = 0;
+        write_group(&mut self.writer, std::mem::take(&mut self.waiting))
+            .map_err(|e| parquet_error(&self.temporary, e))
     }
 
     /// Name of the file once it is complete.
@@ -123,6 +143,9 @@ impl ParquetFile {
     /// # Errors
     /// If the system refuses; the temporary file is then left for inspection.
     pub fn close(mut self) -> Result<()> {
+        if self.waiting_rows > 0 {
+            self.write_group()?;
+        }
         self.writer
             .finish()
             .map_err(|e| parquet_error(&self.temporary, e))?;
@@ -149,12 +172,93 @@ impl ParquetFile {
     }
 }
 
-/// Puts the file's own metadata into the Arrow schema too, where Arrow readers look for it.
-fn with_metadata(schema: &Schema, properties: &WriterProperties) -> SchemaRef {
-    let pairs = properties.key_value_metadata().into_iter().flatten();
-    let metadata =
-        pairs.filter_map(|pair| pair.value.clone().map(|value| (pair.key.clone(), value)));
-    Arc::new(schema.clone().with_metadata(metadata.collect()))
+/// Writes parts of a table as one row group.
+fn write_group(
+    writer: &mut SerializedFileWriter<CountingFile>,
+    parts: Vec<Vec<Values>>,
+) -> std::result::Result<(), ParquetError> {
+    let mut parts: Vec<_> = parts.into_iter().map(Vec::into_iter).collect();
+    let mut group = writer.next_row_group()?;
+    while let Some(mut column) = group.next_column()? {
+        for values in parts.iter_mut().filter_map(Iterator::next) {
+            write_column(&mut column, values)?;
+        }
+        column.close()?;
+    }
+    group.close().map(drop)
+}
+
+/// Unsigned numbers are stored as signed ones with the same bits.
+fn write_column(
+    column: &mut SerializedColumnWriter<'_>,
+    values: Values,
+) -> std::result::Result<(), ParquetError> {
+    match values {
+        Values::U8(values) => write_values::<Int32Type, _>(column, values, |v| v.into(), None),
+        Values::U16(values) => write_values::<Int32Type, _>(column, values, |v| v.into(), None),
+        Values::U32(values) => write_values::<Int32Type, _>(column, values, |v| v as i32, None),
+        Values::U64(values) => write_values::<Int64Type, _>(column, values, |v| v as i64, None),
+        Values::I64(values) => write_values::<Int64Type, _>(column, values, |v| v, None),
+        Values::Text(values) => write_values::<ByteArrayType, _>(
+            column,
+            values,
+            |v| ByteArray::from(v.into_bytes()),
+            None,
+        ),
+        Values::U8Lists(lists) => {
+            let levels = Levels::of(&lists);
+            write_values::<Int32Type, _>(column, lists.values, |v| v.into(), Some(&levels))
+        }
+        Values::U64Lists(lists) => {
+            let levels = Levels::of(&lists);
+            write_values::<Int64Type, _>(column, lists.values, |v| v as i64, Some(&levels))
+        }
+    }
+}
+
+fn write_values<T: DataType, V>(
+    column: &mut SerializedColumnWriter<'_>,
+    values: Vec<V>,
+    stored: impl Fn(V) -> T::T,
+    levels: Option<&Levels>,
+) -> std::result::Result<(), ParquetError> {
+    // In place where a value takes as many bytes in the file.
+    let values: Vec<T::T> = values.into_iter().map(stored).collect();
+    let (definition, repetition) = match levels {
+        Some(levels) => (
+            Some(levels.definition.as_slice()),
+            Some(levels.repetition.as_slice()),
+        ),
+        None => (None, None),
+    };
+    column
+        .typed::<T>()
+        .write_batch(&values, definition, repetition)
+        .map(drop)
+}
+
+/// Where the rows of a list column begin (repetition 0) and which of them are empty (definition 0), as Parquet says it.
+#[derive(Default)]
+struct Levels {
+    definition: Vec<i16>,
+    repetition: Vec<i16>,
+}
+
+impl Levels {
+    fn of<V>(lists: &Lists<V>) -> Self {
+        let mut levels = Levels::default();
+        let mut start = 0;
+        for &end in &lists.ends {
+            levels.repetition.push(0);
+            levels.definition.push(i16::from(end > start));
+            for _ in start + 1..end {
+                levels.repetition.push(1);
+                levels.definition.push(1);
+            }
+            start = end;
+        }
+        levels
+    }
 }
 
 /// Allocates disk blocks beyond the end of the file without changing its length.
@@ -191,8 +295,8 @@ fn remove_quietly(path: &Path) {
     let _ = fs::remove_file(path);
 }
 
-fn parquet_error(path: &Path, error: parquet::errors::ParquetError) -> Error {
-    if let parquet::errors::ParquetError::External(source) = &error {
+fn parquet_error(path: &Path, error: ParquetError) -> Error {
+    if let ParquetError::External(source) = &error {
         if let Some(io_error) = source.downcast_ref::<io::Error>() {
             if let Some(code) = io_error.raw_os_error() {
                 return Error::io(path, "write", io::Error::from_raw_os_error(code));

@@ -4,9 +4,14 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::LogicalType;
+use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
+use parquet::data_type::DataType;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::schema::types::ColumnDescriptor;
 
 use super::columns::Rows;
+use super::table::{Kind, Number};
 use crate::error::{Error, Result};
 use crate::wire::Record;
 
@@ -49,20 +54,126 @@ pub fn report_files(directory: &Path) -> Result<Vec<PathBuf>> {
 pub fn for_each(file: &Path, mut take: impl FnMut(Record) -> bool) -> Result<()> {
     let input = |message: String| Error::Input(format!("{}: {message}", file.display()));
     let opened = File::open(file).map_err(|e| Error::io(file, "open", e))?;
-    let builder =
-        ParquetRecordBatchReaderBuilder::try_new(opened).map_err(|e| input(e.to_string()))?;
-    let reader = builder
-        .with_batch_size(BATCH_ROWS)
-        .build()
-        .map_err(|e| input(e.to_string()))?;
-    for batch in reader {
-        let batch = batch.map_err(|e| input(e.to_string()))?;
-        let rows = Rows::new(&batch).map_err(input)?;
-        for index in 0..rows.len() {
-            if !take(rows.get(index)) {
-                return Ok(());
+    let reader = SerializedFileReader::new(opened).map_err(|e| input(e.to_string()))?;
+    for index in 0..reader.num_row_groups() {
+        let group = reader
+            .get_row_group(index)
+            .map_err(|e| input(e.to_string()))?;
+        let mut columns = StoredColumns::open(&*group).map_err(input)?;
+        loop {
+            let rows = Rows::read(&mut columns, BATCH_ROWS).map_err(input)?;
+            if rows.is_empty() {
+                break;
+            }
+            for index in 0..rows.len() {
+                if !take(rows.get(index)) {
+                    return Ok(());
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Columns of a row group, read side by side.
+pub struct StoredColumns {
+    columns: Vec<StoredColumn>,
+    next: usize,
+}
+
+struct StoredColumn {
+    name: String,
+    kind: String,
+    nullable: bool,
+    reader: ColumnReader,
+}
+
+impl StoredColumns {
+    fn open(group: &dyn RowGroupReader) -> std::result::Result<Self, String> {
+        let described = group.metadata().schema_descr().columns().iter();
+        let columns = described.enumerate().map(|(index, described)| {
+            Ok(StoredColumn {
+                name: described.path().string(),
+                kind: kind_of(described),
+                nullable: described.max_def_level() > 0,
+                reader: group.get_column_reader(index).map_err(|e| e.to_string())?,
+            })
+        });
+        let columns = columns.collect::<std::result::Result<_, String>>()?;
+        Ok(StoredColumns { columns, next: 0 })
+    }
+
+    /// The next values of a column, `most` or what is left.
+    ///
+    /// # Errors
+    /// What is wrong with the column, by its name.
+    pub fn read<T: Number>(
+        &mut self,
+        name: &str,
+        most: usize,
+    ) -> std::result::Result<Vec<T>, String> {
+        // Files have the columns in the order in which they are asked for.
+        let count = self.columns.len();
+        let found = (0..count)
+            .map(|step| (self.next + step) % count)
+            .find(|index| self.columns[*index].name == name);
+        let index = found.ok_or_else(|| format!("column {name} is missing"))?;
+        self.next = (index + 1) % count;
+        let column = &mut self.columns[index];
+        let expected = name_of(T::KIND);
+        if column.kind != expected {
+            return Err(format!("column {name} is {}, not {expected}", column.kind));
+        }
+        let values = match &mut column.reader {
+            ColumnReader::Int32ColumnReader(reader) => {
+                read(reader, most, column.nullable, |v| T::from_stored(v.into()))
+            }
+            ColumnReader::Int64ColumnReader(reader) => {
+                read(reader, most, column.nullable, T::from_stored)
+            }
+            _ => return Err(format!("column {name} holds no numbers")),
+        };
+        values.map_err(|problem| format!("column {name} {problem}"))
+    }
+}
+
+fn read<D: DataType, T>(
+    reader: &mut ColumnReaderImpl<D>,
+    most: usize,
+    nullable: bool,
+    convert: impl Fn(D::T) -> T,
+) -> std::result::Result<Vec<T>, String> {
+    let mut values = Vec::with_capacity(most);
+    let mut levels = Vec::new();
+    let (records, found, _) = reader
+        .read_records(most, nullable.then_some(&mut levels), None, &mut values)
+        .map_err(|e| format!("cannot be read: {e}"))?;
+    if found < records {
+        return Err("holds nulls".into());
+    }
+    Ok(values.into_iter().map(convert).collect())
+}
+
+fn kind_of(column: &ColumnDescriptor) -> String {
+    match column.logical_type() {
+        Some(LogicalType::Integer {
+            bit_width,
+            is_signed,
+        }) => name_of(Kind::Number {
+            bits: bit_width as u8,
+            signed: is_signed,
+        }),
+        // Numbers that nothing else is said about are signed.
+        None => column.physical_type().to_string(),
+        Some(other) => format!("{other:?}"),
+    }
+}
+
+fn name_of(kind: Kind) -> String {
+    match kind {
+        Kind::Number { bits, signed: true } => format!("INT{bits}"),
+        Kind::Number { bits, .. } => format!("UINT{bits}"),
+        Kind::Text => "text".into(),
+        Kind::List { bits } => format!("a list of UINT{bits}"),
+    }
 }

@@ -10,7 +10,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
-use super::columns::{row_bytes, schema, Columns};
+use super::columns::{self, row_bytes, Columns};
 use super::parquet_file::ParquetFile;
 use crate::error::{Error, Result};
 
@@ -82,16 +82,13 @@ impl TelemetryWriter {
     /// # Errors
     /// [`Error::DiskFull`] after closing the current file, so that all it holds is readable.
     pub fn write(&mut self, columns: Columns) -> Result<()> {
-        let batch = columns
-            .into_batch()
-            .map_err(|e| Error::parquet(&self.directory, e))?;
         if self.current.is_none() {
             self.current = Some((self.open()?, Instant::now()));
         }
         let Some((file, opened)) = self.current.as_mut() else {
             return Ok(());
         };
-        if let Err(error) = file.write(&batch) {
+        if let Err(error) = file.write(columns.into_values()) {
             // What the file holds is complete; a second failure cannot tell more than the first.
             let _ = self.close();
             return Err(error);
@@ -146,7 +143,7 @@ impl TelemetryWriter {
             .join(format!("reports-{:05}.parquet", self.files));
         ParquetFile::create(
             &path,
-            schema(),
+            &columns::columns(),
             report_properties(self.rotation.row_group),
             row_bytes(),
         )

@@ -7,13 +7,10 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Int64Type, UInt16Type, UInt32Type, UInt64Type, UInt8Type};
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::DataType;
 use narrows_collector::generate::truth::Truth;
 use narrows_collector::generate::{pcap, Scenario};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
 
 /// Writes the scenario's capture.
 pub fn capture(scenario: &Scenario, path: &Path) -> Truth {
@@ -21,62 +18,42 @@ pub fn capture(scenario: &Scenario, path: &Path) -> Truth {
 }
 
 /// A whole Parquet file.
-pub struct Table(pub Vec<RecordBatch>);
+pub struct Table(pub Vec<Row>);
 
 /// Reads a table.
 pub fn read_table(path: &Path) -> Table {
     let file = File::open(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file)
-        .unwrap()
-        .build()
-        .unwrap();
-    Table(reader.map(Result::unwrap).collect())
+    let reader = SerializedFileReader::new(file).unwrap();
+    let rows = reader.get_row_iter(None).unwrap();
+    Table(rows.map(Result::unwrap).collect())
 }
 
 /// A column of unsigned numbers.
 pub fn column(table: &Table, name: &str) -> Vec<u64> {
-    table
-        .0
-        .iter()
-        .flat_map(|batch| numbers(batch.column_by_name(name).expect(name)))
-        .collect()
+    let rows = table.0.iter();
+    rows.map(|row| number(field(row, name))).collect()
 }
 
-fn numbers(array: &ArrayRef) -> Vec<u64> {
-    match array.data_type() {
-        DataType::UInt8 => array
-            .as_primitive::<UInt8Type>()
-            .values()
-            .iter()
-            .map(|v| u64::from(*v))
-            .collect(),
-        DataType::UInt16 => array
-            .as_primitive::<UInt16Type>()
-            .values()
-            .iter()
-            .map(|v| u64::from(*v))
-            .collect(),
-        DataType::UInt32 => array
-            .as_primitive::<UInt32Type>()
-            .values()
-            .iter()
-            .map(|v| u64::from(*v))
-            .collect(),
-        DataType::UInt64 => array.as_primitive::<UInt64Type>().values().to_vec(),
+fn field<'a>(row: &'a Row, name: &str) -> &'a Field {
+    let mut fields = row.get_column_iter();
+    fields.find(|(found, _)| *found == name).expect(name).1
+}
+
+fn number(field: &Field) -> u64 {
+    match field {
+        Field::UByte(value) => u64::from(*value),
+        Field::UShort(value) => u64::from(*value),
+        Field::UInt(value) => u64::from(*value),
+        Field::ULong(value) => *value,
         // Intervals since the origin: none is negative here.
-        DataType::Int64 => array
-            .as_primitive::<Int64Type>()
-            .values()
-            .iter()
-            .map(|v| u64::try_from(*v).unwrap())
-            .collect(),
+        Field::Long(value) => u64::try_from(*value).unwrap(),
         other => panic!("{other} is not unsigned"),
     }
 }
 
 impl Table {
     pub fn rows(&self) -> usize {
-        self.0.iter().map(RecordBatch::num_rows).sum()
+        self.0.len()
     }
 
     /// Sum of a column over the rows of [bottleneck, flow, signature].
@@ -91,21 +68,11 @@ impl Table {
 
     /// Sum of all counts in the delay histograms.
     pub fn histogram_total(&self) -> u64 {
-        let lists = self.0.iter().map(|batch| {
-            batch
-                .column_by_name("delay_counts")
-                .unwrap()
-                .as_list::<i32>()
-                .clone()
-        });
-        lists
-            .map(|list| {
-                list.values()
-                    .as_primitive::<UInt64Type>()
-                    .values()
-                    .iter()
-                    .sum::<u64>()
-            })
-            .sum()
+        let rows = self.0.iter();
+        rows.map(|row| match field(row, "delay_counts") {
+            Field::ListInternal(counts) => counts.elements().iter().map(number).sum::<u64>(),
+            other => panic!("{other} is not a list"),
+        })
+        .sum()
     }
 }
