@@ -4,6 +4,10 @@
 use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use prost::Message;
+use prost_types::FileDescriptorSet;
 
 const P4RUNTIME: &str = "p4/v1/p4runtime.proto";
 
@@ -33,6 +37,23 @@ fn p4runtime_directory(crate_directory: &Path) -> Result<PathBuf, String> {
     })
 }
 
+/// The definitions, compiled by the protoc of the Python package grpcio-tools.
+fn descriptors(crate_directory: &Path, include: &[PathBuf]) -> Result<FileDescriptorSet, Box<dyn Error>> {
+    let python = crate_directory.join("../../.venv/bin/python");
+    let compiled = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin");
+    let done = Command::new(if python.exists() { python } else { "python3".into() })
+        .args(["-m", "grpc_tools.protoc", "--include_imports"])
+        .arg(format!("--descriptor_set_out={}", compiled.display()))
+        .args(include.iter().map(|directory| format!("-I{}", directory.display())))
+        .args([P4RUNTIME, "google/rpc/status.proto", "narrows/v1/traffic_manager.proto"])
+        .output()?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr);
+        return Err(format!("grpc_tools.protoc, of the Python package grpcio-tools: {said}").into());
+    }
+    Ok(FileDescriptorSet::decode(std::fs::read(compiled)?.as_slice())?)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-env-changed=NARROWS_PROTO_PATH");
     println!("cargo:rerun-if-changed=build.rs");
@@ -41,10 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let own = crate_directory.join("../proto");
     println!("cargo:rerun-if-changed={}", own.display());
     println!("cargo:rerun-if-changed={}", third_party.join(P4RUNTIME).display());
-    let descriptors = protox::compile(
-        [P4RUNTIME, "google/rpc/status.proto", "narrows/v1/traffic_manager.proto"],
-        [third_party, own],
-    )?;
-    tonic_prost_build::configure().include_file("proto.rs").compile_fds(descriptors)?;
+    let descriptors = descriptors(&crate_directory, &[third_party, own])?;
+    tonic_prost_build::configure().build_client(false).include_file("proto.rs").compile_fds(descriptors)?;
     Ok(())
 }
