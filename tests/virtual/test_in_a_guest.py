@@ -12,7 +12,9 @@ import sys
 import time
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from narrows.experiment.plan import ACK_BOTTLENECKS
 from narrows.hosts.process import start_time
 from narrows.virtual import kernels
 from narrows.virtual.keeper import children
@@ -98,6 +100,17 @@ def test_two_runs_with_one_seed_are_equal(tmp_path: Path) -> None:
         reports, sockets = out / "telemetry" / "reports-00000.parquet", out / "hosts" / "sockets.parquet"
         written.append((reports.read_bytes(), sockets.read_bytes()))
     assert written[0] == written[1]
+
+
+def test_a_card_that_joins_frames_has_them_acknowledged_together(tmp_path: Path) -> None:
+    card = "telemetry: {acks: true}\nhosts: {rx_usecs: 10000, rx_frames: 64, offloads: [gro]}\n"
+    assert start(tmp_path, SHORT + card).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
+    data, acknowledgements = (len(reports[reports["bottleneck"] == index]) for index in (0, ACK_BOTTLENECKS))
+    # Without a model of the card there is one for every packet or two.
+    assert 50 < acknowledgements < data / 4
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["virtual_time"]["hosts"]["interrupts"] == {"usecs": 10000, "frames": 64}
 
 
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:

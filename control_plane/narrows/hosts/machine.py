@@ -16,6 +16,8 @@ AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 # Command and the Debian/Ubuntu package that has it.
+# Where they are; an ordinary user's PATH has it not, and in a guest every process's has.
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "sysctl": "procps", "setpriv": "util-linux"}
 
 # Bits of Linux capabilities (linux/capability.h) that namespaces, links and packet sockets need.
@@ -60,7 +62,7 @@ def missing_tools() -> list[str]:
     return [
         f"the command '{tool}' is missing; fix: apt-get install {package}"
         for tool, package in TOOLS.items()
-        if shutil.which(tool) is None
+        if shutil.which(tool, path=f"{os.environ.get('PATH', os.defpath)}:{SYSTEM_PATH}") is None
     ]
 
 
