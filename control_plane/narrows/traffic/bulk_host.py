@@ -14,6 +14,7 @@ import ctypes
 import errno
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -202,6 +203,9 @@ def _family(address: str) -> socket.AddressFamily:
 
 
 if __name__ == "__main__":
+    # A sink has two sockets a flow.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     role, *arguments = sys.argv[1:]
     if role == "sink":
         sink(arguments[0], int(arguments[1]), [int(port) for port in arguments[2:]])
