@@ -44,9 +44,9 @@ def competition(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, synthet
     return run_dir, truth, analyze_run(run_dir)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, without what it would ask the network for."""
+    """Chromium, without what it would ask the network for; while it is there, asyncio.run cannot be called."""
     from playwright.sync_api import sync_playwright
 
     flags = [

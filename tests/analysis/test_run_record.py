@@ -17,6 +17,7 @@ WRITTEN: dict[str, Any] = {
     "target_profile": {
         "name": "bmv2", "time_unit_s": 1e-6, "timestamp_bits": 48, "depth_unit": "packets", "depth_unit_bytes": None,
         "rate_unit": "packets/s", "rate_layer": "l2", "delay_line": False, "flow_drop_counters": False,
+        "empty_queue_delay": 0,
     },
     "bottleneck": {
         "index": 0, "rate_bps": 100_000_000, "buffer_bytes": 500_000, "rtt_s": 0.04, "bdp_bytes": 500_000.0,

@@ -109,6 +109,7 @@ def test_sweep_table_is_tidy(tmp_path: Path) -> None:
 
 def test_doctor_names_what_is_missing_and_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(machine, "SYSTEM_PATH", str(tmp_path))
     problems = {finding.found: finding.problem for finding in findings() if finding.subject == "tool"}
     assert problems["ethtool"] == "the command 'ethtool' is missing; fix: apt-get install ethtool"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from narrows.cli import main
 from narrows.errors import EXIT_BAD_INPUT
-from narrows.hosts import machine
+from narrows.hosts import machine, state
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(GOLDEN.glob("*.yaml"))
@@ -36,11 +36,12 @@ Narrows = Callable[..., Result]
 
 @pytest.fixture
 def narrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Iterator[Narrows]:
-    """The command in an empty directory, on a machine whose algorithms are known."""
+    """The command in an empty directory, on a machine whose algorithms are known and where no run was killed."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(machine, "kernel_ccas", lambda: ["reno", "cubic", "bbr"])
     monkeypatch.setattr(machine, "cca_modules", lambda: ["dctcp"])
+    monkeypatch.setattr(state, "dead_runs", list)
     before = signal.getsignal(signal.SIGTERM)
 
     def run(*arguments: str) -> Result:

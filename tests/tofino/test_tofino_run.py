@@ -320,7 +320,7 @@ def test_a_congestion_control_is_looked_for_where_it_is_used(lab: Lab) -> None:
 def test_what_does_not_fit_the_testbed_is_refused(lab: Lab, experiment: dict[str, Any], says: str) -> None:
     code, printed = lab.run(**experiment)
     assert code == EXIT_BAD_INPUT, printed
-    assert says in printed and "experiment.yaml: " in printed
+    assert says in printed and "experiment.yaml:" in printed
     lab.assert_nothing_was_made()
 
 
