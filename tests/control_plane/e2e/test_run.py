@@ -65,8 +65,7 @@ class Running:
                 self.processes |= {int(pid): started for pid, started in state.processes.items()}
 
     def wait_for_traffic(self) -> None:
-        sender = self.state.namespace("sender0")
-        wait_for(lambda: namespace_pids(sender), 30)
+        wait_for(lambda: ": traffic (" in self._printed.read_text(), 30)
         time.sleep(1.5)
         self.observe()
 
@@ -268,8 +267,7 @@ def test_idle_rtt_is_the_one_that_was_set(tmp_path: Path) -> None:
     flows = [{"cca": "cubic", "duration": "1s", "start": "5s", "rtt": "33ms"}]
     running = Running(write(tmp_path, flows=flows), out)
     sender = running.state.namespace("sender0")
-    wait_for(lambda: len(namespace_pids(running.state.namespace("receiver"))) == 1, 30)
-    time.sleep(0.5)
+    running.wait_for_traffic()
     command = ["ip", "netns", "exec", sender, "ping", "-c", "20", "-i", "0.1", "198.18.0.1"]
     answers = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     times = [float(text) for text in re.findall(r"time=([0-9.]+) ms", answers)]
