@@ -85,9 +85,9 @@ pip() { "$1" -m pip install --quiet --disable-pip-version-check "${@:2}"; }
 if [ "$have" != "$wanted" ]; then
     say "installing Python packages of pyproject.toml$extras into .venv"
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    # The switch is built from the P4Runtime definitions in the one, by the compiler in the other.
-    pip .venv/bin/python --no-deps "$(sed -nE 's/^ *"(finsy[^"]*)",$/\1/p' pyproject.toml)"
+    # The switch is built by the compiler in the one, from the P4Runtime definitions in the other.
     pip .venv/bin/python "$(sed -nE 's/^ *"(grpcio-tools[^"]*)",$/\1/p' pyproject.toml)" "$(sed -nE 's/^ *"(protobuf[^"]*)",$/\1/p' pyproject.toml)"
+    pip .venv/bin/python --no-deps "$(sed -nE 's/^ *"(finsy[^"]*)",$/\1/p' pyproject.toml)"
 fi
 
 install_python_packages() {
