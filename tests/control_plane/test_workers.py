@@ -14,8 +14,9 @@ PARENT = """
 import os, time
 from narrows.run.workers import worker_pool
 def tell(_):
-    print(os.getpid(), flush=True)
-    time.sleep(600)
+    # In one piece: the pipe is both workers'.
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(60)
 with worker_pool(2) as pool:
     list(pool.map(tell, range(2)))
 """
