@@ -81,13 +81,15 @@ fi
 wanted=$(sha256sum pyproject.toml | cut -d' ' -f1)
 have=$(cat ".venv/.installed-$purpose" 2>/dev/null || true)
 pip() { "$1" -m pip install --quiet --disable-pip-version-check "${@:2}"; }
+# What pyproject.toml asks for of a package: its name and versions.
+requirement() { sed -nE "s/^ *\"($1[^\"]*)\",\$/\\1/p" pyproject.toml; }
 
 if [ "$have" != "$wanted" ]; then
     say "installing Python packages of pyproject.toml$extras into .venv"
     [ -x .venv/bin/python ] || "$python" -m venv .venv
     # The switch is built by the compiler in the one, from the P4Runtime definitions in the other.
-    pip .venv/bin/python "$(sed -nE 's/^ *"(grpcio-tools[^"]*)",$/\1/p' pyproject.toml)" "$(sed -nE 's/^ *"(protobuf[^"]*)",$/\1/p' pyproject.toml)"
-    pip .venv/bin/python --no-deps "$(sed -nE 's/^ *"(finsy[^"]*)",$/\1/p' pyproject.toml)"
+    pip .venv/bin/python "$(requirement grpcio-tools)" "$(requirement protobuf)"
+    pip .venv/bin/python --no-deps "$(requirement finsy)"
 fi
 
 install_python_packages() {
