@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import socket
 import struct
+import sys
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pandas as pd
 import pyarrow.parquet as pq
-from narrows.experiment.plan import Flow
+from narrows.experiment.plan import Flow, Plan
+from narrows.hosts import base, process
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.socket_table import tabulate, write
+from narrows.traffic.sockets import SocketSampler
 from narrows_formats.columns import SOCKETS
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
@@ -85,6 +90,36 @@ def _asked(src_port: int, dst_port: int) -> tuple[int, ...]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket_sampler.NETLINK_SOCK_DIAG) as diag:
         found = {reading[:2]: reading for reading in socket_sampler.readings(diag, socket.AF_INET)}
     return tuple(found[(src_port, dst_port)][socket_sampler.FIELDS.index(name) - 1] for name in ASKED)
+
+
+class SlowHost:
+    """A host on which Python takes a while to start."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.state_dir = state_dir
+
+    async def clock_offset_s(self, _host: str) -> float:
+        return 0.0
+
+    async def python(self, _host: str, script: Path) -> list[str]:
+        return ["sh", "-c", 'sleep 0.3; exec "$@"', "sh", sys.executable, str(script)]
+
+    async def spawn(self, host: str, arguments: list[str], *, stdout: Path, stderr: Path) -> process.Process:
+        return await process.spawn(arguments, host, stdout=stdout, stderr=stderr)
+
+
+def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
+    sender = SimpleNamespace(name="sender0", address="127.0.0.1")
+    plan = cast("Plan", SimpleNamespace(senders=(sender,), receiver=SimpleNamespace(ip_version=4)))
+
+    async def started() -> list[str]:
+        sampler = SocketSampler(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
+        await sampler.start()
+        first = (tmp_path / "sender0-sockets.txt").read_text().splitlines()[0].split()
+        await sampler.stop()
+        return first
+
+    assert asyncio.run(started()) == list(socket_sampler.FIELDS)
 
 
 def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:

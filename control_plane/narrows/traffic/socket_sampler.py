@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of a host's established TCP sockets, read every so often from the kernel (sock_diag, as ``ss -ti`` does).
 
-Used as ``socket_sampler.py INTERVAL_S VERSION`` on a host; writes a line a socket and reading on stdout, with the
-fields of `FIELDS` separated by spaces. Only the standard library is used, so that it runs on any host.
+Used as ``socket_sampler.py INTERVAL_S VERSION`` on a host; writes the names of `FIELDS` on stdout when it begins, and
+then their values, a line a socket and reading, separated by spaces. Only the standard library is used, so that it runs
+on any host.
 """
 
 from __future__ import annotations
@@ -83,6 +84,7 @@ def sample(interval_s: float, family: int) -> None:
     """Read every ``interval_s`` seconds until killed."""
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as diag:
         diag.bind((0, 0))
+        print(*FIELDS, flush=True)
         due = time.monotonic()
         while True:
             now = time.monotonic()

@@ -35,7 +35,7 @@ def write(table: pd.DataFrame, path: Path) -> None:
 def _read(readings: Readings) -> pd.DataFrame:
     """The readings of a host on our clock; a line cut short is left out."""
     names = list(socket_sampler.FIELDS)
-    lines = [line.split() for line in readings.path.read_text().splitlines()]
+    lines = [line.split() for line in readings.path.read_text().splitlines()[1:]]
     frame = pd.DataFrame([line for line in lines if len(line) == len(names)], columns=names)
     return frame.assign(src=readings.address, monotonic_s=frame["monotonic_s"].astype(np.float64) - readings.offset_s)
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Host, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
 from narrows.traffic import socket_sampler
 
 STOP_GRACE_S = 3.0
+BEGIN_TIMEOUT_S = 15.0
+POLL_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -40,10 +42,10 @@ class SocketSampler:
         self._offsets_s: dict[str, float] = {}
 
     async def start(self) -> None:
-        """Begin to sample on all senders.
+        """Begin to sample on all senders; what flows afterwards is seen from its start.
 
         Raises:
-            RunError: one cannot be reached.
+            RunError: one cannot be reached, or does not begin.
         """
         if not self._interval_ns:
             return
@@ -56,6 +58,17 @@ class SocketSampler:
             self._processes.append(
                 await self._testbed.spawn(sender.name, command, stdout=self._output(sender.name), stderr=errors)
             )
+        await asyncio.gather(*map(self._begun, self._processes, self._plan.senders))
+
+    async def _begun(self, process: Process, sender: Host) -> None:
+        """Wait until a sampler has written its first line; one that ended is for `stop` to tell."""
+        output = self._output(sender.name)
+        try:
+            async with asyncio.timeout(BEGIN_TIMEOUT_S):
+                while not output.stat().st_size and process.returncode is None:
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise RunError(f"{process.name} reads nothing after {BEGIN_TIMEOUT_S:g} s{process.last_words()}") from None
 
     async def stop(self) -> None:
         """End sampling; safe to call twice.
