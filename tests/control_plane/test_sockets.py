@@ -115,9 +115,10 @@ def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
     async def started() -> list[str]:
         sampler = SocketSampler(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
         await sampler.start()
-        first = (tmp_path / "sender0-sockets.txt").read_text().splitlines()[0].split()
-        await sampler.stop()
-        return first
+        try:
+            return (tmp_path / "sender0-sockets.txt").read_text().splitlines()[0].split()
+        finally:
+            await sampler.stop()
 
     assert asyncio.run(started()) == list(socket_sampler.FIELDS)
 

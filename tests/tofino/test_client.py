@@ -134,6 +134,13 @@ def test_a_closed_session_frees_the_program(client: Client, switch: FakeSwitch) 
     connect(Endpoint(switch.address, PROGRAM, client_id=2, timeout_s=3), prefer=("own",)).close()
 
 
+def test_one_session_follows_another_at_once(own: Client, switch: FakeSwitch) -> None:
+    """The id is the same, so that the switch must have let go of the first."""
+    switch.release_s = 0.2
+    own.close()
+    connect(Endpoint(switch.address, PROGRAM), ("own",)).close()
+
+
 def test_the_end_of_the_stream_is_noticed(client: Client, switch: FakeSwitch) -> None:
     switch.end_sessions()
     deadline = time.monotonic() + 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterator
 from concurrent import futures
 from typing import Any
@@ -37,6 +38,7 @@ class FakeSwitch(Device):
         self.streams: dict[int, queue.SimpleQueue[pb.StreamMessageResponse | None]] = {}
         self.bound: dict[str, int] = {}
         self.digest_acks = 0
+        self.release_s = 0.0  # from the end of a client's requests until its id and program are free
         self._server = grpc.server(
             futures.ThreadPoolExecutor(16),
             options=[("grpc.max_send_message_length", 1 << 30), ("grpc.so_reuseport", 0)],
@@ -148,6 +150,7 @@ class FakeSwitch(Device):
         yield pb.StreamMessageResponse(subscribe=pb.Subscribe(status=pb.Status(code=0)))
         while (message := outbox.get()) is not None:
             yield message
+        time.sleep(self.release_s)
         with self.lock:
             if self.streams.get(client) is outbox:
                 del self.streams[client]

@@ -39,6 +39,7 @@ SERVICE = "/bfrt_proto.BfRuntime/"
 MAX_MESSAGE_BYTES = 1 << 30
 ALL_DIRECTIONS = 0xFF
 ALL_PARSERS = 0xFF
+CLOSE_TIMEOUT_S = 2.0
 STATUS_TRAILER = "grpc-status-details-bin"
 
 _TYPES = {
@@ -66,6 +67,7 @@ class OwnClient(Client):
         self._digests: queue.SimpleQueue[pb.DigestList] = queue.SimpleQueue()
         self._stream_error: str | None = None
         self._closed = False
+        self._listener: threading.Thread | None = None
         self._write = self._unary("Write", pb.WriteRequest, pb.WriteResponse)
         self._bind = self._unary(
             "SetForwardingPipelineConfig", pb.SetForwardingPipelineConfigRequest, pb.SetForwardingPipelineConfigResponse
@@ -162,6 +164,9 @@ class OwnClient(Client):
         if not self._closed:
             self._closed = True
             self._requests.put(None)
+            if self._listener is not None:
+                # The switch frees client id and program before it ends the stream; the next session needs both.
+                self._listener.join(CLOSE_TIMEOUT_S)
             self._channel.close()
 
     def _unary(self, method: str, request: Any, response: Any) -> Callable[..., Any]:
@@ -186,7 +191,8 @@ class OwnClient(Client):
         )
         self._requests.put(pb.StreamMessageRequest(client_id=self._endpoint.client_id, subscribe=subscribe))
         answers = stream(iter(self._requests.get, None))
-        threading.Thread(target=self._listen, args=(answers,), name="bfrt-stream", daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, args=(answers,), name="bfrt-stream", daemon=True)
+        self._listener.start()
         try:
             status = self._subscribed.get(timeout=self._endpoint.timeout_s)
         except queue.Empty:
