@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import types
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import narrows_analysis
 import pytest
 from narrows.errors import RunError
 from narrows.experiment.loader import load
+from narrows.experiment.model import Experiment
 from narrows.hosts.state import RunState
 from narrows.run import place, record, runner
 from narrows.run.results import RunDirectory
@@ -38,6 +40,45 @@ def test_an_early_interrupt_leaves_no_record(
     with pytest.raises(KeyboardInterrupt):
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_an_interrupt_while_the_directory_is_made_is_heeded_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    create = RunDirectory.create
+
+    def interrupted(results: RunDirectory, experiment: Experiment) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        create(results, experiment)
+        made.append((results.path / "experiment.yaml").exists())
+
+    state = RunState.create(tmp_path / "state")
+    monkeypatch.setattr(RunState, "create", lambda: state)
+    monkeypatch.setattr(RunDirectory, "create", interrupted)
+    monkeypatch.setattr(place, "Measurement", Measured)
+    nothing: Any = None
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
+        assert signal.getsignal(signal.SIGTERM) is interrupt
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert made == [True]
+    assert [path.name for path in tmp_path.iterdir()] == ["state"] and not list((tmp_path / "state").iterdir())
+
+
+def test_an_interrupt_inside_the_models_keeps_its_name() -> None:
+    class Interrupting(int):
+        def __ge__(self, other: object) -> bool:
+            raise KeyboardInterrupt
+
+    experiment = load(DEMO)
+    link = experiment.bottleneck.model_copy(update={"rate": Interrupting(10)})
+    with pytest.raises(KeyboardInterrupt):
+        experiment.model_copy(update={"bottleneck": link}).as_yaml_data()
 
 
 class Measured:

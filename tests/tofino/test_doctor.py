@@ -88,6 +88,18 @@ def test_links_are_down_until_the_switch_has_the_ports(switch: FakeSwitch, monke
     assert "no carrier on ens1f0; fix: cable" in problems["bob: link"] and problems["alice: link"] == ""
 
 
+def test_without_a_session_ports_are_not_known(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that is down then is no fault of the cable: perhaps the switch has no port yet."""
+    testbed = Inventory.model_validate({**inventory_data("tofino", switch.address)})
+    facts = {**GOOD, "carrier": "0", "speed": "-1"}
+    monkeypatch.setattr(doctor, "run", lambda *_, **__: "\n".join(f"{name}={value}" for name, value in facts.items()))
+    switch.stop()
+    found = {one.subject: one for one in doctor.examine(testbed, ["cubic"])}
+    assert found["switch: BF Runtime"].problem != ""
+    link = found["bob: link"]
+    assert (link.found, link.problem) == ("down; it is not known whether the switch has port 17/0 yet", "")
+
+
 def test_a_machine_out_of_reach_is_told(switch: FakeSwitch, monkeypatch: pytest.MonkeyPatch) -> None:
     problems = examined(switch, monkeypatch, {}, {}, refuses="carol")
     assert "fix: 'ssh it' must work" in problems["carol: access"] and problems["alice: access"] == ""

@@ -97,8 +97,3 @@ def main() -> None:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
-    except Exception as error:
-        # pydantic gives another name to what a signal raises in a function of ours that it calls.
-        if isinstance(error.__cause__, KeyboardInterrupt):
-            sys.exit(EXIT_INTERRUPTED)
-        raise

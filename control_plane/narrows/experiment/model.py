@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator, model_validator
+from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.workload import Workload
@@ -177,4 +178,8 @@ class Experiment(Model):
 
     def as_yaml_data(self) -> dict[str, Any]:
         """Plain data that, written as YAML, is this experiment again; defaults are written out."""
-        return self.model_dump(mode="json", exclude_none=True)
+        try:
+            return self.model_dump(mode="json", exclude_none=True)
+        except PydanticSerializationError as error:
+            # pydantic gives its name to whatever a function of ours raises that it calls, be it an interruption.
+            raise error.__cause__ or error from None

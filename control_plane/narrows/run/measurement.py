@@ -28,7 +28,7 @@ from narrows.run.collector import TelemetryCollector
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
-from narrows.run.stop_signals import stop_signals_call
+from narrows.run.stop_signals import already_ending, stop_signals_call
 from narrows.switch.readings import DIGEST_WAIT_NS, Balance, FlowDrops, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import Realised, Target
 from narrows.traffic.connection import Connection
@@ -327,7 +327,7 @@ class Measurement:
 
         def stop(number: signal.Signals) -> None:
             if self._signal is not None or self._ending:
-                progress.note(f"{number.name}: already ending, please wait")
+                progress.note(already_ending(number))
                 return
             self._signal = number
             progress.note(f"{number.name}: stopping, and removing what was made ...")

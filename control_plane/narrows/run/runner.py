@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from narrows.run.measurement import Status
 from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.stop_signals import STOP_SIGNALS
+from narrows.run.stop_signals import already_ending, stop_signals_afterwards, stop_signals_wait
 from narrows.targets.base import Target
 
 ANALYSIS_INTERRUPTED = "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
@@ -106,13 +105,14 @@ def execute(run: CheckedRun, directory: Path, console: Console, title: str, page
         measurement = run.place.measurement(experiment, plan, run.target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
             state.add_directory(results.path)
-            with _on_full_disk(results):
+            with stop_signals_afterwards(), _on_full_disk(results):
                 results.create(experiment)
             try:
                 measured = asyncio.run(measurement.run(progress))
             except asyncio.CancelledError:
                 raise Interrupted("interrupted before any traffic flowed; nothing was kept") from None
-            with _put_off_signals(progress), _on_full_disk(results):
+            # What was measured is written down whatever is asked for meanwhile.
+            with stop_signals_wait(lambda number: progress.note(already_ending(number))), _on_full_disk(results):
                 ending = record.write(experiment, plan, measured, results, measurement.surroundings())
             progress.phase("analysing")
             try:
@@ -145,24 +145,6 @@ def _on_full_disk(results: RunDirectory) -> Iterator[None]:
         yield
     except OSError as error:
         raise RunError(f"the results cannot be written to {results.final.parent}: {error.strerror}") from error
-
-
-@contextmanager
-def _put_off_signals(progress: RunProgress) -> Iterator[None]:
-    """What was measured is written down whatever is asked for meanwhile."""
-    before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-
-    def wait(number: int, _frame: object) -> None:
-        progress.note(f"{signal.Signals(number).name}: already ending, please wait")
-
-    for number, handler in before.items():
-        if number != signal.SIGHUP or handler != signal.SIG_IGN:
-            signal.signal(number, wait)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _publish(results: RunDirectory, state: RunState) -> Path:

@@ -46,10 +46,11 @@ def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect 
         ccas: congestion controls that senders must have.
         connect_to: what opens a session with the switch.
     """
-    about_switch, waiting = _switch(inventory, connect_to)
+    about_switch, added = _switch(inventory, connect_to)
     with ThreadPoolExecutor(len(inventory.machines)) as pool:
-        asked = [(machine, machine.port in waiting) for machine in inventory.machines]
-        machines = list(pool.map(lambda one: list(_machine(inventory, one[0], one[1], ccas)), asked))
+        machines = list(
+            pool.map(lambda one: list(_machine(inventory, one, added.get(one.port), ccas)), inventory.machines)
+        )
     found = [finding for group in machines for finding in group]
     found.append(Diagnosis("collector program", COLLECTOR, "" if find_binary(COLLECTOR) else missing_binary(COLLECTOR)))
     if inventory.delay_line is not None:
@@ -57,7 +58,8 @@ def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect 
     return [*found, *_exposure(inventory), *about_switch]
 
 
-def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequence[str]) -> Iterator[Diagnosis]:
+def _machine(inventory: Inventory, machine: Machine, added: bool | None, ccas: Sequence[str]) -> Iterator[Diagnosis]:
+    """``added``: whether the switch has the machine's port already; None if that is not known."""
     name = machine.name
     try:
         lines = run(machine, ["sh", "-s", "--", "describe", machine.interface], text=HOST_SCRIPT.read_text())
@@ -74,7 +76,7 @@ def _machine(inventory: Inventory, machine: Machine, waiting: bool, ccas: Sequen
     if facts.get("interface") != "yes":
         yield Diagnosis(f"{name}: interface", "", f"no {machine.interface}; fix: name the NIC in the inventory")
         return
-    yield from _nic(inventory, machine, waiting, facts)
+    yield from _nic(inventory, machine, added, facts)
     available = facts.get("ccas", "").split()
     if machine in inventory.senders:
         absent = [cca for cca in ccas if cca not in available]
@@ -116,7 +118,7 @@ def _python(name: str, machine: Machine, facts: dict[str, str]) -> Iterator[Diag
         yield Diagnosis(f"{name}: Python", found, f"{found} is too old; fix: install {PYTHON} or later" if old else "")
 
 
-def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str, str]) -> Iterator[Diagnosis]:
+def _nic(inventory: Inventory, machine: Machine, added: bool | None, facts: dict[str, str]) -> Iterator[Diagnosis]:
     name, port = machine.name, inventory.port_of(machine)
     mac = facts.get("mac", "")
     yield Diagnosis(
@@ -125,11 +127,14 @@ def _nic(inventory: Inventory, machine: Machine, waiting: bool, facts: dict[str,
         "" if mac == machine.mac else f"{machine.interface} has {mac}; fix: mac in the inventory says {machine.mac}",
     )
     up = facts.get("carrier") == "1"
+    down = f"down, as long as the switch has no port {port.name}"
+    if added is None:
+        down = f"down; it is not known whether the switch has port {port.name} yet"
     yield Diagnosis(
         f"{name}: link",
-        "up" if up else f"down, as long as the switch has no port {port.name}",
+        "up" if up else down,
         ""
-        if up or waiting
+        if up or not added
         else f"no carrier on {machine.interface}; fix: cable, 'ip link set {machine.interface} up', FEC",
     )
     speed = facts.get("speed", "unknown")
@@ -174,10 +179,10 @@ def _exposure(inventory: Inventory) -> Iterator[Diagnosis]:
     yield Diagnosis("switch: protection", "SSH tunnel, port closed", problem)
 
 
-def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Diagnosis], set[str]]:
-    """What is to be said of the switch, and the ports by name that it does not have yet."""
+def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Diagnosis], dict[str, bool]]:
+    """What is to be said of the switch, and which ports, by name, it has already; those not in it are not known."""
     found: list[Diagnosis] = []
-    waiting: set[str] = set()
+    added: dict[str, bool] = {}
     with SwitchSession(inventory, connect_to) as session:
         try:
             client = session.open()
@@ -188,14 +193,14 @@ def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Diagnosis],
                     f"; fix: is bf_switchd running with program '{inventory.switch.program}' "
                     "(systemctl status narrows-switchd on the switch)?"
                 )
-            return [Diagnosis("switch: BF Runtime", "", problem)], waiting
+            return [Diagnosis("switch: BF Runtime", "", problem)], added
         found.append(Diagnosis("switch: BF Runtime", f"program '{inventory.switch.program}', client {client.kind}"))
         try:
             found += _program(inventory, client)
-            found += _ports(inventory, LiveReader(client), waiting)
+            found += _ports(inventory, LiveReader(client), added)
         except NarrowsError as error:
             found.append(Diagnosis("switch: tables", "", str(error)))
-    return [*found, _calibration(inventory)], waiting
+    return [*found, _calibration(inventory)], added
 
 
 def _calibration(inventory: Inventory) -> Diagnosis:
@@ -217,8 +222,8 @@ def _program(inventory: Inventory, client: Client) -> Iterator[Diagnosis]:
     yield Diagnosis("switch: program", "tables found" + (f", {left} paths of an earlier run" if left else ""))
 
 
-def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Iterator[Diagnosis]:
-    """Names, speeds and links; ports that are not there yet are added to ``waiting``."""
+def _ports(inventory: Inventory, reader: LiveReader, added: dict[str, bool]) -> Iterator[Diagnosis]:
+    """Names, speeds and links; ``added`` is told which ports are there."""
     for port in inventory.ports:
         subject = f"switch: port {port.name}"
         # The driver knows the front panel, whether a port was added or not.
@@ -228,8 +233,7 @@ def _ports(inventory: Inventory, reader: LiveReader, waiting: set[str]) -> Itera
             continue
         dev_port = number(named, "$DEV_PORT")
         found = reader.entry("$PORT", {"$DEV_PORT": port.dev_port}, ALL_PIPES)
-        if found is None:
-            waiting.add(port.name)
+        added[port.name] = found is not None
         if dev_port != port.dev_port:
             problem = f"front-panel port {port.name} is dev_port {dev_port}; fix: dev_port or name in the inventory"
             yield Diagnosis(subject, "", problem)
