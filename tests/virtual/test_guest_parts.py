@@ -87,16 +87,6 @@ def test_a_demand_that_no_machine_has_is_one_message() -> None:
     assert "fix: a lower rate, a shorter RTT or a smaller buffer" in problem
 
 
-def test_more_mappings_than_a_process_may_have_are_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "MAPPINGS", tmp_path / "max_map_count")
-    room.MAPPINGS.write_text("65530\n")
-    assert room.mapping_problems(plan("10Gbit", "10ms")) == []
-    (problem,) = room.mapping_problems(plan("100Gbit", "10ms"))
-    assert "vm.max_map_count is 65530; fix: sysctl -w vm.max_map_count=" in problem
-    room.MAPPINGS.write_text("1048576\n")
-    assert room.mapping_problems(plan("100Gbit", "10ms")) == []
-
-
 def test_a_place_that_is_too_small_or_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "places", lambda: [tmp_path / "missing", tmp_path])
     with pytest.raises(InputError, match=r"missing cannot be used .*, .* has \d+ MB; fix: TMPDIR=DIR"):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -113,6 +114,20 @@ def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path
     assert gaps_ns[gaps_ns >= 100_000].quantile(0.1) > 10_000_000
     run = json.loads((tmp_path / "out" / "run.json").read_text())
     assert run["virtual_time"]["hosts"]["interrupts"] == {"usecs": 10000, "frames": 64}
+
+
+def test_what_the_switch_holds_lies_together(tmp_path: Path) -> None:
+    """Pages that do not are a mapping each on the machine, which allows 65,530 a process: 30,000 here."""
+    text = "name: fast\nbottleneck: {rate: 10Gbit, buffer: 1bdp, rtt: 20ms}\nmtu: 9000\n"
+    process = start(tmp_path, text + "flows: [{cca: cubic, size: 150MB}]\n")
+    kernel, greatest = until_traffic(process, tmp_path), 0
+    while process.poll() is None:
+        for child in children(kernel):
+            with contextlib.suppress(OSError):
+                greatest = max(greatest, Path(f"/proc/{child}/maps").read_text().count("\n"))
+        time.sleep(0.1)
+    assert process.wait() == 0, (tmp_path / "said").read_text()
+    assert 1_000 < greatest < 10_000
 
 
 def test_a_signal_keeps_what_was_measured(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class VirtualTime:
 
     def problems(self, plan: Plan) -> list[str]:
         """What this machine lacks to boot a guest for a plan."""
-        found = room.problems(room.memory_bytes(plan)) + room.mapping_problems(plan)
+        found = room.problems(room.memory_bytes(plan))
         if plan.moderation is not None and not settings(adapted(plan)).window_ns:
             found.append(f"hosts.rx_usecs: takes an RTT of {LEAST_MODERATED_RTT_NS // 1000} us or more in virtual time")
         return found

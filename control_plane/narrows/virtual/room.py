@@ -23,13 +23,6 @@ COPIES = 8
 # The kernel gives TCP and caches only parts of its memory.
 SHARE = 1.5
 MEMORY = Path("/proc/meminfo")
-# A page of a guest's process is a mapping of the process that stands for it here, unless its neighbours lie next to it
-# in the guest's memory too. Of those a process may have so many; beyond that its page faults never end.
-MAPPINGS = Path("/proc/sys/vm/max_map_count")
-OTHER_MAPPINGS = 5_000
-PAGE_BYTES = 4096
-# What the switch keeps of a frame beside its bytes.
-FRAME_STATE_BYTES = 1100
 
 
 def memory_bytes(plan: Plan) -> int:
@@ -41,31 +34,6 @@ def memory_bytes(plan: Plan) -> int:
     rings = settings(adapted(plan)).ring_bytes * len(plan.hosts) + COLLECTOR_RING_BYTES * plan.collector.rings
     wanted = BASE_BYTES + HOST_BYTES * len(plan.hosts) + rings + SHARE * COPIES * in_flight
     return -(int(-wanted) >> 20) << 20
-
-
-def mappings(plan: Plan) -> int:
-    """About how many mappings the switch's process needs on this machine: frames that it holds, and rings.
-
-    Blocks of a ring lie together, but where frames are longer than a page, the pages with their headers are written and
-    the others are not, which makes two mappings of each slot.
-    """
-    carried_out = adapted(plan)
-    in_flight = plan.bottleneck.rate_bps * max(flow.rtt_ns for flow in plan.flows) // 8_000_000_000
-    frames = (in_flight + plan.bottleneck.limit_bytes) // plan.frame_bytes
-    slots = settings(carried_out).ring_bytes // plan.frame_bytes if plan.frame_bytes > PAGE_BYTES else 0
-    pages = frames * (plan.frame_bytes + FRAME_STATE_BYTES) // PAGE_BYTES
-    return OTHER_MAPPINGS + pages + 2 * slots * len(plan.senders)
-
-
-def mapping_problems(plan: Plan) -> list[str]:
-    """Why the switch's process of a guest cannot hold what a plan has in flight; empty if it can."""
-    wanted, allowed = mappings(plan), int(MAPPINGS.read_text())
-    if wanted <= allowed:
-        return []
-    return [
-        f"this experiment takes about {wanted} mappings in virtual time, and vm.max_map_count is {allowed}; "
-        f"fix: sysctl -w vm.max_map_count={2 * wanted}, a lower rate, a shorter RTT or a smaller buffer"
-    ]
 
 
 def available_bytes() -> int:

@@ -5,6 +5,7 @@
 mod earliest;
 pub mod failure;
 pub mod forwarding;
+mod heap;
 pub mod io;
 pub mod p4runtime;
 pub mod replay;

@@ -19,6 +19,7 @@ use tonic::transport::server::Router;
 use tonic::transport::Server;
 
 use crate::failure::Failure;
+use crate::heap;
 use crate::io::{
     spawn, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Running, Sending, VirtualSettings,
     DIGEST_CHANNEL,
@@ -347,6 +348,9 @@ const NEEDED: [Capability; 4] =
 /// Runs the switch until SIGTERM or SIGINT.
 pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     check_numbers(args)?;
+    if args.virtual_time {
+        heap::keep_together().map_err(|error| Failure::internal(format!("memory: {error}")))?;
+    }
     let ports = args.ports.iter().map(|spec| open_port(spec, args));
     let ports = ports.collect::<Result<Vec<_>, _>>()?;
     let interfaces = args.ports.iter().map(|port| (port.number, PortKind::Interface));

@@ -78,6 +78,7 @@ impl ReceiveRing {
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let memory = Mapping::of(socket.fd(), blocks * BLOCK, 0)?;
+        memory.touch();
         socket.be_promiscuous()?;
         Ok(ReceiveRing { socket, memory, slot_size, slots_per_block, slots, head: 0 })
     }

@@ -1,6 +1,9 @@
 //! Memory for a batch job: large pages, and kept.
 // SPDX-License-Identifier: Apache-2.0
 
+#[cfg(target_env = "gnu")]
+use crate::heap;
+
 /// Memory at the end of the heap that large pages are asked for. What is not used is not taken.
 const BYTES: usize = 256 << 20;
 
@@ -8,12 +11,7 @@ const BYTES: usize = 256 << 20;
 /// the addresses of some thousand pages only without looking them up in memory.
 #[cfg(target_env = "gnu")]
 pub fn prefer_large_pages() {
-    // SAFETY: all allocations come from the heap, which is not given back: only parameters of the allocator. Called before
-    // there are other threads. A refusal changes nothing.
-    unsafe {
-        libc::mallopt(libc::M_MMAP_MAX, 0);
-        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
-    }
+    heap::keep();
     // What is allocated and given back stays the end of the heap, from which all that follows is taken.
     let end = Vec::<u8>::with_capacity(BYTES - (1 << 16));
     const PAGE: usize = 1 << 21;
