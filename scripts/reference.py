@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the pages of docs/ that are made from the program itself: commands.md and reference.md.
+"""Writes what docs/ has from the program itself: commands.md, reference.md, and the tables of fields in experiments.md.
 
 Usage: .venv/bin/python scripts/reference.py [--check]; with --check nothing is written, and the exit code is 1 where
 a page is not what it would be.
@@ -7,6 +7,7 @@ a page is not what it would be.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 import typer
 from narrows.cli import app
+from narrows.experiment.model import BottleneckSettings, Experiment, FlowGroup, Hosts, Telemetry
+from narrows.experiment.workload import Lognormal, Pareto, Sizes, Workload
 from narrows_formats.columns import TABLES
 from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
@@ -92,7 +95,69 @@ def _fields(model: type[BaseModel]) -> str:
     )
 
 
-PAGES = {"commands.md": commands, "reference.md": reference}
+# The tables of experiments.md by the marks between which they stand: models, and how their fields are written there.
+EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
+    "top level": [(Experiment, "{}")],
+    "bottleneck": [(BottleneckSettings, "{}")],
+    "flows": [(FlowGroup, "{}")],
+    "workload": [(Workload, "{}")],
+    "distributions": [(Pareto, "sizes.pareto.{}"), (Lognormal, "gaps.lognormal.{}"), (Sizes, "sizes.{0}`, `gaps.{0}")],
+    "telemetry": [(Telemetry, "{}")],
+    "hosts": [(Hosts, "{}")],
+}
+
+
+def experiments() -> str:
+    """docs/experiments.md with the tables between its marks made again."""
+    text = (DOCS / "experiments.md").read_text()
+    for mark, models in EXPERIMENT.items():
+        rows = [row for model, form in models for row in _settings(model, form)]
+        made = table(("Field", "Kind", "Default", "Meaning"), rows)
+        _, _, after = text.partition(f"<!-- {mark}: made by scripts/reference.py from the program itself -->\n")
+        text = text[: len(text) - len(after)] + made + after[after.index("<!-- end -->") :]
+    return text
+
+
+def _settings(model: type[BaseModel], form: str) -> Iterator[tuple[str, str, str, str]]:
+    """A row for each field that users write."""
+    schema = model.model_json_schema()
+    for name, field in schema["properties"].items():
+        if (model, name) == (Sizes, "pareto"):
+            continue  # Its own fields have rows.
+        required = name in schema.get("required", ())
+        default = "required" if required else _written_default(field.get("default"))
+        yield f"`{form.format(name)}`", _kind(field), default, field["description"]
+
+
+def _written_default(value: Any) -> str:
+    if isinstance(value, dict) and value:
+        return "see its fields"
+    return "none" if value in (None, "", {}) else f"`{json.dumps(value)}`".replace('"', "").replace("0.0", "0")
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """What the schema of a field allows, in the words of the table of quantities."""
+    options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
+    if len(options) == 1:
+        return _kind(options[0])
+    kind, *explained = schema.get("title", "").split(": ")
+    if explained or options:
+        return str(kind)
+    if "$ref" in schema:
+        return "mapping"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if schema["type"] == "array":
+        item = schema["items"]
+        return f"list of `{item['const']}`" if "const" in item else "list, at least one"
+    if schema["type"] == "integer":
+        low, high = schema["minimum"], schema.get("maximum")
+        return f"{low} to {high}" if high is not None else "count" if low == 1 else f"{low} or more"
+    words = {"boolean": "`true` or `false`", "number": "more than 0", "object": "mapping of field to list"}
+    return words[schema["type"]]
+
+
+PAGES = {"commands.md": commands, "reference.md": reference, "experiments.md": experiments}
 
 
 def main() -> int:

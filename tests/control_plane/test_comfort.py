@@ -73,6 +73,21 @@ def test_the_schema_refuses_what_is_wrong(old: str, new: str) -> None:
     assert schema_errors((ROOT / "experiments" / "demo.yaml").read_text().replace(old, new))
 
 
+def test_the_schema_describes_every_field_and_says_defaults_as_they_are_written() -> None:
+    schema = json.loads(schema_text())
+    models = {"Experiment": schema, **schema["$defs"]}
+    fields = {f"{name}.{field}": said for name, model in models.items() for field, said in model["properties"].items()}
+    assert [name for name, said in fields.items() if not said.get("description")] == []
+    assert models["Telemetry"]["properties"]["sockets"]["default"] == "100ms"
+    assert "bit, kbit, Mbit or Gbit" in models["BottleneckSettings"]["properties"]["rate"]["title"]
+
+
+def test_the_schema_takes_a_distribution_from_a_file() -> None:
+    shared = next(text for text in EXAMPLES if "cdf" in text)
+    assert schema_errors(shared.replace("{cdf: [[0.1, 0.5], [1.0, 1]]}", "{cdf: gaps.txt}")) == []
+    assert schema_errors(shared.replace("{cdf: [[0.1, 0.5], [1.0, 1]]}", "{cdf: [[0.1]]}"))
+
+
 def test_an_error_names_the_line(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("name: x\nflows:\n  - cca: bbr\n  - cca: cubic\n    count: 0\nsweep:\n  flows.0.cca: [a]\n")

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
-SECTIONS = {"": "Top level", "bottleneck": "bottleneck", "flows": "flows", "telemetry": "telemetry"}
+SECTIONS = {"": "Top level", "bottleneck": "bottleneck", "flows": "flows", "telemetry": "telemetry", "hosts": "hosts"}
 SECTIONS["flows.workload"] = "flows: workload"
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 

@@ -3,13 +3,15 @@
 
 Rates are held in bits per second, sizes in bytes and times in nanoseconds; written out again they take the form in
 which people write them, so that a resolved experiment is itself a valid experiment file.
+
+The descriptions of the fields are what editors show (`narrows schema`) and what docs/experiments.md says.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from narrows_formats.units import NANOSECONDS
+from narrows_formats.units import NANOSECONDS, format_time
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, field_validator, model_validator
 from pydantic_core import PydanticSerializationError
@@ -20,39 +22,78 @@ from narrows.experiment.workload import Workload
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
 # Beyond what network cards can be set to.
 MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
+_SOCKETS_EVERY = 100_000_000  # ns
 
 
 class BottleneckSettings(Model):
-    """The one link that is too narrow. ``buffer`` is the queue behind it, the packet in service not counted."""
+    """The one link that is too narrow."""
 
-    rate: Rate
-    rate_layer: Literal["l2", "l1"] = "l2"
-    buffer: Depth
-    rtt: Time
-    ecn_threshold: Depth | None = None
-    loss: Ratio = 0.0
+    rate: Rate = Field(description="Rate of the link, in the layer that `rate_layer` names.")
+    rate_layer: Literal["l2", "l1"] = Field(
+        default="l2",
+        description="`l2`: bits of Ethernet frames. `l1`: preamble, frame check sequence and inter-frame gap (24 bytes "
+        "a frame) are counted too; turned into an L2 rate that is exact for full-size frames.",
+    )
+    buffer: Depth = Field(
+        description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
+        "Tail drop."
+    )
+    rtt: Time = Field(
+        description="Base round-trip time of all flows without one of their own, made on the way back; also the RTT of "
+        "a BDP."
+    )
+    ecn_threshold: Depth | None = Field(
+        default=None,
+        description="A packet that can be marked gets CE when the queue it finds has this depth or more. Without it "
+        "nothing is marked.",
+    )
+    loss: Ratio = Field(
+        default=0.0,
+        description="Random loss in front of the queue, independent for each packet, counted apart from the queue's "
+        "drops.",
+    )
 
 
 class FlowGroup(Model):
-    """``count`` like flows. A flow is bulk (``duration``), sized (``size``, ``repeat`` times, ``gap`` between) or a
-    ``workload`` of many flows; each starts ``stagger`` after the one before it in the group.
+    """Equal flows. A flow is bulk (`duration`), sized (`size`, with `repeat` and `gap`), or a `workload` of many."""
 
-    With duration and size, no further connection of a sized flow starts ``duration`` after its first one did; with
-    ``until``, none starts after the flows of that other group have ended.
-    """
-
-    name: Name = ""
-    cca: Name
-    count: Count = 1
-    start: Time = 0
-    stagger: Time = 0
-    duration: Time | None = None
-    size: Size | None = None
-    repeat: Count = 1
-    gap: Time = 0
-    until: Name | None = None
-    workload: Workload | None = None
-    rtt: Time | None = None
+    name: Name = Field(
+        default="",
+        description="Names the group in results and in sweeps; unique. Without it, the CCA's name, with a number from "
+        "the second group on.",
+    )
+    cca: Name = Field(
+        description="Congestion control, as the senders' kernel calls it (`sysctl "
+        "net.ipv4.tcp_available_congestion_control`, `narrows doctor`). One that is missing fails the run; none is put "
+        "in its place."
+    )
+    count: Count = Field(default=1, description="Flows in the group.")
+    start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
+    stagger: Time = Field(default=0, description="Time between the starts of two flows of the group.")
+    duration: Time | None = Field(
+        default=None,
+        description="How long a bulk flow sends, in whole seconds. Together with `size`: no further connection starts "
+        "once this time has passed since the first one.",
+    )
+    size: Size | None = Field(
+        default=None,
+        description="Bytes of each connection of a sized flow. It ends when the receiver has read the last one.",
+    )
+    repeat: Count = Field(default=1, description="With `size`: connections of a flow, one after the other.")
+    gap: Time = Field(
+        default=0, description="With `size`: pause between the end of one connection and the start of the next."
+    )
+    until: Name | None = Field(
+        default=None,
+        description="With `size`: no further connection starts after the flows of that other group have ended. That "
+        "group has no `until` itself.",
+    )
+    workload: Workload | None = Field(
+        default=None, description="Many flows of random sizes; instead of `duration` and `size`."
+    )
+    rtt: Time | None = Field(
+        default=None, description="Base round-trip time of this group's flows. Without it, `bottleneck.rtt`."
+    )
 
     @model_validator(mode="after")
     def _bulk_sized_or_workload(self) -> Self:
@@ -76,15 +117,24 @@ class FlowGroup(Model):
 
 
 class Telemetry(Model):
-    """``sample``: one report in so many packets that leave the bottleneck, a power of two.
+    """What is recorded of packets and of sockets."""
 
-    ``sockets``: how often the state of the senders' sockets is read; 0 for never. ``acks``: the way back is reported
-    as well, packet by packet, so that the switch measures RTT and bytes in flight.
-    """
-
-    sample: Count = 1
-    sockets: Time = 100_000_000
-    acks: bool = False
+    sample: Count = Field(
+        default=1,
+        description="One report in so many packets that leave the bottleneck; a power of two, up to 65536. Drops stay "
+        "exact per flow up to its last report.",
+    )
+    sockets: Time = Field(
+        default=_SOCKETS_EVERY,
+        json_schema_extra={"default": format_time(_SOCKETS_EVERY)},
+        description="How often the state of the senders' sockets is read (congestion window, RTT, pacing rate); `0` "
+        "for never.",
+    )
+    acks: bool = Field(
+        default=False,
+        description="The way back is reported as well, as a second bottleneck (index 32) without any limit, so that "
+        "the switch itself measures each flow's RTT and bytes in flight. Not together with `sample` above 1.",
+    )
 
     @field_validator("sample")
     @classmethod
@@ -102,17 +152,30 @@ class Telemetry(Model):
 
 
 class Hosts(Model):
-    """What the hosts' network cards do.
+    """What the hosts' network cards do."""
 
-    ``rate``: of the link from each host to the switch, at which the frames of a burst arrive. ``rx_usecs``,
-    ``rx_frames``: a card delivers what has arrived so many microseconds after the first frame, or as soon as there are
-    so many frames (``ethtool -C``). ``offloads``: ``gro`` joins what is delivered together.
-    """
-
-    rate: Rate | None = None
-    rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = None
-    rx_frames: Annotated[StrictInt, Field(ge=1, le=MAX_RX_FRAMES)] | None = None
-    offloads: tuple[Literal["gro"], ...] = ()
+    rate: Rate | None = Field(
+        default=None,
+        description="Rate of the link from each host to the switch: frames that a host sends in one instant arrive "
+        "spaced accordingly. Modelled in virtual time, where it is without this the smallest of 1, 10, 25, 40, 100, "
+        "200, 400 and 800 Gbit/s that is four times the bottleneck's; refused elsewhere, where hosts have links of "
+        "their own.",
+    )
+    rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = Field(
+        default=None,
+        description="Interrupt moderation of each host's network card (`ethtool -C rx-usecs`), in microseconds: what "
+        "has arrived is delivered together, this long after the first frame of it. Without it every frame is delivered "
+        "when it arrives. Virtual time only.",
+    )
+    rx_frames: Annotated[StrictInt, Field(ge=1, le=MAX_RX_FRAMES)] | None = Field(
+        default=None,
+        description="With `rx_usecs`: deliver as soon as there are this many frames (`ethtool -C rx-frames`).",
+    )
+    offloads: tuple[Literal["gro"], ...] = Field(
+        default=(),
+        description="Offloads of the hosts' interfaces. `gro`: the receiver joins the frames that are delivered "
+        "together, and acknowledges them together. In namespaces, in virtual and in real time.",
+    )
 
     @model_validator(mode="after")
     def _moderation(self) -> Self:
@@ -123,22 +186,34 @@ class Hosts(Model):
 
 
 class Experiment(Model):
-    """One experiment file. ``sweep`` and ``repeat`` make several runs of it (`narrows.experiment.sweep`).
+    """One experiment file. `sweep` and `repeat` make several runs of it."""
 
-    ``tcp_buffer`` is the greatest size of a socket's send and receive buffer; without it they limit nothing.
-    """
-
-    name: Name
-    bottleneck: BottleneckSettings
-    flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)]
-    telemetry: Telemetry = Telemetry()
-    hosts: Hosts | None = None
-    mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = 1500
-    tcp_buffer: Annotated[Size, Field(le=MAX_TCP_BUFFER)] | None = None
-    ip_version: Literal[4, 6] = 4
-    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] = 1
-    repeat: Count = 1
-    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(default_factory=dict)
+    name: Name = Field(description="Names the results: `results/NAME-TIME`.")
+    bottleneck: BottleneckSettings = Field(description="The link under test.")
+    flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)] = Field(
+        description="Groups of flows. Each group sends from a host of its own; all flows end at one receiver. Up to "
+        "500 groups."
+    )
+    telemetry: Telemetry = Field(default=Telemetry(), description="Reports and socket readings.")
+    hosts: Hosts | None = Field(default=None, description="What the hosts' network cards do.")
+    mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = Field(
+        default=1500, description="IP MTU of all hosts, in bytes; a full-size frame is 14 bytes longer."
+    )
+    tcp_buffer: Annotated[Size, Field(le=MAX_TCP_BUFFER)] | None = Field(
+        default=None,
+        description="Largest size of a socket's send and receive buffer, which bounds its window. Without it, four "
+        "times what path and queue hold, 64 MiB at least, so that it limits nothing.",
+    )
+    ip_version: Literal[4, 6] = Field(default=4, description="Which IP the flows use.")
+    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] = Field(
+        default=1,
+        description="Of all random numbers of a run: loss emulation, workloads. Repetition r uses seed + r - 1.",
+    )
+    repeat: Count = Field(default=1, description="Runs of every point.")
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="Fields, written with dots, and the values that each is to take: every combination is run.",
+    )
 
     @model_validator(mode="before")
     @classmethod

@@ -8,6 +8,11 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 from narrows_formats.units import (
+    ALLOWED_BUFFER,
+    ALLOWED_RATE,
+    ALLOWED_RATIO,
+    ALLOWED_SIZE,
+    ALLOWED_TIME,
     PACKET_UNITS,
     RATE_UNITS,
     SIZE_UNITS,
@@ -47,29 +52,46 @@ def _writer(write: Callable[[Any], str]) -> PlainSerializer:
     return PlainSerializer(write, return_type=str)
 
 
-def _written(title: str, units: Iterable[str], *examples: str, bare: dict[str, Any] | None = None) -> WithJsonSchema:
-    """How editors know a quantity: a number with one of ``units``, or something ``bare``."""
+def _written(kind: str, units: Iterable[str], *examples: str, bare: dict[str, Any] | None = None) -> WithJsonSchema:
+    """How editors know a quantity: a number with one of ``units``, or something ``bare``. ``kind`` says it in words."""
     number = r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
     text = {"type": "string", "pattern": f"^ *{number} *({'|'.join(units)}) *$", "examples": list(examples)}
-    return WithJsonSchema({"title": title, **(text if bare is None else {"anyOf": [text, bare]})})
+    return WithJsonSchema({"title": kind, **(text if bare is None else {"anyOf": [text, bare]})})
 
 
 Rate = Annotated[
     int,
     _reader(parse_rate),
     _writer(format_rate),
-    _written("rate", (f"{unit}(/s)?" for unit in RATE_UNITS), "100Mbit", "2.5Gbit"),
+    _written(f"rate: {ALLOWED_RATE}", (f"{unit}(/s)?" for unit in RATE_UNITS), "100Mbit", "2.5Gbit"),
 ]
-Size = Annotated[int, _reader(parse_size), _writer(format_size), _written("size", SIZE_UNITS, "1500B", "64KiB")]
+Size = Annotated[
+    int,
+    _reader(parse_size),
+    _writer(format_size),
+    _written(f"size: {ALLOWED_SIZE}", SIZE_UNITS, "1500B", "64KiB"),
+]
 Time = Annotated[
-    int, _reader(parse_time), _writer(format_time), _written("time", TIME_UNITS, "30s", "40ms", bare={"const": 0})
+    int,
+    _reader(parse_time),
+    _writer(format_time),
+    _written(f"time: {ALLOWED_TIME}", TIME_UNITS, "30s", "40ms", bare={"const": 0}),
 ]
-Ratio = Annotated[float, _reader(parse_ratio), _written("ratio", ["%"], "0.1%", bare={"type": "number"})]
+Ratio = Annotated[
+    float, _reader(parse_ratio), _written(f"ratio: {ALLOWED_RATIO}", ["%"], "0.1%", bare={"type": "number"})
+]
 Depth = Annotated[
     QueueDepth,
     _reader(_read_depth),
     _writer(str),
-    _written("depth", [*SIZE_UNITS, *TIME_UNITS, *PACKET_UNITS, "bdp"], "1bdp", "375kB", "250packets", "30ms"),
+    _written(
+        f"depth: {ALLOWED_BUFFER}",
+        [*SIZE_UNITS, *TIME_UNITS, *PACKET_UNITS, "bdp"],
+        "1bdp",
+        "375kB",
+        "250packets",
+        "30ms",
+    ),
 ]
 Count = Annotated[StrictInt, Field(ge=1)]
 
@@ -83,7 +105,9 @@ def _check_name(name: str) -> str:
 Name = Annotated[
     str,
     BeforeValidator(lambda value: _check_name(str(value))),
-    WithJsonSchema({"title": "name", "type": ["string", "number"], "pattern": NAME.pattern.replace(r"\Z", "$")}),
+    WithJsonSchema(
+        {"title": f"name: {ALLOWED_NAME}", "type": ["string", "number"], "pattern": NAME.pattern.replace(r"\Z", "$")}
+    ),
 ]
 
 

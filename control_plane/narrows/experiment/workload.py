@@ -19,12 +19,17 @@ from typing import Annotated, Self
 
 from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
-from pydantic import Field, StrictInt, field_validator, model_validator
+from pydantic import Field, StrictInt, WithJsonSchema, field_validator, model_validator
 
 from narrows.experiment.quantities import Count, Model, Size, Time
 
 ALLOWED_CDF = "pairs of value and fraction, both ascending, fractions from 0 to a last one of 1"
-Cdf = tuple[tuple[float, float], ...]
+_PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+# Where a file is named, the loader puts in what the file has.
+Cdf = Annotated[
+    tuple[tuple[float, float], ...],
+    WithJsonSchema({"title": "pairs, or a file", "anyOf": [{"type": "array", "items": _PAIR}, {"type": "string"}]}),
+]
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -37,11 +42,11 @@ class Arrival:
 
 
 class Pareto(Model):
-    """Sizes with a power-law tail of exponent ``shape``, bounded at ``largest``."""
+    """Sizes with a power-law tail, bounded above."""
 
-    shape: Positive
-    smallest: Size
-    largest: Size
+    shape: Positive = Field(description="Exponent of the tail.")
+    smallest: Size = Field(description="Smallest size.")
+    largest: Size = Field(description="Largest size, above `smallest`: the tail is bounded there.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -56,10 +61,10 @@ class Pareto(Model):
 
 
 class Lognormal(Model):
-    """Gaps whose logarithm is normal, with standard deviation ``sigma``."""
+    """Gaps whose logarithm is normal."""
 
-    median: Time
-    sigma: Positive
+    median: Time = Field(description="Median gap.")
+    sigma: Positive = Field(description="Standard deviation of the gap's natural logarithm.")
 
     def quantile(self, fraction: float) -> float:
         """Gap in nanoseconds that a ``fraction`` of the gaps do not exceed; 0 < fraction < 1."""
@@ -69,7 +74,12 @@ class Lognormal(Model):
 class _Drawn(Model):
     """What sizes and gaps have in common: one distribution, by formula or as an empirical one."""
 
-    cdf: Cdf | None = None
+    cdf: Cdf | None = Field(
+        default=None,
+        description="Empirical distribution: pairs of value (bytes of sizes, seconds of gaps) and cumulative fraction, "
+        "both ascending, the last fraction 1; linear in between. Or a file (relative to the experiment file) with one "
+        "pair on each line.",
+    )
 
     @field_validator("cdf")
     @classmethod
@@ -87,9 +97,9 @@ class _Drawn(Model):
 
 
 class Sizes(_Drawn):
-    """Distribution of flow sizes; ``cdf`` in bytes."""
+    """Distribution of flow sizes: exactly one of `pareto` and `cdf`."""
 
-    pareto: Pareto | None = None
+    pareto: Pareto | None = Field(default=None, description="A bounded Pareto distribution.")
 
     def draw(self, fraction: float) -> int:
         """Bytes at a fraction of the distribution, 1 at least."""
@@ -98,9 +108,9 @@ class Sizes(_Drawn):
 
 
 class Gaps(_Drawn):
-    """Distribution of the times between the starts of two flows; ``cdf`` in seconds."""
+    """Distribution of the times between the starts of two flows: exactly one of `lognormal` and `cdf`."""
 
-    lognormal: Lognormal | None = None
+    lognormal: Lognormal | None = Field(default=None, description="A lognormal distribution.")
 
     def draw(self, fraction: float) -> int:
         """Nanoseconds at a fraction of the distribution."""
@@ -110,18 +120,19 @@ class Gaps(_Drawn):
 
 
 class Workload(Model):
-    """``flows`` flows of drawn sizes, started at drawn gaps.
+    """Flows of drawn sizes, started at drawn gaps. Groups may share one workload, by `seed`, `every` and `offset`."""
 
-    With ``every`` n and ``offset`` k a group plays the flows k, k + n, k + 2n, ... of the workload at their times, so
-    that several groups share one workload; they draw the same flows if they have the same ``seed``.
-    """
-
-    flows: Count
-    sizes: Sizes
-    gaps: Gaps
-    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] | None = None
-    every: Count = 1
-    offset: Annotated[StrictInt, Field(ge=0)] = 0
+    flows: Count = Field(description="Flows of the workload.")
+    sizes: Sizes = Field(description="Distribution of their sizes.")
+    gaps: Gaps = Field(description="Distribution of the times between two starts.")
+    seed: Annotated[StrictInt, Field(ge=0, le=2**32 - 1)] | None = Field(
+        default=None,
+        description="Groups with the same seed draw the same flows. Without it, the experiment's.",
+    )
+    every: Count = Field(default=1, description="Plays every n-th flow of the workload only, at its time.")
+    offset: Annotated[StrictInt, Field(ge=0)] = Field(
+        default=0, description="The first flow that is played, from 0; below `every` and `flows`."
+    )
 
     @model_validator(mode="after")
     def _plays_something(self) -> Self:
