@@ -223,3 +223,11 @@ def format_time(nanoseconds: int) -> str:
     if nanoseconds == 0:
         return "0s"
     return _format(nanoseconds, {unit: TIME_UNITS[unit] for unit in ("ns", "us", "ms", "s")})
+
+
+def duration_in_words(seconds: float) -> str:
+    """A time that is only about right: ``50 s``, ``12 min``, ``3 h 20 min``."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

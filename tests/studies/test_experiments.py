@@ -10,6 +10,9 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.plan import make_plan
+from narrows.experiment.sweep import make_series
+from narrows.run.place import OVERHEAD_S, THIS_MACHINE
+from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.studies.catalogue import (
     CONTROLS,
     EXPERIMENTS,
@@ -20,10 +23,12 @@ from narrows.studies.catalogue import (
     study_points,
 )
 from narrows.studies.processors import most_at_once
-from narrows.studies.schedule import TimeLeft, in_words, traffic_time_s
+from narrows.virtual.kernels import Kernel
+from narrows.virtual.place import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, VirtualTime
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
 from narrows_analysis.studies.model import Point, Study
+from narrows_formats.units import duration_in_words
 
 STUDY_LIST = list(STUDIES.values())
 
@@ -42,10 +47,10 @@ def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
     points = study_points(study, quick)
     directories = [point.directory for point in points]
     assert len(set(directories)) == len(directories)
-    seconds = [traffic_time_s(make_plan(point.point.experiment)) for point in points]
-    assert all(second > 0 for second in seconds)
+    plans = [make_plan(point.point.experiment) for point in points]
+    assert all(traffic_time_s(plan) > 0 for plan in plans)
     if quick:
-        assert TimeLeft(seconds).seconds < 4 * 3600
+        assert TimeLeft([THIS_MACHINE.expected_s(plan) for plan in plans]).seconds < 4 * 3600
 
 
 @pytest.mark.parametrize("study", [one for one in STUDY_LIST if one.controls], ids=lambda one: one.name)
@@ -162,8 +167,22 @@ def test_how_many_runs_at_once() -> None:
 
 def test_the_time_left_follows_the_runs_so_far() -> None:
     left = TimeLeft([60.0, 30.0, 30.0])
-    assert left.seconds == 120 + 3 * 12
-    left.done(60.0, 65.0)
-    assert left.seconds == 60 + 2 * 5
-    assert TimeLeft([60.0, 60.0], at_once=2).seconds == 72
-    assert [in_words(seconds) for seconds in (5, 600, 12_000)] == ["5 s", "10 min", "3 h 20 min"]
+    assert left.seconds == 120
+    left.done(60.0, 90.0)
+    assert left.seconds == 90
+    left.done(30.0, 0.0)
+    assert left.seconds == 30
+    assert TimeLeft([60.0, 60.0], at_once=2).seconds == 60
+    assert [duration_in_words(seconds) for seconds in (5, 600, 12_000)] == ["5 s", "10 min", "3 h 20 min"]
+
+
+def test_what_a_run_takes_follows_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("narrows.virtual.place.about", lambda _: None)
+    guests = VirtualTime(Kernel("any", Path("linux")))
+    slow, fast = (make_plan(make_series(change(BASE, {"bottleneck.rate": rate}, "here"), "here").points[0].experiment)
+                  for rate in ("12112kbit", "12112Mbit"))  # fmt: skip
+    traffic_s = traffic_time_s(slow)
+    assert {THIS_MACHINE.expected_s(plan) for plan in (slow, fast)} == {OVERHEAD_S + traffic_s}
+    # 1000 full-size frames in a second of traffic, or a million.
+    packets_s = [guests.expected_s(plan) - BOOT_AND_ANALYSIS_S for plan in (slow, fast)]
+    assert packets_s == pytest.approx([1000 * traffic_s / PACKETS_PER_S, 1_000_000 * traffic_s / PACKETS_PER_S])

@@ -122,3 +122,24 @@ def test_a_name_that_leads_out_of_the_cache_is_refused() -> None:
     for name in ("../x", ".x", ""):
         with pytest.raises(InputError, match="is no name of a kernel"):
             kernels.directory(name)
+
+
+def test_the_files_of_a_build_are_counted_before_it(tmp_path: Path) -> None:
+    """As the kernel's make says what it compiles: quietly, by echo, in makes of its own."""
+    compiles = "\t@set -e; echo '  CC      $@'; touch $@\n"
+    (tmp_path / "Makefile").write_text(f"linux: a.o b.o\n\t$(MAKE) -f below\n%.o:\n{compiles}")
+    (tmp_path / "below").write_text(f"all: c.o\n\t@echo '  LD      linux'\n%.o:\n{compiles}")
+    make = ["make", "-C", str(tmp_path), "linux"]
+    assert build.files_to_compile(make) == 3
+    assert not (tmp_path / "a.o").exists()
+    assert build.files_to_compile([*make, "--file=none"]) is None
+    said: list[str] = []
+    build._run(make, tmp_path / "log", said.append, "compiling", 3)
+    assert (tmp_path / "log").read_text().count(build.COMPILED) == 3
+
+
+def test_the_time_left_is_said_where_the_files_are_known() -> None:
+    assert build.progress(250, 1000, 20.0) == "250 of 1000 files in 20 s, about 60 s left"
+    assert build.progress(1003, 1000, 80.0) == "1003 of 1000 files in 80 s, about 0 s left"
+    assert build.progress(0, 1000, 10.0) == "0 files in 10 s"
+    assert build.progress(250, None, 20.0) == "250 files in 20 s"

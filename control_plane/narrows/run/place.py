@@ -13,7 +13,10 @@ from narrows.hosts.state import RunState
 from narrows.run.measurement import Measured, Measurement
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
+from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
+
+OVERHEAD_S = 12.0
 
 
 class Measuring(Protocol):
@@ -46,6 +49,10 @@ class Place(Protocol):
 
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
         """How many of some runs can be under way without one disturbing another; not more than are wanted."""
+        ...
+
+    def expected_s(self, plan: Plan) -> float:
+        """How many seconds a run takes there, analysis included, roughly."""
         ...
 
     def state(self) -> RunState:
@@ -83,6 +90,10 @@ class ThisMachine:
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
         """One: what the machine does beside a run is seen in it."""
         return 1
+
+    def expected_s(self, plan: Plan) -> float:
+        """Its traffic, and testbed and analysis."""
+        return OVERHEAD_S + traffic_time_s(plan)
 
     def state(self) -> RunState:
         """In the system's directory for such records."""

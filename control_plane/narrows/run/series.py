@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from narrows_formats.sweep_record import SweepRecord, SweepRun
+from narrows_formats.units import duration_in_words
 from rich.console import Console
 
 from narrows import __version__
@@ -19,15 +21,17 @@ from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
 from narrows.run.runner import CheckedRun, Outcome, check, execute
 from narrows.run.side_by_side import Wanted, execute_side_by_side
+from narrows.run.time_left import TimeLeft
 from narrows.targets.base import Target
 
 
 @dataclass(frozen=True)
 class PointOutcome:
-    """A point of the sweep and what became of its run."""
+    """A point of the sweep, what became of its run, and how many seconds it took."""
 
     point: Point
     outcome: Outcome
+    took_s: float
 
 
 def run_series(
@@ -60,17 +64,28 @@ def run_series(
     check_free(directory)
     runs = [check(point.experiment, make_target(point.experiment), point.origin, place) for point in series.points]
     if series.single:
-        yield PointOutcome(series.points[0], execute(runs[0], directory, console, series.experiment.name, page))
+        began = time.monotonic()
+        outcome = execute(runs[0], directory, console, series.experiment.name, page)
+        yield PointOutcome(series.points[0], outcome, time.monotonic() - began)
         return
     make_directory(directory)
+    at_once = place.at_once((run.plan for run in runs), jobs)
+    expected = {point.directory: place.expected_s(run.plan) for point, run in zip(series.points, runs, strict=True)}
+    left = TimeLeft(list(expected.values()), at_once)
+    several = f", {at_once} at once" if at_once > 1 else ""
+    console.print(f"{len(runs)} runs{several}, about {duration_in_words(left.seconds)}", highlight=False)
     done: list[PointOutcome] = []
     try:
-        for outcome in _outcomes(series, runs, directory, console, page, place, jobs):
-            done.append(outcome)
+        for item in _outcomes(series, runs, directory, console, page, at_once):
+            done.append(item)
             sweep_results.write_manifest(directory, _manifest(series, done))
-            yield outcome
-            if outcome.outcome.status != "complete":
+            yield item
+            if item.outcome.status != "complete":
                 return
+            left.done(expected[item.point.directory], item.took_s)
+            if len(done) < len(runs):
+                rest = f"about {duration_in_words(left.seconds)} left"
+                console.print(f"{len(done)} of {len(runs)} runs done, {rest}", highlight=False)
     finally:
         # However the series ends: what is complete of it can be looked at.
         if done:
@@ -83,8 +98,7 @@ def _outcomes(
     directory: Path,
     console: Console,
     page: Page | None,
-    place: Place,
-    jobs: int | None,
+    at_once: int,
 ) -> Iterator[PointOutcome]:
     """Every point's, as it comes: in the order of the file where there is one run at a time.
 
@@ -96,16 +110,16 @@ def _outcomes(
         Wanted(run, directory / point.directory, f"[{number}/{len(runs)}] {point.directory}")
         for number, (point, run) in enumerate(zip(series.points, runs, strict=True), 1)
     ]
-    at_once = place.at_once((run.plan for run in runs), jobs)
     if at_once == 1:
         for point, one in zip(series.points, wanted, strict=True):
-            yield PointOutcome(point, execute(one.run, one.directory, console, one.title, page))
+            began = time.monotonic()
+            outcome = execute(one.run, one.directory, console, one.title, page)
+            yield PointOutcome(point, outcome, time.monotonic() - began)
         return
-    console.print(f"{len(runs)} runs, {at_once} at once", highlight=False)
-    for number, outcome in execute_side_by_side(wanted, at_once, console):
-        if not isinstance(outcome, Outcome):
-            raise outcome
-        yield PointOutcome(series.points[number], outcome)
+    for number, ended, took_s in execute_side_by_side(wanted, at_once, console):
+        if not isinstance(ended, Outcome):
+            raise ended
+        yield PointOutcome(series.points[number], ended, took_s)
 
 
 def _manifest(series: Series, done: list[PointOutcome]) -> SweepRecord:

@@ -69,18 +69,24 @@ _wanted: list[Sequence[Wanted]] = []
 _queue: list[Any] = []
 
 
-def _run(number: int) -> Outcome | RunError | Interrupted:
+Ended = Outcome | RunError | Interrupted
+
+
+def _run(number: int) -> tuple[Ended, float]:
     wanted = _wanted[0][number]
+    began = time.monotonic()
+    ended: Ended
     try:
-        return execute(wanted.run, wanted.directory, Console(quiet=True), wanted.title, _Told(number))
+        ended = execute(wanted.run, wanted.directory, Console(quiet=True), wanted.title, _Told(number))
     except (RunError, Interrupted) as error:
-        return error
+        ended = error
+    return ended, time.monotonic() - began
 
 
 def execute_side_by_side(
     wanted: Sequence[Wanted], at_once: int, console: Console
-) -> Iterator[tuple[int, Outcome | RunError | Interrupted]]:
-    """Make runs and tell each one's number and outcome when it has ended.
+) -> Iterator[tuple[int, Ended, float]]:
+    """Make runs and give each one's number, outcome and seconds when it has ended.
 
     Args:
         wanted: the runs.
@@ -90,7 +96,7 @@ def execute_side_by_side(
     _wanted[:], _queue[:] = [wanted], [get_context("fork").Queue()]
     display = _Display(wanted, console)
     with worker_pool(at_once) as pool, display:
-        futures: dict[Future[Outcome | RunError | Interrupted], int]
+        futures: dict[Future[tuple[Ended, float]], int]
         futures = {pool.submit(_run, number): number for number in range(len(wanted))}
         while futures:
             ended, _ = wait(futures, timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
@@ -98,7 +104,7 @@ def execute_side_by_side(
             for future in ended:
                 number = futures.pop(future)
                 display.ended(number)
-                yield number, future.result()
+                yield number, *future.result()
 
 
 class _Display:

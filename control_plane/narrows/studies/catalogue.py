@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from narrows_formats.validation import suggestion
 
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, read_mapping, validate
+from narrows.experiment.plan import make_plan
 from narrows.experiment.sweep import Point, Series, assign, make_series
 from narrows.paths import data as package_data
+from narrows.run.time_left import traffic_time_s
 
 EXPERIMENTS = package_data("experiments")
 QUICK = "quick.yaml"
@@ -146,3 +150,12 @@ def _value(data: dict[str, Any], field: str) -> Any:
         else:
             value = value[part]
     return value
+
+
+@cache
+def published(name: str) -> Mapping[str, float]:
+    """Size of a study's full variant: ``points`` (runs) and ``traffic_s``; of a study without files nothing."""
+    if name not in STUDIES:
+        return {}
+    points = study_points(STUDIES[name], quick=False)
+    return {"points": len(points), "traffic_s": sum(traffic_time_s(make_plan(one.point.experiment)) for one in points)}

@@ -21,6 +21,7 @@ from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
 from narrows_analysis.studies.results import read_results, write_results
 from narrows_formats import files
+from narrows_formats.units import duration_in_words
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, RunError
@@ -31,10 +32,10 @@ from narrows.hosts import machine
 from narrows.hosts.state import dead_runs
 from narrows.run.results import give_to_user, make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome, check, execute
+from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.run.workers import worker_pool
-from narrows.studies.catalogue import StudyPoint
+from narrows.studies.catalogue import StudyPoint, published
 from narrows.studies.cluster import Cluster, job, unpack
-from narrows.studies.schedule import TimeLeft, in_words, published, traffic_time_s
 from narrows.studies.senders import Senders, this_machine
 from narrows.targets.base import Target
 
@@ -44,12 +45,12 @@ MakeTarget = Callable[[Experiment], Target]
 
 @dataclass(frozen=True)
 class Task:
-    """A point that is to be run, what was checked for it, and seconds of traffic."""
+    """A point that is to be run, what was checked for it, and how many seconds it is expected to take."""
 
     study_point: StudyPoint
     run: CheckedRun
     senders: Senders
-    traffic_s: float
+    expected_s: float
 
 
 class StudyRun:
@@ -127,15 +128,17 @@ class StudyRun:
         for study_point in others:
             if self._is_complete(study_point):
                 self._measure(study_point)
-        left = TimeLeft([task.traffic_s for task in tasks], at_once)
+        left = TimeLeft([task.expected_s for task in tasks], at_once)
         done_here = self._execute(tasks, at_once, left) if cluster is None else self._execute_on(cluster, tasks)
         for number, (task, outcome, took_s) in enumerate(done_here, 1):
-            left.done(task.traffic_s, took_s)
+            left.done(task.expected_s, took_s)
             self._took_s[str(task.study_point.directory)] = took_s
             self._take(task.study_point, outcome)
             self._write()
             done = f"[{number}/{len(tasks)}] {task.study_point.directory}: {self._result(task.study_point, outcome)}"
-            self._console.print(f"{done}; about {in_words(left.seconds)} left", highlight=False, soft_wrap=True)
+            self._console.print(
+                f"{done}; about {duration_in_words(left.seconds)} left", highlight=False, soft_wrap=True
+            )
             if isinstance(outcome, Outcome) and _was_interrupted(outcome):
                 raise Interrupted("interrupted; complete runs were kept, the same command goes on from here")
         self._write()
@@ -155,7 +158,7 @@ class StudyRun:
             self._refusals.append(error)
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
-        return Task(study_point, run, senders, traffic_time_s(run.plan))
+        return Task(study_point, run, senders, senders.place.expected_s(run.plan))
 
     def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
         """The experiment with the names of its algorithms in each kernel that has all of them."""
@@ -175,9 +178,9 @@ class StudyRun:
         return f"{kernels} {', '.join(lacking)}"
 
     def _announce(self, wanted: int, tasks: list[Task], at_once: int) -> None:
-        total = TimeLeft([task.traffic_s for task in tasks], at_once).seconds
+        total = TimeLeft([task.expected_s for task in tasks], at_once).seconds
         kept = len(self._measured)
-        parts = [f"{len(tasks)} of {wanted} points to run, about {in_words(total)}"]
+        parts = [f"{len(tasks)} of {wanted} points to run, about {duration_in_words(total)}"]
         parts += [f"{kept} complete already"] if kept else []
         parts += [f"{len(self._skipped)} skipped"] if self._skipped else []
         parts += [f"{at_once} at once"] if at_once > 1 else []
@@ -200,7 +203,7 @@ class StudyRun:
     ) -> Iterator[tuple[Task, Outcome | RunError, float]]:
         if at_once == 1:
             for number, task in enumerate(tasks, 1):
-                title = f"[{number}/{len(tasks)}, {in_words(left.seconds)} left] {task.study_point.directory}"
+                title = f"[{number}/{len(tasks)}, {duration_in_words(left.seconds)} left] {task.study_point.directory}"
                 began = time.monotonic()
                 outcome = self._run_point(task, title)
                 yield task, outcome, time.monotonic() - began

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from narrows_formats.units import duration_in_words
+
 from narrows.errors import InputError, RunError
 from narrows.virtual import sources
 from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember
@@ -27,6 +29,8 @@ ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
 ARCHITECTURE = "ARCH=um"
 OPTIONAL = "# Where the source has them"
 LOG_LINES = 15
+COMPILED = "  CC "
+COMPILES = re.compile(rf"echo '{COMPILED} ")
 SAY_EVERY_S = 10.0
 
 
@@ -138,7 +142,8 @@ def _make(scratch: Path, source: Path | None, patches: Sequence[Path], jobs: int
     make = ["make", "-C", str(tree), f"O={output}", ARCHITECTURE, f"-j{jobs}"]
     log = scratch / "build.log"
     _configure(tree, output, make, log, say)
-    _run([*make, IMAGE], log, say, "compiling")
+    _run([*make, "prepare"], log, None, "preparing")
+    _run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
     made.mkdir()
     for file, kept in ((IMAGE, IMAGE), (".config", "config")):
         shutil.copy2(output / file, made / kept)
@@ -191,8 +196,25 @@ def _configure(tree: Path, output: Path, make: list[str], log: Path, say: Callab
             say(f"note: left out, its source does not allow {line}")
 
 
-def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what: str) -> None:
+def files_to_compile(make: list[str]) -> int | None:
+    """How many files a step of the build compiles, by a dry run of it; None where that does not get to its end."""
+    dry = subprocess.run([*make, "--dry-run"], capture_output=True, text=True, errors="replace")
+    # What make would print, inside the commands that it would run.
+    return len(COMPILES.findall(dry.stdout)) if dry.returncode == 0 else None
+
+
+def progress(files: int, total: int | None, seconds: float) -> str:
+    """How far compiling is, and how long the rest takes if its files take as long as those before."""
+    if total is None or files == 0:
+        return f"{files} files in {seconds:.0f} s"
+    left = max(0, total - files) * seconds / files
+    return f"{files} of {total} files in {seconds:.0f} s, about {duration_in_words(left)} left"
+
+
+def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what: str, total: int | None = None) -> None:
     """Run a step of the build; what it says goes to a log, of which an error shows the end.
+
+    Of a step that compiles ``total`` files it is said now and then how far it is.
 
     Raises:
         RunError: it fails.
@@ -211,9 +233,9 @@ def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what:
         for line in process.stdout:
             record.write(line)
             lines = [*lines[-LOG_LINES:], line.rstrip()]
-            files += line.startswith("  CC ")
+            files += line.startswith(COMPILED)
             if say is not None and time.monotonic() - said > SAY_EVERY_S:
                 said = time.monotonic()
-                say(f"{what}: {files} files in {said - began:.0f} s")
+                say(f"{what}: {progress(files, total, said - began)}")
     if process.returncode != 0:
         raise RunError(f"{what} failed:\n" + "\n".join(line for line in lines if line))

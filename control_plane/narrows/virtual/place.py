@@ -6,12 +6,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from narrows_formats.run_record import FULL_FRAME_BYTES
 from narrows_formats.validation import suggestion
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.state import RunState
 from narrows.run.results import RunDirectory
+from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import LEAST_WINDOW_NS, adapted, settings
 from narrows.virtual import room
@@ -21,6 +23,8 @@ from narrows.virtual.probing import about
 
 # The RTT lies half on each way, and a window in half of that.
 LEAST_MODERATED_RTT_NS = 4 * LEAST_WINDOW_NS
+# How long a run takes on one core, roughly.
+BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 5.0, 60_000
 
 
 class VirtualTime:
@@ -54,6 +58,11 @@ class VirtualTime:
         cores = len(os.sched_getaffinity(0))
         fitting = room.available_bytes() // max(sizes)
         return max(1, min(wanted or cores, fitting, len(sizes)))
+
+    def expected_s(self, plan: Plan) -> float:
+        """Boot, analysis, and the bottleneck's packets: the run's own time passes at any speed."""
+        packets = traffic_time_s(plan) * plan.bottleneck.rate_bps / (8 * FULL_FRAME_BYTES)
+        return BOOT_AND_ANALYSIS_S + packets / PACKETS_PER_S
 
     def state(self) -> RunState:
         """A record in the user's own directories."""

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long runs take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.experiment.plan import Plan
+from narrows.traffic.base import is_sized
+from narrows.traffic.sized import size_of
+
+SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
+
+
+def traffic_time_s(plan: Plan) -> float:
+    """Seconds of traffic of a run; an estimate where flows end by their size."""
+    if plan.end_ns is not None:
+        return plan.end_ns / NANOSECONDS
+    ends = []
+    for flow in plan.flows:
+        if not is_sized(flow):
+            ends.append((flow.start_ns + (flow.duration_ns or 0)) / NANOSECONDS)
+        elif flow.until is None:
+            size = sum(size_of(flow, number) for number in range(flow.repeat))
+            arriving = flow.arrivals[-1].start_ns / NANOSECONDS if flow.arrivals else 0.0
+            ends.append(max(arriving, SHARED_LINK * size * 8 / plan.bottleneck.rate_bps))
+    return max(ends, default=0.0)
+
+
+class TimeLeft:
+    """Time that the rest of a study takes: what was expected of its runs, corrected by what they have taken so far."""
+
+    def __init__(self, expected: Sequence[float], at_once: int = 1) -> None:
+        """Take what every run that is to be made is expected to take, in seconds."""
+        self._left = list(expected)
+        self._at_once = at_once
+        self._expected_s = self._took_s = 0.0
+
+    def done(self, expected: float, took_s: float) -> None:
+        """Take note of a run that has ended."""
+        self._left.remove(expected)
+        self._expected_s += expected
+        self._took_s += took_s
+
+    @property
+    def seconds(self) -> float:
+        """Seconds left."""
+        return sum(self._left) * (self._took_s / self._expected_s if self._expected_s else 1.0) / self._at_once
