@@ -9,6 +9,7 @@ import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load
 from narrows.experiment.model import Experiment
+from narrows.experiment.plan import make_plan
 from narrows.experiment.sweep import Series, load_series
 
 BASE: dict[str, Any] = {
@@ -111,8 +112,16 @@ def test_a_bad_sweep_is_refused_by_file_and_field(tmp_path: Path, sweep: dict[st
 
 def test_acks_need_every_report(tmp_path: Path) -> None:
     assert load(write(tmp_path, telemetry={"acks": True})).telemetry.acks
-    with pytest.raises(InputError, match="has acks together with a sample above 1"):
-        load(write(tmp_path, telemetry={"acks": True, "sample": 2}))
+    for sample in (2, "auto"):
+        with pytest.raises(InputError, match="has acks together with a sample other than 1"):
+            load(write(tmp_path, telemetry={"acks": True, "sample": sample}))
+
+
+def test_sampling_may_be_left_to_the_target(tmp_path: Path) -> None:
+    auto, one, eight = (load(write(tmp_path, telemetry={"sample": sample})) for sample in ("auto", 1, 8))
+    assert auto.as_yaml_data()["telemetry"]["sample"] == "auto"
+    found = [(plan.bottleneck.sample_shift, plan.bottleneck.sample_auto) for plan in map(make_plan, (auto, one, eight))]
+    assert found == [(0, True), (0, False), (3, False)]
 
 
 @pytest.mark.parametrize(("changes", "times"), [({}, 1), ({"sweep": {"seed": [1, 2, 3]}}, 4)])

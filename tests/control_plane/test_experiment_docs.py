@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import make_plan
 from narrows.experiment.quantities import Model
@@ -81,7 +82,7 @@ def same(field: FieldInfo, written: str) -> bool:
     value: Any = written
     for reader in field.metadata:
         if type(reader).__name__ == "BeforeValidator":
-            value = reader.func(written)
+            value = reader.func(yaml.safe_load(written))
     return str(value) in (str(field.default), str(field.default).lower()) or float(value) == field.default
 
 

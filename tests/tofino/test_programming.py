@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from fakeswitch.fixtures import (
     COLLECTOR_PORT,
@@ -23,7 +25,7 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
-from narrows.experiment.model import Telemetry
+from narrows.experiment.model import FlowGroup, Telemetry
 from narrows.experiment.plan import ACK_BOTTLENECKS, Plan, make_plan
 from narrows.targets.tofino.bfrt.client import Client
 from narrows.targets.tofino.binding import bind
@@ -291,7 +293,7 @@ def test_reports_that_the_collector_s_port_cannot_carry_are_refused_with_the_sam
     data = make_inventory("tofino2").model_dump()
     data["ports"][2]["speed"] = "10G"
     slow = Inventory.model_validate(data)
-    with pytest.raises(InputError, match=r"telemetry.sample: the reports need 12\.\d+Gbit .* allowed: 2 or more"):
+    with pytest.raises(InputError, match=r"telemetry.sample: the reports need 12\.\d+Gbit .* allowed: 2 or more, auto"):
         plan(make_experiment(rate="95Gbit"), slow)
 
 
@@ -301,7 +303,7 @@ def test_reports_that_the_collector_does_not_hold_are_refused_with_the_numbers()
     small = Inventory.model_validate(data)
     experiment = make_experiment(rate="50Gbit")
     words = r"telemetry.sample: 4,128,137 packets/s of 1514 B make 4,128,137 reports/s, and dave holds 1,000,000 .*"
-    with pytest.raises(InputError, match=words + "allowed: 8 or more"):
+    with pytest.raises(InputError, match=words + "allowed: 8 or more, auto"):
         plan(experiment, small)
     sampled = experiment.model_copy(update={"telemetry": Telemetry(sample=8)})
     assert plan(sampled, small)
@@ -313,6 +315,43 @@ def test_reports_that_the_collector_does_not_hold_are_refused_with_the_numbers()
     assert bound_plan(small).collector.rings == 4
     del data["collector"]["reports_s"]
     assert plan(experiment, Inventory.model_validate(data)), "nobody knows what it holds"
+
+
+def flow_group(**settings: str) -> FlowGroup:
+    return FlowGroup.model_validate({"cca": "cubic", "name": "-".join(settings), **settings})
+
+
+def test_the_sampling_that_the_collector_holds_is_chosen() -> None:
+    data = make_inventory().model_dump()
+    data["collector"] |= {"reports_s": 1_000_000}
+    data["ports"][2]["speed"] = "10G"
+
+    def chosen(rate: str, reports_s: int | None = 1_000_000, **changes: Any) -> int:
+        data["collector"]["reports_s"] = reports_s
+        auto = make_experiment(rate=rate).model_copy(update={"telemetry": Telemetry(sample="auto"), **changes})
+        inventory = Inventory.model_validate(data)
+        assert plan(auto, inventory), "what is chosen fits"
+        return 1 << bind(make_plan(auto), inventory).bottleneck.sample_shift
+
+    assert [chosen(rate) for rate in ("1Gbit", "10Gbit", "13Gbit", "50Gbit", "95Gbit")] == [1, 1, 2, 8, 8]
+    assert chosen("95Gbit", mtu=9000) == 2
+    # What nobody has measured does not bound it, but the collector's port does: 7.8 million reports of 200 B a second.
+    assert chosen("95Gbit", None) == 2
+    # As much in connections of 1,000 B: a frame of data and three of the connection's own, 316 B on average.
+    short = flow_group(size="1000B")
+    assert chosen("10Gbit", flows=(short,)) == 4
+    assert chosen("10Gbit", flows=(flow_group(size="100MB"),)) == 1
+    assert chosen("10Gbit", flows=(flow_group(duration="1s"), short)) == 4
+
+
+def test_more_packets_than_full_size_ones_are_expected_of_short_connections() -> None:
+    data = make_inventory().model_dump()
+    data["collector"] |= {"reports_s": 1_000_000}
+    short = flow_group(size="1000B")
+    experiment = make_experiment(rate="10Gbit").model_copy(update={"flows": (short,)})
+    words = "telemetry.sample: 3,955,696 packets/s of 316 B make 3,955,696 reports/s, and dave holds 1,000,000 .*4 or"
+    with pytest.raises(InputError, match=words):
+        plan(experiment, Inventory.model_validate(data))
 
 
 def test_a_port_at_another_speed_is_refused_not_changed(

@@ -27,6 +27,7 @@ from fakeswitch.fixtures import (
 from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import TrafficManager
 from narrows.errors import InputError, RunError
+from narrows.experiment.model import Telemetry
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import base as hosts
 from narrows.run.drop_accounting import LastReport, check
@@ -154,8 +155,10 @@ def test_a_collector_that_nobody_has_measured_is_told(switch: FakeSwitch, kind: 
     async def notes() -> list[str]:
         target = TofinoTarget(Inventory.model_validate(data), tmp_path / "audit.jsonl")
         await target.start()
-        made = await target.configure(target.adapt(make_plan(make_experiment())))
+        experiment = make_experiment().model_copy(update={"telemetry": Telemetry(sample="auto")})
+        made = await target.configure(target.adapt(make_plan(experiment)))
         await target.stop()
+        assert "telemetry.sample: 1, for 825,627 packets/s of 1514 B" in made.notes
         return [note for note in made.notes if "never measured" in note and "reports a second" in note]
 
     assert do(notes()) == []

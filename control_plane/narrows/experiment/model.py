@@ -13,13 +13,15 @@ from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.units import NANOSECONDS, format_time
 from narrows_formats.validation import refuse
-from pydantic import Field, StrictInt, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema, field_validator, model_validator
 from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.workload import Workload
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
+# telemetry.sample: the greatest, and the word for the least that can be had.
+MAX_SAMPLE, AUTO_SAMPLE = 1 << 16, "auto"
 # Beyond what network cards can be set to.
 MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 _SOCKETS_EVERY = 100_000_000  # ns
@@ -116,13 +118,29 @@ class FlowGroup(Model):
         return duration
 
 
+def _read_sample(value: object) -> object:
+    power = type(value) is int and 1 <= value <= MAX_SAMPLE and not value & (value - 1)
+    if value != AUTO_SAMPLE and not power:
+        raise refuse(f"is not a power of two up to {MAX_SAMPLE}", f"1, 2, 4, ... {MAX_SAMPLE}, {AUTO_SAMPLE}")
+    return value
+
+
+_SAMPLE_SCHEMA = WithJsonSchema(
+    {
+        "title": f"power of two or {AUTO_SAMPLE}: up to {MAX_SAMPLE}",
+        "enum": [*(1 << shift for shift in range(MAX_SAMPLE.bit_length())), AUTO_SAMPLE],
+    }
+)
+
+
 class Telemetry(Model):
     """What is recorded of packets and of sockets."""
 
-    sample: Count = Field(
+    sample: Annotated[int | str, BeforeValidator(_read_sample), _SAMPLE_SCHEMA] = Field(
         default=1,
         description="One report in so many packets that leave the bottleneck; a power of two, up to 65536. Drops stay "
-        "exact per flow up to its last report.",
+        "exact per flow up to its last report. `auto`: the least that a testbed's collector and its port hold of the "
+        "packets/s that the flows make; 1 on switches in software.",
     )
     sockets: Time = Field(
         default=_SOCKETS_EVERY,
@@ -133,21 +151,14 @@ class Telemetry(Model):
     acks: bool = Field(
         default=False,
         description="The way back is reported as well, as a second bottleneck (index 32) without any limit, so that "
-        "the switch itself measures each flow's RTT and bytes in flight. Not together with `sample` above 1.",
+        "the switch itself measures each flow's RTT and bytes in flight. Only with `sample: 1`.",
     )
-
-    @field_validator("sample")
-    @classmethod
-    def _power_of_two(cls, sample: int) -> int:
-        if sample & (sample - 1) or sample > 1 << 16:
-            raise refuse("is not a power of two up to 65536", "1, 2, 4, ... 65536")
-        return sample
 
     @model_validator(mode="after")
     def _acks_of_what_is_reported(self) -> Self:
-        if self.acks and self.sample > 1:
+        if self.acks and self.sample != 1:
             # An echo can only be matched with a packet that was seen.
-            raise refuse("has acks together with a sample above 1", "acks with sample: 1")
+            raise refuse("has acks together with a sample other than 1", "acks with sample: 1")
         return self
 
 

@@ -84,7 +84,7 @@ class Bottleneck:
     """The bottleneck's settings in base units.
 
     ``rate_bps`` is L2; ``l1_rate_bps`` is set only for a rate written as L1, ``limit_packets`` only for a depth in
-    packets.
+    packets. With ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
     """
 
     index: int
@@ -97,6 +97,7 @@ class Bottleneck:
     loss: float
     sample_shift: int
     l1_rate_bps: int | None = None
+    sample_auto: bool = False
 
 
 @dataclass(frozen=True)
@@ -283,7 +284,7 @@ def _bottleneck(experiment: Experiment) -> Bottleneck:
             f"bottleneck.buffer: {settings.buffer} is {limit} B, which no full-size frame of {frame} B fits into; "
             f"allowed: {frame} B or more"
         )
-    threshold = settings.ecn_threshold
+    threshold, sample = settings.ecn_threshold, experiment.telemetry.sample
     return Bottleneck(
         index=0,
         port=RECEIVER_PORT,
@@ -293,7 +294,8 @@ def _bottleneck(experiment: Experiment) -> Bottleneck:
         limit_packets=int(settings.buffer.value) if settings.buffer.unit == "packets" else None,
         ecn_threshold_bytes=None if threshold is None else threshold.in_bytes(rate, settings.rtt, frame),
         loss=settings.loss,
-        sample_shift=experiment.telemetry.sample.bit_length() - 1,
+        sample_shift=0 if isinstance(sample, str) else sample.bit_length() - 1,
+        sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if settings.rate_layer == "l1" else None,
     )
 

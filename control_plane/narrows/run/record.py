@@ -139,7 +139,7 @@ def _record(
                 "loss": bottleneck.loss,
                 "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
             },
-            "telemetry": {"sample": experiment.telemetry.sample},
+            "telemetry": {"sample": 1 << bottleneck.sample_shift},
             "clock_origin_ns": origin.ns,
             "clock_origin_source": origin.source,
             "flows": [connection.as_json() for connection in measured.connections],

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Host, Path, Plan, SwitchPort
+from narrows.targets.tofino.sampling import with_sample_that_fits
 from narrows.targets.tofino.testbed.inventory import DELAY_LINE, Inventory, Machine
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
@@ -14,7 +15,7 @@ SWITCH_MAC = "02:4e:57:00:00:00"
 
 
 def bind(plan: Plan, inventory: Inventory) -> Plan:
-    """The plan with the inventory's ports, MAC and IP addresses in place of its own.
+    """The plan with the inventory's ports, MAC and IP addresses, and a sampling that its collector holds (``auto``).
 
     Raises:
         InputError: more senders than the testbed has, or a machine without an address of the plan's IP version.
@@ -41,7 +42,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
     addresses = {host.address: hosts[host.name].address for host in (*plan.senders, plan.receiver)}
     line = None if inventory.delay_line is None else inventory.port_of(inventory.delay_line).dev_port
     report_address = plan.collector.dst_address if collector.address is None else str(collector.address.ip)
-    return replace(
+    bound = replace(
         plan,
         senders=tuple(hosts[host.name] for host in plan.senders),
         receiver=hosts[plan.receiver.name],
@@ -51,9 +52,9 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
             *(() if line is None else (SwitchPort(line, DELAY_LINE, 0),)),
         ),
         paths=tuple(
-            bound
+            hop
             for path in plan.paths
-            for bound in _by_way_of(
+            for hop in _by_way_of(
                 line,
                 plan.bottleneck.index,
                 replace(
@@ -75,6 +76,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
         ),
         flows=tuple(replace(flow, src=addresses[flow.src], dst=addresses[flow.dst]) for flow in plan.flows),
     )
+    return with_sample_that_fits(bound, inventory)
 
 
 def _by_way_of(line: int | None, bottleneck: int, path: Path) -> tuple[Path, ...]:

@@ -31,12 +31,12 @@ from narrows.targets.tofino.programming.programmer import Programmer, restore_al
 from narrows.targets.tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows.targets.tofino.readings.counters import Counters, clear_writes
 from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
+from narrows.targets.tofino.sampling import report_load
 from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
 from narrows.targets.tofino.testbed.machines import SshTestbed
 from narrows.targets.tofino.testbed.preflight import Preflight
 from narrows.targets.tofino.testbed.session import Connect, SwitchSession
 from narrows.targets.tofino.writes.entries import EPOCH
-from narrows.targets.tofino.writes.mirror import reports_per_second
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader, LiveReader
@@ -351,11 +351,16 @@ class TofinoTarget(Target):
                 f"{overhead.uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
                 "delay; fix: narrows calibrate"
             )
-        collector, wanted = self._inventory.collector, reports_per_second(one.plan, one.plan.bottleneck.rate_bps)
+        collector, load = self._inventory.collector, report_load(one.plan)
+        if one.plan.bottleneck.sample_auto:
+            notes.append(
+                f"telemetry.sample: {1 << one.plan.bottleneck.sample_shift}, for {load.packets_s:,.0f} packets/s of "
+                f"{load.packet_bytes:.0f} B"
+            )
         if collector.reports_s is None:
             notes.append(
                 f"warning: how many reports a second {collector.name} holds was never measured, and this run makes up "
-                f"to {wanted:,.0f}; fix: benchmarks/run.py collecting, and collector.reports_s in the inventory"
+                f"to {load.reports_s:,.0f}; fix: benchmarks/run.py collecting, and collector.reports_s in the inventory"
             )
         notes.append(
             "depth: the read-back of tm.queue.buffer is the driver's copy; only a watermark under load proves it"

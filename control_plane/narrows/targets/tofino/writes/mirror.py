@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from narrows_formats.units import format_rate
-
 from narrows.errors import InputError
-from narrows.experiment.plan import L1_OVERHEAD_BYTES, REPORT_ENCAPSULATION_BYTES, Plan
+from narrows.experiment.plan import REPORT_ENCAPSULATION_BYTES, Plan
 from narrows.switch.entries import COLLECTOR_SESSION
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.chip.depth import about_size, hysteresis_cells
 from narrows.targets.tofino.chip.model import Chip, pipe_of
+from narrows.targets.tofino.sampling import refuse_more_reports_than_fit
 from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader, number, text
 
@@ -38,20 +37,6 @@ def session_length(chip: Chip, report_length: int) -> int:
     return length
 
 
-def report_rate_bps(plan: Plan, rate_bps: float) -> float:
-    """L1 rate of the reports of one bottleneck, and of its way back, while full-size frames fill it."""
-    report = min(plan.collector.report_length, plan.frame_bytes + REPORT_ENCAPSULATION_BYTES) + L1_OVERHEAD_BYTES
-    return reports_per_second(plan, rate_bps) * report * 8
-
-
-def reports_per_second(plan: Plan, rate_bps: float) -> float:
-    """Reports of one bottleneck, and of its way back, while full-size frames fill it."""
-    frames = rate_bps / 8 / plan.frame_bytes
-    # A receiver sends at most one acknowledgement a packet.
-    back = frames if plan.ack_bottleneck is not None else 0.0
-    return frames / (1 << plan.bottleneck.sample_shift) + back
-
-
 def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:
     """The session to the collector, and the memory of every pipe that mirrors.
 
@@ -61,21 +46,7 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
     chip = inventory.switch.generation
     collector = plan.collector
     port = inventory.port(collector.port)
-    load = report_rate_bps(plan, plan.bottleneck.rate_bps)
-    if load > port.speed_bps and plan.ack_bottleneck is not None:
-        raise InputError(
-            f"telemetry.acks: the reports of both directions need {format_rate(int(load) // 10**6 * 10**6)} and the "
-            f"collector's port {port.name} has {port.speed}; allowed: false"
-        )
-    if load > port.speed_bps:
-        sample = 1
-        while load / sample > port.speed_bps:
-            sample *= 2
-        raise InputError(
-            f"telemetry.sample: the reports need {format_rate(int(load) // 10**6 * 10**6)} and the collector's port "
-            f"{port.name} has {port.speed}; allowed: {sample << plan.bottleneck.sample_shift} or more"
-        )
-    _refuse_what_the_collector_cannot_hold(inventory, plan)
+    refuse_more_reports_than_fit(plan, inventory)
     writes = _memory(inventory, plan, reader)
     key = {"$sid": COLLECTOR_SESSION}
     found = reader.entry("$mirror.cfg", key)
@@ -99,24 +70,6 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
         )
     )
     return writes
-
-
-def _refuse_what_the_collector_cannot_hold(inventory: Inventory, plan: Plan) -> None:
-    collector = inventory.collector
-    wanted = reports_per_second(plan, plan.bottleneck.rate_bps)
-    if collector.reports_s is None or wanted <= collector.reports_s:
-        return
-    frames = plan.bottleneck.rate_bps / 8 / plan.frame_bytes
-    numbers = (
-        f"{frames:,.0f} packets/s of {plan.frame_bytes} B make {wanted:,.0f} reports/s, and {collector.name} holds "
-        f"{collector.reports_s:,} (collector.reports_s in the inventory)"
-    )
-    if plan.ack_bottleneck is not None:
-        raise InputError(f"telemetry.acks: {numbers}; allowed: false")
-    sample = 1
-    while frames / sample > collector.reports_s:
-        sample *= 2
-    raise InputError(f"telemetry.sample: {numbers}; allowed: {sample} or more")
 
 
 def _reported_ports(plan: Plan) -> set[int]:
