@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rich.table import Table
 
 from narrows.errors import Interrupted, RunError
 from narrows.run.runner import CheckedRun, Outcome, execute
-from narrows.run.workers import worker_pool
+from narrows.run.workers import CONTEXT, worker_pool
 
 LOOK_EVERY_S = 0.25
 LINE_EVERY_S = 10.0
@@ -64,16 +63,14 @@ class _Told:
             _queue[0].put((self._number, kind, data))
 
 
-# What the processes share with the one that made them; runs cannot be sent to a process.
-_wanted: list[Sequence[Wanted]] = []
+# In a process that makes runs: what takes its news.
 _queue: list[Any] = []
 
 
 Ended = Outcome | RunError | Interrupted
 
 
-def _run(number: int) -> tuple[Ended, float]:
-    wanted = _wanted[0][number]
+def _run(wanted: Wanted, number: int) -> tuple[Ended, float]:
     began = time.monotonic()
     ended: Ended
     try:
@@ -93,14 +90,14 @@ def execute_side_by_side(
         at_once: how many of them may be under way.
         console: where progress goes.
     """
-    _wanted[:], _queue[:] = [wanted], [get_context("fork").Queue()]
+    queue = CONTEXT.Queue()
     display = _Display(wanted, console)
-    with worker_pool(at_once) as pool, display:
+    with worker_pool(at_once, _queue.append, queue) as pool, display:
         futures: dict[Future[tuple[Ended, float]], int]
-        futures = {pool.submit(_run, number): number for number in range(len(wanted))}
+        futures = {pool.submit(_run, one, number): number for number, one in enumerate(wanted)}
         while futures:
             ended, _ = wait(futures, timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
-            display.look(_queue[0])
+            display.look(queue)
             for future in ended:
                 number = futures.pop(future)
                 display.ended(number)

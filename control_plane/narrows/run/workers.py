@@ -6,10 +6,11 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
+from typing import Any
 
 PR_SET_PDEATHSIG = 1
 
@@ -24,16 +25,31 @@ def _end_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _begin(parent: int, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+    _end_with(parent)
+    if prepare is not None:
+        prepare(*arguments)
+
+
+# New ones: a copy of a process with threads (gRPC has some) may stop for ever at a lock, or die.
+CONTEXT = get_context("spawn")
+
+
 @contextmanager
-def worker_pool(at_once: int) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(
+    at_once: int, prepare: Callable[..., None] | None = None, *arguments: Any
+) -> Iterator[ProcessPoolExecutor]:
     """Processes, because a run takes the signals of its own.
 
-    They are forked: what was put ready before is there. At an interruption all are told to end, so that each run ends
-    its traffic and keeps what it has measured.
+    At an interruption all are told to end, so that each run ends its traffic and keeps what it has measured.
+
+    Args:
+        at_once: how many there are.
+        prepare: what each does first.
+        *arguments: what it does it with; queues of `CONTEXT` may be among them.
     """
-    pool = ProcessPoolExecutor(
-        at_once, mp_context=get_context("fork"), initializer=_end_with, initargs=(os.getpid(),)
-    )  # fmt: skip
+    first = (os.getpid(), prepare, arguments)
+    pool = ProcessPoolExecutor(at_once, mp_context=CONTEXT, initializer=_begin, initargs=first)
     try:
         yield pool
     except BaseException:

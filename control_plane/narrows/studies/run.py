@@ -205,15 +205,17 @@ class StudyRun:
             for number, task in enumerate(tasks, 1):
                 title = f"[{number}/{len(tasks)}, {duration_in_words(left.seconds)} left] {task.study_point.directory}"
                 began = time.monotonic()
-                outcome = self._run_point(task, title)
+                outcome = _run_point(task.run, self._directory / task.study_point.directory, self._console, title)
                 yield task, outcome, time.monotonic() - began
             return
-        _in_worker[:] = [(self, tasks)]
         with worker_pool(at_once) as pool:
-            arguments = {pool.submit(_run_in_worker, number): task for number, task in enumerate(tasks)}
-            for future in as_completed(arguments):
+            futures = {
+                pool.submit(_run_quietly, task.run, self._directory / task.study_point.directory): task
+                for task in tasks
+            }
+            for future in as_completed(futures):
                 outcome, took_s = future.result()
-                yield arguments[future], outcome, took_s
+                yield futures[future], outcome, took_s
 
     def _execute_on(self, cluster: Cluster, tasks: list[Task]) -> Iterator[tuple[Task, Outcome | RunError, float]]:
         """Run the tasks elsewhere, and put what comes back where it belongs."""
@@ -232,25 +234,6 @@ class StudyRun:
             unpack(done.archive, directory)
             give_to_user(directory)
             yield by_name[name], Outcome("complete", "", directory, load_run(directory).summary, ()), done.took_s
-
-    def _run_point(self, task: Task, title: str) -> Outcome | RunError:
-        """Run a point; a failure is remembered, and does not keep the others from being run."""
-        directory = self._directory / task.study_point.directory
-        if directory.exists():
-            shutil.rmtree(directory)
-        # A point of the same figure that runs beside this one may have made it.
-        with suppress(FileExistsError):
-            make_directory(directory.parent)
-        try:
-            return execute(task.run, directory, self._console, title)
-        except RunError as error:
-            return error
-
-    def run_quietly(self, task: Task) -> tuple[Outcome | RunError, float]:
-        """Run a point in a process of its own, without a live line."""
-        self._console = Console(quiet=True)
-        began = time.monotonic()
-        return self._run_point(task, ""), time.monotonic() - began
 
     def _take(self, study_point: StudyPoint, outcome: Outcome | RunError) -> None:
         name = str(study_point.directory)
@@ -350,10 +333,20 @@ def _why(outcome: Outcome | RunError) -> str:
     return f"{outcome.status}: {outcome.reason}" if outcome.reason else "its analysis failed"
 
 
-# What a worker process runs; it has it from its parent, since targets cannot be sent to a process.
-_in_worker: list[tuple[StudyRun, list[Task]]] = []
+def _run_point(run: CheckedRun, directory: Path, console: Console, title: str) -> Outcome | RunError:
+    """Run a point; a failure is remembered, and does not keep the others from being run."""
+    if directory.exists():
+        shutil.rmtree(directory)
+    # A point of the same figure that runs beside this one may have made it.
+    with suppress(FileExistsError):
+        make_directory(directory.parent)
+    try:
+        return execute(run, directory, console, title)
+    except RunError as error:
+        return error
 
 
-def _run_in_worker(number: int) -> tuple[Outcome | RunError, float]:
-    study, tasks = _in_worker[0]
-    return study.run_quietly(tasks[number])
+def _run_quietly(run: CheckedRun, directory: Path) -> tuple[Outcome | RunError, float]:
+    """Run a point in a process of its own, without a live line; and the seconds that it took."""
+    began = time.monotonic()
+    return _run_point(run, directory, Console(quiet=True), ""), time.monotonic() - began
