@@ -129,6 +129,7 @@ def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, 
     assert {value for interface in offloads.values() for value in interface.values()} == {"off"}
     for name in ("experiment.yaml", "summary.json", "flows.parquet", "queue.parquet", "report.html"):
         assert (out / name).stat().st_size > 0
+    assert not [path for path in (out, *out.rglob("*")) if path.stat().st_mode & 0o002], "others can write to it"
     made = sorted(path.name for path in (out / "hosts").iterdir())
     assert made == ["cubic-1.json", "cubic-2.json", "reno-1.json", "sockets.parquet"]
     assert run["clock_origin_source"] == "switch clock"

@@ -75,6 +75,24 @@ def test_a_part_that_is_lost_is_told_and_nothing_stays(tmp_path: Path, fault: st
     print(f"cases: 1 {fault}: {record['status']}: {record['reason']}")
 
 
+def test_a_server_that_refuses_is_told(tmp_path: Path) -> None:
+    """It is gone before its flow begins; the other flow is measured to its end."""
+    out = tmp_path / "result"
+    flows = [{"cca": "cubic", "duration": "9s"}, {"cca": "reno", "start": "6s", "duration": "3s"}]
+    running = Running(write(tmp_path, flows=flows), out)
+    running.wait_for_traffic()
+    pids = namespace_pids(running.state.namespace("receiver"))
+    servers = {Path(f"/proc/{pid}/cmdline").read_bytes(): pid for pid in pids}
+    os.kill(servers[max(line for line in servers if b"iperf3" in line)], signal.SIGKILL)
+    printed = running.finish(60)
+    assert running.process.returncode == EXIT_FAILED, printed
+    assert running.left_over() == []
+    record = json.loads((out / "run.json").read_text())
+    assert record["status"] == "failed" and "unable to connect" in record["reason"], record["reason"]
+    assert record["identity"]["holds"]
+    print(f"cases: 1 server gone: {record['reason']}")
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_end_at_a_random_moment_leaves_nothing(tmp_path: Path, seed: int) -> None:
     """SIGINT, SIGTERM and SIGKILL, from the first moment on; after SIGKILL `narrows clean` and another run."""

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/reliability.md: every row names tests that are there, and `make stress` runs them."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+MATRIX = ROOT / "docs" / "reliability.md"
+# `test_serve.py::test_a_fault`, `robustness.rs`, `pipeline/tests/{fuzz,robustness}.rs`, `serve.rs: a_test`
+TEST = re.compile(r"`([\w./{},-]+\.(?:py|rs))(?:(?:::|: )(\w+))?`(?: \(([^)]*)\))?")
+
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+
+def rows() -> list[str]:
+    """The rows of the page's tables, without their heads."""
+    lines = MATRIX.read_text().splitlines()
+    heads = {number - 1 for number, line in enumerate(lines) if line.startswith("|---")}
+    return [line for number, line in enumerate(lines) if re.match(r"\| [^-]", line) and number not in heads]
+
+
+def places(name: str) -> list[Path]:
+    """The files that a name of the page means: below tests/ or in a crate."""
+    names = [name]
+    if choice := re.search(r"\{(.*)\}", name):
+        names = [name.replace(choice[0], one) for one in choice[1].split(",")]
+    found = []
+    for one in names:
+        matches = [
+            path
+            for root in ("tests", "softswitch", "analysis")
+            for path in (ROOT / root).rglob(Path(one).name)
+            if path.as_posix().endswith(f"/{one}") and "target" not in path.relative_to(ROOT).parts
+        ]
+        assert len(matches) == 1, f"{one}: {matches}"
+        found += matches
+    return found
+
+
+def words() -> str:
+    """Everything that `make stress` starts."""
+    return "\n".join(shlex.join(group.command) for group in importlib.import_module("stress").GROUPS)
+
+
+def is_run(path: Path, commands: str) -> bool:
+    name = path.relative_to(ROOT).as_posix()
+    if path.suffix == ".py":
+        return any(str(parent) in shlex.split(commands) for parent in (name, *map(str, Path(name).parents)))
+    if path.parent.name == "tests":
+        return f"--test {path.stem}" in commands
+    return "-p narrows-softswitch --lib" in commands and name.startswith("softswitch/switch/src")
+
+
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row.split("|")[1].strip())
+def test_a_row_names_tests_that_stress_runs(row: str) -> None:
+    found = TEST.findall(row)
+    assert found, "a row without a test"
+    commands = words()
+    for name, test, case in found:
+        for path in places(name):
+            text = path.read_text()
+            assert not test or re.search(rf"(def|fn) {test}\(", text), f"{name} has no test {test}"
+            assert not test or test.startswith("test_") or path.suffix == ".rs"
+            assert not case or name != "e2e/test_run_faults.py" or f'"{case}"' in text, f"{name} has no case {case}"
+            assert is_run(path, commands), f"{name}: no group of scripts/stress.py runs it"
+
+
+def test_there_are_rows() -> None:
+    assert len(rows()) > 40
