@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first minutes of a user: a fresh clone with an empty target and virtual environment, measured step by step.
 
-    sudo .venv/bin/python benchmarks/first_minutes.py [--test] [--where DIR]
+    sudo .venv/bin/python benchmarks/first_minutes.py [--test] [--where DIR] [--out STEM]
 
 It clones what is committed here, runs `make demo` and says where the time went; then how long commands are silent, and
 what `cargo test` builds that was built before. With --test, `make test` as well. Debian packages are this machine's:
@@ -23,8 +23,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import host
+import results
+
 ROOT = Path(__file__).resolve().parents[1]
-REPEATS = 7
+REPEATS = 10
+CONDITIONS = (
+    "A fresh clone, with an empty target and without a virtual environment; crates and Python packages come from their "
+    "registries, Debian packages were there. The time to a command's first line is the median of {repeats}."
+)
 
 
 @dataclass(frozen=True)
@@ -36,13 +43,25 @@ class Figure:
     goal: float | None = None
     unit: str = "s"
 
+    @property
+    def missed(self) -> bool:
+        """Whether it is above its goal."""
+        return self.goal is not None and self.value > self.goal
+
+    def row(self) -> tuple[str, ...]:
+        """For the table."""
+        goal = "" if self.goal is None else f"{self.goal:g}{', missed' if self.missed else ''}"
+        return self.name, f"{self.value:.2f}" if self.unit else f"{self.value:g}", self.unit, goal
+
 
 def main() -> int:
-    """Measure, print the table, and return 1 where a goal is missed."""
+    """Measure, write and print the table, and return 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--test", action="store_true", help="also `make test` after the demo")
     parser.add_argument("--where", type=Path, help="directory for the clone (default: a temporary one)")
+    parser.add_argument("--out", type=Path, help="results go to STEM.json and STEM.md", metavar="STEM")
     options = parser.parse_args()
+    machine = host.description()
     with tempfile.TemporaryDirectory(dir=options.where) as directory:
         clone = Path(directory) / "narrows"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
@@ -51,13 +70,20 @@ def main() -> int:
             start = time.monotonic()
             run(["make", "test"], clone)
             found.append(Figure("make test, after the demo", time.monotonic() - start, 900))
-    missed = False
-    for figure in found:
-        goal = "" if figure.goal is None else f"{figure.goal:g} {figure.unit}"
-        over = figure.goal is not None and figure.value > figure.goal
-        missed |= over
-        print(f"{figure.name:44} {figure.value:9.2f} {figure.unit:3} {goal:>8} {'missed' if over else ''}".rstrip())
-    return int(missed)
+    table = results.Table(("Figure", "Value", "Unit", "Goal"), [figure.row() for figure in found])
+    outcome = results.Outcome(
+        "The first minutes",
+        CONDITIONS.format(repeats=REPEATS),
+        [table],
+        {"figures": [vars(figure) for figure in found]},
+        ["make demo", "narrows --help", "narrows run experiments/demo.yaml"],
+    )
+    written = results.write(
+        {"first-minutes": outcome}, machine, sys.argv, options.out, kind="first-minutes", note="One measurement."
+    )
+    print(table.markdown())
+    print(*written, sep="\n")
+    return int(any(figure.missed for figure in found))
 
 
 def demo(clone: Path) -> Iterator[Figure]:
@@ -71,18 +97,18 @@ def demo(clone: Path) -> Iterator[Figure]:
     cargo, ready, run_starts = first("setup: Rust programs"), first("setup: ready"), first("demo: making the testbed")
     analysis = first("demo: analysing")
     yield Figure("make demo, from nothing", ends, 180)
-    yield Figure("  packages that the compiler waits for", cargo)
-    yield Figure("  compiler, other packages beside it", ready - cargo)
-    yield Figure("  from there to the first line of the run", run_starts - ready)
-    yield Figure("  the run: testbed, 20 s of traffic, removal", analysis - run_starts)
-    yield Figure("  analysis and report", ends - analysis)
+    yield Figure("- before the compiler", cargo)
+    yield Figure("- compiler, and packages beside it", ready - cargo)
+    yield Figure("- from there to the first line of the run", run_starts - ready)
+    yield Figure("- the run: testbed, 20 s of traffic, removal", analysis - run_starts)
+    yield Figure("- analysis and report", ends - analysis)
 
 
 def silences(clone: Path) -> Iterator[Figure]:
     """How long commands take to their first line; medians."""
     narrows = str(clone / ".venv" / "bin" / "narrows")
-    yield Figure("narrows --help", median_first_line([narrows, "--help"], clone), 0.3)
-    yield Figure("narrows --version", median_first_line([narrows, "--version"], clone))
+    yield Figure("narrows --help, first line", median_first_line([narrows, "--help"], clone), 0.3)
+    yield Figure("narrows --version, first line", median_first_line([narrows, "--version"], clone))
     experiment = clone / "experiments" / "demo.yaml"
     yield Figure("narrows run, first line", median_first_line([narrows, "run", str(experiment)], clone), 0.7)
 
@@ -92,7 +118,9 @@ def median_first_line(command: Sequence[str], clone: Path) -> float:
     times = []
     for _ in range(REPEATS):
         start = time.monotonic()
-        process = subprocess.Popen(command, cwd=clone, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            command, cwd=clone, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=clean_environment()
+        )
         assert process.stdout is not None
         process.stdout.readline()
         times.append(time.monotonic() - start)
@@ -106,7 +134,9 @@ def built_again(clone: Path) -> Iterator[Figure]:
     """Libraries that `cargo test` compiles although the release build has compiled them in the same version."""
     command = ["cargo", "test", "--workspace", "--release", "--locked", "--no-run"]
     built = {path.name.rpartition("-")[0] for path in (clone / "target" / "release" / ".fingerprint").iterdir()}
-    said = subprocess.run(command, cwd=clone, check=True, capture_output=True, text=True).stderr
+    said = subprocess.run(
+        command, cwd=clone, check=True, capture_output=True, text=True, env=clean_environment()
+    ).stderr
     again = [
         name for name in re.findall(r"Compiling (\S+) v", said) if name in built and not name.startswith("narrows")
     ]
@@ -137,11 +167,11 @@ def run(command: Sequence[str], clone: Path) -> None:
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours without what names this checkout's programs."""
+    """Ours without what names this checkout's programs, or keeps Python from remembering what it has compiled."""
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("NARROWS_", "CARGO_TARGET", "VIRTUAL_"))
+        if not name.startswith(("NARROWS_", "CARGO_TARGET", "VIRTUAL_", "PYTHON"))
     }
 
 

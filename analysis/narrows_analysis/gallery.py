@@ -179,7 +179,7 @@ def loss(run: RunData, window_s: float = 0.5) -> Figure:
 
 
 def _of_sockets(run: RunData, column: str, scale: float, label: str) -> Figure:
-    """A column of the senders' sockets, a line a flow."""
+    """A column of the senders' sockets, a line for each flow."""
     return _lines(run, run.sockets.dropna(subset=[column]), column, scale, label)
 
 

@@ -92,7 +92,7 @@ def scaled(value: float | None, factor: float) -> float | None:
 class RunData:
     """A run and its frames; a frame is read when it is first asked for.
 
-    Frames: `table` (a row a flow), `flows` and `queue` (time series), `distributions` (CDFs), `sockets` (what the
+    Frames: `table` (flows), `flows` and `queue` (time series), `distributions` (CDFs), `sockets` (what the
     senders' sockets say), `hosts` (iperf3's RTT and congestion window), `flow_keys` (5-tuples), `reports()` (every
     report) and `dask_reports()` (the same on Dask).
     """

@@ -171,7 +171,7 @@ class RunRecord(_Record):
     clock_origin_source: str | None = None
     """What that is known by: the switch clock, or the first report."""
     flows: Annotated[tuple[FlowRecord, ...], BeforeValidator(lambda value: [] if value is None else value)] = ()
-    """One entry a TCP connection, see below. Its position is the flow's number in all tables."""
+    """One entry for each TCP connection, see below. Its position is the flow's number in all tables."""
 
     def as_json(self) -> dict[str, Any]:
         """What is written: the fields that were given."""

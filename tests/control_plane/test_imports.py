@@ -49,3 +49,4 @@ def test_a_run_says_something_before_it_imports_what_it_ends_with() -> None:
     """pandas, pyarrow, gRPC and finsy take over a second, and are not needed to check an experiment."""
     found = imported_by("import narrows.run.series, narrows.experiment.sweep, narrows.hosts.state")
     assert not (SLOW - {"pydantic", "yaml"}) & {name.partition(".")[0] for name in found}
+    assert "narrows_formats.run_record" not in found

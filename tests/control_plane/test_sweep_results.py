@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 import yaml
 from narrows.cli import app, main
 from narrows.errors import EXIT_BAD_INPUT, InputError
+from narrows.experiment.plan import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.run import series as series_module
 from narrows.run.runner import Outcome
@@ -43,12 +45,16 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
         status: Any = "failed" if directory.name in failing else "complete"
         return Outcome(status, "", directory, summary, ())
 
-    monkeypatch.setattr(series_module, "check", lambda *_: None)
+    monkeypatch.setattr(series_module, "check", lambda experiment, *_: SimpleNamespace(plan=make_plan(experiment)))
     monkeypatch.setattr(series_module, "execute", execute)
     file = path / "experiment.yaml"
     file.write_text(yaml.safe_dump({**BASE, **changes}))
     out = path / "out"
-    outcomes = list(run_series(load_series(file), lambda _: None, out, Console(file=io.StringIO())))  # type: ignore[arg-type,return-value]
+    said = io.StringIO()
+    outcomes = list(run_series(load_series(file), lambda _: None, out, Console(file=said)))  # type: ignore[arg-type,return-value]
+    # 30 s of traffic each, and what else a run takes; the first one took no time.
+    lines = ["2 runs, about 84 s"] + ["1 of 2 runs done, about 0 s left"] * (not failing)
+    assert said.getvalue().splitlines() == lines
     assert outcomes[-1].outcome.status == ("failed" if failing else "complete")
     return out
 

@@ -82,5 +82,5 @@ class Extremes:
 
     @property
     def maximum(self) -> FloatArray:
-        """Greatest sample of each cell."""
+        """Largest sample of each cell."""
         return np.where(np.isinf(self._maximum), np.nan, self._maximum).reshape(self.rows, self.bins)

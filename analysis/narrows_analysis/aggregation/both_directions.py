@@ -28,7 +28,7 @@ COLUMNS = (
 
 @dataclass
 class Mean:
-    """Mean, least and greatest of a stream of values."""
+    """Mean, smallest and largest of a stream of values."""
 
     count: int = 0
     total: float = 0.0
@@ -163,18 +163,18 @@ class PathMeasures:
         self.outstanding.finish(self._sender_rtt())
 
     def _sender_rtt(self) -> int:
-        """Least RTT between switch and sender so far; 0 where there is none."""
+        """Smallest RTT between switch and sender so far; 0 where there is none."""
         return int(self.sender.rtt.least) if self.sender.rtt.count else 0
 
     def rtt_s(self, unit_s: float) -> RttSummary:
-        """Least and mean RTT of the path in seconds; None where one side has no sample."""
+        """Smallest and mean RTT of the path in seconds; None where one side has no sample."""
         near, far = self.sender.rtt, self.receiver.rtt
         if not near.count or not far.count:
             return {"min": None, "mean": None}
         return {"min": (near.least + far.least) * unit_s, "mean": ((near.mean or 0) + (far.mean or 0)) * unit_s}
 
     def inflight_bytes(self) -> InflightSummary:
-        """Mean over packets and greatest number of bytes in flight; None without acknowledgements."""
+        """Mean over packets and largest number of bytes in flight; None without acknowledgements."""
         size = self.outstanding.size
         return {"mean": size.mean, "max": size.greatest if size.count else None}
 

@@ -60,7 +60,7 @@ class Estimate:
         return None if half is None else (self.mean - half, self.mean + half)
 
     def repetitions_apart_from(self, value: float) -> int | None:
-        """The least number of values a sample with which, mean and variances staying as they are, the interval does
+        """The smallest number of values a sample with which, mean and variances staying as they are, the interval does
         not hold a value; None if no reasonable number would do, or if a sample has one value only."""
         if self.count < 2:
             return None

@@ -30,7 +30,7 @@ def jain_index(allocations: npt.ArrayLike) -> float | None:
 
 
 def jain_series(allocations: npt.ArrayLike) -> FloatArray:
-    """Jain's index of each interval: `allocations` has a row a flow and a column an interval; NaN where a flow is not
+    """Jain's index of each interval: `allocations` has flows as rows and intervals as columns; NaN where a flow is not
     active (not counted in that interval's n). NaN where fewer than two flows are active or nothing was sent."""
     x = np.asarray(allocations, dtype=np.float64)
     active = np.isfinite(x)
@@ -69,7 +69,7 @@ def convergence_time(
 ) -> float | None:
     """Seconds until every flow stays within `tolerance` of its fair share for at least `hold_s`; None if never.
 
-    `rates_bps` has a row a flow and a column an interval of `interval_s`, the first column being the one in which the
+    `rates_bps` has flows as rows and intervals as columns of `interval_s`, the first column being the one in which the
     last flow started. Rates are first averaged over the past `smooth_s` (fewer at the start). The fair share of an
     interval is the mean of the flows' smoothed rates, so an unsaturated link does not hide unfairness.
     Source: the definition of M. Dong et al., "PCC: Re-architecting Congestion Control for Consistent High

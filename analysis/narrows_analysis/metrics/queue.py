@@ -34,9 +34,9 @@ def cdf(values: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
 
 
 def standing_queue(depth_min: npt.ArrayLike, interval_s: float, window_s: float = STANDING_WINDOW_S) -> float | None:
-    """Queue that does not go away: mean over windows of the least depth in each, in the unit of `depth_min`.
+    """Queue that does not go away: mean over windows of the smallest depth in each, in the unit of `depth_min`.
 
-    `depth_min` holds the least depth of each interval of `interval_s` seconds, NaN where nothing left; windows without
+    `depth_min` has the smallest depth of each interval of `interval_s` seconds, NaN where nothing left; windows without
     any sample do not count. Divide by the BDP to have it in BDP. Choose `window_s` of at least an RTT.
     Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 10(5), 2012: a standing queue is what remains
     in the minimum over an interval; their interval is 100 ms.
@@ -76,7 +76,7 @@ def oscillation(values: npt.ArrayLike, interval_s: float, least_correlation: flo
     The period is the lag of the highest local maximum of the autocorrelation after its first zero crossing, refined by
     a parabola; lags up to half of the series are tried, and the shortest lag within 10 % of the highest wins, so that a
     multiple of the period is not taken for it. The amplitude is the mean over whole periods of half the difference of
-    their greatest and least value. NaN are bridged linearly.
+    their largest and smallest value. NaN are bridged linearly.
     Source: G. Box, G. Jenkins, "Time Series Analysis", ch. 2 (autocorrelation by the periodogram's inverse transform).
     """
     x = _bridged(values)

@@ -56,7 +56,7 @@ def backoffs(rate_bps: npt.ArrayLike, least_fall: float = 0.15) -> FloatArray:
 def rate_synchronization(rates_bps: npt.ArrayLike) -> float | None:
     """Mean pairwise correlation (-1..1) of the changes of the flows' rates; None for fewer than two varying flows.
 
-    `rates_bps` has a row a flow and a column an interval. Positive: flows rise and fall together; negative: what one
+    `rates_bps` has flows as rows and intervals as columns. Positive: flows rise and fall together; negative: what one
     gives up another takes. Source: Pearson's correlation; used for windows by Appenzeller et al., SIGCOMM 2004, to tell
     synchronised from desynchronised flows.
     """

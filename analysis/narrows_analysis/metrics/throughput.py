@@ -53,7 +53,7 @@ def rate_series(
 
 
 def group_rates(rates_bps: npt.ArrayLike, groups: Sequence[str]) -> dict[str, FloatArray]:
-    """Sum of the flows' rates (bit/s) of each group: `rates_bps` has a row a flow; NaN (not active) counts as 0.
+    """Sum of the flows' rates (bit/s) of each group: `rates_bps` has flows as rows; NaN (not active) counts as 0.
 
     Source: definition.
     """
@@ -73,7 +73,7 @@ def utilization(size_bytes: float, rate_bps: float, duration_s: float) -> float:
 
 
 def goodput_limit(rate_bps: float, frame_bytes: int = 1514, header_bytes: int = HEADER_BYTES) -> float:
-    """Greatest goodput (bit/s) of full-size segments on a link of `rate_bps` L2: 95.6 % for 1448 bytes in 1514.
+    """Largest goodput (bit/s) of full-size segments on a link of `rate_bps` L2: 95.6 % for 1448 bytes in 1514.
 
     Source: definition, with the header sizes of IPv4 (RFC 791) and of TCP with timestamps (RFC 9293, RFC 7323).
     """

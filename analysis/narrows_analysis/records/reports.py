@@ -76,7 +76,7 @@ def telemetry_files(run: Run, skipped: SkippedReports) -> list[Path]:
 
 
 def timestamp_extremes(files: list[Path]) -> Int64Array:
-    """Least and greatest timestamp of each row group, in time units, from Parquet statistics where there are any."""
+    """Smallest and largest timestamp of each row group, in time units, from Parquet statistics where there are any."""
     extremes: list[int] = []
     for path in files:
         with pq.ParquetFile(path) as file:

@@ -104,7 +104,7 @@ class RunFigures:
         return -np.inf if flow.duration_s is None else min(flow.start_s + flow.duration_s, self.x_range[1])
 
     def _lines(self, matrix: FloatArray, scale: float, *, step: bool = False) -> list[ChartSeries]:
-        """A line a flow, or a line a group where there are too many flows to tell apart."""
+        """A line for each flow, or for each group where there are too many flows to tell apart."""
         names, colors, rows = self.labels, self.colors, matrix
         if len(matrix) > MAX_LINES:
             groups = list(dict.fromkeys(flow.group for flow in self.run.flows))
@@ -270,7 +270,7 @@ class RunFigures:
     def _of_sockets(
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
     ) -> Chart | None:
-        """A column of hosts/sockets.parquet, a line a flow."""
+        """A column of hosts/sockets.parquet, a line for each flow."""
         readings = []
         for number in range(len(self.run.flows)):
             mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])

@@ -7,10 +7,9 @@ It may have been made somewhere else; this needs only what it has found and the 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows_formats import files
-from narrows_formats.run_record import RunRecord
 from narrows_formats.units import NANOSECONDS
 
 from narrows import __version__
@@ -20,6 +19,9 @@ from narrows.run import clock, drop_accounting
 from narrows.run.measurement import Counters, Measured, Status
 from narrows.run.results import RunDirectory
 from narrows.switch.readings import FlowDrops
+
+if TYPE_CHECKING:
+    from narrows_formats.run_record import RunRecord
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,9 @@ def _record(
     ending: Ending,
     others: dict[str, Any],
 ) -> RunRecord:
+    # Models with descriptions take a while, and a run says something first.
+    from narrows_formats.run_record import RunRecord
+
     settings = experiment.bottleneck
     bottleneck, realised = plan.bottleneck, measured.realised
     origin = _clock_origin(measured, results, bottleneck.index)

@@ -15,7 +15,6 @@ from rich.console import Console
 from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
-from narrows.run import sweep_results
 from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
@@ -68,6 +67,9 @@ def run_series(
         outcome = execute(runs[0], directory, console, series.experiment.name, page)
         yield PointOutcome(series.points[0], outcome, time.monotonic() - began)
         return
+    # It reads runs: a single one says something before that is imported.
+    from narrows.run import sweep_results
+
     make_directory(directory)
     at_once = place.at_once((run.plan for run in runs), jobs)
     expected = {point.directory: place.expected_s(run.plan) for point, run in zip(series.points, runs, strict=True)}

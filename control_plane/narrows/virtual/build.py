@@ -197,10 +197,11 @@ def _configure(tree: Path, output: Path, make: list[str], log: Path, say: Callab
 
 
 def files_to_compile(make: list[str]) -> int | None:
-    """How many files a step of the build compiles, by a dry run of it; None where that does not get to its end."""
-    dry = subprocess.run([*make, "--dry-run"], capture_output=True, text=True, errors="replace")
+    """How many files a step of the build compiles, by a dry run of it; None where that names none."""
+    # Its end, the linking, is missing in a dry run: make does not know that there would be archives by then.
+    dry = subprocess.run([*make, "--dry-run", "--keep-going"], capture_output=True, text=True, errors="replace")
     # What make would print, inside the commands that it would run.
-    return len(COMPILES.findall(dry.stdout)) if dry.returncode == 0 else None
+    return len(COMPILES.findall(dry.stdout)) or None
 
 
 def progress(files: int, total: int | None, seconds: float) -> str:
