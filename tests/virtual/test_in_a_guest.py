@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -28,7 +29,9 @@ LONG = SHORT.replace("1s}", "1000s}")
 PATIENCE_S = 240.0
 
 
-def start(tmp_path: Path, text: str, before: str = "", programs: Path | None = None) -> subprocess.Popen[str]:
+def start(
+    tmp_path: Path, text: str, before: str = "", programs: Path | None = None, options: Sequence[str] = ()
+) -> subprocess.Popen[str]:
     """`narrows run --virtual`; what it says is in ``tmp_path / "said"``.
 
     Args:
@@ -36,6 +39,7 @@ def start(tmp_path: Path, text: str, before: str = "", programs: Path | None = N
         text: of the experiment.
         before: a statement in front of it.
         programs: directory of other programs than ours.
+        options: of the command line.
     """
     file = tmp_path / "experiment.yaml"
     file.write_text(text)
@@ -44,7 +48,7 @@ def start(tmp_path: Path, text: str, before: str = "", programs: Path | None = N
     environment = {**os.environ, **({} if programs is None else {BINARIES_VARIABLE: str(programs)})}
     with (tmp_path / "said").open("w") as said:
         return subprocess.Popen(
-            [*words, "--kernel", kernel, "--out", str(tmp_path / "out")],
+            [*words, "--kernel", kernel, "--out", str(tmp_path / "out"), *options],
             stdout=said, stderr=subprocess.STDOUT, text=True, env=environment,
         )  # fmt: skip
 
@@ -86,6 +90,13 @@ def test_a_run(tmp_path: Path) -> None:
     assert hosts["interrupts"] is None and hosts["offloads"] == []
     # Times of day are this machine's, not the guest's.
     assert run["started"] < run["ended"] and run["started"][:4] == time.strftime("%Y", time.gmtime())
+
+
+def test_a_sweep_side_by_side(tmp_path: Path) -> None:
+    process = start(tmp_path, SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n", options=("--jobs", "2"))
+    assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    runs = json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]
+    assert [run["status"] for run in runs] == ["complete"] * 2
 
 
 @pytest.mark.needs("repeatable-kernel")

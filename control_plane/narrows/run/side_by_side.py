@@ -70,6 +70,10 @@ _queue: list[Any] = []
 Ended = Outcome | RunError | Interrupted
 
 
+def _listen_on(queue: Any) -> None:
+    _queue.append(queue)
+
+
 def _run(wanted: Wanted, number: int) -> tuple[Ended, float]:
     began = time.monotonic()
     ended: Ended
@@ -92,7 +96,7 @@ def execute_side_by_side(
     """
     queue = CONTEXT.Queue()
     display = _Display(wanted, console)
-    with worker_pool(at_once, _queue.append, queue) as pool, display:
+    with worker_pool(at_once, _listen_on, queue) as pool, display:
         futures: dict[Future[tuple[Ended, float]], int]
         futures = {pool.submit(_run, one, number): number for number, one in enumerate(wanted)}
         while futures:
