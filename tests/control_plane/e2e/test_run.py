@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 import pytest
@@ -45,12 +45,15 @@ def write(path: Path, **changes: Any) -> Path:
 class Running:
     """A ``narrows run`` in the background, with the record of its run and of every process it ever started."""
 
+    started: ClassVar[list[subprocess.Popen[bytes]]] = []
+
     def __init__(self, file: Path, out: Path, *options: str) -> None:
         self._printed = file.parent / f"{out.name}.printed"
         with self._printed.open("w") as printed:
             command = [*NARROWS, "run", str(file), "--out", str(out), *options]
             self.process = subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT)
-        self.state = wait_for(self._load, 20)
+        Running.started.append(self.process)
+        self.state = wait_for(self._load, 60)
         self.processes: dict[int, int] = {}
 
     def _load(self) -> RunState | None:
@@ -65,7 +68,7 @@ class Running:
                 self.processes |= {int(pid): started for pid, started in state.processes.items()}
 
     def wait_for_traffic(self) -> None:
-        wait_for(lambda: ": traffic (" in self._printed.read_text(), 30)
+        wait_for(lambda: ": traffic (" in self._printed.read_text(), 90)
         time.sleep(1.5)
         self.observe()
 
@@ -87,6 +90,17 @@ class Running:
         found += [line for line in links.splitlines() if line.startswith("port")]
         found += [str(path) for path in STATE_ROOT.glob(f"{self.state.run_id}*")]
         return found
+
+
+@pytest.fixture(autouse=True)
+def no_run_goes_on() -> Iterator[None]:
+    """A test that fails takes its runs with it: they would disturb the next one's."""
+    yield
+    for process in Running.started:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(60)
+    Running.started.clear()
 
 
 def wait_for(condition: Any, seconds: float) -> Any:

@@ -19,8 +19,9 @@ import pytest
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
 from narrows.hosts.state import namespace_pids
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
-from test_run import NARROWS, Running, wait_for, write
+from test_run import NARROWS, Running, no_run_goes_on, wait_for, write
 
+__all__ = ["no_run_goes_on"]
 pytestmark = pytest.mark.needs("root", "stress", SOFTSWITCH, COLLECTOR)
 
 LONG = [{"cca": "cubic", "duration": "40s"}]
