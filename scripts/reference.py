@@ -17,7 +17,7 @@ import typer
 from narrows.cli import app
 from narrows.experiment.model import BottleneckSettings, Experiment, FlowGroup, Hosts, Telemetry
 from narrows.experiment.workload import Lognormal, Pareto, Sizes, Workload
-from narrows_formats.columns import TABLES
+from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from pydantic import BaseModel
@@ -71,13 +71,24 @@ def reference() -> str:
     text = f"# Results: files, columns and fields\n\n{MADE}\n"
     text += (
         "Times are seconds from the experiment's start. An interval stands at its start. Unit and meaning of a column "
-        "are in the Parquet file too, as metadata of the column (`unit`, `meaning`). The reports in `telemetry/` are "
-        "described in [telemetry-schema.md](telemetry-schema.md), `summary.json` in [metrics.md](metrics.md), "
-        "`experiment.yaml` in [experiments.md](experiments.md).\n"
+        "are in the Parquet file too, as metadata of the column (`unit`, `meaning`); in `reports-NNNNN.parquet` and "
+        "`flow_keys.parquet` as JSON in the file's metadata (`columns`). How these two come about: "
+        "[telemetry-schema.md](telemetry-schema.md). `summary.json`: [metrics.md](metrics.md), `experiment.yaml`: "
+        "[experiments.md](experiments.md).\n"
     )
-    for name, columns in TABLES.items():
+    tables = {
+        **TABLES,
+        "telemetry/reports-NNNNN.parquet": telemetry_columns("reports"),
+        "telemetry/flow_keys.parquet": telemetry_columns("flow_keys"),
+    }
+    for name, columns in tables.items():
         rows = ((f"`{column.name}`", column.unit, column.meaning) for column in columns)
         text += f"\n## {name}\n\n{table(('Column', 'Unit', 'Meaning'), rows)}"
+    text += (
+        "\nTime and depth units are the switch's: seconds = value x `time_unit_s` of run.json's `target_profile`, "
+        "bytes = value x `depth_unit_bytes`. `telemetry/learned_flows.parquet` has the columns of the flow keys but "
+        "`first_timestamp`.\n"
+    )
     text += f"\n## run.json\n\n{_fields(RunRecord)}"
     text += (
         "\nBeside these: `traffic_manager` (the switch's own counters of queues, flows and ports), `identity` (drops "

@@ -19,42 +19,11 @@ import pandas as pd
 import pytest
 import synthetic
 import typer
+from documented import COMMANDS, NARROWS, PAGES, QUICK, ROOT, arguments
 from narrows.cli import app
 from narrows_analysis import analyze_run, write_report
 from narrows_formats.columns import SOCKETS
 from typer.testing import CliRunner
-
-ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)[^,#]*")
-PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b|\.\.\.|\[|…")
-# Run here to their ends as they are written: what takes neither root nor long, on the files that `project` has.
-RUN_HERE = ("new", "runs", "schema", "plan", "report", "analyze", "compare", "kernel list", "--version")
-
-
-def commands() -> list[str]:
-    """Lines of code blocks that are commands, as they are written."""
-    found = []
-    for page in PAGES:
-        fence = None
-        for line in page.read_text().splitlines():
-            if line.startswith("```"):
-                fence = None if fence is not None else line.removeprefix("```")
-                continue
-            text = line.split("  #")[0].strip()
-            in_code = fence in ("", "sh") or (fence is None and line.startswith("    "))
-            if in_code and COMMAND.fullmatch(text) and not PLACEHOLDER.search(text):
-                found.append(text)
-    return sorted(set(found))
-
-
-COMMANDS = commands()
-NARROWS = [command for command in COMMANDS if re.match(r"(sudo )?(\.venv/bin/)?narrows ", command)]
-
-
-def arguments(command: str) -> list[str]:
-    words = shlex.split(command)
-    return words[words.index(next(word for word in words if word.endswith("narrows"))) + 1 :]
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +58,9 @@ def test_there_are_commands() -> None:
 
 @pytest.mark.parametrize("command", NARROWS)
 def test_a_command_of_the_documentation(command: str, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its words are taken by the command line: the command, every option, every value. Those of RUN_HERE are run."""
+    """Its words are taken by the command line: the command, every option, every value. Those of QUICK are run."""
     words = arguments(command)
-    if " ".join(words).startswith(RUN_HERE):
+    if " ".join(words).startswith(QUICK):
         for written in re.findall(r"^new (\S+)", " ".join(words)):
             (project / written).unlink(missing_ok=True)
         result = CliRunner().invoke(app, words, catch_exceptions=False)

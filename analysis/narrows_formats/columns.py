@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The columns of a run's Parquet files: unit and meaning of each, which stand in the files' metadata as well."""
+"""The columns of a run's Parquet files: unit and meaning of each, which stand in the files' metadata as well.
+
+Those of the files that the collector writes are in *.columns.json, which are compiled into it.
+"""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats import files
@@ -90,13 +95,19 @@ SOCKETS = (
     Column("busy_s", "s so far", "time with data to send"),
     Column("buffer_limited_s", "s so far", "part of that in which receive window or send buffer were in the way"),
 )
-# Files by their names, SOCKETS in `files.HOSTS`.
+# Files by their names, SOCKETS in `files.HOSTS`; the collector's: `telemetry_columns`.
 TABLES = {
     files.FLOWS: FLOWS,
     files.QUEUE: QUEUE,
     files.DISTRIBUTIONS: DISTRIBUTIONS,
     f"{files.HOSTS}/{files.SOCKETS}": SOCKETS,
 }
+
+
+def telemetry_columns(table: str) -> tuple[Column, ...]:
+    """Columns of telemetry/reports-NNNNN.parquet ("reports") or telemetry/flow_keys.parquet ("flow_keys")."""
+    described = json.loads(Path(__file__).with_name(f"{table}.columns.json").read_text(encoding="utf-8"))
+    return tuple(Column(name, column["unit"], column["meaning"]) for name, column in described.items())
 
 
 def units(columns: tuple[Column, ...]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from narrows_formats.columns import telemetry_columns, with_metadata
 from narrows_formats.digest import address
 
 SCHEMA = pa.schema(
@@ -44,4 +45,5 @@ def write(records: Sequence[dict[str, Any]], path: Path) -> None:
         }
         for record in records
     ]
-    pq.write_table(pa.Table.from_pylist(rows, schema=SCHEMA), path)
+    schema = with_metadata(SCHEMA, telemetry_columns("flow_keys"))
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), path)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from helpers import BINARY, account, collector, pcap_frames
+from narrows_formats.columns import telemetry_columns
 
 pytestmark = pytest.mark.needs("narrows-collector")
 
@@ -69,6 +70,22 @@ def test_flow_keys_and_account(capture: Path, tmp_path: Path) -> None:
     result = account(tmp_path / "t")
     assert (result["stop_reason"], result["rows"], result["flows"], result["error"]) == ("end_of_file", 50000, 8, None)
     assert result["bottlenecks"]["0"]["last_sequence"] == 50000
+
+
+@pytest.mark.parametrize(("file", "table"), [("reports-00000.parquet", "reports"), ("flow_keys.parquet", "flow_keys")])
+def test_a_file_says_what_its_columns_are(capture: Path, tmp_path: Path, file: str, table: str) -> None:
+    """By the table of which the documentation is made, which has all columns in their order."""
+    assert collector("convert", capture, "--out", tmp_path / "t").returncode == 0
+    schema = pq.read_schema(tmp_path / "t" / file)
+    types = {"uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "string": "text"}
+    described = json.loads(schema.metadata[b"columns"])
+    assert [(field.name, types[str(field.type)]) for field in schema] == [
+        (name, column["type"]) for name, column in described.items()
+    ]
+    assert [(name, column["unit"], column["meaning"]) for name, column in described.items()] == [
+        (column.name, column.unit, column.meaning) for column in telemetry_columns(table)
+    ]
+    assert schema.metadata[b"narrows_schema"] == b"1"
 
 
 def test_rotation_keeps_every_row_in_order(capture: Path, tmp_path: Path) -> None:

@@ -22,13 +22,17 @@ flows: [{cca: cubic, duration: 1s}]
 """
 # Every file that a run, a study, a page or a testbed needs beside the code.
 FILES = """
+from narrows.cli import new
 from narrows.paths import compiled_program
 from narrows.studies.catalogue import find_study, study_points
 from narrows.targets.tofino.testbed import machines
 from narrows.live import server
+from narrows.virtual import build
 from narrows_analysis.studies.names import NAMES
+from narrows_formats.columns import telemetry_columns
 assert all(path.is_file() for path in (*compiled_program("v1model"), machines.HOST_SCRIPT, machines.REMOTE_SCRIPT))
 assert all(study_points(find_study(name), quick=True) for name in NAMES)
+assert new.TEMPLATE.is_file() and build.FRAGMENT.is_file() and telemetry_columns("reports")
 server.LivePage(0)
 print(server.__file__)
 """
@@ -68,14 +72,32 @@ def test_every_file_is_there(environment: Path) -> None:
     assert Path(found.stdout.strip()).is_relative_to(environment), "the checkout's package was imported"
 
 
-@pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
-def test_an_installed_narrows_runs_an_experiment(environment: Path) -> None:
+def run(environment: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The installed `narrows run`, with the programs that this checkout has built."""
     (environment / "experiment.yaml").write_text(EXPERIMENT)
     program = find_binary(SOFTSWITCH)
     assert program is not None
-    narrows = str(environment / "venv" / "bin" / "narrows")
-    command = [narrows, "run", "experiment.yaml", "--out", "out"]
-    variables = {**os.environ, BINARIES_VARIABLE: str(program.parent)}
-    run = subprocess.run(command, capture_output=True, text=True, cwd=environment, env=variables)
-    assert run.returncode == 0, run.stdout + run.stderr
+    command = [str(environment / "venv" / "bin" / "narrows"), "run", "experiment.yaml", *options]
+    surroundings = {**os.environ, BINARIES_VARIABLE: str(program.parent), **variables}
+    return subprocess.run(command, capture_output=True, text=True, cwd=environment, env=surroundings)
+
+
+@pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
+def test_an_installed_narrows_runs_an_experiment(environment: Path) -> None:
+    done = run(environment, "--out", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
     assert (environment / "out" / "report.html").is_file()
+
+
+@pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
+def test_an_installed_narrows_runs_one_in_virtual_time(environment: Path) -> None:
+    """The guest, too, has the installed package and no checkout."""
+    done = run(environment, "--virtual", "--out", "virtual")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (environment / "virtual" / "report.html").is_file()
+
+
+@pytest.mark.needs(SOFTSWITCH)
+def test_an_installed_narrows_says_how_to_get_a_kernel(environment: Path) -> None:
+    done = run(environment, "--virtual", XDG_CACHE_HOME=str(environment / "empty"))
+    assert (done.returncode, "fix: narrows kernel build" in done.stderr) == (2, True), done.stderr

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import re
 import shutil
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from finsy.proto import p4i
 from google.protobuf import text_format
+from narrows_formats.columns import telemetry_columns
 
 P4SRC = Path(__file__).resolve().parents[2] / "p4src"
 V1MODEL = P4SRC / "compiled" / "v1model"
@@ -114,6 +116,18 @@ def test_the_report_is_48_bytes_in_the_promised_order(compiled: dict[str, Any]) 
     (report,) = [header for header in compiled["header_types"] if header["name"] == "report_t"]
     assert [(name, width) for name, width, _ in report["fields"]] == REPORT
     assert sum(width for _, width in REPORT) == 48 * 8
+
+
+def test_the_documentation_has_the_report_as_the_files_describe_it() -> None:
+    page = (P4SRC.parent / "docs" / "report-format.md").read_text()
+    rows = [[cell.strip() for cell in line.split("|")[1:6]] for line in re.findall(r"^\| \d+ \|.*\|$", page, re.M)]
+    offsets = itertools.accumulate((bits // 8 for _, bits in REPORT), initial=0)
+    expected = [
+        [str(offset), str(bits // 8), f"`{name}`"] for offset, (name, bits) in zip(offsets, REPORT, strict=False)
+    ]
+    assert [row[:3] for row in rows] == expected
+    described = {f"`{column.name}`": [column.unit or "-", column.meaning] for column in telemetry_columns("reports")}
+    assert [row[3:] for row in rows[1:]] == [described[row[2]] for row in rows[1:]]
 
 
 def test_the_source_declares_the_report_that_was_compiled() -> None:

@@ -17,7 +17,7 @@ use crate::flow_keys::FlowKeys;
 use crate::telemetry::keys_file;
 use crate::telemetry::parquet_file::ParquetFile;
 use crate::telemetry::table::Column;
-use crate::telemetry::writer::{base_properties, SCHEMA_VERSION};
+use crate::telemetry::writer::{base_properties, schema_version};
 
 const GROUP_ROWS: usize = 16 << 10;
 /// Upper bound of a row: numbers of at most 8 bytes and a histogram with every bin filled.
@@ -43,7 +43,7 @@ impl Output {
     pub fn create(directory: &Path, settings: &EngineSettings, time_unit_s: f64) -> Result<Self> {
         fs::create_dir_all(directory).map_err(|e| Error::io(directory, "create", e))?;
         let metadata = vec![
-            KeyValue::new("narrows_schema".into(), SCHEMA_VERSION.to_string()),
+            schema_version(),
             KeyValue::new("interval_units".into(), settings.interval_units.to_string()),
             KeyValue::new(
                 "queue_interval_units".into(),

@@ -5,6 +5,9 @@ use super::reader::StoredColumns;
 use super::table::{Column, Kind, Number, Values};
 use crate::wire::Record;
 
+/// Type, unit and meaning of each column, as the file says them; the documentation is made of it too.
+pub const DESCRIPTIONS: &str = include_str!("../../../narrows_formats/reports.columns.json");
+
 /// Rows of a [`RowBlock`].
 pub const BLOCK_ROWS: usize = 128;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::parquet_file::ParquetFile;
 use super::table::{Column, Kind, Number, Values};
-use super::writer::base_properties;
+use super::writer::described;
 use crate::error::Result;
 use crate::flow_keys::{FlowId, FlowKey};
 
@@ -16,6 +16,8 @@ pub const FILE_NAME: &str = "flow_keys.parquet";
 /// Upper bound of a row: two addresses of at most 45 characters and the numbers.
 const ROW_BYTES: usize = 128;
 const GROUP_ROWS: usize = 16 << 10;
+/// As [`super::columns::DESCRIPTIONS`].
+const DESCRIPTIONS: &str = include_str!("../../../narrows_formats/flow_keys.columns.json");
 
 /// Columns of the table.
 pub fn columns() -> Vec<Column> {
@@ -40,7 +42,9 @@ pub fn columns() -> Vec<Column> {
 /// If the system refuses, a full disk included.
 pub fn write(directory: &Path, keys: &[(FlowId, FlowKey)]) -> Result<()> {
     let path = directory.join(FILE_NAME);
-    let properties = base_properties().set_max_row_group_size(GROUP_ROWS).build();
+    let properties = described(DESCRIPTIONS)
+        .set_max_row_group_size(GROUP_ROWS)
+        .build();
     let mut file = ParquetFile::create(&path, &columns(), properties, ROW_BYTES)?;
     for part in keys.chunks(GROUP_ROWS) {
         if let Err(error) = file.write(values(part)) {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::properties::{
+    EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
+};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::{self, row_bytes, Columns};
@@ -151,7 +153,7 @@ impl TelemetryWriter {
 }
 
 fn report_properties(row_group: usize) -> WriterProperties {
-    let mut builder = base_properties().set_max_row_group_size(row_group);
+    let mut builder = described(columns::DESCRIPTIONS).set_max_row_group_size(row_group);
     // Counters and clocks grow slowly: their differences are small.
     for name in [
         "sequence",
@@ -175,15 +177,24 @@ fn report_properties(row_group: usize) -> WriterProperties {
     builder.build()
 }
 
-/// Properties that all tables share.
-pub fn base_properties() -> parquet::file::properties::WriterPropertiesBuilder {
+/// Properties of a table whose file says what its columns are: `columns` in the metadata, as JSON.
+pub fn described(columns: &str) -> WriterPropertiesBuilder {
+    base_properties().set_key_value_metadata(Some(vec![
+        schema_version(),
+        KeyValue::new("columns".into(), columns.to_string()),
+    ]))
+}
+
+/// What the metadata of every file begins with.
+pub fn schema_version() -> KeyValue {
+    KeyValue::new("narrows_schema".into(), SCHEMA_VERSION.to_string())
+}
+
+/// Properties that all tables share; the metadata is each one's own.
+pub fn base_properties() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_2_0)
         .set_compression(Compression::LZ4_RAW)
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_created_by(format!("narrows-collector {}", env!("CARGO_PKG_VERSION")))
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            "narrows_schema".into(),
-            SCHEMA_VERSION.to_string(),
-        )]))
 }

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README and docs: commands that need root, or a kernel for guests, are run as they are written, for a second each.
+
+Where hardware is needed: a run by its dry run, anything else until the first machine does not answer. What takes hours
+goes as far as to know every run that it would make.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from documented import NARROWS, QUICK, ROOT, arguments
+from narrows.cli import app
+from narrows.studies.run import StudyRun
+from narrows.studies.senders import this_machine
+from narrows.virtual import kernels
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from typer.testing import CliRunner
+
+PROGRAM = str(Path(sys.executable).with_name("narrows"))
+WORDS = [words for words in map(arguments, NARROWS) if not " ".join(words).startswith(QUICK)]
+TAKE_HOURS = [words for words in WORDS if words[0] == "study"]
+# The sources of a kernel: make's dry run is in test_documentation.py, and continuous integration builds one.
+BUILDS = [words for words in WORDS if words[:2] == ["kernel", "build"]]
+HARDWARE = [words for words in WORDS if "--inventory" in words]
+VIRTUAL = [words for words in WORDS if "--virtual" in words]
+OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL]]
+root = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A checkout with experiments that take a second, and kernels of the names that the documentation uses."""
+    (tmp_path / "experiments").mkdir()
+    for source in (ROOT / "experiments").glob("*.yaml"):
+        text = re.sub(r"(duration: *)\d+s", r"\g<1>1s", source.read_text())
+        (tmp_path / "experiments" / source.name).write_text(text)
+    for name in ("experiment", "first", "shallow-buffers", "bbrv3"):
+        shutil.copy(tmp_path / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
+    shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
+    for kernel in kernels.installed()[:1]:
+        for name in ("default", "bbr3"):
+            shutil.copytree(kernel.path.parent, tmp_path / "cache" / "narrows" / "kernels" / name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(words: list[str], *before: str) -> subprocess.CompletedProcess[str]:
+    """A command, by way of the words ``before`` it."""
+    command = [*before, PROGRAM, *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, env={**os.environ, "DISPLAY": ""})
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+def test_every_command_is_somewhere() -> None:
+    assert min(map(len, (TAKE_HOURS, BUILDS, HARDWARE, VIRTUAL, OTHERS))) > 0
+    assert {words[0] for words in OTHERS} == {"run", "doctor", "clean"}
+
+
+@root
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_a_command_for_root(words: list[str], project: Path) -> None:
+    done = run(words)
+    assert done.returncode == 0 or words[0] == "doctor", done.stdout + done.stderr
+    if words[0] == "run":
+        assert list((project / "results").glob("*/report.html"))
+
+
+@pytest.mark.needs("guest-kernel", SOFTSWITCH, COLLECTOR)
+@pytest.mark.parametrize("words", VIRTUAL, ids=" ".join)
+def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:
+    done = run(words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert list((project / "results").glob("*/report.html"))
+
+
+@root
+@pytest.mark.parametrize("words", HARDWARE, ids=" ".join)
+def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
+    if words[0] == "run":
+        out = words.index("--out") if "--out" in words else len(words)
+        done = run(["plan", *words[1:out], *words[out + 2 :]])
+        assert done.returncode == 0, done.stdout + done.stderr
+        return
+    done = run(words, "unshare", "--net")
+    assert done.returncode in (1, 2)
+    # By its name: one of the inventory's.
+    assert re.search(r"tofino|sender|server|host", done.stdout + done.stderr), done.stdout + done.stderr
+
+
+@root
+@pytest.mark.parametrize("words", TAKE_HOURS, ids=" ".join)
+def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned: list[Any] = []
+    monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
+    monkeypatch.setattr("narrows.cli.study.this_machine", lambda: 8)
+    monkeypatch.setattr(StudyRun, "_execute", lambda _, tasks, *rest: iter(planned.extend(tasks) or ()))
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert re.search(rf"{words[1]}: \d+ of \d+ points to run, about ", done.output)
+    assert planned
