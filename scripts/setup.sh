@@ -16,13 +16,16 @@ fail() {
 }
 
 case $purpose in
-run) includes=(run) extras= ;;
-ptf) includes=(run ptf) extras='[ptf]' ;;
-test) includes=(run ptf test) extras='[dev]' ;;
+run) includes=(run) extras=build ;;
+ptf) includes=(run ptf) extras=build,ptf ;;
+test) includes=(run ptf test) extras=dev ;;
 *) fail "no purpose '$purpose'; allowed: run, ptf, test" ;;
 esac
 
 is_installed() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
+
+# What is compiled on this machine, that of tests too.
+fetch_crates() { cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')"; }
 
 # Installs Debian packages and starts none of their services, neither now nor when the machine starts again.
 install_packages() {
@@ -35,7 +38,8 @@ install_packages() {
         sudo=sudo
     fi
     say "installing Debian packages: $*"
-    $sudo apt-get update -qq
+    [ -n "$is_updated" ] || $sudo apt-get update -qq
+    is_updated=yes
     if [ ! -e "$policy" ]; then
         brought_policy=$policy
         trap '$sudo rm -f /usr/sbin/policy-rc.d' EXIT
@@ -52,9 +56,16 @@ install_packages() {
     fi
 }
 
-missing=()
+# Those that the compiler or pip cannot do without, and those that can come beside them.
+first=() missing=()
 while read -r for_purpose command package; do
-    [[ " ${includes[*]} " != *" $for_purpose "* ]] || is_installed "$command" || missing+=("$package")
+    if [[ " ${includes[*]} " != *" $for_purpose "* ]] || is_installed "$command"; then
+        continue
+    elif [ "$command" = cc ]; then
+        first+=("$package")
+    else
+        missing+=("$package")
+    fi
 done < <(grep -v '^#' scripts/packages.txt)
 
 python=
@@ -65,36 +76,56 @@ for candidate in python3 python3.13 python3.12 python3.11; do
     fi
 done
 [ -n "$python" ] || fail "Python 3.11 or newer is needed; found $(python3 --version 2>&1 || echo none)"
-"$python" -c 'import ensurepip' 2>/dev/null || missing+=("$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')")
+"$python" -c 'import ensurepip' 2>/dev/null || first+=("$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')")
 # PTF depends on netifaces, which pip compiles.
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
 if [ "$purpose" != run ] && [ ! -e "$headers/Python.h" ]; then
-    missing+=("$("$python" -c 'import sys; print("python3.%d-dev" % sys.version_info[1])')")
+    first+=("$("$python" -c 'import sys; print("python3.%d-dev" % sys.version_info[1])')")
 fi
-command -v cargo >/dev/null || fail "Rust is needed (https://rustup.rs); cargo is not on PATH"
 
+# What somebody has compiled from these very sources need not be compiled again; tests are compiled in any case.
+compiling=yes
+if [ -n "${NARROWS_PROGRAMS:-}" ]; then
+    code=0
+    "$python" scripts/programs.py take "$NARROWS_PROGRAMS" "${NARROWS_PROGRAMS_SHA256:-none}" || code=$?
+    case $code in
+    0) compiling= && say "Rust programs of $NARROWS_PROGRAMS in target/release" ;;
+    3) say "they are compiled instead" ;;
+    *) fail "NARROWS_PROGRAMS, NARROWS_PROGRAMS_SHA256: not taken; allowed: an archive and its SHA-256, or neither" ;;
+    esac
+elif [ -e target/release/built-from.json ]; then
+    ! "$python" scripts/programs.py check || compiling=
+fi
+[ "$purpose" != test ] || compiling=yes
+[ -z "$compiling" ] || command -v cargo >/dev/null || fail "Rust is needed (https://rustup.rs); cargo is not on PATH"
+
+is_updated=
+if [ ${#first[@]} -gt 0 ]; then
+    # The crates come meanwhile; what is wrong with that, the build says.
+    [ -z "$compiling" ] || fetch_crates 2>/dev/null &
+    install_packages "${first[@]}"
+    wait
+fi
+packages=
 if [ ${#missing[@]} -gt 0 ]; then
     mapfile -t missing < <(printf '%s\n' "${missing[@]}" | sort -u)
-    install_packages "${missing[@]}"
+    # It may have to ask for a password, which nobody would see among what the compiler says.
+    [ "$(id -u)" = 0 ] || ! command -v sudo >/dev/null || sudo -v
+    install_packages "${missing[@]}" &
+    packages=$!
 fi
 
 wanted=$(sha256sum pyproject.toml | cut -d' ' -f1)
 have=$(cat ".venv/.installed-$purpose" 2>/dev/null || true)
-pip() { "$1" -m pip install --quiet --disable-pip-version-check "${@:2}"; }
-# What pyproject.toml asks for of a package: its name and versions.
-requirement() { sed -nE "s/^ *\"($1[^\"]*)\",\$/\\1/p" pyproject.toml; }
-
-if [ "$have" != "$wanted" ]; then
-    say "installing Python packages of pyproject.toml$extras into .venv"
-    [ -x .venv/bin/python ] || "$python" -m venv .venv
-    # The switch is built by the compiler in the one, from the P4Runtime definitions in the other.
-    pip .venv/bin/python "$(requirement grpcio-tools)" "$(requirement protobuf)"
-    pip .venv/bin/python --no-deps "$(requirement finsy)"
-fi
+# Thousands of modules are never imported: compiling them would take the processor from the Rust compiler.
+pip() { "$1" -m pip install --quiet --disable-pip-version-check --no-compile "${@:2}"; }
 
 install_python_packages() {
     if [ "$have" != "$wanted" ]; then
-        pip .venv/bin/python --editable ".$extras"
+        [ -x .venv/bin/python ] || "$python" -m venv .venv
+        pip .venv/bin/python --editable ".[$extras]"
+        # Those of a run are compiled now: by this user, who may remove them again, and not when somebody waits.
+        .venv/bin/python -c "import finsy, narrows.run.runner, narrows.targets.soft, narrows_analysis.report"
         local each
         for each in "${includes[@]}"; do
             echo "$wanted" >".venv/.installed-$each"
@@ -111,15 +142,30 @@ install_python_packages() {
     fi
 }
 
-# The other Python packages come over the network while the compiler works.
-install_python_packages &
+# The Python packages come over the network while the compiler works, which needs two of them only in the end: with the
+# compiler in grpcio-tools the switch is built from the P4Runtime definitions in finsy. Its build waits for this file.
+ready=$PWD/.venv/.ready
+rm -f "$ready"
+[ "$have" = "$wanted" ] || say "installing Python packages of pyproject.toml[$extras] into .venv"
+{
+    trap 'mkdir -p .venv && touch "$ready"' EXIT
+    install_python_packages
+} &
 installation=$!
-trap 'kill "$installation" 2>/dev/null || true' EXIT
-# cargo builds what changed and nothing else.
-say "Rust programs (switch, collector) in target/release"
-cargo build --release --locked
+# Nobody interrupts apt in the middle.
+trap 'kill "$installation" 2>/dev/null || true; [ -z "$packages" ] || wait "$packages" || true' EXIT
+if [ -n "$compiling" ]; then
+    # cargo builds what changed and nothing else.
+    say "Rust programs (switch, collector) in target/release"
+    rm -f target/release/built-from.json
+    NARROWS_DEFINITIONS_READY=$ready cargo build --release --locked || {
+        wait "$installation" || fail "the Python packages could not be installed"
+        exit 1
+    }
+fi
 # What only tests are built with is downloaded now: they need no network.
-[ "$purpose" != test ] || cargo fetch --quiet --locked --target "$(rustc -vV | sed -n 's/^host: //p')"
-wait "$installation"
+[ "$purpose" != test ] || fetch_crates
+wait "$installation" || fail "the Python packages could not be installed"
+[ -z "$packages" ] || wait "$packages" || fail "the Debian packages could not be installed"
 trap - EXIT
 say "ready"

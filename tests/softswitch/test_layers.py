@@ -17,6 +17,7 @@ CRATES = {
     "captures": set(),
     "privileges": set(),
     "softswitch/program": set(),
+    "softswitch/proto": set(),
     "softswitch/frontend": {"softswitch/program"},
     "softswitch/interpreter": {"softswitch/program"},
     "softswitch/native": {"softswitch/program", "softswitch/interpreter"},
@@ -26,7 +27,7 @@ CRATES = {
         "softswitch/interpreter",
         "softswitch/native",
     },
-    "softswitch/switch": {"softswitch/pipeline", "captures", "privileges"},
+    "softswitch/switch": {"softswitch/pipeline", "softswitch/proto", "captures", "privileges"},
     "analysis/collector": {"captures", "privileges"},
 }
 

@@ -10,13 +10,10 @@ pub mod io;
 pub mod p4runtime;
 pub mod replay;
 pub mod serve;
+mod services;
 pub mod switch;
 pub mod tls;
 pub mod tm;
 pub mod tm_service;
 
-/// gRPC messages and services, generated from the .proto files.
-#[allow(missing_docs, clippy::all)]
-pub mod proto {
-    tonic::include_proto!("proto");
-}
+pub use narrows_proto as proto;

@@ -15,7 +15,6 @@ use narrows_privileges::{give_up, Below, Capability};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc::Receiver;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
-use tonic::transport::server::Router;
 use tonic::transport::Server;
 
 use crate::failure::Failure;
@@ -27,6 +26,7 @@ use crate::io::{
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use crate::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use crate::services::Services;
 use crate::switch::{PortKind, Switch};
 use crate::tls::TlsArgs;
 use crate::tm::{MAX_RATE_BPS, PORTS};
@@ -313,19 +313,24 @@ impl Listener {
         }
     }
 
-    async fn serve(&self, router: Router, stopped: impl std::future::Future<Output = ()>) -> Result<(), Failure> {
+    async fn serve(
+        &self,
+        server: Server,
+        services: Services<P4RuntimeServer<P4RuntimeService>, TrafficManagerServer<TrafficManagerService>>,
+        stopped: impl std::future::Future<Output = ()>,
+    ) -> Result<(), Failure> {
         announce()?;
         let failed = |error: &dyn std::error::Error| Failure::internal(format!("gRPC server: {error}"));
         match self {
             Listener::Unix(listener, _) => {
                 let listener = listener.try_clone().and_then(tokio::net::UnixListener::from_std);
                 let incoming = UnixListenerStream::new(listener.map_err(|error| failed(&error))?);
-                router.serve_with_incoming_shutdown(incoming, stopped).await
+                server.serve_with_incoming_shutdown(services, incoming, stopped).await
             }
             Listener::Tcp(listener) => {
                 let listener = listener.try_clone().and_then(tokio::net::TcpListener::from_std);
                 let incoming = TcpListenerStream::new(listener.map_err(|error| failed(&error))?);
-                router.serve_with_incoming_shutdown(incoming, stopped).await
+                server.serve_with_incoming_shutdown(services, incoming, stopped).await
             }
         }
         .map_err(|error| failed(&error))
@@ -399,7 +404,7 @@ fn serve(
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
         let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
-        let router = { server }.add_service(p4runtime).add_service(traffic_manager);
+        let services = Services { first: p4runtime, second: traffic_manager };
         let stopped = async {
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -408,7 +413,7 @@ fn serve(
         };
         // Open streams never end by themselves: the server is dropped as soon as it is told to stop.
         let (stop, stopping) = tokio::sync::oneshot::channel::<()>();
-        let serving = listener.serve(router, async {
+        let serving = listener.serve(server, services, async {
             let _ = stopping.await;
         });
         let result = tokio::select! {
