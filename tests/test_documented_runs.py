@@ -103,7 +103,7 @@ def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatc
     planned: list[Any] = []
     monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
     monkeypatch.setattr("narrows.cli.study.this_machine", lambda: 8)
-    monkeypatch.setattr(StudyRun, "_execute", lambda _, tasks, *rest: iter(planned.extend(tasks) or ()))
+    monkeypatch.setattr(StudyRun, "_execute", lambda _, tasks, *rest: planned.extend(tasks) or iter(()))  # type: ignore[func-returns-value]
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert re.search(rf"{words[1]}: \d+ of \d+ points to run, about ", done.output)
