@@ -111,6 +111,24 @@ def test_nothing_is_lost_at_100_000_reports_a_second(
 
 
 @pytest.mark.parametrize("rings", [1, 2])
+def test_a_collector_that_is_behind_at_its_end_takes_all_that_has_come(
+    namespace: str, tmp_path: Path, rings: int
+) -> None:
+    reports, capture, out = 800_000, tmp_path / "capture.pcap", tmp_path / "telemetry"
+    collector("generate", capture, "--reports", str(reports))
+    process = start(namespace, out, rings, "--ring-mib", "768")
+    # It sleeps while they come, and ends with all of them before it.
+    process.send_signal(signal.SIGSTOP)
+    send = f"ip netns exec {namespace} {BINARY} replay {capture} --interface cs0 --rate 400000"
+    subprocess.run(send.split(), check=True, capture_output=True)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 0
+    result = account(out)
+    assert (result["rows"], result["kernel_ring_drops"]) == (reports, 0)
+
+
+@pytest.mark.parametrize("rings", [1, 2])
 def test_loss_duplicates_reordering_and_noise_are_counted(
     namespace: str, frames: list[bytes], tmp_path: Path, rings: int
 ) -> None:

@@ -127,7 +127,8 @@ pub struct RingThread {
 }
 
 impl RingThread {
-    /// Starts it; it ends [`DRAIN`] after `stop` is set, or when nobody takes its batches any more.
+    /// Starts it; it ends [`DRAIN`] after `stop` is set, once its ring is empty, or when nobody takes its batches any
+    /// more.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -159,13 +160,14 @@ fn read(
     stop: &AtomicBool,
 ) -> (Intake, io::Result<u64>) {
     let mut stopping: Option<Instant> = None;
-    while stopping.is_none_or(|since| since.elapsed() < DRAIN) {
+    let mut ready = true;
+    while ready || stopping.is_none_or(|since| since.elapsed() < DRAIN) {
         if stop.load(Ordering::Relaxed) {
             stopping.get_or_insert_with(Instant::now);
         }
         let now = unix_nanoseconds();
         let mut batch = Batch::default();
-        let ready = ring.drain_block(&mut |captured| {
+        ready = ring.drain_block(&mut |captured| {
             // A clock that was set back meanwhile must not make the others wait for a time that lies ahead.
             let time = captured.time.min(now);
             batch.until = time;
