@@ -92,12 +92,21 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
+    /// Writes what waits.
+    ///
+    /// # Errors
+    /// Writing failed.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.output
+            .write_all(&self.block[..std::mem::take(&mut self.filled)])
+    }
+
     /// Writes what is left.
     ///
     /// # Errors
     /// Writing failed.
     pub fn finish(mut self) -> io::Result<()> {
-        self.output.write_all(&self.block[..self.filled])?;
+        self.flush()?;
         self.output.flush()
     }
 }

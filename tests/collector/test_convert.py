@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from pathlib import Path
+from subprocess import PIPE
 
 import pyarrow.parquet as pq
 import pytest
@@ -171,3 +174,30 @@ def test_a_full_disk_loses_nothing_that_was_stored(tmp_path: Path) -> None:
     assert result_account["stop_reason"] == "disk_full"
     assert result_account["rows"] == len(sequence)
     assert result_account["rows"] + result_account["rows_not_stored"] == result_account["bottlenecks"]["0"]["reports"]
+
+
+def test_what_comes_through_a_pipe_is_what_a_file_gives(capture: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen([BINARY, "collect", "--pipe", pipe, "--out", tmp_path / "piped"], stdout=PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        data = capture.read_bytes()
+        with pipe.open("wb") as file:
+            # In pieces that end within records, and with a pause: it waits for more.
+            for start in range(0, len(data), 999_999):
+                file.write(data[start : start + 999_999])
+                file.flush()
+            time.sleep(0.1)
+        process.terminate()
+        assert process.wait(60) == 0
+    assert collector("convert", capture, "--out", tmp_path / "converted").returncode == 0
+    piped, converted = (pq.read_table(tmp_path / name / "reports-00000.parquet") for name in ("piped", "converted"))
+    assert piped.equals(converted) and piped.num_rows == 50000
+    assert account(tmp_path / "piped")["stop_reason"] == "signal"
+
+
+def test_a_file_is_no_pipe(capture: Path, tmp_path: Path) -> None:
+    result = collector("collect", "--pipe", capture, "--out", tmp_path / "t")
+    assert (result.returncode, result.stderr) == (2, f"error: {capture}: it is no pipe\n")
+    result = collector("collect", "--out", tmp_path / "t")
+    assert result.returncode == 2 and "--interface" in result.stderr

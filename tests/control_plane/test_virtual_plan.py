@@ -9,7 +9,7 @@ import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan, make_plan
-from narrows.run.place import ThisMachine
+from narrows.run.environment import ThisMachine
 from narrows.targets.soft.virtual_time import adapted, settings
 
 MS = 1_000_000

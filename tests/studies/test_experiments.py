@@ -11,7 +11,7 @@ import yaml
 from narrows.errors import InputError
 from narrows.experiment.plan import make_plan
 from narrows.experiment.sweep import make_series
-from narrows.run.place import OVERHEAD_S, THIS_MACHINE
+from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
 from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.studies.catalogue import (
     CONTROLS,
@@ -23,8 +23,8 @@ from narrows.studies.catalogue import (
     study_points,
 )
 from narrows.studies.processors import most_at_once
+from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, VirtualTime
 from narrows.virtual.kernels import Kernel
-from narrows.virtual.place import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, VirtualTime
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.evaluate import evaluate
 from narrows_analysis.studies.model import Point, Study
@@ -177,7 +177,7 @@ def test_the_time_left_follows_the_runs_so_far() -> None:
 
 
 def test_what_a_run_takes_follows_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows.virtual.place.about", lambda _: None)
+    monkeypatch.setattr("narrows.virtual.environment.about", lambda _: None)
     guests = VirtualTime(Kernel("any", Path("linux")))
     slow, fast = (make_plan(make_series(change(BASE, {"bottleneck.rate": rate}, "here"), "here").points[0].experiment)
                   for rate in ("12112kbit", "12112Mbit"))  # fmt: skip

@@ -18,7 +18,7 @@ from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import make_plan
 from narrows.hosts import machine
-from narrows.run.place import THIS_MACHINE
+from narrows.run.environment import THIS_MACHINE
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points

@@ -55,7 +55,7 @@ def run(
 
     from narrows.experiment.sweep import load_series
     from narrows.hosts.state import dead_runs
-    from narrows.run.place import THIS_MACHINE, Place
+    from narrows.run.environment import THIS_MACHINE, Environment
     from narrows.run.results import default_directory
     from narrows.run.series import run_series
 
@@ -67,13 +67,13 @@ def run(
         raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
     if jobs is not None and not virtual:
         raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
-    place: Place = THIS_MACHINE
+    environment: Environment = THIS_MACHINE
     left = dead_runs
     if virtual:
         from narrows.virtual import kernels
-        from narrows.virtual.place import VirtualTime
+        from narrows.virtual.environment import VirtualTime
 
-        place = VirtualTime(kernels.find(kernel or kernels.DEFAULT))
+        environment = VirtualTime(kernels.find(kernel or kernels.DEFAULT))
         left = partial(dead_runs, kernels.runs())
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
@@ -90,7 +90,7 @@ def run(
 
             live_page = stack.enter_context(LivePage(live_port or 0))
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
-        for item in run_series(series, make_target, directory, console, live_page, place, jobs):
+        for item in run_series(series, make_target, directory, console, live_page, environment, jobs):
             _show(item.outcome, console)
             if item.outcome.status == "partial":
                 code = EXIT_INTERRUPTED

@@ -28,16 +28,22 @@ class TelemetryCollector:
         self._directory = directory
         self._process: Process | None = None
 
-    async def start(self) -> None:
+    async def start(self, pipe: Path | None = None) -> None:
         """Start it and wait until it captures.
+
+        Args:
+            pipe: what the switch writes its reports into; None if it sends them.
 
         Raises:
             RunError: it does not come up.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
-        interface = self._testbed.interface(HOST)
-        command = [str(binary(COLLECTOR)), "collect", "--interface", interface, "--out", str(self._directory)]
-        command += ["--port", str(self._settings.dst_port), "--rings", str(self._settings.rings)]
+        if pipe is None:
+            source = ["--interface", self._testbed.interface(HOST), "--rings", str(self._settings.rings)]
+        else:
+            source = ["--pipe", str(pipe)]
+        command = [str(binary(COLLECTOR)), "collect", *source, "--out", str(self._directory)]
+        command += ["--port", str(self._settings.dst_port)]
         command += ["--switch", f"{self._settings.src_address}:{self._settings.src_port}"]
         errors = self._testbed.state_dir / "collector.err"
         self._process = await self._testbed.spawn(HOST, command, stderr=errors)

@@ -171,7 +171,7 @@ class Measurement:
         self._realised = await self._target.configure(self._plan)
         await self._observer.start()
         progress.phase("starting collector and servers")
-        await self._collector.start()
+        await self._collector.start(self._target.reports_pipe())
         await self._traffic.start()
         self._clock_offset_ns = await self._measure_clock_offset()
 

@@ -21,8 +21,8 @@ from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import record
+from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.measurement import Status
-from narrows.run.place import THIS_MACHINE, Place
 from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.stop_signals import already_ending, stop_signals_afterwards, stop_signals_wait
@@ -49,17 +49,17 @@ class CheckedRun:
     experiment: Experiment
     plan: Plan
     target: Target
-    place: Place
+    environment: Environment
 
 
-def check(experiment: Experiment, target: Target, origin: str, place: Place = THIS_MACHINE) -> CheckedRun:
+def check(experiment: Experiment, target: Target, origin: str, environment: Environment = THIS_MACHINE) -> CheckedRun:
     """Everything that can be known to go wrong before anything is created.
 
     Args:
         experiment: one run.
         target: the switch that it is for.
         origin: the file, as error messages name it.
-        place: where it will be measured.
+        environment: where it will be measured.
 
     Raises:
         InputError: one line for every reason why this experiment cannot run here as written.
@@ -73,21 +73,21 @@ def check(experiment: Experiment, target: Target, origin: str, place: Place = TH
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
-            if (problem := place.missing_cca(group.cca))
+            if (problem := environment.missing_cca(group.cca))
         ] + refused
     problems = [f"{origin}: {problem}" for problem in refused]
     if not target.has_own_machines:
         problems += machine.missing_tools()
     elif plan.offloads:
         problems.append(f"{origin}: hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
-    problems += place.problems(plan)
+    problems += environment.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
     problems += target.missing()
     problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
-    return CheckedRun(experiment, plan, target, place)
+    return CheckedRun(experiment, plan, target, environment)
 
 
 def execute(run: CheckedRun, directory: Path, console: Console, title: str, page: Page | None = None) -> Outcome:
@@ -100,9 +100,9 @@ def execute(run: CheckedRun, directory: Path, console: Console, title: str, page
         Interrupted: it was stopped before any traffic flowed.
     """
     experiment, plan = run.experiment, run.plan
-    with _on_record(run.place) as state:
+    with _on_record(run.environment) as state:
         results = RunDirectory(directory, state.run_id)
-        measurement = run.place.measurement(experiment, plan, run.target, state, results)
+        measurement = run.environment.measurement(experiment, plan, run.target, state, results)
         with RunProgress(console, title, _setting(experiment), page) as progress:
             state.add_directory(results.path)
             with stop_signals_afterwards(), _on_full_disk(results):
@@ -124,12 +124,12 @@ def execute(run: CheckedRun, directory: Path, console: Console, title: str, page
 
 
 @contextmanager
-def _on_record(place: Place) -> Iterator[RunState]:
+def _on_record(environment: Environment) -> Iterator[RunState]:
     """The record of a run. What is still on it when the run ends, or fails in a way that was foreseen, goes with it.
 
     An error of ours leaves it all for `narrows clean`: unfinished results may show what went wrong.
     """
-    state = place.state()
+    state = environment.state()
     try:
         yield state
     except (KeyboardInterrupt, NarrowsError):

@@ -15,7 +15,7 @@ from rich.console import Console
 from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
-from narrows.run.place import THIS_MACHINE, Place
+from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
 from narrows.run.results import check_free, make_directory
 from narrows.run.runner import CheckedRun, Outcome, check, execute
@@ -39,7 +39,7 @@ def run_series(
     directory: Path,
     console: Console,
     page: Page | None = None,
-    place: Place = THIS_MACHINE,
+    environment: Environment = THIS_MACHINE,
     jobs: int | None = None,
 ) -> Iterator[PointOutcome]:
     """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
@@ -52,8 +52,8 @@ def run_series(
         directory: of the single run, or of the series; must not exist.
         console: where progress goes.
         page: where it is shown as well.
-        place: where the runs are measured.
-        jobs: how many runs may be under way at once; as many as the place takes if None.
+        environment: where the runs are measured.
+        jobs: how many runs may be under way at once; as many as the environment takes if None.
 
     Raises:
         InputError: a point cannot run here as written; nothing was created, for no point.
@@ -61,7 +61,9 @@ def run_series(
         Interrupted: a run was stopped before any traffic flowed.
     """
     check_free(directory)
-    runs = [check(point.experiment, make_target(point.experiment), point.origin, place) for point in series.points]
+    runs = [
+        check(point.experiment, make_target(point.experiment), point.origin, environment) for point in series.points
+    ]
     if series.single:
         began = time.monotonic()
         outcome = execute(runs[0], directory, console, series.experiment.name, page)
@@ -71,8 +73,10 @@ def run_series(
     from narrows.run import sweep_results
 
     make_directory(directory)
-    at_once = place.at_once((run.plan for run in runs), jobs)
-    expected = {point.directory: place.expected_s(run.plan) for point, run in zip(series.points, runs, strict=True)}
+    at_once = environment.at_once((run.plan for run in runs), jobs)
+    expected = {
+        point.directory: environment.expected_s(run.plan) for point, run in zip(series.points, runs, strict=True)
+    }
     left = TimeLeft(list(expected.values()), at_once)
     several = f", {at_once} at once" if at_once > 1 else ""
     console.print(f"{len(runs)} runs{several}, about {duration_in_words(left.seconds)}", highlight=False)

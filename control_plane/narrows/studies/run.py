@@ -121,7 +121,7 @@ class StudyRun:
             raise self._refusals[0]
         if cluster is None and tasks and self._senders[0].name:
             # No more guests than memory holds.
-            at_once = self._senders[0].place.at_once([task.run.plan for task in tasks], at_once)
+            at_once = self._senders[0].environment.at_once([task.run.plan for task in tasks], at_once)
         self._announce(len(points), tasks, at_once)
         if tasks:
             self._remove_killed_runs()
@@ -153,12 +153,12 @@ class StudyRun:
         experiment, senders = runnable[0]
         point = study_point.point
         try:
-            run = check(experiment, self._make_target(experiment), point.origin, senders.place)
+            run = check(experiment, self._make_target(experiment), point.origin, senders.environment)
         except InputError as error:
             self._refusals.append(error)
             self._skipped[str(study_point.directory)] = str(error).replace(f"{point.origin}: ", "")
             return None
-        return Task(study_point, run, senders, senders.place.expected_s(run.plan))
+        return Task(study_point, run, senders, senders.environment.expected_s(run.plan))
 
     def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
         """The experiment with the names of its algorithms in each kernel that has all of them."""

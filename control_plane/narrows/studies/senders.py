@@ -10,11 +10,11 @@ from pathlib import Path
 from narrows.errors import InputError
 from narrows.hosts import machine
 from narrows.hosts.state import STATE_ROOT
-from narrows.run.place import THIS_MACHINE, Place
+from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.studies import ccas
 from narrows.studies.ccas import Algorithms
 from narrows.virtual import kernels
-from narrows.virtual.place import VirtualTime
+from narrows.virtual.environment import VirtualTime
 from narrows.virtual.probing import about
 
 
@@ -25,14 +25,14 @@ class Senders:
     Attributes:
         name: what `--kernel` calls it; empty for the running one.
         release: its version.
-        place: where runs with it are measured.
+        environment: where runs with it are measured.
         algorithms: that it has.
         records: where the records of such runs are.
     """
 
     name: str
     release: str
-    place: Place
+    environment: Environment
     algorithms: Algorithms
     records: Path
 

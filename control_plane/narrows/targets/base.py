@@ -121,6 +121,10 @@ class Target(ABC):
             RunError: it does not come up; the message has its last output.
         """
 
+    def reports_pipe(self) -> Path | None:
+        """The pipe with a name that the started switch writes its reports into; None where it sends them."""
+        return None
+
     @abstractmethod
     async def configure(self, plan: Plan) -> Realised:
         """Load the program, install the entries and set the queues.

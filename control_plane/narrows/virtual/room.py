@@ -15,8 +15,6 @@ from narrows.targets.soft.virtual_time import adapted, settings
 BASE_BYTES = 768 << 20
 # Programs of a host.
 HOST_BYTES = 32 << 20
-# narrows-collector's own choice (--ring-mib).
-COLLECTOR_RING_BYTES = 64 << 20
 # A byte in flight is held by the sender until it is acknowledged, and by switch or receiver; in the kernel it takes
 # almost twice its size, in a report of a short packet as much again.
 COPIES = 8
@@ -31,7 +29,7 @@ def memory_bytes(plan: Plan) -> int:
     longest = max(port.delay_ns for port in plan.ports)
     in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
     # The rings are the kernel's own and whole from the start.
-    rings = settings(adapted(plan)).ring_bytes * len(plan.hosts) + COLLECTOR_RING_BYTES * plan.collector.rings
+    rings = settings(adapted(plan)).ring_bytes * len(plan.hosts)
     wanted = BASE_BYTES + HOST_BYTES * len(plan.hosts) + rings + SHARE * COPIES * in_flight
     return -(int(-wanted) >> 20) << 20
 

@@ -20,7 +20,7 @@ use tonic::transport::Server;
 use crate::failure::Failure;
 use crate::heap;
 use crate::io::{
-    spawn, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Running, Sending, VirtualSettings,
+    spawn, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending, VirtualSettings,
     DIGEST_CHANNEL,
 };
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
@@ -87,6 +87,9 @@ pub struct ServeArgs {
     /// FRAMES: PORT@USECS[,FRAMES] (repeatable)
     #[arg(long = "rx-moderation", value_name = "N@USECS[,FRAMES]", requires = "virtual_time")]
     moderations: Vec<PortModeration>,
+    /// What leaves by a port goes into a pipe with a name, as a capture (pcap), and not to its interface: PORT@PIPE (repeatable)
+    #[arg(long = "pipe", value_name = "N@PIPE", requires = "virtual_time")]
+    pipes: Vec<PortPipe>,
     /// Wake up at most this many microseconds before a packet is due and spin until then
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
@@ -157,6 +160,23 @@ impl FromStr for PortModeration {
     }
 }
 
+/// A port number and the pipe that what leaves by it goes into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortPipe {
+    number: u16,
+    pipe: PathBuf,
+}
+
+impl FromStr for PortPipe {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || "expected NUMBER@PIPE".to_owned();
+        let (number, pipe) = text.split_once('@').filter(|(_, pipe)| !pipe.is_empty()).ok_or_else(expected)?;
+        Ok(PortPipe { number: number.parse().map_err(|_| expected())?, pipe: pipe.into() })
+    }
+}
+
 /// Where gRPC is served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
@@ -186,7 +206,8 @@ impl FromStr for Address {
 
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     let modelled = (args.access_rates.iter().map(|rate| ("--access-rate", rate.number)))
-        .chain(args.moderations.iter().map(|moderation| ("--rx-moderation", moderation.number)));
+        .chain(args.moderations.iter().map(|moderation| ("--rx-moderation", moderation.number)))
+        .chain(args.pipes.iter().map(|pipe| ("--pipe", pipe.number)));
     for (option, number) in modelled {
         if !args.ports.iter().any(|port| port.number == number) {
             return Err(Failure::usage(format!("{option}: port {number} is not among the --port")));
@@ -220,7 +241,8 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
         access_rate_bps: access_rate.map_or(0, |rate| rate.rate_bps),
         moderation: moderation.map(|moderation| moderation.settings),
     };
-    Port::open(spec.number, &spec.interface, settings).map_err(|error| {
+    let opened = Port::open(spec.number, &spec.interface, settings);
+    let mut port = opened.map_err(|error| {
         let place = format!("port {}: interface {}", spec.number, spec.interface);
         match error.raw_os_error() {
             Some(libc::ENODEV) => Failure::usage(format!("{place} does not exist in this network namespace")),
@@ -232,7 +254,12 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
             }
             _ => Failure::internal(format!("{place}: {error}")),
         }
-    })
+    })?;
+    if let Some(PortPipe { number, pipe }) = args.pipes.iter().find(|pipe| pipe.number == spec.number) {
+        let opened = Recorder::open(pipe);
+        port.divert(opened.map_err(|error| Failure::usage(format!("--pipe {number}@{}: {error}", pipe.display())))?);
+    }
+    Ok(port)
 }
 
 /// Removes the socket of a server that is gone; refuses to touch anything else.

@@ -49,7 +49,8 @@ impl CaptureFile {
     }
 }
 
-fn failed(path: &Path, error: ReadError) -> Error {
+/// Why a capture cannot be read.
+pub(super) fn failed(path: &Path, error: ReadError) -> Error {
     match error {
         ReadError::Io(error) => Error::io(path, "read", error),
         ReadError::Format(what) => Error::Input(format!("{}: {what}", path.display())),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use narrows_collector::capture::pipe::Pipe;
 use narrows_collector::capture::ring::{Ring, Wake, RETIRE_MS};
 use narrows_collector::capture::signals::StopSignal;
 use narrows_collector::fan_in::{FanIn, Merged, RingThread, DRAIN};
@@ -26,8 +27,11 @@ const FLUSH_EVERY: Duration = Duration::from_secs(1);
 #[derive(Args)]
 pub struct CollectArgs {
     /// Interface in the current network namespace on which the switch sends its reports.
-    #[arg(long)]
-    interface: String,
+    #[arg(long, required_unless_present = "pipe")]
+    interface: Option<String>,
+    /// Pipe with a name into which a switch on this machine writes its reports, as a capture.
+    #[arg(long, conflicts_with_all = ["interface", "rings", "ring_mib"])]
+    pipe: Option<PathBuf>,
     /// Directory for the telemetry; must hold none yet.
     #[arg(long)]
     out: PathBuf,
@@ -43,19 +47,24 @@ pub struct CollectArgs {
 
 /// Runs until a signal comes or nothing can be stored any more.
 pub fn run(args: CollectArgs) -> Result<()> {
-    let stop = StopSignal::install().map_err(|source| wait_error(&args.interface, source))?;
+    let source = match &args.pipe {
+        Some(pipe) => pipe.display().to_string(),
+        None => args.interface.unwrap_or_default(),
+    };
+    let stop = StopSignal::install().map_err(|error| wait_error(&source, error))?;
     let settings = Settings {
         directory: args.out,
-        source: args.interface,
+        source,
         port: args.storage.port,
         switch: args.storage.switch,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
     };
     let mebibytes = usize::from(args.ring_mib);
-    let account = match usize::from(args.rings) {
-        1 => collect(settings, mebibytes, &stop)?,
-        rings => collect_shared(settings, (mebibytes / rings).max(2), rings, &stop)?,
+    let account = match (args.pipe, usize::from(args.rings)) {
+        (Some(pipe), _) => collect_piped(settings, &pipe, &stop)?,
+        (None, 1) => collect(settings, mebibytes, &stop)?,
+        (None, rings) => collect_shared(settings, (mebibytes / rings).max(2), rings, &stop)?,
     };
     super::convert::print_summary(&account);
     Ok(())
@@ -78,6 +87,37 @@ fn keep_only_files(directory: &Path) -> Result<()> {
         .and_then(|()| give_up(&[], below))
         .map(|_| ())
         .map_err(|error| Error::Input(error.to_string()))
+}
+
+/// A pipe; what was written before the signal is stored.
+fn collect_piped(settings: Settings, path: &Path, stop: &StopSignal) -> Result<Account> {
+    let mut pipe = Pipe::open(path)?;
+    keep_only_files(&settings.directory)?;
+    let mut receiver = Receiver::start(settings)?;
+    announce_ready();
+
+    let mut stored = true;
+    let mut flushed = Instant::now();
+    let mut error = None;
+    while stored && error.is_none() {
+        match pipe.wait(stop, FLUSH_EVERY.as_millis() as i32) {
+            Ok(Some(Wake::Packets)) => {
+                let drained = pipe.drain(|frame| {
+                    stored &= receiver.take(frame);
+                    stored
+                });
+                error = drained.err();
+            }
+            Ok(Some(Wake::Stop)) => break,
+            Ok(None) => {}
+            Err(source) => error = Some(source),
+        }
+        if flushed.elapsed() >= FLUSH_EVERY {
+            stored &= receiver.flush();
+            flushed = Instant::now();
+        }
+    }
+    receiver.finish("signal", 0, error)
 }
 
 /// One ring, read by this thread.

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
@@ -41,6 +43,8 @@ class Softswitch:
         """``name`` is what it is in error messages and the names of its files; ``virtual_time`` is for a guest."""
         self._name = name
         self._virtual_time = virtual_time
+        self.reports: Path | None = None
+        """The pipe that a started switch writes its reports into, if it does."""
         self._process: Process | None = None
         self._session: P4RuntimeSession | None = None
         self._manager: TrafficManagerClient | None = None
@@ -70,7 +74,10 @@ class Softswitch:
         for port in loopbacks:
             command += ["--loopback", str(port)]
         if self._virtual_time is not None:
-            command += self._virtual_time.arguments(interfaces)
+            # The kernel's way to the collector takes as long as everything else that is done to a packet.
+            self.reports = files.with_suffix(".reports")
+            os.mkfifo(self.reports, 0o600)
+            command += self._virtual_time.arguments(interfaces, self.reports)
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")

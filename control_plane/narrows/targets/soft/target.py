@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats.target_profile import TargetProfile
@@ -71,6 +72,10 @@ class SoftTarget(P4RuntimeTarget):
         """
         interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
         await self._switch.start(testbed, interfaces, self._seed)
+
+    def reports_pipe(self) -> Path | None:
+        """The softswitch's, in virtual time."""
+        return self._switch.reports
 
     async def configure(self, plan: Plan) -> Realised:
         """Load the program, install the plan's entries and set queues and delays.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 
@@ -12,17 +13,17 @@ NANOSECONDS = 1_000_000_000
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
 BATCH_FRAMES = 1_000
 # A window shorter than this saves nothing.
-LEAST_WINDOW_NS = 20_000
-LEAST_RING_BYTES, ALL_RINGS_BYTES = 16 << 20, 1 << 30
+MIN_WINDOW_NS = 20_000
+MIN_RING_BYTES, ALL_RINGS_BYTES = 16 << 20, 1 << 30
 # What a frame takes of a ring beside its own bytes: header, alignment, the rest of a block.
 SLOT_SHARE = 1.1
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
 WAKEUPS_S = 200
-LEAST_BATCH_BYTES, MOST_BATCH_BYTES = 1 << 16, 1 << 20
+MIN_BATCH_BYTES, MAX_BATCH_BYTES = 1 << 16, 1 << 20
 # Ethernet's (IEEE 802.3), from 1 Gbit/s on.
 LINK_RATES_BPS = tuple(rate * 1_000_000_000 for rate in (1, 10, 25, 40, 100, 200, 400, 800))
-LEAST_POOL = 262_144
+MIN_POOL = 262_144
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,15 @@ class VirtualTime:
     access_rate_bps: int
     moderation: Moderation | None = None
 
-    def arguments(self, ports: Iterable[int]) -> list[str]:
-        """Words of narrows-softswitch's command line for these ports."""
-        words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
+    def arguments(self, ports: Iterable[int], reports: Path) -> list[str]:
+        """Words of narrows-softswitch's command line for these ports, and for a pipe that takes the reports."""
+        words = [
+            "--virtual-time",
+            "--lookahead-us",
+            str(self.window_ns // 1000),
+            "--pipe",
+            f"{COLLECTOR_PORT}@{reports}",
+        ]
         words += ["--ring-mib", str(self.ring_bytes >> 20), "--pool", str(self.pool_frames)]
         for port in sorted(ports):
             words += ["--access-rate", f"{port}@{self.access_rate_bps}"]
@@ -64,7 +71,7 @@ def adapted(plan: Plan) -> Plan:
     delays = {host: delay - there for host, delay in delays.items() if host in {s.name for s in plan.senders}}
     delays[plan.receiver.name] = there
     ports = tuple(replace(port, delay_ns=delays.get(port.host, port.delay_ns)) for port in plan.ports)
-    batch = min(max(plan.bottleneck.rate_bps // (8 * WAKEUPS_S), LEAST_BATCH_BYTES), MOST_BATCH_BYTES)
+    batch = min(max(plan.bottleneck.rate_bps // (8 * WAKEUPS_S), MIN_BATCH_BYTES), MAX_BATCH_BYTES)
     return replace(plan, ports=ports, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
 
 
@@ -80,9 +87,9 @@ def settings(plan: Plan) -> VirtualTime:
     # while it starts; what does not fit is counted. No more than that: each page of a ring costs two faults in a guest.
     burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS))
     return VirtualTime(
-        window_ns=window if window >= LEAST_WINDOW_NS else 0,
-        ring_bytes=max(LEAST_RING_BYTES, min(int(burst * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
-        pool_frames=max(LEAST_POOL, 8 * flight // plan.frame_bytes),
+        window_ns=window if window >= MIN_WINDOW_NS else 0,
+        ring_bytes=max(MIN_RING_BYTES, min(int(burst * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
+        pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
         moderation=plan.moderation,
     )

@@ -17,6 +17,7 @@ mod priority;
 mod qdisc;
 mod real_time;
 mod receive;
+mod recorder;
 mod send;
 mod socket;
 mod timer;
@@ -30,6 +31,7 @@ pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL
 pub use moderation::ModerationSettings;
 pub use port::{Port, PortCounters, PortSettings, Sending};
 pub use real_time::LoopSettings;
+pub use recorder::Recorder;
 pub use socket::link_is_up;
 pub use virtual_time::VirtualSettings;
 

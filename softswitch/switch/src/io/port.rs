@@ -13,6 +13,7 @@ use super::helper::Helper;
 use super::launch::Launcher;
 use super::moderation::ModerationSettings;
 use super::receive::{Frame, ReceiveRing};
+use super::recorder::Recorder;
 use super::socket::{interface_index, is_up, mtu, PacketSocket};
 use super::transmit::Transmitter;
 use super::xdp::XdpSender;
@@ -99,6 +100,7 @@ pub struct PortSettings {
 enum Outlet {
     Now(Transmitter),
     Timed(Launcher),
+    Piped(Recorder),
 }
 
 /// Which sockets are to be opened on an interface.
@@ -187,16 +189,15 @@ impl Port {
     pub fn transmitter(&mut self) -> Option<&mut Transmitter> {
         match &mut self.outlet {
             Outlet::Now(transmitter) => Some(transmitter),
-            Outlet::Timed(_) => None,
+            Outlet::Timed(_) | Outlet::Piped(_) => None,
         }
     }
 
-    /// What is to be sent at its time, if this port sends so.
-    #[inline]
-    pub fn launcher(&mut self) -> Option<&mut Launcher> {
-        match &mut self.outlet {
-            Outlet::Now(_) => None,
-            Outlet::Timed(launcher) => Some(launcher),
+    /// When the host's card delivers the frames that it holds, if no more come.
+    pub fn held_until(&self) -> Option<u64> {
+        match &self.outlet {
+            Outlet::Timed(launcher) => launcher.held_until(),
+            Outlet::Now(_) | Outlet::Piped(_) => None,
         }
     }
 
@@ -206,7 +207,26 @@ impl Port {
         match &mut self.outlet {
             Outlet::Now(transmitter) => transmitter.push(packet, pool, helper),
             Outlet::Timed(launcher) => launcher.push(exit_ns, packet),
+            Outlet::Piped(recorder) => {
+                recorder.push(exit_ns, packet.bytes());
+                pool.give(packet);
+            }
         }
+    }
+
+    /// Hands over what leaves until `horizon_ns`, if this port sends ahead of the time.
+    #[inline]
+    pub fn launch(&mut self, now_ns: u64, horizon_ns: u64, pool: &mut PacketPool) {
+        match &mut self.outlet {
+            Outlet::Now(_) => {}
+            Outlet::Timed(launcher) => launcher.flush(now_ns, horizon_ns, pool),
+            Outlet::Piped(recorder) => recorder.flush(),
+        }
+    }
+
+    /// From now on what leaves goes into a pipe; the interface only receives.
+    pub fn divert(&mut self, pipe: Recorder) {
+        self.outlet = Outlet::Piped(pipe);
     }
 
     /// As [`Port::arrival`], and remembers whether there was one: see [`Port::is_quiet`].
@@ -250,6 +270,7 @@ impl Port {
         let (sent, tx_late) = match &self.outlet {
             Outlet::Now(transmitter) => (transmitter.counters(), 0),
             Outlet::Timed(launcher) => (launcher.counters(), launcher.late()),
+            Outlet::Piped(recorder) => (recorder.counters(), 0),
         };
         PortCounters {
             tx_packets: sent.packets,
@@ -267,6 +288,7 @@ impl Port {
         match &self.outlet {
             Outlet::Now(transmitter) => drop(transmitter.socket().take_error()),
             Outlet::Timed(launcher) => launcher.clear_error(),
+            Outlet::Piped(_) => {}
         }
     }
 
@@ -309,6 +331,7 @@ impl Port {
                 launcher.maintain(index);
                 false
             }
+            Outlet::Piped(_) => false,
         };
         if ring || sender || express.is_some() {
             let (give, take) = mpsc::sync_channel(1);

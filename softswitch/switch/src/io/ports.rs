@@ -48,12 +48,12 @@ impl Ports {
 
     /// Hands all frames over that leave until `horizon_ns`, each with its launch time.
     pub fn launch(&mut self, now_ns: u64, horizon_ns: u64, pool: &mut PacketPool) {
-        self.list.iter_mut().filter_map(Port::launcher).for_each(|launcher| launcher.flush(now_ns, horizon_ns, pool));
+        self.list.iter_mut().for_each(|port| port.launch(now_ns, horizon_ns, pool));
     }
 
     /// When the next frames are delivered of those that hosts' cards hold.
-    pub fn held_until(&mut self) -> Option<u64> {
-        self.list.iter_mut().filter_map(|port| port.launcher()?.held_until()).min()
+    pub fn held_until(&self) -> Option<u64> {
+        self.list.iter().filter_map(Port::held_until).min()
     }
 
     /// Looks after the interfaces; returns whether one is being opened again, so that it should be done again soon.

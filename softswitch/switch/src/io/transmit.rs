@@ -24,7 +24,7 @@ const SENDING_NS: u64 = 1_000;
 /// System calls in a row for one interface.
 const CALLS: u32 = 2 * PLACES;
 /// An Ethernet header: no interface takes less.
-const LEAST_FRAME: usize = 14;
+const MIN_FRAME: usize = 14;
 
 /// Counters of transmission.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -210,7 +210,7 @@ impl Transmitter {
         let Some(express) = &mut self.express else {
             return false;
         };
-        if frame.len() < LEAST_FRAME || frame.len() > express.frame_limit() {
+        if frame.len() < MIN_FRAME || frame.len() > express.frame_limit() {
             self.counters.errors += 1;
             return false;
         }

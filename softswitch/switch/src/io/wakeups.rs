@@ -6,7 +6,7 @@ const WINDOW_NS: u64 = 10_000_000;
 /// At most this much of a window is spent on spinning: others need the processor, too...
 const SPIN_NS: u64 = WINDOW_NS / 5;
 /// ...and beyond that at most this long before an event.
-const LEAST_SPIN_NS: u64 = 5_000;
+const MIN_SPIN_NS: u64 = 5_000;
 /// A thread that is awake for more than this much of each window is no longer put before all others: the kernel takes the
 /// processor from a real-time thread for milliseconds when others have waited for long...
 const BUSY_NS: u64 = WINDOW_NS / 5 * 2;
@@ -51,7 +51,7 @@ impl Wakeups {
     pub fn margin_ns(&self) -> u64 {
         // A thread among others is woken up the sooner the more it has slept.
         if self.spun_ns > SPIN_NS || !self.urgent {
-            self.margin_ns.min(LEAST_SPIN_NS)
+            self.margin_ns.min(MIN_SPIN_NS)
         } else {
             self.margin_ns
         }
@@ -150,7 +150,7 @@ mod tests {
             assert_eq!(wakeups.margin_ns(), margin);
         }
         wakeups.spins(SPIN_NS + 1_000);
-        assert_eq!(wakeups.margin_ns(), LEAST_SPIN_NS);
+        assert_eq!(wakeups.margin_ns(), MIN_SPIN_NS);
         // The next window has a share of its own.
         wakeups.spins(WINDOW_NS);
         assert_eq!(wakeups.margin_ns(), margin);
@@ -171,7 +171,7 @@ mod tests {
         assert!(wakeups.urgent(), "two short bursts");
         work(&mut wakeups, &mut now, 2);
         assert!(!wakeups.urgent(), "always busy");
-        assert!(wakeups.margin_ns() <= LEAST_SPIN_NS);
+        assert!(wakeups.margin_ns() <= MIN_SPIN_NS);
         sleep(&mut wakeups, &mut now, 1_500, |_| 0);
         assert!(wakeups.urgent(), "mostly asleep again");
     }

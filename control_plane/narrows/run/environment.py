@@ -36,7 +36,7 @@ class Measuring(Protocol):
         ...
 
 
-class Place(Protocol):
+class Environment(Protocol):
     """Where runs are measured."""
 
     def problems(self, plan: Plan) -> list[str]:

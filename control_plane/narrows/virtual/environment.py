@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual time as a place where runs are measured."""
+"""Virtual time as an environment of runs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from narrows.hosts.state import RunState
 from narrows.run.results import RunDirectory
 from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
-from narrows.targets.soft.virtual_time import LEAST_WINDOW_NS, adapted, settings
+from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import room
 from narrows.virtual.kernels import Kernel, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
 
 # The RTT lies half on each way, and a window in half of that.
-LEAST_MODERATED_RTT_NS = 4 * LEAST_WINDOW_NS
+MIN_MODERATED_RTT_NS = 4 * MIN_WINDOW_NS
 # How long a run takes on one core, roughly.
 BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 5.0, 60_000
 
@@ -43,7 +43,7 @@ class VirtualTime:
         """What this machine lacks to boot a guest for a plan."""
         found = room.problems(room.memory_bytes(plan))
         if plan.moderation is not None and not settings(adapted(plan)).window_ns:
-            found.append(f"hosts.rx_usecs: takes an RTT of {LEAST_MODERATED_RTT_NS // 1000} us or more in virtual time")
+            found.append(f"hosts.rx_usecs: takes an RTT of {MIN_MODERATED_RTT_NS // 1000} us or more in virtual time")
         return found
 
     def missing_cca(self, name: str) -> str:

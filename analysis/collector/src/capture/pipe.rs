@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Frames that come through a pipe with a name, as a capture (pcap), from a switch on the same machine.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use narrows_captures::Reader;
+
+use crate::capture::file::failed;
+use crate::capture::ring::Wake;
+use crate::capture::signals::StopSignal;
+use crate::error::{Error, Result};
+
+/// A pipe, and what has been read of the capture in it.
+pub struct Pipe {
+    input: Option<Input>,
+    reader: Option<Reader<Input>>,
+    descriptor: libc::c_int,
+    path: PathBuf,
+}
+
+/// Ends where the pipe is empty; more may come.
+struct Input(File);
+
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(buffer) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
+            result => result,
+        }
+    }
+}
+
+impl Pipe {
+    /// Opens a pipe, whether somebody writes to it yet or not.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if there is none.
+    pub fn open(path: &Path) -> Result<Self> {
+        let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
+        // To write too: it does not end when nobody else writes.
+        let mut options = OpenOptions::new();
+        options
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NONBLOCK);
+        let file = options
+            .open(path)
+            .map_err(|error| refused(error.to_string()))?;
+        let kind = file
+            .metadata()
+            .map_err(|error| Error::io(path, "examine", error))?;
+        if !kind.file_type().is_fifo() {
+            return Err(refused("it is no pipe".into()));
+        }
+        Ok(Pipe {
+            descriptor: file.as_raw_fd(),
+            input: Some(Input(file)),
+            reader: None,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Waits for frames, for the signal once there are none, or for `timeout_ms`.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn wait(&self, stop: &StopSignal, timeout_ms: i32) -> Result<Option<Wake>> {
+        let entry = |fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let mut entries = [entry(self.descriptor), entry(stop.as_raw_fd())];
+        // SAFETY: two live entries, and two are what is passed.
+        match unsafe { libc::poll(entries.as_mut_ptr(), 2, timeout_ms) } {
+            0.. if entries[0].revents != 0 => Ok(Some(Wake::Packets)),
+            0.. if entries[1].revents != 0 => Ok(Some(Wake::Stop)),
+            0.. => Ok(None),
+            _ => match io::Error::last_os_error() {
+                error if error.kind() == ErrorKind::Interrupted => Ok(None),
+                error => Err(Error::io(&self.path, "wait for", error)),
+            },
+        }
+    }
+
+    /// Hands out every frame that is there completely, until `take` answers false.
+    ///
+    /// # Errors
+    /// [`Error::Input`] if what comes is no capture.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<()> {
+        let failed = |error| failed(&self.path, error);
+        if let Some(input) = self.input.take() {
+            self.reader = Some(Reader::new(input).map_err(failed)?);
+        }
+        if let Some(reader) = &mut self.reader {
+            reader.for_each(|frame| take(frame.bytes)).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
