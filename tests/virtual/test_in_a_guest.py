@@ -30,9 +30,14 @@ PATIENCE_S = 240.0
 
 
 def start(
-    tmp_path: Path, text: str, before: str = "", programs: Path | None = None, options: Sequence[str] = ()
+    tmp_path: Path,
+    text: str,
+    before: str = "",
+    programs: Path | None = None,
+    options: Sequence[str] = (),
+    virtual: bool = True,
 ) -> subprocess.Popen[str]:
-    """`narrows run --virtual`; what it says is in ``tmp_path / "said"``.
+    """`narrows run`; what it says is in ``tmp_path / "said"``.
 
     Args:
         tmp_path: takes all files.
@@ -40,15 +45,16 @@ def start(
         before: a statement in front of it.
         programs: directory of other programs than ours.
         options: of the command line.
+        virtual: in virtual time, with whatever kernel there is.
     """
     file = tmp_path / "experiment.yaml"
     file.write_text(text)
-    kernel = kernels.installed()[0].name
-    words = [sys.executable, "-c", f"{before}\nimport narrows.cli; narrows.cli.main()", "run", str(file), "--virtual"]
+    clock = ["--virtual", "--kernel", kernels.installed()[0].name] if virtual else []
+    words = [sys.executable, "-c", f"{before}\nimport narrows.cli; narrows.cli.main()", "run", str(file), *clock]
     environment = {**os.environ, **({} if programs is None else {BINARIES_VARIABLE: str(programs)})}
     with (tmp_path / "said").open("w") as said:
         return subprocess.Popen(
-            [*words, "--kernel", kernel, "--out", str(tmp_path / "out"), *options],
+            [*words, "--out", str(tmp_path / "out"), *options],
             stdout=said, stderr=subprocess.STDOUT, text=True, env=environment,
         )  # fmt: skip
 

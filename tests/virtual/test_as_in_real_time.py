@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same experiment by both clocks, at a rate at which this machine's is accurate: the answers are the same.
+
+docs/virtual-time.md has the table with repetitions; here one run each shows what no chance decides.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from test_in_a_guest import PATIENCE_S, start
+
+pytestmark = pytest.mark.needs("root", "guest-kernel", SOFTSWITCH, COLLECTOR, "iperf3", "ip", "ethtool")
+
+RATE_BPS, RTT_S = 10_000_000, 0.02
+SHALLOW = """\
+name: clocks
+bottleneck: {rate: 10Mbit, buffer: 0.5bdp, rtt: 20ms}
+flows: [{cca: bbr, count: 2, duration: 6s}]
+"""
+
+
+def summary(tmp_path: Path, virtual: bool) -> dict[str, Any]:
+    """summary.json of a run by one of the clocks; nothing is missing from it."""
+    tmp_path.mkdir()
+    assert start(tmp_path, SHALLOW, virtual=virtual).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    record, found = (json.loads((tmp_path / "out" / name).read_text()) for name in ("run.json", "summary.json"))
+    assert record["identity"]["holds"] and found["telemetry"]["lost"] == 0
+    assert (record.get("virtual_time") is not None) == virtual
+    assert all(flow["arrivals"] - flow["departures"] == flow["drops"] for flow in found["flows"])
+    return dict(found)
+
+
+def test_the_answers_are_those_of_real_time(tmp_path: Path) -> None:
+    virtual, real = (summary(tmp_path / name, name == "virtual") for name in ("virtual", "real"))
+    for found in (virtual, real):
+        assert found["bottleneck"]["saturated_rate_bps"] == pytest.approx(RATE_BPS, rel=1e-3)
+        # A packet's own time on the link, and what a host adds.
+        assert all(0 < flow["rtt_s"]["min"] - RTT_S < 0.003 for flow in found["flows"])
+        # BBR's two BDP in flight do not fit into half a BDP of buffer.
+        assert found["bottleneck"]["loss_ratio"] > 0.02
+        assert found["bottleneck"]["utilization"] > 0.9
+    assert virtual["bottleneck"]["loss_ratio"] == pytest.approx(real["bottleneck"]["loss_ratio"], rel=0.5)
