@@ -48,6 +48,10 @@ def _repeatable() -> bool:
     return any(about is not None and about.repeatable for about in found)
 
 
+def _has_default() -> bool:
+    return any(kernel.name == kernels.DEFAULT for kernel in kernels.installed())
+
+
 def _has_netem() -> bool:
     probe = "unshare -n tc qdisc add dev lo root netem delay 1ms"
     return subprocess.run(probe.split(), capture_output=True, check=False).returncode == 0
@@ -59,6 +63,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "bmv2": simple_switch.missing,
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
+    "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
     "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,

@@ -11,23 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from test_in_a_guest import PATIENCE_S, start
 
-pytestmark = pytest.mark.needs("root", "guest-kernel", SOFTSWITCH, COLLECTOR, "iperf3", "ip", "ethtool")
+pytestmark = pytest.mark.needs("root", "default-kernel", SOFTSWITCH, COLLECTOR, "iperf3", "ip", "ethtool")
 
-RATE_BPS, RTT_S = 10_000_000, 0.02
+RATE_BPS, RTT_S = 80_000_000, 0.025
 SHALLOW = """\
 name: clocks
-bottleneck: {rate: 10Mbit, buffer: 0.5bdp, rtt: 20ms}
-flows: [{cca: bbr, count: 2, duration: 6s}]
+bottleneck: {rate: 80Mbit, buffer: 0.5bdp, rtt: 25ms}
+flows: [{cca: bbr, count: 4, duration: 6s}]
 """
 
 
 def summary(tmp_path: Path, virtual: bool) -> dict[str, Any]:
     """summary.json of a run by one of the clocks; nothing is missing from it."""
     tmp_path.mkdir()
-    assert start(tmp_path, SHALLOW, virtual=virtual).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    # Another kernel's `bbr` may be another version of it.
+    options = ("--kernel", kernels.DEFAULT) if virtual else ()
+    process = start(tmp_path, SHALLOW, virtual=virtual, options=options)
+    assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     record, found = (json.loads((tmp_path / "out" / name).read_text()) for name in ("run.json", "summary.json"))
     assert record["identity"]["holds"] and found["telemetry"]["lost"] == 0
     assert (record.get("virtual_time") is not None) == virtual
@@ -44,4 +48,5 @@ def test_the_answers_are_those_of_real_time(tmp_path: Path) -> None:
         # BBR's two BDP in flight do not fit into half a BDP of buffer.
         assert found["bottleneck"]["loss_ratio"] > 0.02
         assert found["bottleneck"]["utilization"] > 0.9
-    assert virtual["bottleneck"]["loss_ratio"] == pytest.approx(real["bottleneck"]["loss_ratio"], rel=0.5)
+    # Chance, and what else this machine does, decide how much it is in real time.
+    assert 0.5 < virtual["bottleneck"]["loss_ratio"] / real["bottleneck"]["loss_ratio"] < 2
