@@ -15,6 +15,7 @@ pub mod generate;
 pub mod intake;
 pub mod receiver;
 pub mod sequencer;
+mod storage;
 pub mod telemetry;
 pub mod wire;
 

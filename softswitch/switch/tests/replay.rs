@@ -238,6 +238,26 @@ fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
 }
 
 #[test]
+fn frames_that_come_after_the_end_of_time_are_refused() {
+    let mut config = config();
+    config["inputs"] = json!([{"port": 1, "pcap": "in.pcap"}]);
+    let directory = Directory::new("late");
+    for (seconds, start_ns, code) in [(2_000_000_000, 0u64, 0), (3_000_000_000, 0, 2), (0, u64::MAX, 2)] {
+        let mut file = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+        for second in [0, seconds] {
+            file.extend([second, 0, 60, 60].map(u32::to_le_bytes).concat());
+            file.extend([0; 60]);
+        }
+        std::fs::write(directory.0.join("in.pcap"), file).unwrap();
+        config["inputs"][0]["start_ns"] = json!(start_ns);
+        let output = directory.replay(&config, &[]);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(code == 0 || stderr.contains("in.pcap: a frame at "), "{stderr}");
+    }
+}
+
+#[test]
 fn same_seed_same_bytes() {
     let mut config = config();
     config["inputs"][0]["generator"]["arrivals"] = "poisson".into();

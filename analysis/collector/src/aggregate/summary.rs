@@ -2,7 +2,6 @@
 //! `aggregate.json`: what was aggregated, what was not, and each bottleneck's totals.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -12,10 +11,10 @@ use super::engine::Placed;
 use super::histogram::Histogram;
 use super::source::Decoded;
 use super::{AggregateSettings, EngineSettings};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::sequencer::SequenceCounts;
+use crate::storage::write_json;
 use crate::telemetry::account::BottleneckAccount;
-use crate::telemetry::parquet_file::temporary_name;
 use crate::wire::Reject;
 
 /// Name of the file; it is written last.
@@ -145,11 +144,7 @@ impl Summary {
     /// # Errors
     /// If the system refuses.
     pub fn write(&self, directory: &Path) -> Result<()> {
-        let path = directory.join(FILE_NAME);
-        let temporary = temporary_name(&path);
-        let text = serde_json::to_string_pretty(self).map_err(|e| Error::parquet(&path, e))?;
-        fs::write(&temporary, text + "\n").map_err(|e| Error::io(&temporary, "write", e))?;
-        fs::rename(&temporary, &path).map_err(|e| Error::io(&path, "rename to", e))
+        write_json(&directory.join(FILE_NAME), self)
     }
 }
 

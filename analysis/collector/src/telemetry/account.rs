@@ -2,15 +2,14 @@
 //! `collector.json`: what was received, what was not, and why the collector stopped.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::parquet_file::temporary_name;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::intake::FrameCounts;
 use crate::sequencer::SequenceCounts;
+use crate::storage::write_json;
 use crate::wire::Reject;
 
 /// Name of the file.
@@ -106,14 +105,6 @@ impl Account {
     /// # Errors
     /// If the system refuses.
     pub fn write(&self, directory: &Path) -> Result<()> {
-        let path = directory.join(FILE_NAME);
-        let temporary = temporary_name(&path);
-        let mut text = serde_json::to_string_pretty(self).map_err(|e| Error::Parquet {
-            path: path.clone(),
-            message: e.to_string(),
-        })?;
-        text.push('\n');
-        fs::write(&temporary, text).map_err(|e| Error::io(&temporary, "write", e))?;
-        fs::rename(&temporary, &path).map_err(|e| Error::io(&path, "rename to", e))
+        write_json(&directory.join(FILE_NAME), self)
     }
 }

@@ -4,7 +4,7 @@
 //! Before each row group the room it can need at most, and that of the footer, is allocated; so a full disk is noticed
 //! between row groups, when the footer can still be written and everything handed over so far becomes readable.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 
 use super::table::{stored_schema, Column, Lists, Values};
 use crate::error::{Error, Result};
+use crate::storage::{self, remove_quietly, temporary_name};
 
 /// Room for the footer, page headers and statistics of any file written here.
 const FOOTER_BYTES: u64 = 1 << 20;
@@ -61,13 +62,8 @@ impl ParquetFile {
         row_bytes: usize,
     ) -> Result<Self> {
         let group_rows = properties.max_row_group_size();
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(temporary);
         let file = CountingFile {
-            file: file.map_err(|e| Error::io(temporary, "create", e))?,
+            file: storage::create(temporary).map_err(|e| Error::io(temporary, "create", e))?,
             written: 0,
         };
         let writer = stored_schema(columns)
@@ -281,18 +277,6 @@ fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
         Some(libc::EOPNOTSUPP | libc::ENOSYS) => Ok(()),
         _ => Err(error),
     }
-}
-
-/// Name under which a file is written until it is complete.
-pub fn temporary_name(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".partial");
-    path.with_file_name(name)
-}
-
-fn remove_quietly(path: &Path) {
-    // Best effort on the way out of an error that is reported itself.
-    let _ = fs::remove_file(path);
 }
 
 fn parquet_error(path: &Path, error: ParquetError) -> Error {

@@ -14,6 +14,10 @@ use super::View;
 use crate::failure::Failure;
 use crate::io::MAX_FRAME;
 
+/// The latest time at which a frame of a capture comes in, 73 years: beyond it the switch's clock and the captures that
+/// it writes (32 bits of seconds) would wrap.
+const LATEST_NS: u64 = 1 << 61;
+
 /// How a capture is read.
 enum Frames {
     Mapped(MappedPcap),
@@ -137,7 +141,14 @@ impl Source {
             return Err(Failure::usage(format!("{place}: a frame of {length} bytes: allowed are 14 to {MAX_FRAME}")));
         }
         let origin_ns = *capture.origin_ns.get_or_insert(head.time_ns);
-        let time_ns = head.time_ns.saturating_sub(origin_ns) + capture.start_ns;
+        let time_ns = head.time_ns.saturating_sub(origin_ns).saturating_add(capture.start_ns);
+        if time_ns > LATEST_NS {
+            let (place, seconds) = (place(), time_ns / 1_000_000_000);
+            return Err(Failure::usage(format!(
+                "{place}: a frame at {seconds} s, the first one being at start_ns: allowed are {} s",
+                LATEST_NS / 1_000_000_000
+            )));
+        }
         // Frames that are out of order in the file follow at once.
         Ok(Some(Head { time_ns: time_ns.max(last_ns), ..head }))
     }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Files that take their name once they are whole. Until then they have another one, under which nothing that lies there
+//! is followed: whoever else may write into the directory cannot lead the writer to another file.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::error::{Error, Result};
+
+/// Name under which a file is written until it is complete.
+pub fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".partial");
+    path.with_file_name(name)
+}
+
+/// Makes a file of a temporary name anew; what lies there, left by a killed process or planted, is removed.
+///
+/// # Errors
+/// If the system refuses, or something is put there at the same time.
+pub fn create(temporary: &Path) -> io::Result<File> {
+    remove_quietly(temporary);
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(temporary)
+}
+
+/// Removes a file, best effort: on the way out of an error that is reported itself, or before another one takes its place.
+pub fn remove_quietly(path: &Path) {
+    let _ = fs::remove_file(path);
+}
+
+/// Writes a JSON file, which appears in one step.
+///
+/// # Errors
+/// If the system refuses.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
+    let temporary = temporary_name(path);
+    let text = serde_json::to_string_pretty(value).map_err(|e| Error::parquet(path, e))?;
+    create(&temporary)
+        .and_then(|mut file| file.write_all((text + "\n").as_bytes()))
+        .map_err(|e| Error::io(&temporary, "write", e))?;
+    fs::rename(&temporary, path).map_err(|e| Error::io(path, "rename to", e))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)] // a failed expectation is a failed test
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_planted_link_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let (victim, path) = (
+            directory.path().join("victim"),
+            directory.path().join("account.json"),
+        );
+        fs::write(&victim, "untouched").unwrap();
+        symlink(&victim, temporary_name(&path)).unwrap();
+        write_json(&path, &[1, 2]).unwrap();
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "[\n  1,\n  2\n]\n");
+        assert!(!path.is_symlink() && !temporary_name(&path).exists());
+    }
+}
