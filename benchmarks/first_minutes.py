@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The first minutes of a user: a fresh clone with an empty target and virtual environment, measured step by step.
 
-    sudo .venv/bin/python benchmarks/first_minutes.py [--test] [--where DIR] [--out STEM]
+    sudo .venv/bin/python benchmarks/first_minutes.py [--quick] [--test] [--where DIR] [--out STEM]
 
 It clones what is committed here, runs `make demo` and says where the time went; then how long commands are silent, and
-what `cargo test` builds that was built before. With --test, `make test` as well. Debian packages are this machine's:
-scripts/fresh-machine.sh has none of them. No part of `make bench`: it takes minutes and needs the package registries.
+(not with --quick) what `cargo test` builds that was built before. With --test, `make test` as well. Debian packages are
+this machine's: scripts/fresh-machine.sh has none of them. No part of `make bench`: it takes minutes and needs the
+package registries.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Figure:
 def main() -> int:
     """Measure, write and print the table, and return 1 where a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="without what cargo test builds")
     parser.add_argument("--test", action="store_true", help="also `make test` after the demo")
     parser.add_argument("--where", type=Path, help="directory for the clone (default: a temporary one)")
     parser.add_argument("--out", type=Path, help="results go to STEM.json and STEM.md", metavar="STEM")
@@ -65,7 +67,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=options.where) as directory:
         clone = Path(directory) / "narrows"
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        found = [*demo(clone), *silences(clone), *built_again(clone)]
+        found = [*demo(clone), *silences(clone), *(() if options.quick else built_again(clone))]
         if options.test:
             start = time.monotonic()
             run(["make", "test"], clone)
