@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from narrows_formats.summary import FlowSummary
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_series
@@ -42,6 +43,8 @@ def _per_flow(run: RunData, axes: Axes, column: str, scale: float, *, steps: boo
     ends = []
     for number, (label, color) in enumerate(zip(run.labels, run.colors, strict=True)):
         mine = _whole(run.flows[run.flows["flow"] == number], run)
+        if column.endswith("_bps"):
+            mine = _lived(mine, run.summary["flows"][number])
         if not len(mine):
             continue
         values = mine[column].to_numpy(dtype=np.float64) / scale
@@ -75,6 +78,14 @@ def _whole(frame: pd.DataFrame, run: RunData) -> pd.DataFrame:
     """Rows of a series without an interval that the end of the last flow cut short."""
     ends = [flow["end_s"] for flow in run.summary["flows"] if flow["end_s"] is not None]
     return frame[frame["time_s"] + frame["interval_s"] <= max(ends) + 1e-9] if ends else frame
+
+
+def _lived(frame: pd.DataFrame, flow: FlowSummary) -> pd.DataFrame:
+    """Rows of a flow's series without the intervals in which it began or ended: a part of one is no rate."""
+    if flow["start_s"] is None or flow["end_s"] is None:
+        return frame
+    ends = frame["time_s"] + frame["interval_s"]
+    return frame[(frame["time_s"] >= flow["start_s"] - 1e-9) & (ends <= flow["end_s"] + 1e-9)]
 
 
 def _require(run: RunData) -> None:

@@ -284,6 +284,17 @@ def test_sockets_are_a_frame_and_figures(with_sockets: Path) -> None:
         run.figure("cwmd")
 
 
+def test_figures_of_rates_have_no_part_of_an_interval(with_sockets: Path) -> None:
+    """The flows are given other beginnings and ends, in the middle of intervals."""
+    run = load(with_sockets)
+    for flow in run.summary["flows"]:
+        flow["start_s"], flow["end_s"] = 1.15, 1.75
+    lines = run.figure("goodput").axes[0].get_lines()
+    drawn = [line.get_xdata() for line in lines if line.get_label() in run.labels]
+    assert len(drawn) == len(run.labels)
+    assert all(np.asarray(time) == pytest.approx([1.2, 1.3, 1.4, 1.5, 1.6]) for time in drawn)
+
+
 def test_every_column_says_its_unit_and_meaning(with_sockets: Path) -> None:
     for name, columns in columns_of_files.TABLES.items():
         if name.startswith("hosts"):
