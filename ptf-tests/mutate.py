@@ -57,7 +57,7 @@ def failing_cases(compiled: Path, cases: list[str]) -> tuple[int, list[str]]:
     output = (done.stdout + done.stderr).splitlines()
     failed = [line.split()[1] for line in output if line.startswith(("FAIL: ", "ERROR: "))]
     passed = done.stdout.strip().rpartition("\n")[2].split(" passed")[0]
-    if not passed.isdigit():
+    if not passed.isdigit() or not (int(passed) or failed):
         raise MutationError("the suite did not run:\n" + "\n".join(output[-20:]))
     return int(passed), sorted({name.removesuffix(".runTest") for name in failed})
 
