@@ -17,7 +17,7 @@ from narrows.errors import RunError
 from narrows.experiment.loader import load
 from narrows.experiment.model import Experiment
 from narrows.hosts.state import RunState
-from narrows.run import place, record, runner
+from narrows.run import environment, record, runner
 from narrows.run.results import RunDirectory
 from rich.console import Console
 
@@ -28,7 +28,7 @@ def interrupt(*_: Any, **__: Any) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize(("module", "where"), [(runner, "RunDirectory"), (place, "Measurement")])
+@pytest.mark.parametrize(("module", "where"), [(runner, "RunDirectory"), (environment, "Measurement")])
 def test_an_early_interrupt_leaves_no_record(
     module: Any, where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -36,7 +36,7 @@ def test_an_early_interrupt_leaves_no_record(
     monkeypatch.setattr(RunState, "create", lambda: state)
     monkeypatch.setattr(module, where, interrupt)
     nothing: Any = types.SimpleNamespace()
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
     with pytest.raises(KeyboardInterrupt):
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []
@@ -56,9 +56,9 @@ def test_an_interrupt_while_the_directory_is_made_is_heeded_when_it_is_there(
     state = RunState.create(tmp_path / "state")
     monkeypatch.setattr(RunState, "create", lambda: state)
     monkeypatch.setattr(RunDirectory, "create", interrupted)
-    monkeypatch.setattr(place, "Measurement", Measured)
+    monkeypatch.setattr(environment, "Measurement", Measured)
     nothing: Any = None
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -97,14 +97,14 @@ class Measured:
 def test_results_that_cannot_be_given_their_name_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = RunState.create(tmp_path / "state")
     monkeypatch.setattr(RunState, "create", lambda: state)
-    monkeypatch.setattr(place, "Measurement", Measured)
+    monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", lambda *_: record.Ending("complete", "", ()))
     monkeypatch.setattr(runner, "_analyse", lambda path: (None, ""))
     # Something took the name meanwhile.
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "other").touch()
     nothing: Any = None
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
     with pytest.raises(RunError, match="Directory not empty; the results are in ") as raised:
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     kept = Path(str(raised.value).rpartition(" ")[2])
@@ -118,10 +118,10 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     state = RunState.create(tmp_path / "state")
     monkeypatch.setattr(RunState, "create", lambda: state)
-    monkeypatch.setattr(place, "Measurement", Measured)
+    monkeypatch.setattr(environment, "Measurement", Measured)
     monkeypatch.setattr(record, "write", full)
     nothing: Any = None
-    run = runner.CheckedRun(load(DEMO), nothing, nothing, place.THIS_MACHINE)
+    run = runner.CheckedRun(load(DEMO), nothing, nothing, environment.THIS_MACHINE)
     with pytest.raises(RunError, match=r"the results cannot be written to .*: No space left on device$"):
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,8 +85,8 @@ def test_cards_are_what_is_written() -> None:
     built = plan(hosts={"rx_usecs": 8, "rx_frames": 128, "offloads": ["gro"]})
     assert settings(adapted(built)).moderation == Moderation(8, 128) and built.offloads == ("gro",)
     assert plan(hosts={"rx_usecs": 8}).moderation == Moderation(8, None)
-    words = settings(adapted(built)).arguments([1, COLLECTOR_PORT])
-    assert [word for word in words if "@" in word] == ["1@1000000000", "1@8,128", "2@1000000000"]
+    words = settings(adapted(built)).arguments([1, COLLECTOR_PORT], Path("/run/reports"))
+    assert [word for word in words if "@" in word] == ["2@/run/reports", "1@1000000000", "1@8,128", "2@1000000000"]
 
 
 @pytest.mark.parametrize(
