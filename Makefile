@@ -58,6 +58,10 @@ p4-tofino: ## recompile p4src for Tofino 1 and 2 (needs p4c with its Tofino back
 stress: setup ## faults, load and hostile input, with counts (needs root; docs/reliability.md)
 	@$(SUDO) $(VENV)/python scripts/stress.py
 
+.PHONY: fuzz
+fuzz: ## coverage-guided fuzzing, SECONDS=60 a target (needs nightly Rust and cargo-fuzz)
+	@$(VENV)/python scripts/fuzz.py $(if $(SECONDS),--seconds $(SECONDS))
+
 .PHONY: audit
 audit: setup ## known vulnerabilities, licences and sources of dependencies (needs cargo-deny and pip-audit)
 	@$(VENV)/python scripts/audit.py $(if $(CRATES),--crates $(CRATES)) $(if $(PACKAGES),--python $(PACKAGES))

@@ -17,5 +17,6 @@ shellcheck scripts/*.sh .ci/run
 
 echo "lint: rustfmt, clippy"
 cargo fmt --all --check
+cargo fmt --check --manifest-path fuzz/Cargo.toml
 # In the profile that is built anyway: macros and build scripts are there already.
 cargo clippy --workspace --all-targets --release --locked --quiet -- -D warnings

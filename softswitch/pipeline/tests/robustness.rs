@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::{Arc, OnceLock};
 
-use common::{binary, call, field, hex, program, with_table, Document, NARROWS};
+use common::{binary, call, field, hex, program, with_table, Change, Document, NARROWS};
 use narrows_pipeline::{EgressMeta, PacketPool, Pipeline, Program};
 use proptest::prelude::*;
 use serde_json::{json, Value};
@@ -76,18 +76,12 @@ proptest! {
     /// A program with one to three values replaced is refused or runs.
     #[test]
     fn mutated_programs_do_not_panic(
-        changes in prop::collection::vec((any::<prop::sample::Index>(), replacement()), 1..4),
+        changes in prop::collection::vec((any::<usize>(), replacement().prop_map(Change::Put)), 1..4),
         small in any::<bool>(),
         frame in prop::collection::vec(any::<u8>(), 0..120),
     ) {
         let document = if small { Document::new(table_program()) } else { Document::parse(NARROWS) };
-        let Document { mut root, places } = document;
-        for (index, value) in changes {
-            if let Some(place) = root.pointer_mut(index.get(&places[..]).as_str()) {
-                *place = value;
-            }
-        }
-        if let Ok(program) = Program::load(root.to_string().as_bytes()) {
+        if let Ok(program) = Program::load(document.changed(&changes).to_string().as_bytes()) {
             exercise(&mut Pipeline::new(Arc::new(program), 1), &frame);
         }
     }

@@ -5,11 +5,28 @@
 
 use std::sync::Arc;
 
-use narrows_pipeline::{EgressMeta, Forward, PacketPool, Pipeline, Program};
+use narrows_pipeline::{
+    ActionCall, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool, Pipeline, Program,
+};
 use serde_json::{json, Value};
 
 /// The compiled bottleneck program.
 pub const NARROWS: &str = include_str!("../../../../p4src/compiled/v1model/narrows.json");
+
+/// A program that uses everything that is supported.
+pub const CONFORMANCE: &str =
+    include_str!("../../../../tests/softswitch/p4/compiled/conformance.json");
+
+/// A change of one value that often leaves a program that loads, but another one.
+#[derive(Debug, Clone)]
+pub enum Change {
+    /// Another place's value of the same kind.
+    Copy(usize),
+    /// A number near by, or a bit turned.
+    Turn(u8),
+    /// Something else.
+    Put(Value),
+}
 
 /// A program in JSON, and the paths to all of its values; without its references to the source, which nothing reads.
 pub struct Document {
@@ -27,6 +44,43 @@ impl Document {
 
     pub fn parse(text: &str) -> Self {
         Self::new(serde_json::from_str(text).unwrap_or_default())
+    }
+
+    /// The program with some values changed, each at a place by number, modulo their count.
+    pub fn changed(&self, changes: &[(usize, Change)]) -> Value {
+        let mut root = self.root.clone();
+        for (place, change) in changes {
+            let place = &self.places[place % self.places.len()];
+            let Some(old) = root.pointer_mut(place) else {
+                continue;
+            };
+            *old = match change {
+                Change::Put(value) => value.clone(),
+                Change::Turn(bits) => match &*old {
+                    Value::Number(number) => {
+                        json!(number.as_u64().unwrap_or(0) ^ u64::from(*bits % 16))
+                    }
+                    Value::Bool(bool) => json!(!bool),
+                    Value::String(text) if text.starts_with("0x") => json!(format!("0x{bits:02x}")),
+                    _ => continue,
+                },
+                Change::Copy(other) => {
+                    let same: Vec<&Value> = self
+                        .places
+                        .iter()
+                        .filter_map(|place| self.root.pointer(place))
+                        .filter(|value| {
+                            std::mem::discriminant(*value) == std::mem::discriminant(old)
+                        })
+                        .collect();
+                    if same.is_empty() {
+                        continue;
+                    }
+                    same[other % same.len()].clone()
+                }
+            };
+        }
+        root
     }
 }
 
@@ -161,6 +215,42 @@ pub fn with_table(mut root: Value, key: Value, match_type: &str) -> Value {
         tables.push(table);
     }
     root
+}
+
+/// An entry in each table that takes one, for any key or a key of ones; wrong ones are refused.
+pub fn fill(pipeline: &mut Pipeline, values: &[u128]) {
+    let program = Arc::clone(pipeline.program());
+    for (number, table) in program.tables().iter().enumerate() {
+        let value = values[number % values.len()];
+        let width = |bits: u32| value & 1u128.checked_shl(bits).map_or(u128::MAX, |top| top - 1);
+        let key = table.keys.iter().map(|key| match key.kind {
+            MatchKind::Exact => KeyMatch::Exact(0),
+            MatchKind::Lpm => KeyMatch::Lpm {
+                value: 0,
+                prefix_len: 0,
+            },
+            MatchKind::Ternary => KeyMatch::Ternary { value: 0, mask: 0 },
+            MatchKind::Range => KeyMatch::Range {
+                low: 0,
+                high: width(key.width),
+            },
+        });
+        let key: Vec<KeyMatch> = key.collect();
+        for (place, action) in table.actions.iter().enumerate() {
+            let params = action.params.iter().map(|(_, bits)| width(*bits)).collect();
+            let action = ActionCall {
+                action: action.name.clone(),
+                params,
+            };
+            let entry = Entry {
+                key: key.clone(),
+                priority: place as i32 + 1,
+                action,
+            };
+            let _ = pipeline.table_insert(table.id, &entry);
+            let _ = pipeline.table_set_default(table.id, Some(&entry.action));
+        }
+    }
 }
 
 pub fn field(header: &str, name: &str) -> Value {

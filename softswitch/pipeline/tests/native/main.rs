@@ -5,112 +5,26 @@ mod ahead;
 #[path = "../common/mod.rs"]
 mod common;
 mod traffic;
+mod twins;
 
 use std::sync::{Arc, OnceLock};
 
-use ahead::{ahead, take_entries, Ahead};
+use ahead::{ahead, Ahead};
 use common::{binary, call, field, hex, program, with_table, NARROWS};
-use narrows_pipeline::{
-    ActionCall, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
-};
+use narrows_pipeline::{ActionCall, EgressMeta, Entry, KeyMatch, PacketPool, Program};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 use traffic::{configure, metadata, traffic};
-
-/// The same program twice.
-struct Twins {
-    program: Arc<Program>,
-    both: [Pipeline; 2],
-    /// Packets are recycled: what earlier ones left in them must not be seen.
-    pools: [PacketPool; 2],
-}
-
-/// What one packet led to, clones of clones included.
-#[derive(Debug, Default, PartialEq)]
-struct Trace {
-    verdict: Option<Forward>,
-    length: u32,
-    flow: u32,
-    sent: Vec<Vec<u8>>,
-    clones: Vec<u16>,
-}
-
-impl Twins {
-    fn new(program: Arc<Program>) -> Self {
-        assert_eq!(program.interpreted(), None, "there is native code");
-        let both = [
-            Pipeline::new(program.clone(), 7),
-            Pipeline::interpreter(program.clone(), 7),
-        ];
-        let pools = [(); 2].map(|()| PacketPool::new(&program));
-        Self {
-            program,
-            both,
-            pools,
-        }
-    }
-
-    fn of(root: &Value) -> Self {
-        Self::new(Arc::new(load(root.to_string().as_bytes())))
-    }
-
-    fn insert(&mut self, table: &str, entry: &Entry) {
-        let id = self
-            .program
-            .tables()
-            .iter()
-            .find(|t| t.name.ends_with(table))
-            .map(|t| t.id);
-        let id = id.unwrap_or_else(|| panic!("no table {table}"));
-        let [a, b] = &mut self.both;
-        assert_eq!(a.table_insert(id, entry), b.table_insert(id, entry));
-    }
-
-    /// Passes a frame through both and compares what comes of it.
-    fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta, ahead: Ahead) -> Trace {
-        let ([a, b], [p, q]) = (&mut self.both, &mut self.pools);
-        let (native, reference) = (
-            pass(a, p, frame, port, meta, ahead),
-            pass(b, q, frame, port, meta, ahead),
-        );
-        assert_eq!(native, reference);
-        native
-    }
-
-    /// Compares all state.
-    fn compare(&mut self) {
-        let [a, b] = &mut self.both;
-        let records = [&mut *a, &mut *b].map(|p| {
-            let mut records = Vec::new();
-            p.drain_digests(&mut records);
-            records
-        });
-        assert_eq!(records[0], records[1]);
-        for register in self.program.registers() {
-            for i in 0..register.size as u64 {
-                let [x, y] = [&*a, &*b].map(|p| p.register_read(register.id, i));
-                assert_eq!(x, y, "{} {i}", register.name);
-            }
-        }
-        for counter in self.program.counters() {
-            for i in 0..counter.size as u64 {
-                let [x, y] = [&*a, &*b].map(|p| p.counter_read(counter.id, i));
-                assert_eq!(x, y, "{} {i}", counter.name);
-            }
-        }
-        for table in self.program.tables() {
-            assert_eq!(
-                a.table_entries(table.id),
-                b.table_entries(table.id),
-                "{}",
-                table.name
-            );
-        }
-    }
-}
+use twins::Twins;
 
 fn load(json: &[u8]) -> Program {
-    Program::load(json).unwrap_or_else(|error| panic!("{error}"))
+    let program = Program::load(json).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(program.interpreted(), None, "there is native code");
+    program
+}
+
+fn twins(root: &Value) -> Twins {
+    Twins::new(Arc::new(load(root.to_string().as_bytes())))
 }
 
 fn narrows() -> Arc<Program> {
@@ -118,94 +32,6 @@ fn narrows() -> Arc<Program> {
     PROGRAM
         .get_or_init(|| Arc::new(load(NARROWS.as_bytes())))
         .clone()
-}
-
-fn pass(
-    pipeline: &mut Pipeline,
-    pool: &mut PacketPool,
-    frame: &[u8],
-    port: u16,
-    meta: &EgressMeta,
-    ahead: Ahead,
-) -> Trace {
-    let mut packet = pool.packet(frame);
-    let time = meta.timestamp / 2;
-    let mut taken = Vec::new();
-    match ahead {
-        Ahead::Nothing => {}
-        Ahead::OtherPort => pipeline.anticipate(&mut packet, port ^ 1, time),
-        Ahead::OtherTime => pipeline.anticipate(&mut packet, port, time ^ 1),
-        Ahead::OtherBytes => {
-            packet.bytes_mut().reverse();
-            pipeline.anticipate(&mut packet, port, time);
-            packet.bytes_mut().copy_from_slice(frame);
-        }
-        _ => pipeline.anticipate(&mut packet, port, time),
-    }
-    match ahead {
-        Ahead::TableChange => taken = take_entries(pipeline),
-        Ahead::Departure => {
-            let mut other = pool.packet(frame);
-            let _ = pipeline.ingress(&mut other, port, time);
-            let mut trace = Trace::default();
-            leave(pipeline, pool, &mut other, meta, &mut trace);
-        }
-        Ahead::Others(count) => {
-            let other = |i: u8| &frame[..frame.len() - frame.len() * usize::from(i) / 9];
-            let mut others: Vec<_> = (0..count).map(|i| pool.packet(other(i))).collect();
-            for (i, other) in others.iter_mut().enumerate() {
-                pipeline.anticipate(other, port, time);
-                if i % 2 == 1 {
-                    let _ = pipeline.ingress(other, port, time);
-                }
-            }
-        }
-        _ => {}
-    }
-    let verdict = pipeline.ingress(&mut packet, port, time);
-    for (table, entry) in taken {
-        assert_eq!(pipeline.table_insert(table, &entry), Ok(()));
-    }
-    let mut trace = Trace {
-        verdict: Some(verdict.forward),
-        length: packet.length(),
-        flow: packet.flow(),
-        sent: Vec::new(),
-        clones: Vec::new(),
-    };
-    if let Some(session) = verdict.clone {
-        let mut copy = pool.take(0);
-        pipeline.clone_ingress(&packet, &mut copy);
-        trace.clones.push(session);
-        leave(pipeline, pool, &mut copy, meta, &mut trace);
-        pool.give(copy);
-    }
-    leave(pipeline, pool, &mut packet, meta, &mut trace);
-    pool.give(packet);
-    trace
-}
-
-fn leave(
-    pipeline: &mut Pipeline,
-    pool: &mut PacketPool,
-    packet: &mut Packet,
-    meta: &EgressMeta,
-    trace: &mut Trace,
-) {
-    let verdict = pipeline.egress(packet, meta);
-    let copy = verdict.clone.map(|session| {
-        trace.clones.push(session);
-        let mut copy = pool.take(0);
-        pipeline.clone_egress(packet, &mut copy, 90 + usize::from(session) % 60);
-        copy
-    });
-    if verdict.transmit {
-        trace.sent.push(pipeline.deparse(packet).to_vec());
-    }
-    if let Some(mut copy) = copy.filter(|_| trace.clones.len() < 4) {
-        leave(pipeline, pool, &mut copy, meta, trace);
-        pool.give(copy);
-    }
 }
 
 proptest! {
@@ -380,7 +206,7 @@ fn added_headers_are_zero() {
     let write = |name: &str| call("assign", json!([field("g", name), field("h", "d")]));
     let actions = json!([add, read, write("c"), write("d")]);
     for [ingress, egress] in [[actions.clone(), json!([])], [json!([]), actions]] {
-        let mut twins = Twins::of(&program(ingress, egress));
+        let mut twins = twins(&program(ingress, egress));
         for d in 1..4 {
             let frame = common::frame(1, 2, 3, d << 32 | d, 5);
             twins.pass(&frame, 3, &EgressMeta::default(), Ahead::AsItComes);
@@ -400,7 +226,7 @@ fn indices_that_change() {
     );
     let other = call("assign", json!([field("m", "a"), field("h", "a")]));
     let actions = json!([count, write, other, count, write, count]);
-    let mut twins = Twins::of(&program(actions.clone(), actions));
+    let mut twins = twins(&program(actions.clone(), actions));
     for a in [0, 1, 3, 4, 5, 200, 2] {
         let frame = common::frame(a, 2, 3, 4, 5);
         twins.pass(&frame, 3, &EgressMeta::default(), Ahead::AsItComes);
@@ -416,7 +242,7 @@ fn announcements_that_were_wrong() {
             "assign",
             json!([field("h", "d"), field("standard_metadata", name)]),
         );
-        let mut twins = Twins::of(&program(json!([read]), json!([])));
+        let mut twins = twins(&program(json!([read]), json!([])));
         let frame = common::frame(1, 2, 3, 4, 5);
         let meta = EgressMeta {
             timestamp: 1 << 40,
@@ -437,7 +263,7 @@ fn announcements_that_were_wrong() {
 #[test]
 fn packets_of_another_pool() {
     let add = json!([call("add_header", json!([header("g")]))]);
-    let mut twins = Twins::of(&program(add, json!([])));
+    let mut twins = twins(&program(add, json!([])));
     let frame = common::frame(1, 2, 3, 4, 5);
     for pipeline in &mut twins.both {
         let mut packet = PacketPool::default().packet(&frame);

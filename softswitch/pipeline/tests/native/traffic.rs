@@ -4,7 +4,7 @@
 use narrows_pipeline::{ActionCall, EgressMeta, Entry, KeyMatch};
 use proptest::prelude::*;
 
-use super::Twins;
+use super::twins::Twins;
 
 /// What a queue measured.
 pub fn metadata() -> impl Strategy<Value = EgressMeta> {
