@@ -41,15 +41,11 @@ class VirtualTime:
     access_rate_bps: int
     moderation: Moderation | None = None
 
-    def arguments(self, ports: Iterable[int], reports: Path) -> list[str]:
-        """Words of narrows-softswitch's command line for these ports, and for a pipe that takes the reports."""
-        words = [
-            "--virtual-time",
-            "--lookahead-us",
-            str(self.window_ns // 1000),
-            "--pipe",
-            f"{COLLECTOR_PORT}@{reports}",
-        ]
+    def arguments(self, ports: Iterable[int], reports: Path | None = None) -> list[str]:
+        """Words of narrows-softswitch's command line for these ports; with a pipe that takes the reports or not."""
+        words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
+        if reports is not None:
+            words += ["--pipe", f"{COLLECTOR_PORT}@{reports}"]
         words += ["--ring-mib", str(self.ring_bytes >> 20), "--pool", str(self.pool_frames)]
         for port in sorted(ports):
             words += ["--access-rate", f"{port}@{self.access_rate_bps}"]

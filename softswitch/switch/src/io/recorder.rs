@@ -72,31 +72,31 @@ mod tests {
 
     #[test]
     fn what_is_pushed_is_read_as_a_capture() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().expect("directory");
         let path = directory.path().join("pipe");
-        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let name = CString::new(path.as_os_str().as_bytes()).expect("name");
         // SAFETY: a string that ends with a zero and lives on.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
-        let mut recorder = Recorder::open(&path).unwrap();
+        let mut recorder = Recorder::open(&path).expect("pipe");
         recorder.push(5, &[5; 60]);
         recorder.push(1_000_000_007, &[7; 1514]);
         recorder.flush();
         assert_eq!((recorder.counters().packets, recorder.counters().bytes), (2, 1574));
         let mut read = vec![0; 24 + 16 + 60 + 16 + 1514];
-        File::open(&path).unwrap().read_exact(&mut read).unwrap();
+        File::open(&path).and_then(|mut file| file.read_exact(&mut read)).expect("frames");
         let mut frames = Vec::new();
-        let mut reader = narrows_captures::Reader::new(&read[..]).unwrap();
+        let mut reader = narrows_captures::Reader::new(&read[..]).expect("capture");
         let take = |frame: narrows_captures::Frame<'_>| {
             frames.push((frame.time_ns, frame.bytes.len(), frame.bytes[0]));
             true
         };
-        reader.for_each(take).unwrap();
+        reader.for_each(take).expect("capture");
         assert_eq!(frames, [(Some(5), 60, 5), (Some(1_000_000_007), 1514, 7)]);
     }
 
     #[test]
     fn a_file_is_no_pipe() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        assert_eq!(Recorder::open(file.path()).unwrap_err().to_string(), "it is no pipe");
+        let file = tempfile::NamedTempFile::new().expect("file");
+        assert_eq!(Recorder::open(file.path()).expect_err("a file").to_string(), "it is no pipe");
     }
 }
