@@ -64,6 +64,8 @@ done < <(apt-config dump | grep -iE '^Acquire::https?::.* ".+";$' || true)
 
 give_settings() {
     cp /etc/resolv.conf "$root/etc/resolv.conf"
+    # mmdebstrap leaves out what every installer writes.
+    [ -e "$root/etc/hosts" ] || printf '127.0.0.1 localhost\n::1 localhost ip6-localhost\n' >"$root/etc/hosts"
     local file
     for file in "${SSL_CERT_FILE:-}" /etc/ssl/certs/ca-certificates.crt; do
         [ -r "$file" ] || continue
