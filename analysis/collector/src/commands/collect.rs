@@ -24,6 +24,21 @@ use super::convert::StorageArgs;
 /// Rows reach the writer at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);
 
+/// When rows were handed to the writer last.
+struct Flushing(Instant);
+
+impl Flushing {
+    /// Flushes if it is time to; false if nothing can be stored any more.
+    fn if_due(&mut self, flush: impl FnOnce() -> bool) -> bool {
+        if self.0.elapsed() < FLUSH_EVERY {
+            return true;
+        }
+        let stored = flush();
+        self.0 = Instant::now();
+        stored
+    }
+}
+
 #[derive(Args)]
 pub struct CollectArgs {
     /// Interface in the current network namespace on which the switch sends its reports.
@@ -97,7 +112,7 @@ fn collect_piped(settings: Settings, path: &Path, stop: &StopSignal) -> Result<A
     announce_ready();
 
     let mut stored = true;
-    let mut flushed = Instant::now();
+    let mut flushing = Flushing(Instant::now());
     let mut error = None;
     while stored && error.is_none() {
         match pipe.wait(stop, FLUSH_EVERY.as_millis() as i32) {
@@ -112,10 +127,7 @@ fn collect_piped(settings: Settings, path: &Path, stop: &StopSignal) -> Result<A
             Ok(None) => {}
             Err(source) => error = Some(source),
         }
-        if flushed.elapsed() >= FLUSH_EVERY {
-            stored &= receiver.flush();
-            flushed = Instant::now();
-        }
+        stored &= flushing.if_due(|| receiver.flush());
     }
     receiver.finish("signal", 0, error)
 }
@@ -130,7 +142,7 @@ fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Ac
     announce_ready();
 
     let mut stored = true;
-    let mut flushed = Instant::now();
+    let mut flushing = Flushing(Instant::now());
     let mut error = None;
     let mut draining: Option<Instant> = None;
     while stored && draining.is_none_or(|since| since.elapsed() < DRAIN) {
@@ -152,10 +164,7 @@ fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Ac
             }
         }
         ring.drain(|captured| stored &= receiver.take(captured.frame));
-        if flushed.elapsed() >= FLUSH_EVERY {
-            stored &= receiver.flush();
-            flushed = Instant::now();
-        }
+        stored &= flushing.if_due(|| receiver.flush());
     }
     let dropped = ring.dropped().map_err(wait_error)?;
     // Frees the ring before the last files are written.
@@ -188,17 +197,14 @@ fn collect_shared(
 
     let mut fan_in = FanIn::new(channels);
     let patience = Duration::from_millis(u64::from(RETIRE_MS));
-    let (mut stored, mut flushed) = (true, Instant::now());
+    let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
     while stored {
         let merged = fan_in.merge(patience, &mut |record| stored &= store.push(record));
         if merged == Merged::All {
             break;
         }
-        if flushed.elapsed() >= FLUSH_EVERY {
-            stored &= store.flush();
-            flushed = Instant::now();
-        }
+        stored &= flushing.if_due(|| store.flush());
         match stop.is_raised() {
             Ok(false) => {}
             Ok(true) => stopping.store(true, Ordering::Relaxed),
