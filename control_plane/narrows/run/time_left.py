@@ -30,7 +30,7 @@ def traffic_time_s(plan: Plan) -> float:
 
 
 class TimeLeft:
-    """Time that the rest of a study takes: what was expected of its runs, corrected by what they have taken so far."""
+    """Time that the rest of several runs takes: what was expected of them, corrected by what they have taken so far."""
 
     def __init__(self, expected: Sequence[float], at_once: int = 1) -> None:
         """Take what every run that is to be made is expected to take, in seconds."""

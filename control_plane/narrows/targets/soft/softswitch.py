@@ -74,7 +74,7 @@ class Softswitch:
         for port in loopbacks:
             command += ["--loopback", str(port)]
         if self._virtual_time is not None:
-            # The kernel's way to the collector takes as long as everything else that is done to a packet.
+            # The kernel's way to the collector would cost much of a guest's time, and nothing depends on it.
             self.reports = files.with_suffix(".reports")
             os.mkfifo(self.reports, 0o600)
             command += self._virtual_time.arguments(interfaces, self.reports)
