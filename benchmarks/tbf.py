@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An experiment's hosts and flows, as a run makes them, around a bottleneck that is the kernel's tc tbf.
+"""An experiment's hosts and flows, as a run makes them, in a guest, around a bottleneck that is the kernel's tc tbf.
 
-    senders -- [softswitch: only the delay, on the way back] -- [bridge] tbf -- receiver
+    senders -- netem, the delay on the way back -- bridge -- tbf -- receiver
 
-What is measured is what the hosts' sockets and the qdisc say: there is no telemetry.
+What is measured is what the hosts' sockets and the qdisc say: there is no telemetry, and nothing of the data path.
 """
 
 from __future__ import annotations
 
 import asyncio
+import pickle
+import sys
 import tempfile
 import threading
 import time
@@ -19,22 +21,30 @@ from functools import partial
 from pathlib import Path
 
 import pandas as pd
+from narrows.errors import RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import FIRST_SENDER_PORT, RECEIVER_PORT, Plan
+from narrows.experiment.plan import RECEIVER_PORT, Plan
 from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import call_inside, run
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
-from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.traffic import socket_table
 from narrows.traffic.connection import Connection
 from narrows.traffic.traffic import Traffic
+from narrows.virtual import room
+from narrows.virtual.cores import core
+from narrows.virtual.guest import Guest
+from narrows.virtual.kernels import Kernel
+from narrows.virtual.task import TASK_FILE
 from narrows_formats import files
 from pyroute2 import IPRoute
+from tbf_guest import FOUND_FILE
 
+INIT = Path(__file__).with_name("tbf_guest.py")
 BURST_S = 0.004  # with a burst of one frame tbf loses some of its rate: see the benchmark `accuracy`
 READING_S = 0.05
 BRIDGE = "bridge"
+DELAYED_PACKETS = 10_000_000  # that netem may hold; nothing is lost on the way back
 
 Reading = tuple[float, int, int, int]  # monotonic time (s), bytes that wait, packets sent and dropped so far
 
@@ -54,8 +64,27 @@ class Passage:
     queue: pd.DataFrame
 
 
-async def send_through(experiment: Experiment, plan: Plan) -> Passage:
-    """Run an experiment's flows through tbf; nothing is left of the testbed.
+async def send_through(experiment: Experiment, plan: Plan, kernel: Kernel) -> Passage:
+    """Run an experiment's flows through tbf, in a guest of its own.
+
+    Raises:
+        RunError: something cannot be set up in it, or a flow fails.
+    """
+    with core() as cpu, tempfile.TemporaryDirectory(prefix="narrows-tbf-") as scratch:
+        directory = Path(scratch)
+        (directory / TASK_FILE).write_bytes(pickle.dumps((experiment, plan)))
+        guest = await Guest.start(kernel, room.memory_bytes(plan), [sys.executable, str(INIT)], cpu, directory)
+        try:
+            async for _ in guest.lines():
+                return pickle.loads((directory / FOUND_FILE).read_bytes())  # type: ignore[no-any-return]
+        finally:
+            guest.kill()
+            await guest.wait()
+        raise RunError(f"{experiment.name}: the guest ended{guest.last_words()}")
+
+
+async def measure(experiment: Experiment, plan: Plan) -> Passage:
+    """The guest's part.
 
     Raises:
         RunError: something cannot be set up, or a flow fails.
@@ -66,7 +95,8 @@ async def send_through(experiment: Experiment, plan: Plan) -> Passage:
         with tempfile.TemporaryDirectory(prefix="narrows-tbf-") as directory:
             results = Path(directory)
             testbed.create()
-            async with _path(plan, testbed), _readings(testbed) as readings:
+            _make_path(plan, testbed)
+            async with _readings(testbed) as readings:
                 traffic = Traffic(plan, testbed, results, experiment.telemetry.sockets)
                 try:
                     await traffic.start()
@@ -83,26 +113,22 @@ async def send_through(experiment: Experiment, plan: Plan) -> Passage:
         state.destroy()
 
 
-@asynccontextmanager
-async def _path(plan: Plan, testbed: NetnsTestbed) -> AsyncIterator[None]:
-    """The delay line at the senders' ports, a bridge, and tbf on its port to the receiver."""
+def _make_path(plan: Plan, testbed: NetnsTestbed) -> None:
+    """A bridge of the switch's interfaces, netem on those to senders and tbf on the one to the receiver."""
+    delays = {port.number: port.delay_ns for port in plan.ports}
+    link = plan.bottleneck
+    burst = max(1514, round(link.rate_bps / 8 * BURST_S))
     ports = {attachment.port: attachment for attachment in testbed.attachments}
-    namespace, receiver = ports[RECEIVER_PORT].namespace, ports[RECEIVER_PORT].interface
-    line = DelayLine()
-    try:
-        ends = await line.start(testbed, [found for port, found in ports.items() if port >= FIRST_SENDER_PORT])
-        run(["ip", "-n", namespace, "link", "add", "name", BRIDGE, "type", "bridge"])
-        for interface in (receiver, *ends.values()):
-            run(["ip", "-n", namespace, "link", "set", interface, "master", BRIDGE])
-        run(["ip", "-n", namespace, "link", "set", BRIDGE, "up"])
-        await line.configure(plan)
-        link = plan.bottleneck
-        burst = max(1514, round(link.rate_bps / 8 * BURST_S))
-        shaper = f"tbf rate {link.rate_bps}bit burst {burst} limit {link.limit_bytes}"
-        run(["tc", "-n", namespace, "qdisc", "add", "dev", receiver, "root", *shaper.split()])
-        yield
-    finally:
-        await line.stop()
+    namespace = ports[RECEIVER_PORT].namespace
+    run(["ip", "-n", namespace, "link", "add", "name", BRIDGE, "type", "bridge"])
+    for number in (RECEIVER_PORT, *(sender.port for sender in plan.senders)):
+        interface = ports[number].interface
+        run(["ip", "-n", namespace, "link", "set", interface, "master", BRIDGE])
+        qdisc = f"netem delay {delays[number]}ns limit {DELAYED_PACKETS}"
+        if number == RECEIVER_PORT:
+            qdisc = f"tbf rate {link.rate_bps}bit burst {burst} limit {link.limit_bytes}"
+        run(["tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", *qdisc.split()])
+    run(["ip", "-n", namespace, "link", "set", BRIDGE, "up"])
 
 
 @asynccontextmanager

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's controls `through-tbf`: the same flows, with the kernel's tc tbf for a bottleneck instead of the switch's.
+"""A study's controls `through-tbf`: the same flows in a kernel in virtual time, through its tc tbf and netem alone.
 
-What still differs from a publication then is not due to the switch's queue.
+What still differs from a publication then is not due to the switch.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError, Nar
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan, make_plan
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
+from narrows.studies.senders import Senders, guests
+from narrows.virtual.kernels import configuration, find
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.measures import (
@@ -38,29 +40,39 @@ from narrows_analysis.studies.results import read_results, write_results
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 from tbf import Passage, send_through
 
+BRIDGE = "CONFIG_BRIDGE=y"
+
 
 def main(arguments: list[str]) -> int:
     """Run the quick points of a study's controls through tbf; returns the exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks/through_tbf.py", description=__doc__)
     parser.add_argument("study", help="a study that has such controls")
     parser.add_argument("--experiment", help="only this experiment's; results of others are kept (default: all)")
+    parser.add_argument("--kernel", action="append", default=[], help="of hosts and tbf (default: all that are built)")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once (default: %(default)s)")
     parser.add_argument("--publish", type=Path, required=True, help="directory of the page and its results")
     options = parser.parse_args(arguments)
-    if not host.is_fit():
-        return EXIT_BAD_INPUT
     try:
         study = find_study(options.study)
         controls = _controls(study, options.experiment)
         wanted = [(control, point) for control in controls for point in _wanted(study, control)]
-        points = [_point(study, control, point) for control, point in wanted]
+        senders = _senders(options.kernel)
+        points = asyncio.run(_points(study, wanted, senders, options.jobs))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except NarrowsError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_FAILED
-    print(f"page: {_publish(study, points, options.publish)}")
+    print(f"page: {_publish(study, points, senders, options.publish)}")
     return EXIT_OK
+
+
+def _senders(names: Sequence[str]) -> list[Senders]:
+    found = [one for one in guests(names) if BRIDGE in configuration(find(one.name))]
+    if not found:
+        raise InputError("no kernel has a bridge for tbf; fix: narrows kernel build, which replaces the default one")
+    return found
 
 
 def _controls(study: Study, experiment: str | None) -> list[Control]:
@@ -90,10 +102,28 @@ def _wanted(study: Study, control: Control) -> list[StudyPoint]:
     ]
 
 
-def _point(study: Study, control: Control, point: StudyPoint) -> Point:
-    experiment = point.point.experiment
+async def _points(
+    study: Study, wanted: Sequence[tuple[Control, StudyPoint]], senders: Sequence[Senders], at_once: int
+) -> list[Point]:
+    """Each with the first kernel that has its algorithms, so many side by side as there are cores and memory for."""
+    plans = [make_plan(point.point.experiment) for _, point in wanted]
+    places = asyncio.Semaphore(senders[0].environment.at_once(plans, at_once))
+
+    async def one(control: Control, point: StudyPoint) -> Point:
+        experiment = point.point.experiment
+        fitting = next((kernel for kernel in senders if not kernel.algorithms.missing(experiment)), None)
+        if fitting is None:
+            raise InputError(f"{point.directory}: no kernel has all of its algorithms; fix: narrows kernel build")
+        async with places:
+            return await _point(study, control, point, fitting)
+
+    return await asyncio.gather(*(one(*each) for each in wanted))
+
+
+async def _point(study: Study, control: Control, point: StudyPoint, senders: Senders) -> Point:
+    experiment = senders.algorithms.in_kernel_names(point.point.experiment)
     plan = make_plan(experiment)
-    passage = asyncio.run(send_through(experiment, plan))
+    passage = await send_through(experiment, plan, find(senders.name))
     figure = study.figure_of(control.experiment)
     measures = measure(passage, experiment, plan, _window(passage, plan, figure.window, figure.life_of))
     shown = ", ".join(f"{name} {value:.3g}" for name, value in measures.items() if value is not None)
@@ -187,7 +217,7 @@ def _of_completions(passage: Passage) -> Measures:
     return measures
 
 
-def _publish(study: Study, points: Sequence[Point], place: Path) -> Path:
+def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], place: Path) -> Path:
     """Write the results, with those of other controls that are there, and the page; returns the page."""
     path = results_path(study, "tbf", place)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -195,7 +225,8 @@ def _publish(study: Study, points: Sequence[Point], place: Path) -> Path:
     known = {control.id for control in study.controls} - new
     kept = [point for point in read_results(path).points if point.experiment in known] if path.exists() else []
     found = host.description()
-    machine = {"target": "tc tbf", **{name: found[name] for name in ("kernel", "cpu", "cpus")}}
+    machine = {"target": "tc tbf", "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
+    machine["kernel"] = ", ".join(one.release for one in senders)
     write_results(Results(study.name, "tbf", (*kept, *points), {}, machine), path)
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")

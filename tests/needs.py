@@ -48,6 +48,10 @@ def _repeatable() -> bool:
     return any(about is not None and about.repeatable for about in found)
 
 
+def _has_bridge() -> bool:
+    return any("CONFIG_BRIDGE=y" in kernels.configuration(kernel) for kernel in kernels.installed())
+
+
 def _has_default() -> bool:
     return any(kernel.name == kernels.DEFAULT for kernel in kernels.installed())
 
@@ -63,6 +67,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "bmv2": simple_switch.missing,
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
+    "bridge-kernel": lambda: None if _has_bridge() else "no kernel with a bridge is built; `make kernel` does",
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",

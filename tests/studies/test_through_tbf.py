@@ -14,9 +14,8 @@ import pandas as pd
 import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import make_plan
-from narrows.hosts.state import RunState, existing_namespaces
 from narrows.traffic.connection import Connection
-from narrows_formats.programs import SOFTSWITCH
+from narrows.virtual import kernels
 
 RATE_BPS = 10_000_000
 EXPERIMENT = validate(
@@ -113,21 +112,17 @@ def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
 
 
 def test_an_experiment_without_the_control_is_refused(
-    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(script.host, "is_fit", lambda: True)
     assert script.main(["hock2017", "--experiment", "rtt-fairness", "--publish", str(tmp_path)]) == 2
     assert "no control through tbf of rtt-fairness; it has: alone" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.needs("root", "tc", SOFTSWITCH)
-def test_real_flows(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    state = RunState.create()
-    monkeypatch.setattr(RunState, "create", lambda: state)
-    found = asyncio.run(script.send_through(EXPERIMENT, PLAN))
-    # Others of this machine come and go.
-    assert not [name for name in existing_namespaces() if state.run_id in name]
+@pytest.mark.needs("bridge-kernel")
+def test_real_flows(script: Any) -> None:
+    kernel = kernels.find(script._senders([])[0].name)
+    found = asyncio.run(script.send_through(EXPERIMENT, PLAN, kernel))
     measures = script.measure(found, EXPERIMENT, PLAN, (1.0, 4.0))
     # tbf counts the frames that the plan's rate counts, and all of them are accounted to a flow.
     assert measures["goodput_fraction.bbr"] + measures["goodput_fraction.cubic"] == pytest.approx(1.0, abs=0.05)

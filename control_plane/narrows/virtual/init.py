@@ -21,8 +21,6 @@ from typing import Any
 
 MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"))
 MEMORY = Path("/run")
-TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
-TCP_PAGES = 1 << 30
 FIRST_TICKS_S = 0.05
 CHANNEL = "/dev/tty1"
 RANDOM = "/dev/urandom"
@@ -68,12 +66,6 @@ def seed_random_numbers(seed: int) -> None:
         fcntl.ioctl(file, RESEED)
 
 
-def give_tcp_memory() -> None:
-    """Let sockets hold most of the memory; what a kernel gives them by itself is an eighth."""
-    pages = int(os.sysconf("SC_PHYS_PAGES") * TCP_SHARE)
-    TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
-
-
 def prepare(needed: Collection[Path] = ()) -> None:
     """Mount what a machine needs, and set what processes expect of an environment.
 
@@ -89,8 +81,9 @@ def prepare(needed: Collection[Path] = ()) -> None:
         if path.is_relative_to(MEMORY):
             path.mkdir(parents=True, exist_ok=True)
             mount("hostfs", str(path), str(path))
-    # Hosts share the guest's memory; a limit on all TCP buffers together is no part of an experiment.
-    TCP_MEMORY.write_text(f"{TCP_PAGES} {TCP_PAGES} {TCP_PAGES}")
+    # All hosts' sockets together may hold most of the memory; what a kernel gives them by itself is an eighth.
+    pages = int(os.sysconf("SC_PHYS_PAGES") * TCP_SHARE)
+    TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
     # Until its first tick a kernel's timers are no finer than ticks, and a guest is that quick.
     time.sleep(FIRST_TICKS_S)
     temporary = MEMORY / "tmp"

@@ -84,7 +84,6 @@ def main() -> None:
         task: Task = pickle.loads(TASK.read_bytes())
         init.seed_random_numbers(task.seed)
         init.prepare((task.found.parent, *task.needed))
-        init.give_tcp_memory()
         channel = Channel()
         channel.pass_signals_on()
         channel.tell(up=True)

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first process of a guest whose bottleneck is tc tbf: measures what tbf.py hands it, and turns the guest off."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import traceback
+from pathlib import Path
+
+from narrows.virtual import init
+from narrows.virtual.task import TASK_FILE
+
+FOUND_FILE = "found.pickle"
+
+
+def main() -> None:
+    """The life of a guest; its kernel runs in the directory that has the task and takes what is found."""
+    try:
+        directory = Path("/proc/self/cwd").resolve()
+        experiment, plan = pickle.loads((directory / TASK_FILE).read_bytes())
+        init.seed_random_numbers(experiment.seed)
+        init.prepare((directory,))
+        # It needs the guest's own /proc as it is imported.
+        from tbf import measure
+
+        (directory / FOUND_FILE).write_bytes(pickle.dumps(asyncio.run(measure(experiment, plan))))
+        init.write_out(directory)
+        init.Channel().tell(measured=True)
+    except Exception:
+        traceback.print_exc()
+    finally:
+        init.power_off()
+
+
+if __name__ == "__main__":
+    main()
