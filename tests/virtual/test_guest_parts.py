@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 import shutil
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts.process import start_time
-from narrows.virtual import cores, keeper, memory, room
+from narrows.virtual import cores, keeper, measurement, memory, room
 from narrows.virtual.guest import Guest
 from narrows.virtual.measurement import how_it_ended
 
@@ -138,3 +140,30 @@ def test_a_panic_is_one_line(tmp_path: Path) -> None:
     assert how_it_ended(1, False) == "the guest does not boot"
     log.write_text("not enough\n\nmemory\n")
     assert guest.last_words() == ":\nnot enough\nmemory"
+
+
+def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose time goes on all the while, so that nothing else ends it."""
+
+    class Moving:
+        now_ns = 0
+
+        def __init__(self, *_: object) -> None:
+            pass
+
+        async def until_still(self) -> str:
+            await asyncio.sleep(60)
+            return ""
+
+    for name, value in (("Watch", Moving), ("BOOT_CPU_S", 0.2), ("SOON_S", 0.0), ("PACE_EVERY_S", 0.05)):
+        monkeypatch.setattr(measurement, name, value)
+    unused: Any = None
+    made = measurement.VirtualMeasurement(unused, plan("10Mbit", "10ms"), unused, unused, unused, unused)
+    spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        guest: Any = SimpleNamespace(pid=spinning.pid, kill=spinning.kill)
+        asyncio.run(made._follow(guest, asyncio.Event(), unused))
+        assert spinning.wait(10) == -signal.SIGKILL
+    finally:
+        spinning.kill()
+    assert made._still == "the guest is not up after 0.2 s of processor time"

@@ -11,9 +11,9 @@ import io
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,21 +72,25 @@ def run_job(one: Job) -> Done:
 
 
 def pack(directory: Path) -> bytes:
-    """A directory's files as a tar archive; most of them are compressed already."""
+    """A directory's files as a ZIP archive, as they are: most of them are compressed already."""
     archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        tar.add(directory, arcname=".")
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(directory.rglob("*")):
+            file.write(path, path.relative_to(directory))
     return archive.getvalue()
 
 
 def unpack(archive: bytes, directory: Path) -> None:
-    """Put an archive's files into a directory, which takes the place of one that is there, in one step."""
+    """Put an archive's files into a directory, which takes the place of one that is there, in one step.
+
+    Whatever their names say, they go nowhere else: `ZipFile` sees to that.
+    """
     unfinished = directory.with_name(directory.name + ".partial")
     for old in (unfinished, directory):
         if old.exists():
             shutil.rmtree(old)
-    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(unfinished, filter="data")
+    with zipfile.ZipFile(io.BytesIO(archive)) as file:
+        file.extractall(unfinished)
     unfinished.rename(directory)
 
 

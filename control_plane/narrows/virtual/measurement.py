@@ -37,10 +37,11 @@ from narrows.virtual.cores import core
 from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import About, Kernel
 from narrows.virtual.task import TASK_FILE, Task
-from narrows.virtual.watch import Watch
+from narrows.virtual.watch import Watch, cpu_s
 
 PACE_EVERY_S = 0.5
-BOOT_S = 120.0
+# A guest is up after a second or two of processor time, for which a machine with other work may take minutes.
+BOOT_CPU_S = 60.0
 # A guest tells that it is up within a second; from then on, or from here on, its clock is watched.
 SOON_S = 5.0
 # What is modelled about hosts, as run.json says it.
@@ -96,18 +97,13 @@ class VirtualMeasurement:
         ended: dict[str, Any] = {}
         up = asyncio.Event()
         watching = asyncio.create_task(self._follow(guest, up, progress))
-        booting = asyncio.get_running_loop().call_later(
-            BOOT_S, self._end, guest, f"the guest is not up in {BOOT_S:g} s"
-        )
         with self._signals_go_in(guest, progress):
             try:
                 async for line in guest.lines():
                     event = json.loads(line)
-                    booting.cancel()
                     up.set()
                     ended = self._tell(event, progress) or ended
             finally:
-                booting.cancel()
                 guest.kill()
                 self._code = await guest.wait()
                 self._wall_s = time.monotonic() - began
@@ -142,6 +138,9 @@ class VirtualMeasurement:
         try:
             while not looking.done():
                 await asyncio.wait((looking,), timeout=PACE_EVERY_S)
+                if not up.is_set() and cpu_s(pid) > BOOT_CPU_S:
+                    self._end(guest, f"the guest is not up after {BOOT_CPU_S:g} s of processor time")
+                    return
                 self._tell_pace(progress)
             if why := looking.result():
                 self._end(guest, why)
