@@ -159,7 +159,7 @@ class RunRecord(_Record):
     target_profile: TargetProfile
     """Units of the reports and abilities of the target; the figures of reports are in these units."""
     host: dict[str, Any] | None = None
-    """The machine: kernel, processor, versions of tools, offloads and sysctls of every host (`testbed`)."""
+    """The machine: kernel, processor, tools; offloads, sysctls and TCP counters (`nstat`) of each host (`testbed`)."""
     switch: dict[str, Any] | None = None
     """SHA-256 of the P4 program that ran, and notes of the target."""
     bottleneck: BottleneckRecord

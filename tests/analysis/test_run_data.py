@@ -202,6 +202,15 @@ def test_a_flow_that_its_socket_buffers_limit_is_told(tmp_path: Path, limited_s:
     assert [" was limited by its socket buffers in 25% of the time" in message for message in messages] == [True] * told
 
 
+def test_a_host_without_memory_for_tcp_is_told(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    path = tmp_path / "run" / "run.json"
+    counters = {"sender0": {"TcpRetransSegs": 9}, "receiver": {"TcpExtOfoPruned": 3, "TcpExtPruneCalled": 5}}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "host": {"testbed": {"tcp_counters": counters}}}))
+    messages = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "host_memory"]
+    assert len(messages) == 1 and "of receiver had too little memory for TCP: TcpExtOfoPruned 3." in messages[0]
+
+
 def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:
     run_dir, truth = both_directions
     for name in ("reports-00000.parquet", "reports-00001.parquet"):

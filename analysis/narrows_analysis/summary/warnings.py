@@ -22,6 +22,11 @@ MAX_BUFFER_LIMITED = 0.01
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
 LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
+# Linux, Documentation/networking/snmp_counter.rst: data that had arrived was thrown away, or all sockets together had
+# too little.
+SHORT_OF_MEMORY = (
+    "TcpExtRcvPruned", "TcpExtOfoPruned", "TcpExtTCPOFODrop", "TcpExtTCPRcvQDrop", "TcpExtTCPMemoryPressures",
+)  # fmt: skip
 
 
 Severity = Literal["error", "warning"]
@@ -282,6 +287,23 @@ def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution
     return found
 
 
+def _memory_warnings(run: Run) -> list[Caution]:
+    """Hosts whose kernel had no memory for what TCP had received, or was to send."""
+    host = run.raw.get("host")
+    testbed = host.get("testbed") if isinstance(host, dict) else None
+    hosts = testbed.get("tcp_counters") if isinstance(testbed, dict) else None
+    found = []
+    for name, counted in hosts.items() if isinstance(hosts, dict) else ():
+        counters = counted if isinstance(counted, dict) else {}
+        if told := [f"{one} {counters[one]}" for one in SHORT_OF_MEMORY if _count(counters.get(one))]:
+            message = (
+                f"The kernel of {name} had too little memory for TCP: {', '.join(told)}. It threw data away that had "
+                "arrived, or held senders back, which no congestion control asked for."
+            )
+            found.append(Caution("host_memory", "warning", message))
+    return found
+
+
 def find_warnings(
     run: Run,
     aggregation: Aggregation | None,
@@ -321,4 +343,5 @@ def find_warnings(
     found += _collector_warnings(run)
     found += _host_warnings(hosts, run)
     found += _socket_warnings(sockets, run)
+    found += _memory_warnings(run)
     return sorted(found, key=lambda warning: warning.severity != "error")

@@ -102,6 +102,13 @@ class Testbed(Protocol):
         """Make sure that nothing arrives at the bottleneck any more."""
         ...
 
+    def tcp_counters(self) -> dict[str, dict[str, int]]:
+        """What each host's kernel has counted of TCP in this run, by the names of `nstat`, without zeros.
+
+        Hosts whose kernels count what others do as well are left out.
+        """
+        ...
+
     def describe(self) -> dict[str, Any]:
         """What was set on the hosts and read back, for run.json."""
         ...

@@ -16,9 +16,9 @@ from typing import Any
 
 from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
-from narrows.hosts import unprivileged
+from narrows.hosts import tcp_counters, unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
-from narrows.hosts.links import run, set_offloads
+from narrows.hosts.links import call_inside, run, set_offloads
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
@@ -127,6 +127,11 @@ class NetnsTestbed:
         """Take the senders' links down: nothing arrives at the bottleneck any more."""
         for sender in self._plan.senders:
             self._ip(sender.name, [f"link set {HOST_INTERFACE} down"])
+
+    def tcp_counters(self) -> dict[str, dict[str, int]]:
+        """See `narrows.hosts.base.Testbed.tcp_counters`: a namespace has its own, from its beginning."""
+        hosts = [host.name for host in self._plan.hosts if host.address]
+        return {host: call_inside(self._state.namespace(host), tcp_counters.read) for host in hosts}
 
     def describe(self) -> dict[str, Any]:
         """Offloads and kernel settings as read back, for run.json."""

@@ -126,6 +126,7 @@ class Measurement:
         self._clock_offset_ns: int | None = None
         self._counters: Counters | None = None
         self._losses: list[str] | None = None
+        self._tcp_counters: dict[str, dict[str, int]] = {}
         self._ending = False
         self._signal: signal.Signals | None = None
         self._reasons: list[str] = []
@@ -202,6 +203,7 @@ class Measurement:
             await self._note_losses()
             self._testbed.silence_senders()
             await self._drain()
+            self._tcp_counters = self._testbed.tcp_counters()
         with self._remembering_failure():
             await self._collector.stop()
         with self._remembering_failure():
@@ -295,7 +297,7 @@ class Measurement:
             ended=datetime.now(UTC),
             profile=self._target.profile,
             realised=self._realised,
-            testbed=self._testbed.describe(),
+            testbed={**self._testbed.describe(), "tcp_counters": self._tcp_counters},
             origin_s=self._traffic.origin_s,
             clock_offset_ns=self._clock_offset_ns,
             connections=self._traffic.connections,

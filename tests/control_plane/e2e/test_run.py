@@ -141,6 +141,13 @@ def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, 
     offloads = run["host"]["testbed"]["offloads"]
     assert len(offloads) == 8
     assert {value for interface in offloads.values() for value in interface.values()} == {"off"}
+    counters = run["host"]["testbed"]["tcp_counters"]
+    again = sum(
+        json.loads(path.read_text())["end"]["sum_sent"]["retransmits"] for path in (out / "hosts").glob("*.json")
+    )
+    # iperf3 ends before the last retransmissions.
+    senders = sum(one.get("TcpRetransSegs", 0) for name, one in counters.items() if name != "receiver")
+    assert len(counters) == 3 and 0 < again <= senders < again + 500
     for name in ("experiment.yaml", "summary.json", "flows.parquet", "queue.parquet", "report.html"):
         assert (out / name).stat().st_size > 0
     assert not [path for path in (out, *out.rglob("*")) if path.stat().st_mode & 0o002], "others can write to it"

@@ -189,6 +189,10 @@ class SshTestbed:
         """
         self._everywhere([host.name for host in self._plan.senders], lambda host: self._script(host, "silence"))
 
+    def tcp_counters(self) -> dict[str, dict[str, int]]:
+        """None: a machine's kernel counts what else it does, too."""
+        return {}
+
     def describe(self) -> dict[str, Any]:
         """Offloads and kernel settings as read back, for run.json. Nothing of how the machines are reached."""
         return {
