@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An experiment's hosts and flows, as a run makes them, in a guest, around a bottleneck that is the kernel's tc tbf.
 
-    senders -- netem, the delay on the way back -- bridge -- tbf -- receiver
+    senders -- netem, the delay -- bridge -- tbf -- receiver
 
 What is measured is what the hosts' sockets and the qdisc say: there is no telemetry, and nothing of the data path.
 """
@@ -28,6 +28,7 @@ from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import call_inside, run
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
+from narrows.targets.soft.virtual_time import adapted
 from narrows.traffic import socket_table
 from narrows.traffic.connection import Connection
 from narrows.traffic.traffic import Traffic
@@ -44,7 +45,7 @@ INIT = Path(__file__).with_name("tbf_guest.py")
 BURST_S = 0.004  # with a burst of one frame tbf loses some of its rate: see the benchmark `accuracy`
 READING_S = 0.05
 BRIDGE = "bridge"
-DELAYED_PACKETS = 10_000_000  # that netem may hold; nothing is lost on the way back
+DELAYED_PACKETS = 10_000_000  # that netem may hold; nothing is lost in it
 
 Reading = tuple[float, int, int, int]  # monotonic time (s), bytes that wait, packets sent and dropped so far
 
@@ -90,14 +91,16 @@ async def measure(experiment: Experiment, plan: Plan) -> Passage:
         RunError: something cannot be set up, or a flow fails.
     """
     state = RunState.create()
-    testbed = NetnsTestbed(plan, state, experiment.mtu)
+    # Hosts and flows are those of a run in virtual time; the delay is made in one place, and not split.
+    hosts = adapted(plan)
+    testbed = NetnsTestbed(hosts, state, experiment.mtu)
     try:
         with tempfile.TemporaryDirectory(prefix="narrows-tbf-") as directory:
             results = Path(directory)
             testbed.create()
-            _make_path(plan, testbed)
+            _make_path(plan, testbed, state)
             async with _readings(testbed) as readings:
-                traffic = Traffic(plan, testbed, results, experiment.telemetry.sockets)
+                traffic = Traffic(hosts, testbed, results, experiment.telemetry.sockets)
                 try:
                     await traffic.start()
                     await traffic.run()
@@ -113,22 +116,29 @@ async def measure(experiment: Experiment, plan: Plan) -> Passage:
         state.destroy()
 
 
-def _make_path(plan: Plan, testbed: NetnsTestbed) -> None:
-    """A bridge of the switch's interfaces, netem on those to senders and tbf on the one to the receiver."""
-    delays = {port.number: port.delay_ns for port in plan.ports}
-    link = plan.bottleneck
-    burst = max(1514, round(link.rate_bps / 8 * BURST_S))
+def _make_path(plan: Plan, testbed: NetnsTestbed, state: RunState) -> None:
+    """Netem on the senders' interfaces, a bridge of the switch's ends of them, and tbf on the one to the receiver.
+
+    The delay is before the queue: netem makes a sender's socket forget a packet, which a bridge does not. The socket
+    would otherwise hold back what it sends (TCP small queues) until the packet has left the bottleneck.
+    """
     ports = {attachment.port: attachment for attachment in testbed.attachments}
-    namespace = ports[RECEIVER_PORT].namespace
+    namespace, receiver = ports[RECEIVER_PORT].namespace, ports[RECEIVER_PORT].interface
+    delays = {port.number: port.delay_ns for port in plan.ports}
     run(["ip", "-n", namespace, "link", "add", "name", BRIDGE, "type", "bridge"])
     for number in (RECEIVER_PORT, *(sender.port for sender in plan.senders)):
-        interface = ports[number].interface
-        run(["ip", "-n", namespace, "link", "set", interface, "master", BRIDGE])
-        qdisc = f"netem delay {delays[number]}ns limit {DELAYED_PACKETS}"
-        if number == RECEIVER_PORT:
-            qdisc = f"tbf rate {link.rate_bps}bit burst {burst} limit {link.limit_bytes}"
-        run(["tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", *qdisc.split()])
+        run(["ip", "-n", namespace, "link", "set", ports[number].interface, "master", BRIDGE])
+    for sender in plan.senders:
+        delay = f"netem delay {delays[sender.port] / 1000}us limit {DELAYED_PACKETS}"
+        _add_qdisc(state.namespace(sender.name), testbed.interface(sender.name), delay)
+    link = plan.bottleneck
+    burst = max(1514, round(link.rate_bps / 8 * BURST_S))
+    _add_qdisc(namespace, receiver, f"tbf rate {link.rate_bps}bit burst {burst} limit {link.limit_bytes}")
     run(["ip", "-n", namespace, "link", "set", BRIDGE, "up"])
+
+
+def _add_qdisc(namespace: str, interface: str, words: str) -> None:
+    run(["tc", "-n", namespace, "qdisc", "add", "dev", interface, "root", *words.split()])
 
 
 @asynccontextmanager
