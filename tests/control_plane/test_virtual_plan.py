@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,17 @@ def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:
     for rate in ("1Mbit", "1Gbit", "100Gbit"):
         built = adapted(plan(rate))
         assert 0 < built.receive_batch_bytes <= built.tcp_buffer_bytes // 8
+
+
+def test_hosts_take_a_frames_time_at_the_bottleneck_or_as_written() -> None:
+    jitters = {rate: settings(adapted(plan(rate))).jitter_ns for rate in ("10Mbit", "1Gbit", "100Gbit")}
+    assert jitters == {"10Mbit": 1_211_200, "1Gbit": 12_112, "100Gbit": 121}
+    for written, found in (("5us", ",5000"), ("0s", "")):
+        words = settings(adapted(plan(hosts={"jitter": written, "rate": "1Gbit"}))).arguments([1, 2, 3])
+        rates = [word for before, word in pairwise(words) if before == "--access-rate"]
+        # Senders only.
+        assert rates == ["1@1000000000", "2@1000000000", f"3@1000000000{found}"]
+    assert any("hosts.jitter: " in problem for problem in ThisMachine().problems(plan(hosts={"jitter": "0s"})))
 
 
 def test_hosts_have_links_of_four_times_the_bottleneck_or_as_written() -> None:

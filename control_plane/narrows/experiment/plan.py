@@ -160,7 +160,8 @@ class Plan:
     ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not. With
     ``receive_batch_bytes`` receivers read so much at a time, out of buffers that are as large as can be from the start;
     0: whatever there is, out of buffers that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to
-    the switch where they are modelled; None: they are what they are. ``moderation`` is that of every host's network
+    the switch where they are modelled; None: they are what they are. ``jitter_ns`` is the most that a sender takes
+    for a frame, None: what suits the bottleneck. ``moderation`` is that of every host's network
     card, None: a frame is delivered when it arrives. ``offloads`` are those that hosts' interfaces have on (``gro``).
     """
 
@@ -179,6 +180,7 @@ class Plan:
     ack_bottleneck: int | None = None
     receive_batch_bytes: int = 0
     access_rate_bps: int | None = None
+    jitter_ns: int | None = None
     moderation: Moderation | None = None
     offloads: tuple[str, ...] = ()
 
@@ -243,6 +245,7 @@ def make_plan(experiment: Experiment) -> Plan:
         tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(bottleneck, max(rtts)),
         ack_bottleneck=ack_bottleneck,
         access_rate_bps=hosts.rate,
+        jitter_ns=hosts.jitter,
         moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
     )

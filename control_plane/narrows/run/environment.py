@@ -75,7 +75,9 @@ class ThisMachine:
 
     def problems(self, plan: Plan) -> list[str]:
         """Permissions, and hosts that are what they are."""
-        modelled = {"hosts.rate": plan.access_rate_bps, "hosts.rx_usecs": plan.moderation}
+        modelled = {
+            "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.moderation
+        }  # fmt: skip
         refused = [
             f"{name}: hosts' cards are modelled in virtual time only; fix: --virtual, or leave it out"
             for name, value in modelled.items()

@@ -227,7 +227,8 @@ def describe_hosts(plan: Plan) -> dict[str, Any]:
     card = settings(adapted(plan))
     moderation = None if card.moderation is None else asdict(card.moderation)
     return {
-        "processors": HOSTS, "rate_bps": card.access_rate_bps, "interrupts": moderation, "offloads": list(plan.offloads)
+        "processors": HOSTS, "rate_bps": card.access_rate_bps, "jitter_ns": card.jitter_ns, "interrupts": moderation,
+        "offloads": list(plan.offloads),
     }  # fmt: skip
 
 

@@ -26,3 +26,4 @@ pub mod table;
 pub mod wide;
 
 pub use error::ControlError;
+pub use random::Random;

@@ -20,8 +20,8 @@ use tonic::transport::Server;
 use crate::failure::Failure;
 use crate::heap;
 use crate::io::{
-    spawn, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending, VirtualSettings,
-    DIGEST_CHANNEL,
+    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending,
+    VirtualSettings, DIGEST_CHANNEL,
 };
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
@@ -80,8 +80,9 @@ pub struct ServeArgs {
     /// delay of a port that frames leave by (telemetry aside). 0: wake up for every event
     #[arg(long, default_value_t = 0, requires = "virtual_time", value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     lookahead_us: u32,
-    /// Rate of the link from a port's host in bit/s: a burst arrives spaced accordingly: PORT@RATE (repeatable)
-    #[arg(long = "access-rate", value_name = "N@BPS", requires = "virtual_time")]
+    /// Rate of the link from a port's host in bit/s: a burst arrives spaced accordingly; and what the host takes for a frame
+    /// before it is on that link, drawn for each between 0 and JITTER_NS: PORT@RATE[,JITTER_NS] (repeatable)
+    #[arg(long = "access-rate", value_name = "N@BPS[,JITTER_NS]", requires = "virtual_time")]
     access_rates: Vec<AccessRate>,
     /// Interrupt moderation of a port's host: frames are delivered together, USECS after the first of them or as soon as there are
     /// FRAMES: PORT@USECS[,FRAMES] (repeatable)
@@ -94,6 +95,8 @@ pub struct ServeArgs {
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     spin_us: u32,
 }
+
+const MAX_JITTER_NS: u64 = 1_000_000_000;
 
 /// A port number and its interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,17 +124,22 @@ impl FromStr for PortSpec {
 pub struct AccessRate {
     number: u16,
     rate_bps: u64,
+    jitter_ns: u64,
 }
 
 impl FromStr for AccessRate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("expected NUMBER@RATE with a rate from 1 to {MAX_RATE_BPS} bit/s");
-        let (number, rate_bps) = text.split_once('@').ok_or_else(expected)?;
+        let expected = || {
+            format!("expected NUMBER@RATE or NUMBER@RATE,JITTER, from 1 to {MAX_RATE_BPS} bit/s and up to {MAX_JITTER_NS} ns")
+        };
+        let (number, values) = text.split_once('@').ok_or_else(expected)?;
+        let (rate, jitter) = values.split_once(',').unwrap_or((values, "0"));
         let number = number.parse().map_err(|_| expected())?;
-        let rate_bps = rate_bps.parse().ok().filter(|rate| (1..=MAX_RATE_BPS).contains(rate)).ok_or_else(expected)?;
-        Ok(AccessRate { number, rate_bps })
+        let rate_bps = rate.parse().ok().filter(|rate| (1..=MAX_RATE_BPS).contains(rate)).ok_or_else(expected)?;
+        let jitter_ns = jitter.parse().ok().filter(|jitter| *jitter <= MAX_JITTER_NS).ok_or_else(expected)?;
+        Ok(AccessRate { number, rate_bps, jitter_ns })
     }
 }
 
@@ -238,7 +246,11 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
             (false, true) => Sending::Plain,
             (false, false) => Sending::Express,
         },
-        access_rate_bps: access_rate.map_or(0, |rate| rate.rate_bps),
+        access: AccessSettings {
+            rate_bps: access_rate.map_or(0, |rate| rate.rate_bps),
+            jitter_ns: access_rate.map_or(0, |rate| rate.jitter_ns),
+            seed: args.seed ^ u64::from(spec.number),
+        },
         moderation: moderation.map(|moderation| moderation.settings),
     };
     let opened = Port::open(spec.number, &spec.interface, settings);

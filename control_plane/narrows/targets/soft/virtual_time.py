@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
+from narrows.experiment.plan import COLLECTOR_PORT, FIRST_SENDER_PORT, Moderation, Plan
 
 NANOSECONDS = 1_000_000_000
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
@@ -32,13 +32,14 @@ class VirtualTime:
 
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
-    hosts, ``moderation`` the interrupt moderation of their cards.
+    hosts, ``jitter_ns`` what senders take for a frame at most, ``moderation`` the interrupt moderation of their cards.
     """
 
     window_ns: int
     ring_bytes: int
     pool_frames: int
     access_rate_bps: int
+    jitter_ns: int
     moderation: Moderation | None = None
 
     def arguments(self, ports: Iterable[int], reports: Path | None = None) -> list[str]:
@@ -48,7 +49,9 @@ class VirtualTime:
             words += ["--pipe", f"{COLLECTOR_PORT}@{reports}"]
         words += ["--ring-mib", str(self.ring_bytes >> 20), "--pool", str(self.pool_frames)]
         for port in sorted(ports):
-            words += ["--access-rate", f"{port}@{self.access_rate_bps}"]
+            # Acknowledgements come as the receiver's card and kernel give rise to them.
+            jitter = f",{self.jitter_ns}" if port >= FIRST_SENDER_PORT and self.jitter_ns else ""
+            words += ["--access-rate", f"{port}@{self.access_rate_bps}{jitter}"]
             if self.moderation is not None and port != COLLECTOR_PORT:
                 frames = "" if self.moderation.frames is None else f",{self.moderation.frames}"
                 words += ["--rx-moderation", f"{port}@{self.moderation.usecs}{frames}"]
@@ -87,6 +90,7 @@ def settings(plan: Plan) -> VirtualTime:
         ring_bytes=max(MIN_RING_BYTES, min(int(burst * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
         pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
+        jitter_ns=jitter_ns(plan) if plan.jitter_ns is None else plan.jitter_ns,
         moderation=plan.moderation,
     )
 
@@ -94,3 +98,12 @@ def settings(plan: Plan) -> VirtualTime:
 def access_rate_bps(bottleneck_bps: int) -> int:
     """Rate of the hosts' links where the experiment names none: the least usual one of four times the bottleneck's."""
     return next((rate for rate in LINK_RATES_BPS if rate >= 4 * bottleneck_bps), 4 * bottleneck_bps)
+
+
+def jitter_ns(plan: Plan) -> int:
+    """What hosts take for a frame at most, where the experiment does not say: a full-size one's time at the bottleneck.
+
+    With less, packets come in step with those that leave the queue, and some flows find it full more often than others
+    (Floyd and Jacobson 1992: On traffic phase effects in packet-switched gateways, whose cure this is).
+    """
+    return plan.frame_bytes * 8 * NANOSECONDS // plan.bottleneck.rate_bps

@@ -1,20 +1,48 @@
-//! The access link of a port: what a host sends in one instant arrives spaced at the rate of its network interface.
+//! The access link of a port: what a host sends in one instant arrives spaced at the rate of its network interface, a little
+//! later than it was sent, and never quite as much.
+//!
+//! Without that, packets come in step with those that leave the queue, and which flow finds it full is no matter of chance any
+//! more (Floyd and Jacobson 1992: On traffic phase effects in packet-switched gateways; the cure is theirs).
 // SPDX-License-Identifier: Apache-2.0
+use narrows_pipeline::Random;
+
 use crate::tm::ByteClock;
+
+/// What is between a host and its port.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AccessSettings {
+    /// Bit/s; 0 = frames arrive when they are sent.
+    pub rate_bps: u64,
+    /// The host takes between 0 and so long for a frame, as is drawn for each.
+    pub jitter_ns: u64,
+    /// Of what is drawn.
+    pub seed: u64,
+}
 
 /// The link between a host and its port, with a queue on the host's side that has no limit. Nothing here costs time: arrivals
 /// are worked out from when frames were sent.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct AccessLink {
     clock: ByteClock,
+    jitter_ns: u64,
+    random: Random,
+    /// How long the host takes for the next frame.
+    late_ns: u64,
 }
 
 impl AccessLink {
-    /// A link of this rate in bit/s; 0 = frames arrive when they are sent.
-    pub fn new(rate_bps: u64) -> Self {
+    /// An idle link.
+    pub fn new(settings: AccessSettings) -> Self {
         let mut clock = ByteClock::default();
-        clock.set_rate(rate_bps);
-        AccessLink { clock }
+        clock.set_rate(settings.rate_bps);
+        let mut link =
+            AccessLink { clock, jitter_ns: settings.jitter_ns, random: Random::new(settings.seed), late_ns: 0 };
+        link.draw();
+        link
+    }
+
+    fn draw(&mut self) {
+        self.late_ns = self.random.uniform(0, self.jitter_ns).unwrap_or(0);
     }
 
     /// When the last bit of the next frame arrives, `length` bytes long and sent at `sent_ns`, behind those that were taken.
@@ -24,7 +52,7 @@ impl AccessLink {
             return sent_ns;
         }
         let mut after = self.clock;
-        after.start(sent_ns, length);
+        after.start(sent_ns + self.late_ns, length);
         after.finish_ns()
     }
 
@@ -32,7 +60,8 @@ impl AccessLink {
     #[inline]
     pub fn take(&mut self, sent_ns: u64, length: u32) {
         if self.clock.rate_bps() != 0 {
-            self.clock.start(sent_ns, length);
+            self.clock.start(sent_ns + self.late_ns, length);
+            self.draw();
         }
     }
 }
@@ -51,29 +80,48 @@ mod tests {
         sent.iter().map(take).collect()
     }
 
+    fn link(rate_bps: u64, jitter_ns: u64) -> AccessLink {
+        AccessLink::new(AccessSettings { rate_bps, jitter_ns, seed: 7 })
+    }
+
+    #[test]
+    fn what_a_host_takes_is_drawn_for_each_frame_and_keeps_their_order() {
+        let sent: Vec<u64> = (0..1_000).map(|n| n * 10_000).collect();
+        let found = arrivals(&mut link(10_000_000_000, 2_000), &sent, 1_000);
+        let late: Vec<u64> = found.iter().zip(&sent).map(|(arrival, sent)| arrival - sent - 800).collect();
+        assert!(late.iter().all(|late| *late <= 2_000));
+        let mean = late.iter().sum::<u64>() / 1_000;
+        assert!((900..1_100).contains(&mean), "{mean}");
+        assert_eq!(found, arrivals(&mut link(10_000_000_000, 2_000), &sent, 1_000));
+        // More than there is room for between frames delays those behind.
+        let crowded = arrivals(&mut link(10_000_000_000, 100_000), &sent, 1_000);
+        assert!(crowded.windows(2).all(|pair| pair[1] >= pair[0] + 800));
+    }
+
     #[test]
     fn a_burst_is_spaced_at_line_rate_without_drift() {
         // 1,500 bytes at 7 Gbit/s: 1714.2857 ns.
-        let found = arrivals(&mut AccessLink::new(7_000_000_000), &[1_000; 8], 1_500);
+        let found = arrivals(&mut link(7_000_000_000, 0), &[1_000; 8], 1_500);
         assert_eq!(found, (1..=8).map(|n| 1_000 + n * 12_000 / 7).collect::<Vec<u64>>());
     }
 
     #[test]
     fn frames_with_room_between_them_are_late_by_their_own_length_only() {
-        let found = arrivals(&mut AccessLink::new(1_000_000_000), &[0, 8_000, 8_001, 50_000], 1_000);
+        let found = arrivals(&mut link(1_000_000_000, 0), &[0, 8_000, 8_001, 50_000], 1_000);
         assert_eq!(found, [8_000, 16_000, 24_000, 58_000]);
     }
 
     #[test]
     fn without_a_rate_frames_arrive_when_they_are_sent_and_times_may_go_back() {
-        assert_eq!(arrivals(&mut AccessLink::default(), &[5, 7, 3], 1_500), [5, 7, 3]);
+        assert_eq!(arrivals(&mut link(0, 5), &[5, 7, 3], 1_500), [5, 7, 3]);
     }
 
     #[test]
     fn looking_at_the_next_frame_changes_nothing() {
-        let mut link = AccessLink::new(1_000_000_000);
+        let mut link = link(1_000_000_000, 3_000);
         assert_eq!(link.arrival_ns(0, 1_000), link.arrival_ns(0, 1_000));
+        let first = link.arrival_ns(0, 1_000);
         link.take(0, 1_000);
-        assert_eq!(link.arrival_ns(0, 1_000), 16_000);
+        assert!(link.arrival_ns(0, 1_000) >= first + 8_000);
     }
 }

@@ -27,6 +27,7 @@ mod wait;
 mod wakeups;
 mod xdp;
 
+pub use access::AccessSettings;
 pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL};
 pub use moderation::ModerationSettings;
 pub use port::{Port, PortCounters, PortSettings, Sending};

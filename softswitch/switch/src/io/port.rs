@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Receiver, TryRecvError};
 
 use narrows_pipeline::{Packet, PacketPool};
 
-use super::access::AccessLink;
+use super::access::{AccessLink, AccessSettings};
 use super::background::Background;
 use super::checksum::{self, Partial};
 use super::clock::WallOffset;
@@ -89,8 +89,8 @@ pub struct PortSettings {
     pub ring_bytes: usize,
     /// How frames leave.
     pub sending: Sending,
-    /// Rate of the link from the host to the switch, in bit/s; 0 = frames arrive when they are sent.
-    pub access_rate_bps: u64,
+    /// The link from the host to the switch.
+    pub access: AccessSettings,
     /// Interrupts of the host's card, where frames leave at their time.
     pub moderation: Option<ModerationSettings>,
 }
@@ -149,7 +149,7 @@ fn open_ring(name: &str, ring_bytes: usize) -> io::Result<(ReceiveRing, usize)> 
 impl Port {
     /// Opens the interface.
     pub fn open(number: u16, name: &str, settings: PortSettings) -> io::Result<Self> {
-        let PortSettings { ring_bytes, sending, access_rate_bps, moderation } = settings;
+        let PortSettings { ring_bytes, sending, access, moderation } = settings;
         let (ring, frame_limit) = open_ring(name, ring_bytes)?;
         ring.listen()?;
         let index = interface_index(name)?;
@@ -164,7 +164,7 @@ impl Port {
             ring,
             ring_bytes,
             frame_limit,
-            access: AccessLink::new(access_rate_bps),
+            access: AccessLink::new(access),
             underway: false,
             outlet,
             opening: None,
