@@ -1,10 +1,12 @@
 #!/bin/sh
-# Compiles the Narrows program with the SDE on this switch, installs it, and makes bf_switchd run it at every start.
+# Installs the Narrows program on this switch, and makes bf_switchd run it at every start.
 #
-#   sudo SDE=/path/to/sde deploy/install-switch.sh tofino|tofino2
+#   sudo SDE=/path/to/sde deploy/install-switch.sh tofino|tofino2 [--compile]
 #
-# Run it from a checkout of Narrows, with the SDE (open-p4studio and the vendor's board support) built. Running it again
-# after an update of either is fine. The service is (re)started last: every port and table is reset by that.
+# Run it from a checkout of Narrows, with the SDE (open-p4studio and the vendor's board support) built. The program is the
+# compiled one of this checkout where the SDE has the version of its compiler; otherwise, or with --compile, the SDE's own
+# compiler makes it. Running it again after an update of either is fine. The service is (re)started last: every port and
+# table is reset by that.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -21,16 +23,26 @@ chip=${1:-}
 case $chip in
 tofino) option=TOFINO ;;
 tofino2) option=TOFINO2 ;;
-*) fail "usage: install-switch.sh tofino|tofino2" ;;
+*) fail "usage: install-switch.sh tofino|tofino2 [--compile]" ;;
 esac
+compile=${2:-}
+[ "$compile" = "" ] || [ "$compile" = --compile ] || fail "'$compile' is unknown; allowed: --compile"
 [ "$(id -u)" = 0 ] || fail "needs root; fix: sudo"
 [ -d "${SDE:-}/p4studio" ] || fail "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"
 SDE_INSTALL=${SDE_INSTALL:-$SDE/install}
 [ -x "$SDE_INSTALL/bin/bf_switchd" ] || fail "$SDE_INSTALL has no bf_switchd; fix: build the SDE first"
 narrows=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 source=$narrows/p4src/tofino/narrows.p4
+ours=$narrows/p4src/compiled/$chip
+programs=$SDE_INSTALL/share/${chip}pd/narrows
+targets=$SDE_INSTALL/share/p4/targets/$chip
 [ -f "$source" ] || fail "no $source"
-for tool in cmake make bf-p4c p4c-gen-bfrt-conf p4c-manifest-config ss; do
+compiler=$(sed -n 's/.*"compiler": "p4c-barefoot \([^ "]*\).*/\1/p' "$ours/digest.json")
+version=$(cat "$SDE_INSTALL/share/VERSION" 2>/dev/null || echo unknown)
+[ "$version" = "$compiler" ] || compile=--compile
+tools=ss
+[ -z "$compile" ] || tools="cmake make bf-p4c p4c-gen-bfrt-conf p4c-manifest-config ss"
+for tool in $tools; do
     PATH=$SDE_INSTALL/bin:$PATH command -v "$tool" >/dev/null || fail "'$tool' is missing; fix: the SDE's compiler and build tools"
 done
 
@@ -40,26 +52,26 @@ if [ -z "${SDE_DEPENDENCIES:-}" ] && [ -f "$environment" ]; then
     SDE_DEPENDENCIES=$(cd "$SDE_INSTALL" && realpath "$(sed -n 's/^.*SDE_DEPENDENCIES=//p' "$environment")")
 fi
 
-build=$(mktemp -d)
-trap 'rm -rf "$build"' EXIT
-echo "compiling $source for $chip"
-(
-    cd "$build"
-    PATH=$SDE_INSTALL/bin:$PATH
-    export PATH SDE SDE_INSTALL
-    cmake "$SDE/p4studio" -DCMAKE_MODULE_PATH="$SDE/cmake" -DCMAKE_INSTALL_PREFIX="$SDE_INSTALL" \
-        -DP4_PATH="$source" -DP4_NAME=narrows -DP4_LANG=p4-16 -DTOFINO=OFF -DTOFINO2=OFF "-D$option=ON"
-    make narrows
-    make install
-) || fail "the program does not compile; the messages above say why"
-[ -f "$SDE_INSTALL/share/p4/targets/$chip/narrows.conf" ] || fail "the build left no narrows.conf"
-
-# The schema on the switch must be the one that this checkout was tested with.
-ours=$narrows/p4src/compiled/$chip/bf-rt.json
-built=$SDE_INSTALL/share/${chip}pd/narrows/bf-rt.json
-if [ -f "$ours" ] && [ -f "$built" ] && ! cmp -s "$ours" "$built"; then
-    echo "note: the schema differs from p4src/compiled/$chip/bf-rt.json: another compiler version." \
-        "Narrows finds tables by name and copes; 'narrows doctor' checks that all of them are there."
+if [ -z "$compile" ]; then
+    echo "installing the program compiled for SDE $version"
+    install -d -m 755 "$programs/pipe" "$targets"
+    install -m 644 "$ours/bf-rt.json" "$programs/bf-rt.json"
+    install -m 644 "$ours/pipe/context.json" "$ours/pipe/$chip.bin" "$programs/pipe"
+    install -m 644 "$ours/narrows.conf" "$targets/narrows.conf"
+else
+    build=$(mktemp -d)
+    trap 'rm -rf "$build"' EXIT
+    echo "compiling $source for $chip with SDE $version"
+    (
+        cd "$build"
+        PATH=$SDE_INSTALL/bin:$PATH
+        export PATH SDE SDE_INSTALL
+        cmake "$SDE/p4studio" -DCMAKE_MODULE_PATH="$SDE/cmake" -DCMAKE_INSTALL_PREFIX="$SDE_INSTALL" \
+            -DP4_PATH="$source" -DP4_NAME=narrows -DP4_LANG=p4-16 -DTOFINO=OFF -DTOFINO2=OFF "-D$option=ON"
+        make narrows
+        make install
+    ) || fail "the program does not compile; the messages above say why"
+    [ -f "$targets/narrows.conf" ] || fail "the build left no narrows.conf"
 fi
 
 install -d -m 755 /etc/narrows

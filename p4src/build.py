@@ -27,14 +27,17 @@ RECORD = "digest.json"
 
 # What the program may take of a Tofino pipe, in match-action stages.
 STAGE_LIMITS = {"ingress": 7, "egress": 6}
+# Name of the program's only pipeline, and of the directory that the compiler puts it in.
+PIPE = "pipe"
 TOFINO_ARCHITECTURES = {"tofino": "tna", "tofino2": "t2na"}
 # Warnings of the Tofino compiler and assembler that are known to be harmless; any other fails the build.
 ALLOWED_WARNINGS = {
     r"out parameter 'meta' may be uninitialized when 'Narrows(In|E)gressParser' terminates": (
         "parsers set what the packet brings; the controls set all else before they read it"
     ),
+    r"index may be uninitialized": "its upper bits are the share's, and the hash fills in all others",
     r"lost may be uninitialized": "passed for an out parameter, which BottleneckIngress sets before it reads it",
-    r"No size defined for table '\w+_(ecn|sampling|truncation)'": (
+    r"No size defined for table '\w+_(ecn|sampling|truncation|bits_of_share|index_of)(_0)?'": (
         "their entries are constant; p4c warns on v1model when a size is given as well"
     ),
     r"Parser state min_parse_depth_accept_loop will be unrolled": (
@@ -94,7 +97,7 @@ def build(architecture: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         out = Path(scratch)
         compiler = _COMPILERS[architecture](out)
-        artifacts = sorted(path.name for path in out.iterdir())
+        artifacts = sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
         record = {
             "program": TOPS[architecture],
             "compiler": compiler,
@@ -158,9 +161,10 @@ def exceeded_limits(stages: dict[str, int]) -> list[str]:
 
 
 def _tofino(chip: str, out: Path) -> str:
-    """Compiler and assembler; schema and resources go to ``out``, what a switch would load is not kept."""
+    """Compiler and assembler; what a switch loads and what it takes of the chip go to ``out``."""
     tool = _need("p4c")
     _need("bfas")
+    generator = _need("p4c-gen-bfrt-conf")
     with tempfile.TemporaryDirectory() as scratch:
         raw = Path(scratch)
         schema = raw / "bf-rt.json"
@@ -173,17 +177,28 @@ def _tofino(chip: str, out: Path) -> str:
             check=False,
         )
         output = done.stdout + done.stderr
-        if done.returncode != 0 or not list((raw / "pipe").glob("*.bin")):
+        loaded = [raw / PIPE / "context.json", raw / PIPE / f"{chip}.bin"]
+        if done.returncode != 0 or not all(path.exists() for path in loaded):
             raise BuildError(f"{' '.join(command)}\n{output}")
-        resources = tofino_resources(raw / "pipe" / "logs")
+        resources = tofino_resources(raw / PIPE / "logs")
         problems = unexplained_warnings(output) + exceeded_limits(resources["stages"])
         if problems:
             raise BuildError("\n".join([f"{chip}:", *problems]))
-        text = json.dumps(json.loads(schema.read_text()), indent=1) + "\n"
-        if str(raw) in text or str(P4SRC) in text:
-            raise BuildError(f"{chip}: bf-rt.json holds a path of this machine")
+        schema.write_text(json.dumps(json.loads(schema.read_text()), indent=1) + "\n")
+        # Nobody reads it, and written out it has as many lines as all the rest of this checkout.
+        loaded[0].write_text(json.dumps(json.loads(loaded[0].read_text()), separators=(",", ":")) + "\n")
+        # Where the SDE's own build installs them, seen from the directory of the SDE's installation.
+        named = [generator, "--name", "narrows", "--device", chip, "--pipe", PIPE, "--testdir", str(raw)]
+        _run([*named, "--installdir", f"share/{chip}pd/narrows"])
+        loaded += [schema, raw / "narrows.conf"]
+        for path in loaded:
+            if any(str(place).encode() in path.read_bytes() for place in (raw, P4SRC)):
+                raise BuildError(f"{chip}: {path.name} holds a path of this machine")
         version = json.loads((raw / "manifest.json").read_text())["compiler_version"]
-    (out / "bf-rt.json").write_text(text)
+        for path in loaded:
+            kept = out / path.relative_to(raw)
+            kept.parent.mkdir(exist_ok=True)
+            shutil.copyfile(path, kept)
     (out / "resources.json").write_text(json.dumps(resources, indent=2) + "\n")
     (out / "resources.md").write_text(_resource_table(chip, resources))
     return f"p4c-barefoot {version}"

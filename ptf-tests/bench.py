@@ -100,15 +100,22 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         bottleneck: int | None = None,
         queue: int = 0,
         priority: int = PRIORITY,
+        share: int = 0,
         **match: tuple[int, int],
     ) -> Entry:
-        """Connect ports, as a wire or through a bottleneck; ``match`` narrows it down to destinations."""
+        """Connect ports, as a wire or through a bottleneck; ``match`` narrows it down to destinations.
+
+        ``share``: the part of the flow indices that flows of the ingress port's pipe have.
+        """
         keys = dict(match) if ingress is None else {"ingress_port": (ingress, 0x1FF), **match}
         if bottleneck is None:
             entry = Entry("cross_connect", keys, "wire", {"port": egress}, priority)
         else:
             parameters = {"index": bottleneck, "port": egress, "queue": queue}
-            entry = Entry("cross_connect", keys, "bottleneck", parameters, priority)
+            action = "bottleneck"
+            if share:
+                action, parameters["share"] = "bottleneck_of_pipe", share << 5
+            entry = Entry("cross_connect", keys, action, parameters, priority)
         self.switch.control.insert(entry)
         return entry
 
@@ -249,9 +256,10 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         length = expected.frame_length(frame)
         if self.profile.trailing_bytes:
             frame = frame[:length]
-        wanted = expected.encapsulation(collector, len(frame))
+        report = expected.decode_report(frame)
+        wanted = expected.encapsulation(collector, len(frame), report.flow)
         self.assertEqual(frame[: len(wanted)].hex(), wanted.hex(), "encapsulation of a report")
-        return expected.decode_report(frame)
+        return report
 
     # --- flows
 

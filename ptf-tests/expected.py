@@ -135,6 +135,14 @@ class TofinoHash:
         return _crc32([*reversed(_five_tuple(identity)), (bottleneck, 6)]) | 1
 
 
+def index_in_share(hashes: FlowHash, index: int, share: int) -> int:
+    """Where a flow index lies in a pipe's share of them: 0 is all, 4 to 7 are the quarters."""
+    if share == 0:
+        return index
+    size = hashes.flow_count // 4
+    return (share - 4) * size + index % size
+
+
 def colliding_port(hashes: FlowHash, bottleneck: int, owner: bytes, template: bytes) -> int:
     """A source port with which a frame like ``template`` gets the flow index of ``owner`` and another signature.
 
@@ -227,13 +235,13 @@ class Collector:
     report_length: int = 176
 
 
-def encapsulation(collector: Collector, length: int) -> bytes:
-    """Ethernet, IPv4 and UDP headers of a report of ``length`` bytes in all."""
+def encapsulation(collector: Collector, length: int, flow: int) -> bytes:
+    """Ethernet, IPv4, UDP of a report of ``length`` bytes; the source port's last six bits are the flow's."""
     header = struct.pack(">BBHHHBBH", 0x45, 0, length - 14, 0, 0x4000, 64, 17, 0)
     header += ip_address(collector.src_ip).packed + ip_address(collector.dst_ip).packed
     header = header[:10] + ipv4_checksum(header).to_bytes(2, "big") + header[12:]
     macs = bytes.fromhex((collector.dst_mac + collector.src_mac).replace(":", ""))
-    udp = struct.pack(">HHHH", collector.src_port, collector.dst_port, length - 34, 0)
+    udp = struct.pack(">HHHH", collector.src_port & 0xFFC0 | flow & 0x3F, collector.dst_port, length - 34, 0)
     return macs + b"\x08\x00" + header + udp
 
 

@@ -24,6 +24,7 @@ _IDENTITY = "common/flow_identity.p4"
 _INGRESS = "common/ingress.p4"
 _EGRESS = "common/egress.p4"
 _REPORT = "common/report.p4"
+_SHARE = "common/flow_share.p4"
 _PARSER = "common/parser.p4"
 _PRIMITIVES = "v1model/primitives.p4"
 _TOP = "v1model/narrows.p4"
@@ -286,8 +287,36 @@ MUTATIONS = (
     Mutation(
         "unconnected ports leak to port 0",
         "common/cross_connect.p4",
-        "        forwarding = {0, 0, 1, 0};",
-        "        forwarding = {2, 0, 0, 0};",
+        "        forwarding = {0, 0, 1, 0, 0};",
+        "        forwarding = {2, 0, 0, 0, 0};",
         "forwarding.DiscardUnconnected",
+    ),
+    Mutation(
+        "two pipes have the same quarter of the indices",
+        _SHARE,
+        "0xe0 &&& SHARE_MASK: quarter(3);",
+        "0xe0 &&& SHARE_MASK: quarter(2);",
+        "identity.PipesHaveNoIndexInCommon",
+    ),
+    Mutation(
+        "flows of all pipes have all indices",
+        _PRIMITIVES,
+        "            flow_share.apply(share, index);\n",
+        "",
+        "identity.PipesHaveNoIndexInCommon",
+    ),
+    Mutation(
+        "the share of the indices leaves the switch as flags",
+        _REPORT,
+        "flow.flags & REPORTED_FLAGS",
+        "flow.flags",
+        "identity.PipesHaveNoIndexInCommon",
+    ),
+    Mutation(
+        "all reports have one source port",
+        _REPORT,
+        "        hdr.report_udp.src_port[5:0] = flow.index[5:0];\n",
+        "",
+        "reporting.CollectorOfEachBottleneck",
     ),
 )

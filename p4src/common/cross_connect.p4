@@ -7,19 +7,26 @@ control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t 
                      out bottleneck_index_t bottleneck_index) {
     // A plain cable between two ports.
     action wire(port_t port) {
-        forwarding = {port, 0, 0, 0};
+        forwarding = {port, 0, 0, 0, 0};
         bottleneck_index = 0;
     }
 
     // A cable with the bottleneck's queue in it.
     action bottleneck(bottleneck_index_t index, port_t port, queue_t queue) {
-        forwarding = {port, queue, 0, 1};
+        forwarding = {port, queue, 0, 1, 0};
+        bottleneck_index = index;
+    }
+
+    // The same where packets come in through several pipes, each of which counts by itself: `share` of the flow indices
+    // is this pipe's (flow_share.p4).
+    action bottleneck_of_pipe(bottleneck_index_t index, port_t port, queue_t queue, bit<8> share) {
+        forwarding = {port, queue, 0, 1, share};
         bottleneck_index = index;
     }
 
     // What nobody connected goes nowhere: a testbed must not leak packets.
     action discard() {
-        forwarding = {0, 0, 1, 0};
+        forwarding = {0, 0, 1, 0, 0};
         bottleneck_index = 0;
     }
 
@@ -36,6 +43,7 @@ control CrossConnect(in headers_t hdr, in port_t ingress_port, out forwarding_t 
         actions = {
             wire;
             bottleneck;
+            bottleneck_of_pipe;
             discard;
         }
         const default_action = discard();

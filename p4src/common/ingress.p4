@@ -1,11 +1,13 @@
 // The bottleneck before its queue: who is this, is it lost, and how many came before it.
+// `share`: the part of the flow indices that flows of this pipe have (flow_share.p4).
 // FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's
 // (primitives.p4): same names and signatures on every architecture.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_INGRESS_P4
 #define NARROWS_INGRESS_P4
 
-control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, inout flow_state_t flow, out bit<1> lost) {
+control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<8> share, inout flow_state_t flow,
+                          out bit<1> lost) {
     // Where a flow's state is kept.
     FlowIndex() flow_index;
     // What tells flows apart that share an index.
@@ -48,11 +50,11 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, inout f
 
     apply {
         if (hdr.ipv4.isValid() || hdr.ipv6.isValid()) {
-            flow.flags = 0;
+            flow.flags = share;
         } else {
-            flow.flags = FLAG_NOT_IP;
+            flow.flags = share | FLAG_NOT_IP;
         }
-        flow_index.apply(identity, flow.bottleneck, flow.index);
+        flow_index.apply(identity, flow.bottleneck, share, flow.index);
         flow_signature.apply(identity, flow.bottleneck, flow.signature);
         flow_owner.apply(flow.index, flow.signature, flow.is_new, flow.flags);
 

@@ -12,6 +12,7 @@ struct forwarding_t {
     queue_t queue;
     bit<1>  discard;
     bit<1>  through_bottleneck;
+    bit<8>  share;
 }
 
 // Who a packet belongs to: its 5-tuple.
@@ -24,7 +25,8 @@ struct flow_identity_t {
     bit<16>  dst_port;
 }
 
-// What ingress learns of a packet's flow; it travels with the packet through the queue.
+// What ingress learns of a packet's flow; it travels with the packet through the queue. Flags are report_t's, and above
+// them the flow's share of the indices (flow_share.p4).
 struct flow_state_t {
     bottleneck_index_t bottleneck;
     flow_index_t       index;

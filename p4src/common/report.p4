@@ -9,7 +9,8 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
     bit<16> whole_length;
     bit<16> excess;
 
-    // Headers in front of the report. Its length follows below: it depends on the packet's.
+    // Headers in front of the report. Its length follows below: it depends on the packet's; so do the last six bits of
+    // the source port, which depend on its flow.
     action encapsulate(mac_address_t src_mac, mac_address_t dst_mac, ipv4_address_t src_ip, ipv4_address_t dst_ip,
                        bit<16> src_port, bit<16> dst_port, bit<16> length) {
         hdr.report_ethernet.setValid();
@@ -93,7 +94,7 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         collector.apply();
         excess = whole_length |-| length_limit;
         truncation.apply();
-        hdr.report.flags = flow.flags;
+        hdr.report.flags = flow.flags & REPORTED_FLAGS;
         hdr.report.bottleneck[BOTTLENECK_WIDTH - 1:0] = flow.bottleneck;
         hdr.report.sample_shift = seen.sample_shift;
         hdr.report.flow[FLOW_INDEX_WIDTH - 1:0] = flow.index;
@@ -110,6 +111,8 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         hdr.report.epoch = seen.epoch;
         hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
         hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
+        // A NIC spreads packets over its queues by addresses and ports: flows differ, packets of a flow stay in order.
+        hdr.report_udp.src_port[5:0] = flow.index[5:0];
     }
 }
 

@@ -67,6 +67,7 @@ header mirror_t {
 #include "../common/headers.p4"
 #include "../common/parser.p4"
 #include "../common/metadata.p4"
+#include "../common/flow_share.p4"
 #include "primitives.p4"
 #include "../common/cross_connect.p4"
 #include "../common/flow_identity.p4"
@@ -131,7 +132,7 @@ control NarrowsIngress(inout switch_headers_t hdr, inout ingress_metadata_t meta
         for_tm.qid = meta.forwarding.queue;
         hdr.bridge.bottleneck = meta.flow.bottleneck;
         if (meta.forwarding.through_bottleneck == 1) {
-            bottleneck.apply(hdr.frame, meta.identity, meta.flow, lost);
+            bottleneck.apply(hdr.frame, meta.identity, meta.forwarding.share, meta.flow, lost);
             if (meta.flow.is_new == 1) {
                 for_deparser.digest_type = DIGEST_NEW_FLOW;
             }
@@ -286,7 +287,7 @@ control NarrowsEgress(inout switch_headers_t hdr, inout egress_metadata_t meta,
 
     apply {
         flow_identity.apply(hdr.frame, meta.identity);
-        flow_index.apply(meta.identity, meta.flow.bottleneck, meta.flow.index);
+        flow_index.apply(meta.identity, meta.flow.bottleneck, meta.flow.flags, meta.flow.index);
         settings.apply(meta.flow.bottleneck, set);
         meta.seen.sample_shift = set.sample_shift;
         meta.seen.epoch = set.epoch;

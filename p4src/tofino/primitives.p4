@@ -5,25 +5,47 @@
 
 // Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields (CRC-32 for
 // both, as on v1model). Each is a table of its own, since one action carries at most 32 bits from the hash units.
-control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, out flow_index_t index) {
+//
+// The upper bits of an index are its share's (flow_share.p4); they are set first, and the hash fills in what is left, so
+// that nothing waits for the hash to be changed.
+control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, in bit<8> share,
+                  out flow_index_t index) {
+    FlowShare() flow_share;
     Hash<flow_index_t>(HashAlgorithm_t.CRC32) hash;
+    Hash<bit<(FLOW_INDEX_WIDTH - 2)>>(HashAlgorithm_t.CRC32) hash_in_quarter;
 
     // The hash's low bits are the index.
-    action set_index() {
+    action of_all() {
         index = hash.get({bottleneck, identity.src, identity.dst, identity.protocol, identity.src_port,
                           identity.dst_port});
     }
 
-    // Without a key: every packet takes the action, and the hash unit is this table's.
+    // All but the two highest bits.
+    action of_quarter() {
+        index[FLOW_INDEX_WIDTH - 3:0] = hash_in_quarter.get({bottleneck, identity.src, identity.dst, identity.protocol,
+                                                             identity.src_port, identity.dst_port});
+    }
+
+    // How much of an index is the hash's: the shares that are quarters have the highest bit. Every packet meets an entry,
+    // since a default action has no hash unit.
     table index_of {
-        actions = {
-            set_index;
+        key = {
+            share: ternary @name("share");
         }
-        const default_action = set_index();
-        size = 1;
+        actions = {
+            of_all;
+            of_quarter;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        const entries = {
+            0x80 &&& 0x80: of_quarter();
+            0 &&& 0: of_all();
+        }
     }
 
     apply {
+        flow_share.apply(share, index);
         index_of.apply();
     }
 }

@@ -29,6 +29,7 @@ header traffic_manager_t {
 #include "../common/headers.p4"
 #include "../common/parser.p4"
 #include "../common/metadata.p4"
+#include "../common/flow_share.p4"
 #include "primitives.p4"
 #include "../common/cross_connect.p4"
 #include "../common/flow_identity.p4"
@@ -71,7 +72,7 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
         standard.priority = meta.forwarding.queue;
         if (meta.forwarding.through_bottleneck == 1) {
             flow_identity.apply(hdr, identity);
-            bottleneck.apply(hdr, identity, meta.flow, lost);
+            bottleneck.apply(hdr, identity, meta.forwarding.share, meta.flow, lost);
             // Taken before a header is added: v1model counts that in packet_length.
             meta.seen.packet_length = (bit<16>)standard.packet_length;
             hdr.traffic_manager.setValid();

@@ -5,11 +5,17 @@
 
 // Flow index and signature: two hashes of bottleneck and 5-tuple, made different by the order of the fields. CRC-32 for
 // both: CRC-16 maps flows whose addresses and ports count up together onto half as many indices.
-control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, out flow_index_t index) {
+control FlowIndex(in flow_identity_t identity, in bottleneck_index_t bottleneck, in bit<8> share,
+                  out flow_index_t index) {
+    FlowShare() flow_share;
+
     apply {
         hash(index, HashAlgorithm.crc32, 32w0,
              {2w0, bottleneck, identity.src, identity.dst, identity.protocol, identity.src_port, identity.dst_port},
              (bit<32>)FLOW_COUNT);
+        if (share != 0) {
+            flow_share.apply(share, index);
+        }
     }
 }
 

@@ -8,11 +8,12 @@ from ipaddress import ip_address
 
 import expected
 import frames
-from bench import SIGNATURES, BottleneckTest
+from bench import SESSION, SIGNATURES, BottleneckTest
 from expected import FLAG_COLLISION, FLAG_NOT_IP, Report
 from scapy.layers.inet import ICMP, TCP, UDP
 from scapy.layers.inet6 import IPv6ExtHdrFragment, IPv6ExtHdrHopByHop
 from scapy.packet import Raw
+from targets.base import COLLECTOR_PORT
 
 
 class IdentityTest(BottleneckTest):
@@ -183,6 +184,39 @@ class CollisionIsFlagged(IdentityTest):
         self.assertEqual([report.flags for report in reports], [0, FLAG_COLLISION, 0, FLAG_COLLISION])
         self.assertEqual([report.arrivals for report in reports], [1, 2, 3, 4])
         self.assertEqual(self.switch.read_register(SIGNATURES, self.flow_of(owner)), self.signature_of(owner))
+
+
+class PipesHaveNoIndexInCommon(IdentityTest):
+    """Senders of several pipes: flows that hash alike are counted apart, each in the quarter of its pipe."""
+
+    def runTest(self) -> None:
+        owner, other = frames.ipv4(), frames.ipv4(src="198.18.0.77")
+        intruder = frames.ipv4(src="198.18.0.77", src_port=self.colliding_port(0, owner, other))
+        self.switch.control.enable_digest("new_flow_t")
+        self.observe()
+        self.report_to(expected.Collector())
+        self.switch.control.add_mirror(SESSION, COLLECTOR_PORT)
+        shares = {1: 4, 3: 5, 4: 6, 5: 7}
+        for port, share in shares.items():
+            self.connect(port, 2, bottleneck=0, share=share)
+        taken = []
+        for number, (port, share) in enumerate(shares.items()):
+            index = expected.index_in_share(self.profile.hashes, self.flow_of(owner), share)
+            frame = (owner, intruder)[number % 2]
+            for arrivals in (1, 2):
+                self.pass_through([frame], port)
+                (report,) = self.reports(1)
+                self.assertEqual((report.flow, report.flags), (index, 0))
+                self.assertEqual((report.arrivals, report.departures), (arrivals, arrivals))
+                self.assertEqual(report.signature, self.signature_of(frame))
+            taken.append(index)
+            # Within a share a collision is one as ever.
+            self.pass_through([(intruder, owner)[number % 2]], port)
+            (report,) = self.reports(1)
+            self.assertEqual((report.flow, report.flags, report.arrivals), (index, FLAG_COLLISION, 3))
+        self.assertEqual(len(set(taken)), len(shares))
+        learned = self.switch.control.digests(len(shares), 1.0)
+        self.assertEqual(sorted(fields[1] for fields in learned), sorted(taken))
 
 
 class NewFlowsAreLearned(BottleneckTest):

@@ -183,7 +183,7 @@ def test_reports_of_others_are_counted_and_not_stored(
             other[26:30] = bytes([192, 0, 2, 77])
             other[24:26] = ((int.from_bytes(frame[24:26], "big") - 76) % 0xFFFF).to_bytes(2, "big")  # RFC 1624
         else:
-            other[34:36] = (5501).to_bytes(2, "big")
+            other[34:36] = (5500 + 64).to_bytes(2, "big")
         sent += [frame, bytes(other)]
     out = tmp_path / "telemetry"
     process = start(namespace, out, rings, "--switch", "192.0.2.1:5500")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -115,10 +116,50 @@ def test_a_switch_is_installed_from_its_sde(chip: str, option: str, tmp_path: Pa
 
 
 @ROOT
+@pytest.mark.parametrize("chip", ["tofino", "tofino2"])
+def test_an_sde_of_the_compilers_version_gets_the_compiled_program(chip: str, tmp_path: Path) -> None:
+    """No compiler is needed on the switch; of another version, or when asked for, it is."""
+    sde, log, compiled = tmp_path / "sde", tmp_path / "log", DEPLOY.parent / "p4src" / "compiled" / chip
+    (sde / "p4studio").mkdir(parents=True)
+    for name in ("bf_switchd", "systemctl", "cmake", "make"):
+        stub(sde, f"install/bin/{name}")
+    stub(sde, "install/bin/ss", "echo LISTEN 127.0.0.1:50052")
+    share = sde / "install" / "share"
+    share.mkdir()
+    _, version, _ = json.loads((compiled / "digest.json").read_text())["compiler"].split()
+
+    def install(version: str, *options: str) -> subprocess.CompletedProcess[str]:
+        (share / "VERSION").write_text(version)
+        words = " ".join([str(DEPLOY / "install-switch.sh"), chip, *options])
+        command = f"mount -t tmpfs none /etc && mkdir -p /etc/systemd/system && sh {words}"
+        path = f"{sde}/install/bin:{os.environ['PATH']}"
+        return run("unshare", "-m", "sh", "-c", command, SDE=str(sde), LOG=str(log), PATH=path)
+
+    made = install(version)
+    assert made.returncode == 0, made.stderr
+    assert f"installing the program compiled for SDE {version}" in made.stdout
+    conf = json.loads((share / "p4" / "targets" / chip / "narrows.conf").read_text())
+    assert conf["chip_list"][0]["chip_family"] == chip
+    (program,) = conf["p4_devices"][0]["p4_programs"]
+    (pipeline,) = program["p4_pipelines"]
+    assert program["program-name"] == "narrows" and pipeline["pipe_scope"] == [0, 1, 2, 3]
+    # bf_switchd looks for them from the installation's directory.
+    for named, name in (
+        (program["bfrt-config"], "bf-rt.json"),
+        (pipeline["context"], "pipe/context.json"),
+        (pipeline["config"], f"pipe/{chip}.bin"),
+    ):
+        assert (sde / "install" / named).read_bytes() == (compiled / name).read_bytes()
+    for wanted in ((version, "--compile"), ("9.9.9",)):
+        assert "'bf-p4c' is missing; fix: the SDE's compiler" in install(*wanted).stderr
+
+
+@ROOT
 @pytest.mark.parametrize(
     ("arguments", "sde", "words"),
     [
         ([], True, "usage: install-switch.sh tofino|tofino2"),
+        (["tofino", "--fast"], True, "'--fast' is unknown; allowed: --compile"),
         (["tofino"], False, "SDE is not the directory of an SDE; fix: SDE=/path/to/sde"),
         (["tofino"], True, "has no bf_switchd; fix: build the SDE first"),
     ],

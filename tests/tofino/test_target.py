@@ -332,7 +332,7 @@ def test_flows_of_two_pipes_at_one_index_fail_the_run(switch: FakeSwitch, target
             await told(target, 3)
             (found,) = await target.losses_elsewhere(plan)
             assert (
-                "2 flows share flow index 7 of bottleneck 0" in found and "fix: senders on ports of one pipe" in found
+                "2 flows of different pipes share flow index 7 of bottleneck 0" in found and "fix: the program" in found
             )
 
     do(run())

@@ -69,7 +69,7 @@ impl fmt::Display for Reject {
 pub struct Path {
     /// UDP destination port.
     pub port: u16,
-    /// Address and UDP port of the switch; `None`: reports of anybody are taken.
+    /// Address and UDP port of the switch, whose last [`SPREAD_BITS`] are of no account; `None`: reports of anybody are taken.
     pub switch: Option<SocketAddrV4>,
 }
 
@@ -86,6 +86,9 @@ const IPV4_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 /// Ethernet, IPv4 without options and UDP: what a switch puts in front of the report.
 pub const ENCAPSULATION_BYTES: usize = ETHERNET_BYTES + IPV4_BYTES + UDP_BYTES;
+
+/// Last bits of a report's source port that are its flow's, so that a NIC spreads reports over its queues.
+pub const SPREAD_BITS: u32 = 6;
 
 const PROTOCOL_UDP: u8 = 17;
 
@@ -123,7 +126,9 @@ pub fn payload(frame: &[u8], path: Path) -> Result<&[u8], Reject> {
     }
     if let Some(switch) = path.switch {
         let source = u16::from_be_bytes([udp_start[0], udp_start[1]]);
-        if fixed[12..16] != switch.ip().octets() || source != switch.port() {
+        if fixed[12..16] != switch.ip().octets()
+            || source >> SPREAD_BITS != switch.port() >> SPREAD_BITS
+        {
             return Err(Reject::Foreign);
         }
     }

@@ -414,13 +414,13 @@ class TofinoTarget(Target):
         return [*self._earlier_losses, *self._guard.misplaced(), *self._shared_indices(), *changed]
 
     def _shared_indices(self) -> list[str]:
-        """Flows that met at one index in two pipes: each pipe knows one of them, so that no report tells."""
+        """Flows that met at one index in two pipes, which their shares of the indices rule out."""
         met: dict[tuple[object, object], set[object]] = {}
         for digest in self._take_digests():
             met.setdefault((digest.data["bottleneck"], digest.data["index"]), set()).add(digest.data["signature"])
         return [
-            f"{len(signatures)} flows share flow index {index} of bottleneck {bottleneck}, so that their counts are "
-            "mixed; fix: senders on ports of one pipe, or other addresses"
+            f"{len(signatures)} flows of different pipes share flow index {index} of bottleneck {bottleneck}, so that "
+            "their counts are mixed; fix: the program of this version of Narrows (deploy/install-switch.sh)"
             for (bottleneck, index), signatures in met.items()
             if len(signatures) > 1
         ]

@@ -13,9 +13,13 @@ from narrows.switch.entries import ACK_QUEUE, COLLECTOR_SESSION, ECN_OFF, FIRST_
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Operation
 from narrows.targets.tofino.bfrt.values import Key, Lpm, Ternary, Value
 from narrows.targets.tofino.chip.depth import depth_units
+from narrows.targets.tofino.chip.model import pipe_of
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
 
 PORT_MASK = 0x1FF
+# Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
+SHARE_SHIFT = 5
+FIRST_QUARTER = 4
 # The settings generation that reports carry; settings stay as they are through a run.
 EPOCH = 0
 MAC_MASK = (1 << 48) - 1
@@ -135,7 +139,16 @@ def _collector(plan: Plan, index: int) -> PlannedWrite:
     )
 
 
+def index_shares(plan: Plan) -> dict[int, int]:
+    """Share of the flow indices of each pipe that packets come to a bottleneck through; of a single one 0, all."""
+    pipes = sorted({pipe_of(path.ingress_port) for path in plan.paths if path.bottleneck is not None})
+    if len(pipes) == 1:
+        return {pipes[0]: 0}
+    return {pipe: (FIRST_QUARTER + number) << SHARE_SHIFT for number, pipe in enumerate(pipes)}
+
+
 def _paths(plan: Plan) -> Iterator[PlannedWrite]:
+    shares = index_shares(plan)
     for number, path in enumerate(plan.paths):
         key: dict[str, int | str | Ternary | Lpm] = {
             "ingress_port": Ternary(path.ingress_port, PORT_MASK),
@@ -150,7 +163,12 @@ def _paths(plan: Plan) -> Iterator[PlannedWrite]:
             queue = plan.bottleneck.queue if limited else ACK_QUEUE
             data = {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
             words = "the bottleneck" if limited else "the way back, reported"
-            yield _path(key, "bottleneck", data, f"{path.dst_mac} from port {path.ingress_port}: {words}")
+            action = "bottleneck"
+            if share := shares[pipe_of(path.ingress_port)]:
+                # Pipes count arrivals apart and departures together: they may not have an index in common.
+                action = "bottleneck_of_pipe"
+                data["share"] = share
+            yield _path(key, action, data, f"{path.dst_mac} from port {path.ingress_port}: {words}")
 
 
 def _path(key: Key, action: str, data: dict[str, Value], why: str) -> PlannedWrite:
