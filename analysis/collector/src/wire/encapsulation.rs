@@ -249,8 +249,10 @@ mod tests {
                 let switch = Some(switch.parse().expect("an address"));
                 payload(&bytes, Path { port: 5500, switch })
             };
-            assert_eq!(from("192.0.2.1:5500"), Ok(&b"payload"[..]));
-            for other in ["192.0.2.3:5500", "193.0.2.1:5500", "192.0.2.1:5501"] {
+            for ours in ["192.0.2.1:5500", "192.0.2.1:5440", "192.0.2.1:5503"] {
+                assert_eq!(from(ours), Ok(&b"payload"[..]), "{ours}");
+            }
+            for other in ["192.0.2.3:5500", "192.0.2.1:5439", "192.0.2.1:5504"] {
                 assert_eq!(from(other), Err(Reject::Foreign), "{other}");
             }
         }
