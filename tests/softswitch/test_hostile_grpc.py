@@ -13,7 +13,7 @@ from grpc_fuzzer import fuzz
 from harness import BINARY, COMPILED
 from raw_frames import resident_bytes
 
-CASES = int(os.environ.get("NARROWS_CASES", "150"))
+CASES = int(os.environ.get("NARROWS_CASES", "300"))
 SEED = int(os.environ.get("NARROWS_SEED", "1"))
 # The largest messages that the fuzzer makes, some of them at once, and what the allocator keeps.
 GROWTH_BYTES = 256 << 20
@@ -46,4 +46,4 @@ def test_hostile_messages_end_with_a_status(tmp_path: Path) -> None:
     assert grown < GROWTH_BYTES
     # The changes are neither so small that all is carried out, nor so large that nothing is.
     refused = sum(count for (_, status), count in findings.statuses.items() if status != "OK")
-    assert CASES * 0.2 < refused < CASES * 0.95
+    assert CASES * 0.2 < refused < CASES * 0.9
