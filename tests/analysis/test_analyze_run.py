@@ -403,6 +403,9 @@ def test_what_the_collector_lost_is_told(tmp_path: Path) -> None:
     assert codes(summary) == expected
     messages = " ".join(warning["message"] for warning in summary["warnings"])
     assert "ring dropped 3 reports" in messages and "2 broken reports (version 2)" in messages
+    # More than a counter of 64 bits holds is not the collector's.
+    (tmp_path / "run" / "telemetry" / "collector.json").write_text(json.dumps({"kernel_ring_drops": 10**400}))
+    assert codes(analyze_run(tmp_path / "run")) == set()
     (tmp_path / "run" / "telemetry" / "collector.json").write_text("{")
     assert codes(analyze_run(tmp_path / "run")) == {"collector"}
 

@@ -57,6 +57,9 @@ def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
         jumbo = settings(adapted(plan("100Gbit", rtt, mtu=9000, flows=[{"cca": "bbr", "duration": "1s"}])))
         assert jumbo.ring_bytes >= 8 * 100_000_000_000 // 8 * jumbo.window_ns // 1_000_000_000
         assert jumbo.ring_bytes >= 2 * 100_000_000_000 // 8 * int(rtt[:-2]) // 1_000 // 4
+    # A thousand flows begin with ten segments each, and send twenty when those are acknowledged.
+    many = settings(adapted(plan("1Gbit", "20ms", flows=[{"cca": "cubic", "count": 1000, "duration": "1s"}])))
+    assert many.ring_bytes >= 20 * 1000 * 1514
 
 
 def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:

@@ -31,6 +31,8 @@ BROKEN = {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.S
 INTEGERS = (0, 1, -1, 2, 7, 255, 256, 511, 512, 4096, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**64 - 1)
 SIGNED_32 = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_ENUM)
 SIGNED_64 = (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64)
+# No hostile client can become the primary in place of the right one.
+HIGHEST_ID = {"high": 2**64 - 1, "low": 2**64 - 1}
 MAX_PARTS = 40
 MAX_REPLIES = 100
 
@@ -38,7 +40,7 @@ MAX_REPLIES = 100
 def seeds(compiled: Path) -> list[tuple[str, Message]]:
     """Requests of every kind, most of which the switch would carry out."""
     config = P4Schema(compiled / "narrows.p4info.txtpb", compiled / "narrows.json").get_pipeline_config()
-    primary = p4r.Uint128(low=1)
+    primary = p4r.Uint128(**HIGHEST_ID)
     entities: list[Message] = []
     for table in config.p4info.tables:
         entry = p4r.TableEntry(table_id=table.preamble.id, priority=1, metadata=b"m")
@@ -91,7 +93,7 @@ def seeds(compiled: Path) -> list[tuple[str, Message]]:
         found.append((P4RUNTIME + "StreamChannel", p4r.StreamMessageRequest(**message)))
     for queue in range(3):
         setting = pb.ConfigureRequest(port=1, queue=queue, rate_bps=10**9, limit_bytes=10**6, delay_ns=10**6)
-        setting.election_id.low = 1
+        setting.election_id.high, setting.election_id.low = HIGHEST_ID.values()
         found.append((TRAFFIC_MANAGER + "Configure", setting))
     found.append((TRAFFIC_MANAGER + "FlowDrops", pb.FlowDropsRequest(port=1)))
     found += [(TRAFFIC_MANAGER + "List", pb.ListRequest()), (TRAFFIC_MANAGER + "PortStats", pb.PortStatsRequest())]
@@ -207,7 +209,7 @@ def fuzz(address: str, compiled: Path, cases: int, seed: int) -> Findings:
                     and message.action == message.VERIFY_AND_COMMIT)  # type: ignore[attr-defined]  # fmt: skip
     findings = Findings()
     with grpc.insecure_channel(address, options=OPTIONS) as channel:
-        arbitration = p4r.StreamMessageRequest(arbitration={"device_id": 1, "election_id": {"low": 1}})
+        arbitration = p4r.StreamMessageRequest(arbitration={"device_id": 1, "election_id": HIGHEST_ID})
         held = _stream(channel, [arbitration.SerializeToString()], keep_open=True)
         next(held)
         for number in range(cases):

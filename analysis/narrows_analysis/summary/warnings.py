@@ -106,7 +106,8 @@ def _collector_warnings(run: Run) -> list[Caution]:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) else 0
+    """What the collector has counted, in 64 bits; anything else is not its own."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 64 else 0
 
 
 def _objects(value: object) -> list[dict[str, Any]]:

@@ -18,6 +18,8 @@ MIN_RING_BYTES, ALL_RINGS_BYTES = 16 << 20, 1 << 30
 # What a frame takes of a ring beside its own bytes: header, alignment, the rest of a block.
 SLOT_SHARE = 1.1
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
+# Segments that a flow begins with (RFC 6928).
+INITIAL_WINDOW = 10
 # Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
 WAKEUPS_S = 200
 MIN_BATCH_BYTES, MAX_BATCH_BYTES = 1 << 16, 1 << 20
@@ -83,8 +85,10 @@ def settings(plan: Plan) -> VirtualTime:
     longest = max(flow.rtt_ns for flow in plan.flows)
     flight = rate * longest // (8 * NANOSECONDS) + plan.bottleneck.limit_bytes
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
-    # while it starts; what does not fit is counted. No more than that: each page of a ring costs two faults in a guest.
-    burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS))
+    # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
+    # are acknowledged. What does not fit is counted. No more than that: a page of a ring costs two faults in a guest.
+    start = 2 * INITIAL_WINDOW * plan.frame_bytes * len(plan.flows)
+    burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start)
     return VirtualTime(
         window_ns=window if window >= MIN_WINDOW_NS else 0,
         ring_bytes=max(MIN_RING_BYTES, min(int(burst * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
