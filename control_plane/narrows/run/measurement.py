@@ -24,6 +24,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
+from narrows.run import draining
 from narrows.run.collector import TelemetryCollector
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
@@ -36,8 +37,6 @@ from narrows.traffic.sockets import Readings
 from narrows.traffic.traffic import Traffic
 
 POLL_S = 0.5
-DRAIN_POLL_S = 0.05
-DRAIN_GRACE_S = 10.0
 CLOCK_READINGS = 5
 # Not those of the system's services.
 FIRST_USER_PORT, LAST_PORT = 1024, 65535
@@ -198,11 +197,11 @@ class Measurement:
         progress.phase("draining the queue and reading counters")
         with self._remembering_failure():
             await self._traffic.stop()
-            await self._drain()
+            await draining.drain(self._bottleneck_queue, self._plan)
             # Before the senders' links go down: what still came their way then is lost on purpose.
             await self._note_losses()
             self._testbed.silence_senders()
-            await self._drain()
+            await draining.come_to_rest(self._bottleneck_queue, self._plan)
             self._tcp_counters = self._testbed.tcp_counters()
         with self._remembering_failure():
             await self._collector.stop()
@@ -249,20 +248,6 @@ class Measurement:
             best = reading if best is None else min(best, reading)
         assert best is not None
         return best[1]
-
-    async def _drain(self) -> None:
-        """Wait until nothing waits in the bottleneck's queue.
-
-        Raises:
-            RunError: the queue is not empty long after it could have been.
-        """
-        bottleneck = self._plan.bottleneck
-        deadline = time.monotonic() + DRAIN_GRACE_S + bottleneck.limit_bytes * 8 / bottleneck.rate_bps
-        # A target that cannot tell a depth says None until it knows that nothing waits.
-        while (await self._bottleneck_queue()).depth_packets != 0:
-            if time.monotonic() > deadline:
-                raise RunError("the bottleneck's queue does not drain")
-            await asyncio.sleep(DRAIN_POLL_S)
 
     async def _read_counters(self) -> Counters:
         """Final state of the switch."""
