@@ -7,18 +7,16 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 
 from narrows.errors import RunError
-from narrows.hosts.links import links, run, set_offloads
+from narrows.hosts.links import End, add_cable, links, namespace, run
 
 SENDER, RECEIVER, COLLECTOR = HOSTS = ("sender", "receiver", "collector")
 MTU = 1500
-CARRIER_S = 5.0
 BUFFERS = {"net.ipv4.tcp_rmem": "4096 131072 67108864", "net.ipv4.tcp_wmem": "4096 65536 67108864"}
 
 
@@ -49,18 +47,19 @@ class Network:
         """Make everything."""
         self._temporary = tempfile.TemporaryDirectory(prefix="narrows-bench-")
         self.directory = Path(self._temporary.name)
-        try:
-            self._make()
-        except BaseException:
-            self._remove()
-            raise
+        with ExitStack() as stack:
+            stack.callback(self._temporary.cleanup)
+            self._make(stack)
+            self._made = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End what was started and remove everything."""
-        self._remove()
+        for process in reversed(self._processes):
+            _end(process)
+        self._made.close()
 
     def namespace(self, name: str) -> str:
         """Full name of a namespace: a host's, or ``switch``."""
@@ -105,39 +104,16 @@ class Network:
         finally:
             _end(process)
 
-    def _make(self) -> None:
-        for name in ("switch", *HOSTS):
-            run(["ip", "netns", "add", self.namespace(name)])
-            run(["ip", "-n", self.namespace(name), "link", "set", "lo", "up"])
-            self.call(name, "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+    def _make(self, stack: ExitStack) -> None:
+        switch = stack.enter_context(namespace(self.namespace("switch")))
         for port, host in enumerate(HOSTS, 1):
-            pair = f"link add eth0 address {mac(port)} mtu {MTU} type veth peer name p{port} mtu {MTU} netns"
-            run(["ip", "-n", self.namespace(host), *pair.split(), self.namespace("switch")])
-            set_offloads(self.namespace(host), "eth0")
-            set_offloads(self.namespace("switch"), f"p{port}")
-            run(["ip", "-n", self.namespace("switch"), "link", "set", f"p{port}", "up"])
-            run(["ip", "-n", self.namespace(host), "link", "set", "eth0", "up"])
+            stack.enter_context(namespace(self.namespace(host)))
+            add_cable(End(self.namespace(host), "eth0"), End(switch, f"p{port}"), MTU, mac(port))
         for port, host, peer in ((1, SENDER, 2), (2, RECEIVER, 1)):
             run(["ip", "-n", self.namespace(host), "address", "add", f"{address(port)}/24", "dev", "eth0"])
             words = f"neighbour add {address(peer)} lladdr {mac(peer)} dev eth0 nud permanent"
             run(["ip", "-n", self.namespace(host), *words.split()])
             self.call(host, "sysctl", "-qw", *(f"{name}={value}" for name, value in BUFFERS.items()))
-        self._wait_for_carrier()
-
-    def _wait_for_carrier(self) -> None:
-        """The kernel notices a carrier up to a second later, and drops what is sent before."""
-        deadline = time.monotonic() + CARRIER_S
-        while not all(links(self.namespace(host))["eth0"].up for host in HOSTS):
-            if time.monotonic() > deadline:
-                raise RunError("the links do not come up")
-            time.sleep(0.01)
-
-    def _remove(self) -> None:
-        for process in reversed(self._processes):
-            _end(process)
-        for name in ("switch", *HOSTS):
-            subprocess.run(["ip", "netns", "del", self.namespace(name)], capture_output=True)
-        self._temporary.cleanup()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

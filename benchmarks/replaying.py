@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from narrows.hosts.links import run
+from narrows.hosts import links
 from narrows.paths import binary
 from narrows_formats.programs import COLLECTOR
 
@@ -24,14 +24,9 @@ ON_TIME = 0.95
 def veth_link(purpose: str) -> Iterator[str]:
     """The namespace with both ends, up; gone with the block."""
     name = f"nwdev-bench-{purpose}-{os.getpid()}"
-    run(["ip", "netns", "add", name])
-    try:
-        run(["ip", "-n", name, "link", "add", NEAR, "type", "veth", "peer", "name", FAR])
-        for interface in (NEAR, FAR):
-            run(["ip", "-n", name, "link", "set", interface, "up"])
+    with links.namespace(name):
+        links.add_cable(links.End(name, NEAR), links.End(name, FAR))
         yield name
-    finally:
-        run(["ip", "netns", "del", name])
 
 
 def inside(namespace: str, *command: str) -> list[str]:
@@ -42,7 +37,7 @@ def inside(namespace: str, *command: str) -> list[str]:
 def replay(namespace: str, capture: Path, rate: int) -> dict[str, Any]:
     """Send a capture's frames once by `NEAR`; ``frames`` that were sent and their ``rate`` a second."""
     command = inside(namespace, str(binary(COLLECTOR)), "replay", str(capture))
-    sent: dict[str, Any] = json.loads(run([*command, "--interface", NEAR, "--rate", str(rate)]))
+    sent: dict[str, Any] = json.loads(links.run([*command, "--interface", NEAR, "--rate", str(rate)]))
     return sent
 
 

@@ -22,6 +22,8 @@ from pathlib import Path
 from types import FrameType
 
 import lab
+from narrows.errors import RunError
+from narrows.hosts.links import remove_namespace
 from narrows.targets.tofino.chip.model import CHIPS
 from processes import inside
 from targets import TARGETS
@@ -154,7 +156,7 @@ def main() -> int:
             print(f"ptf: error: --compiled {options.compiled}: no {name} there", file=sys.stderr)
             return 2
     for namespace in lab.leftovers():
-        lab.remove(namespace)
+        remove_namespace(namespace)
     settings = Settings(options.case, options.compiled, options.seed, options.failfast)
     try:
         with tempfile.TemporaryDirectory(prefix=lab.PREFIX) as scratch:
@@ -164,7 +166,7 @@ def main() -> int:
             finally:
                 if options.logs is not None:
                     shutil.copytree(folder, options.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
-    except RuntimeError as error:
+    except (RuntimeError, RunError) as error:
         print(f"ptf: error: {error}", file=sys.stderr)
         counts = Counter(failed=1)
     except KeyboardInterrupt:

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import random
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from helpers import BINARY, account, collector, pcap_frames, send_paced
+from narrows.hosts import links
 
 pytestmark = pytest.mark.needs("root", "narrows-collector")
 
@@ -24,16 +23,9 @@ pytestmark = pytest.mark.needs("root", "narrows-collector")
 def namespace() -> Iterator[str]:
     """A namespace with the veth pair cs0 (switch side) - cc0 (collector side)."""
     name = f"nwdev-col-{os.getpid()}"
-    subprocess.run(["ip", "netns", "add", name], check=True)
-    try:
-        commands = (
-            "link add cs0 type veth peer name cc0", "link set cs0 up", "link set cc0 up",
-        )  # fmt: skip
-        for command in commands:
-            subprocess.run(["ip", "-n", name, *command.split()], check=True)
+    with links.namespace(name):
+        links.add_cable(links.End(name, "cs0"), links.End(name, "cc0"))
         yield name
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=True)
 
 
 @pytest.fixture(scope="module")
@@ -44,23 +36,8 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
 
 
 def send_in(namespace: str, frames: list[bytes], rate: float) -> float:
-    """Send from inside the namespace: a thread of its own, since the namespace is a property of a thread."""
-    result: list[float] = []
-
-    def send() -> None:
-        descriptor = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
-        try:
-            if ctypes.CDLL(None, use_errno=True).setns(descriptor, 0) != 0:
-                raise OSError(ctypes.get_errno(), "setns")
-        finally:
-            os.close(descriptor)
-        result.append(send_paced("cs0", frames, rate))
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    thread.join()
-    assert result, "the sender failed"
-    return result[0]
+    """Send from inside the namespace."""
+    return links.call_inside(namespace, lambda: send_paced("cs0", frames, rate))
 
 
 def start(namespace: str, out: Path, rings: int = 1, *options: str) -> subprocess.Popen[str]:

@@ -18,6 +18,7 @@ import pytest
 from narrows.cli import app
 from narrows.cli.collector_command import FORWARDED, options, run_collector
 from narrows.errors import EXIT_BAD_INPUT, EXIT_INTERRUPTED, EXIT_OK, InputError
+from narrows.hosts import links
 from narrows_formats.programs import COLLECTOR, find_binary
 from typer.testing import CliRunner
 
@@ -133,13 +134,8 @@ def test_what_cannot_be_analysed_is_named(capture: Path, tmp_path: Path) -> None
 @pytest.fixture
 def namespace() -> Iterator[str]:
     name = f"narrows-test-{os.getpid()}"
-    subprocess.run(["ip", "netns", "add", name], check=True)
-    subprocess.run(["ip", "-n", name, "link", "set", "lo", "up"], check=True)
-    yield name
-    left = subprocess.run(["ip", "netns", "pids", name], check=True, capture_output=True, text=True).stdout
-    for pid in left.split():
-        os.kill(int(pid), signal.SIGKILL)
-    subprocess.run(["ip", "netns", "del", name], check=True)
+    with links.namespace(name):
+        yield name
 
 
 @pytest.mark.needs("root")

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from narrows.hosts.links import remove_namespace
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SUITE = REPOSITORY / "ptf-tests"
@@ -104,7 +105,7 @@ def test_the_next_run_removes_what_a_killed_one_left() -> None:
     subprocess.run(["ip", "netns", "add", dead], check=True)
     try:
         assert dead in lab.leftovers()
-        lab.remove(dead)
+        remove_namespace(dead)
         assert dead not in lab.leftovers()
         assert not (Path("/run/netns") / dead).exists()
     finally:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,6 +20,7 @@ from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment, Telemetry
 from narrows.experiment.plan import ACK_BOTTLENECKS, make_plan
 from narrows.hosts import base as hosts
+from narrows.hosts import links
 from narrows.hosts.process import Process, spawn
 from narrows.switch.entries import wires
 from narrows.targets.soft.softswitch import Softswitch
@@ -114,31 +115,21 @@ def namespace(name: str) -> str:
     return f"nwdev-tofino-{os.getpid() % 10_000}d-{name}"
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
 @pytest.fixture
 def cables() -> Iterator[None]:
-    names = [*CABLES, "tofino"]
-    try:
-        for name in names:
-            ip("netns", "add", namespace(name))
+    with ExitStack() as stack:
+        for name in (*CABLES, "tofino"):
+            stack.enter_context(links.namespace(namespace(name)))
         for name, (port, mac, address) in CABLES.items():
             inside = namespace(name)
-            ip("-n", inside, "link", "add", "nic0", "address", mac, "type", "veth",
-               "peer", "name", f"p{port}", "netns", namespace("tofino"))  # fmt: skip
-            ip("-n", namespace("tofino"), "link", "set", f"p{port}", "up")
-            ip("-n", inside, "link", "set", "nic0", "up")
+            links.add_cable(links.End(inside, "nic0"), links.End(namespace("tofino"), f"p{port}"), mac=mac)
             if address:
-                ip("-n", inside, "address", "add", f"{address}/24", "dev", "nic0")
+                links.run(["ip", "-n", inside, "address", "add", f"{address}/24", "dev", "nic0"])
             for other, (_, peer_mac, peer) in CABLES.items():
                 if address and peer and other != name:
-                    ip("-n", inside, "neighbour", "add", peer, "lladdr", peer_mac, "dev", "nic0")
+                    words = f"neighbour add {peer} lladdr {peer_mac} dev nic0"
+                    links.run(["ip", "-n", inside, *words.split()])
         yield
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", namespace(name)], capture_output=True)
 
 
 def paths_on(switch: FakeSwitch) -> list[tuple[int, str, int]]:

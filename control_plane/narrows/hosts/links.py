@@ -6,13 +6,15 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from narrows.errors import RunError
 
@@ -31,6 +33,13 @@ OFFLOADS = {
 }
 
 Answer = TypeVar("Answer")
+
+
+class End(NamedTuple):
+    """One end of a link."""
+
+    namespace: str
+    interface: str
 
 
 @dataclass(frozen=True)
@@ -77,24 +86,62 @@ def set_offloads(namespace: str, interface: str, on: Collection[str] = ()) -> di
     return found
 
 
-def add_cable(namespace: str, one: str, other: str, mtu: int) -> None:
-    """Make a veth pair with both ends in a namespace, offloads off and up.
+@contextmanager
+def namespace(name: str) -> Iterator[str]:
+    """A network namespace while the block runs: its loopback is up, and nothing in it speaks IPv6 of its own accord.
+
+    What still runs in it at the end is killed.
+
+    Raises:
+        RunError: the kernel refuses; nothing is left behind.
+    """
+    run(["ip", "netns", "add", name])
+    try:
+        quiet = (f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default"))
+        run(["ip", "netns", "exec", name, "sysctl", "-qw", *quiet])
+        run(["ip", "-n", name, "link", "set", "lo", "up"])
+        yield name
+    finally:
+        remove_namespace(name)
+
+
+def remove_namespace(name: str) -> None:
+    """Kill what runs in a namespace, and remove it; no error if there is none."""
+    listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True)
+    for pid in listed.stdout.split():
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
+    subprocess.run(["ip", "netns", "delete", name], capture_output=True)
+
+
+def add_cable(one: End, other: End, mtu: int = 1500, mac: str | None = None) -> None:
+    """Make a veth pair, offloads off and up; ``mac`` is the address of its first end, the kernel's choice if None.
 
     Raises:
         RunError: the kernel refuses, an offload cannot be turned off, or the link does not come up.
     """
-    pair = f"link add name {one} mtu {mtu} type veth peer name {other} mtu {mtu}"
-    run(["ip", "-n", namespace, *pair.split()])
+    address = "" if mac is None else f"address {mac}"
+    pair = f"link add name {one.interface} {address} mtu {mtu} type veth peer name {other.interface} mtu {mtu} netns"
+    run(["ip", "-n", one.namespace, *pair.split(), other.namespace])
     for end in (one, other):
-        set_offloads(namespace, end)
+        set_offloads(end.namespace, end.interface)
     for end in (one, other):
-        run(["ip", "-n", namespace, "link", "set", end, "up"])
-    # The kernel notices a carrier up to a second later, and drops what is sent before.
+        run(["ip", "-n", end.namespace, "link", "set", end.interface, "up"])
+    wait_for_carrier(one, other)
+
+
+def wait_for_carrier(*ends: End) -> None:
+    """The kernel notices a carrier up to a second later, and drops what is sent before.
+
+    Raises:
+        RunError: a link is not up after five seconds.
+    """
     deadline = time.monotonic() + CARRIER_WAIT_S
-    while not all(links(namespace)[end].up for end in (one, other)):
-        if time.monotonic() > deadline:
-            raise RunError(f"the link {one} in {namespace} does not come up")
-        time.sleep(0.01)
+    for end in ends:
+        while not links(end.namespace)[end.interface].up:
+            if time.monotonic() > deadline:
+                raise RunError(f"the link {end.interface} in {end.namespace} does not come up")
+            time.sleep(0.01)
 
 
 def links(namespace: str) -> dict[str, Link]:

@@ -9,7 +9,6 @@ large, TCP metrics not cached.
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,11 @@ from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts import tcp_counters, unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
-from narrows.hosts.links import call_inside, run, set_offloads
+from narrows.hosts.links import End, call_inside, run, set_offloads, wait_for_carrier
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
-CARRIER_WAIT_S = 5.0
 # As `narrows.hosts.unprivileged`, for programs that anybody may read; root's TMPDIR may be out of reach.
 AS_NOBODY = (
     "setpriv", f"--reuid={unprivileged.NOBODY}", f"--regid={unprivileged.NOBODY}", "--clear-groups", "--no-new-privs",
@@ -78,7 +76,7 @@ class NetnsTestbed:
             # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
             self._ip(SWITCH, [f"link set port{host.port} up"])
             self._ip(host.name, ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)])
-        self._wait_for_carrier()
+        wait_for_carrier(*(End(self._state.namespace(host.name), HOST_INTERFACE) for host in self._plan.hosts))
 
     def remove(self) -> None:
         """Remove the namespaces and what runs in them.
@@ -185,20 +183,6 @@ class NetnsTestbed:
 
     def _set_offloads(self, host: str, interface: str, on: Collection[str] = ()) -> None:
         self._offloads[f"{host}/{interface}"] = set_offloads(self._state.namespace(host), interface, on)
-
-    def _wait_for_carrier(self) -> None:
-        """The kernel notices a carrier up to a second later, and drops what is sent before.
-
-        Raises:
-            RunError: a link is not up after five seconds.
-        """
-        deadline = time.monotonic() + CARRIER_WAIT_S
-        for host in (host.name for host in self._plan.hosts):
-            command = ["ip", "-n", self._state.namespace(host), "-brief", "link", "show", "dev", HOST_INTERFACE]
-            while run(command).split()[1] != "UP":
-                if time.monotonic() > deadline:
-                    raise RunError(f"the link of {host} does not come up")
-                time.sleep(0.01)
 
     def _neighbours(self, host: Host) -> list[str]:
         if not host.address:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
 from narrows.hosts.base import SwitchAttachment, Testbed
-from narrows.hosts.links import add_cable, links
+from narrows.hosts.links import End, add_cable, links
 from narrows.switch.entries import wires
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
@@ -48,7 +48,7 @@ class DelayLine:
             line, end = f"line{attachment.port}", f"bmv{attachment.port}"
             # libpcap, by which BMv2 takes frames in, has room for fewer of them the longer they may be.
             mtu = links(attachment.namespace)[attachment.interface].mtu
-            add_cable(attachment.namespace, line, end, mtu)
+            add_cable(End(attachment.namespace, line), End(attachment.namespace, end), mtu)
             interfaces |= {attachment.port: attachment.interface, attachment.port + OFFSET: line}
             ends[attachment.port] = end
         await self._switch.start(testbed, interfaces, SEED)
