@@ -13,14 +13,14 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts.process import start_time
-from narrows.virtual import cores, keeper, measurement, memory, room
+from narrows.virtual import cores, keeper, measurement, memory, room, watch
 from narrows.virtual.guest import Guest
 from narrows.virtual.measurement import how_it_ended
 
@@ -140,6 +140,44 @@ def test_a_panic_is_one_line(tmp_path: Path) -> None:
     assert how_it_ended(1, False) == "the guest does not boot"
     log.write_text("not enough\n\nmemory\n")
     assert guest.last_words() == ":\nnot enough\nmemory"
+
+
+def test_a_guest_that_does_nothing_is_told_from_one_that_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stopped process stands for one that waits for a processor: both would go on if they were let."""
+
+    class Still:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def time_ns(self) -> int:
+            return 7
+
+        def running(self) -> None:
+            return None
+
+    for name, value in (("GuestMemory", Still), ("IDLE_S", 0.2), ("LOOK_EVERY_S", 0.05)):
+        monkeypatch.setattr(watch, name, value)
+    unused: Any = SimpleNamespace(name="test", path=None)
+
+    async def look(pid: int) -> str:
+        return await asyncio.wait_for(watch.Watch(unused, pid).until_still(), 1.0)
+
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            process.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED)
+            with pytest.raises(TimeoutError):
+                asyncio.run(look(process.pid))
+            process.send_signal(signal.SIGCONT)
+            assert asyncio.run(look(process.pid)).endswith("while it did nothing")
+        finally:
+            process.kill()
 
 
 def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

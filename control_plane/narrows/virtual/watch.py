@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from narrows.errors import RunError
@@ -21,21 +22,22 @@ STILL_NS = 100_000
 # Without doing anything, time can only stand still for what this machine does for the guest: reading a file, say.
 IDLE_S = 120.0
 IDLE_CPU_S = 1.0
-PAUSE_S = 10.0
+# States of a process (proc(5)) that would go on if it were let: waiting for a processor that others keep, or stopped.
+HELD_UP = ("R", "T")
 TICKS = os.sysconf("SC_CLK_TCK")
 SHOWN = 3
 
 
 def cpu_s(pid: int) -> float:
     """Processor time in seconds of a guest's kernel and of the processes that are its address spaces."""
-    total = 0.0
+    return sum(int(field) for fields in _stat(pid) for field in fields[11:13]) / TICKS
+
+
+def _stat(pid: int) -> Iterator[list[str]]:
+    """Of each of a guest's processes what stands behind its name in /proc/PID/stat."""
     for one in (pid, *children(pid)):
-        try:
-            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += sum(int(field) for field in fields[11:13]) / TICKS
-    return total
+        with suppress(OSError):
+            yield Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
 
 
 class Watch:
@@ -57,14 +59,10 @@ class Watch:
     async def until_still(self) -> str:
         """Look until the guest's time stands still; returns why that is, in words. Ends quietly with the guest."""
         with self._memory:
-            moved_ns, moved_at, spent_s = 0, time.monotonic(), cpu_s(self._pid)
+            moved_ns, idle_s, spent_s = 0, 0.0, cpu_s(self._pid)
             seen: Counter[str] = Counter()
             while True:
-                before = time.monotonic()
                 await asyncio.sleep(LOOK_EVERY_S)
-                if time.monotonic() - before > PAUSE_S:
-                    # Who was stopped for a while has seen nothing; the guest may have been stopped too.
-                    moved_at = time.monotonic()
                 try:
                     self.now_ns = self._memory.time_ns()
                 except OSError:
@@ -72,14 +70,16 @@ class Watch:
                 if name := self._memory.running():
                     seen[name] += 1
                 if self.now_ns - moved_ns > STILL_NS:
-                    moved_ns, moved_at, spent_s = self.now_ns, time.monotonic(), cpu_s(self._pid)
+                    moved_ns, idle_s, spent_s = self.now_ns, 0.0, cpu_s(self._pid)
                     seen.clear()
                     continue
-                spent, waited = cpu_s(self._pid) - spent_s, time.monotonic() - moved_at
+                spent = cpu_s(self._pid) - spent_s
+                if not any(fields[0] in HELD_UP for fields in _stat(self._pid)):
+                    idle_s += LOOK_EVERY_S
                 if spent > STILL_CPU_S:
                     return f"{_at(moved_ns)} while it computed for {spent:.0f} s without a sleep, in {_who(seen)}"
-                if waited > IDLE_S and spent < IDLE_CPU_S:
-                    return f"{_at(moved_ns)} for {waited:.0f} s while it did nothing"
+                if idle_s > IDLE_S and spent < IDLE_CPU_S:
+                    return f"{_at(moved_ns)} for {idle_s:.0f} s while it did nothing"
 
 
 def _at(time_ns: int) -> str:
