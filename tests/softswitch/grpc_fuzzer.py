@@ -220,6 +220,9 @@ def fuzz(address: str, compiled: Path, cases: int, seed: int) -> Findings:
             changed.CopyFrom(message)
             if chance.random() < 0.7:
                 change_fields(chance, changed)
+                if "election_id" in message.DESCRIPTOR.fields_by_name and chance.random() < 0.9:
+                    # Who is not the primary comes no further than that.
+                    changed.election_id.CopyFrom(message.election_id)  # type: ignore[attr-defined]
                 encoded = changed.SerializeToString()
             else:
                 other = chance.choice(right)[1].SerializeToString()
