@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -27,11 +28,47 @@ def test_the_second_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> 
     with pytest.raises(RunError, match=f"bob is in use by another run .process {os.getpid()}.; wait for its end"):
         second.take(["aaron", "bob"])
     # Nothing of the refused one stays.
-    Exclusive(tmp_path).take(["aaron"])
+    third = Exclusive(tmp_path)
+    third.take(["aaron"])
     second.take(["carol"])
     first.give_back()
     first.give_back()
     second.take(["alice", "bob"])
+    for one in (second, third):
+        one.give_back()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_that_was_given_back_meanwhile_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second, third = (Exclusive(tmp_path) for _ in range(3))
+    first.take(["alice"])
+    lock = fcntl.flock
+
+    def late(*arguments: int) -> None:
+        # Its file is open, but not yet locked.
+        monkeypatch.undo()
+        first.give_back()
+        lock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    second.take(["alice"])
+    with pytest.raises(RunError, match="alice is in use"):
+        third.take(["alice"])
+
+
+def test_a_planted_link_is_not_written_to(tmp_path: Path) -> None:
+    (locks := tmp_path / "locks").mkdir()
+    (victim := tmp_path / "victim").write_text("as it was")
+    exclusive = Exclusive(locks)
+    exclusive.take(["alice"])
+    (path,) = locks.iterdir()
+    exclusive.give_back()
+    for plant in (path.hardlink_to, path.symlink_to):
+        plant(victim)
+        with pytest.raises(RunError, match="alice cannot be reserved"):
+            exclusive.take(["alice"])
+        path.unlink()
+    assert victim.read_text() == "as it was"
 
 
 def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:

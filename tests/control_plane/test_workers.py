@@ -3,38 +3,86 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from narrows.hosts.process import start_time
 
 PARENT = """
-import os, time
+import os, sys, time
+from narrows.run.stop_signals import stop_signals_wait
 from narrows.run.workers import worker_pool
-def tell(_):
+def traffic():
+    # The signal ends it, and its process could go on.
+    with stop_signals_wait() as came:
+        while not came:
+            time.sleep(0.05)
+def set_up():
+    try:
+        time.sleep(60)
+    finally:
+        os.write(1, b"removed\\n")
+def work(phase):
     # In one piece: the pipe is both workers'.
     os.write(1, b"%d\\n" % os.getpid())
-    time.sleep(60)
+    globals()[phase]()
 if __name__ == "__main__":
     with worker_pool(2) as pool:
-        list(pool.map(tell, range(2)))
+        for future in [pool.submit(work, sys.argv[1]) for _ in range(8)]:
+            future.result()
 """
 
 
-def test_workers_end_with_a_killed_parent(tmp_path: Path) -> None:
+@pytest.fixture
+def parent(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """A process with two workers and much to do, each of which has come as far as the parameter says."""
     # New processes look for what they are to do in a file.
     script = tmp_path / "parent.py"
     script.write_text(PARENT)
-    with subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        workers = [int(process.stdout.readline()) for _ in range(2)]
-        assert len(set(workers)) == 2 and process.pid not in workers
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        deadline = time.monotonic() + 20
-        while any(start_time(worker) is not None for worker in workers):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    command = [sys.executable, str(script), getattr(request, "param", "traffic")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        yield process
+        process.kill()
+
+
+def begun(process: subprocess.Popen[str]) -> list[int]:
+    """Who has begun the first two pieces of work."""
+    assert process.stdout is not None
+    workers = [int(process.stdout.readline()) for _ in range(2)]
+    assert len(set(workers)) == 2 and process.pid not in workers
+    return workers
+
+
+def wait_for_the_end_of(workers: list[int]) -> None:
+    deadline = time.monotonic() + 20
+    while any(start_time(worker) is not None for worker in workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_workers_end_with_a_killed_parent(parent: subprocess.Popen[str]) -> None:
+    workers = begun(parent)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    wait_for_the_end_of(workers)
+
+
+@pytest.mark.parametrize(("parent", "then"), [("traffic", ""), ("set_up", "removed\n" * 2)], indirect=["parent"])
+def test_an_interrupted_parent_has_nothing_more_begun(parent: subprocess.Popen[str], then: str) -> None:
+    workers = begun(parent)
+    parent.send_signal(signal.SIGINT)
+    assert parent.wait(20) != 0
+    wait_for_the_end_of(workers)
+    # What waited in the workers' queue was not begun either.
+    assert parent.stdout is not None and parent.stdout.read() == then
+
+
+def test_a_signal_of_the_terminal_goes_to_the_parent_only(parent: subprocess.Popen[str]) -> None:
+    for worker in begun(parent):
+        assert os.getpgid(worker) != os.getpgid(parent.pid)

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -191,6 +194,43 @@ def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> No
     study.outcome = lambda directory: "complete"
     study.go()
     assert [name[:4] for name in study.ran] == ["0002"]
+
+
+def test_workers_are_told_at_once_of_an_interruption(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = threading.Event()
+
+    @contextmanager
+    def pool(at_once: int) -> Iterator[ThreadPoolExecutor]:
+        with ThreadPoolExecutor(at_once) as threads:
+            try:
+                yield threads
+            finally:
+                told.set()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "worker_pool", pool)
+    monkeypatch.setattr(StudyRun, "_measure", interrupt)
+    # What remembers where it came from would keep the workers at work.
+    with pytest.raises(KeyboardInterrupt) as caught:
+        study.go(at_once=2)
+    assert told.is_set() and caught.value.__traceback__ is not None
+
+
+def test_two_studies_in_one_directory_are_refused(study: _Study) -> None:
+    def second(_: str) -> str:
+        with pytest.raises(RunError, match=f"--out {study.out} is in use by another run .process {os.getpid()}."):
+            other.go()
+        return "complete"
+
+    other = copy.copy(study)
+    other.ran = []
+    study.outcome = second
+    study.go()
+    assert len(study.ran) == 3 and other.ran == []
+    # Nothing stays of the lock.
+    assert sorted(path.name for path in study.out.iterdir()) == ["one", "results.json"]
 
 
 def test_results_that_lack_a_newer_field_are_kept(study: _Study) -> None:

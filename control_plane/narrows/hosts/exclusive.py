@@ -17,9 +17,9 @@ class Exclusive:
     """Locks on things by name, among the runs of this machine whose locks are in the same directory."""
 
     def __init__(self, directory: Path) -> None:
-        """``directory`` is there when something is taken."""
+        """``directory`` is there when something is taken; nothing stays in it of what is given back."""
         self._directory = directory
-        self._held: list[int] = []
+        self._held: dict[Path, int] = {}
 
     def take(self, names: Iterable[str]) -> None:
         """Take all of these; after an error nothing is held any more.
@@ -27,22 +27,45 @@ class Exclusive:
         Raises:
             RunError: another run has one of them; the message names it.
         """
-        for name in sorted(set(names)):
-            path = self._directory / f"{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
-            lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            self._held.append(lock)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                owner = os.read(lock, 32).decode(errors="replace").strip()
-                self.give_back()
-                raise RunError(f"{name} is in use by another run (process {owner}); wait for its end") from None
-            os.truncate(lock, 0)
-            os.pwrite(lock, str(os.getpid()).encode(), 0)
+        try:
+            for name in sorted(set(names)):
+                path = self._directory / f".{hashlib.sha256(name.encode()).hexdigest()[:16]}.lock"
+                while (lock := _lock(path, name)) is None:
+                    pass
+                self._held[path] = lock
+        except BaseException:
+            self.give_back()
+            raise
 
     def give_back(self) -> None:
         """Let others have them; safe to call twice."""
-        held, self._held = self._held, []
-        for lock in held:
+        held, self._held = self._held, {}
+        for path, lock in held.items():
+            # Before others can lock it: who has opened it already sees that it is gone.
             with contextlib.suppress(OSError):
-                os.close(lock)
+                path.unlink()
+            os.close(lock)
+
+
+def _lock(path: Path, name: str) -> int | None:
+    """A descriptor of a locked file; None if its owner removed it at that moment."""
+    try:
+        lock = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise RunError(f"{name} cannot be reserved: {path}: {error.strerror}") from None
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, lock)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(lock, 32).decode(errors="replace").strip()
+            raise RunError(f"{name} is in use by another run (process {owner}); wait for its end") from None
+        links = os.fstat(lock).st_nlink
+        if links > 1:
+            raise RunError(f"{name} cannot be reserved: {path} is a link; remove it")
+        if links == 1:
+            os.truncate(lock, 0)
+            os.pwrite(lock, str(os.getpid()).encode(), 0)
+            undo.pop_all()
+            return lock
+    return None

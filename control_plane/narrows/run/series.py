@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,18 +83,20 @@ def run_series(
     console.print(f"{len(runs)} runs{several}, about {duration_in_words(left.seconds)}", highlight=False)
     done: list[PointOutcome] = []
     try:
-        for item in _outcomes(series, runs, directory, console, page, at_once):
-            done.append(item)
-            sweep_results.write_manifest(directory, _manifest(series, done))
-            yield item
-            if item.outcome.status != "complete":
-                return
-            left.done(expected[item.point.directory], item.took_s)
-            if len(done) < len(runs):
-                rest = f"about {duration_in_words(left.seconds)} left"
-                console.print(f"{len(done)} of {len(runs)} runs done, {rest}", highlight=False)
+        # However the series ends: runs side by side are told to end at once.
+        with closing(_outcomes(series, runs, directory, console, page, at_once)) as outcomes:
+            for item in outcomes:
+                done.append(item)
+                sweep_results.write_manifest(directory, _manifest(series, done))
+                yield item
+                if item.outcome.status != "complete":
+                    return
+                left.done(expected[item.point.directory], item.took_s)
+                if len(done) < len(runs):
+                    rest = f"about {duration_in_words(left.seconds)} left"
+                    console.print(f"{len(done)} of {len(runs)} runs done, {rest}", highlight=False)
     finally:
-        # However the series ends: what is complete of it can be looked at.
+        # What is complete of it can be looked at.
         if done:
             sweep_results.write_results(directory)
 
@@ -105,7 +108,7 @@ def _outcomes(
     console: Console,
     page: Page | None,
     at_once: int,
-) -> Iterator[PointOutcome]:
+) -> Generator[PointOutcome, None, None]:
     """Every point's, as it comes: in the order of the file where there is one run at a time.
 
     Raises:
@@ -122,10 +125,11 @@ def _outcomes(
             outcome = execute(one.run, one.directory, console, one.title, page)
             yield PointOutcome(point, outcome, time.monotonic() - began)
         return
-    for number, ended, took_s in execute_side_by_side(wanted, at_once, console):
-        if not isinstance(ended, Outcome):
-            raise ended
-        yield PointOutcome(series.points[number], ended, took_s)
+    with closing(execute_side_by_side(wanted, at_once, console)) as outcomes:
+        for number, ended, took_s in outcomes:
+            if not isinstance(ended, Outcome):
+                raise ended
+            yield PointOutcome(series.points[number], ended, took_s)
 
 
 def _manifest(series: Series, done: list[PointOutcome]) -> SweepRecord:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,7 +86,7 @@ def _run(wanted: Wanted, number: int) -> tuple[Ended, float]:
 
 def execute_side_by_side(
     wanted: Sequence[Wanted], at_once: int, console: Console
-) -> Iterator[tuple[int, Ended, float]]:
+) -> Generator[tuple[int, Ended, float], None, None]:
     """Make runs and give each one's number, outcome and seconds when it has ended.
 
     Args:

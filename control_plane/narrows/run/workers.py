@@ -7,10 +7,15 @@ import ctypes
 import os
 import signal
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import active_children, get_context
-from typing import Any
+from typing import Any, TypeVar
+
+from narrows.errors import Interrupted
+from narrows.run.stop_signals import stop_signals_wait
+
+Result = TypeVar("Result")
 
 PR_SET_PDEATHSIG = 1
 
@@ -25,20 +30,70 @@ def _end_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _begin(parent: int, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+def _begin(parent: int, ending: Any, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
     _end_with(parent)
+    # A signal of the terminal goes to the parent only, which tells us: two of them would end a run without results.
+    os.setsid()
+    _ending.append(ending)
     if prepare is not None:
         prepare(*arguments)
+
+
+# In a worker: true when nothing is to be begun any more.
+_ending: list[Any] = []
+
+
+def _unless_ending(work: Callable[..., Result], arguments: tuple[Any, ...]) -> Result:
+    # Before and after its traffic a run ends as one without workers does: it removes what it has set up.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if _ending[0].value:
+            raise Interrupted("interrupted before it began")
+        return work(*arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 # New ones: a copy of a process with threads (gRPC has some) may stop for ever at a lock, or die.
 CONTEXT = get_context("spawn")
 
 
+class WorkerPool:
+    """Processes that take one piece of work after the other."""
+
+    def __init__(self, at_once: int, prepare: Callable[..., None] | None, arguments: tuple[Any, ...]) -> None:
+        """See `worker_pool`."""
+        # Without a lock, which a worker that is killed might hold.
+        self._ending = CONTEXT.RawValue(ctypes.c_bool, False)
+        first = (os.getpid(), self._ending, prepare, arguments)
+        self._pool = ProcessPoolExecutor(at_once, mp_context=CONTEXT, initializer=_begin, initargs=first)
+
+    def submit(self, work: Callable[..., Result], *arguments: Any) -> Future[Result]:
+        """Have a process do this when one is free."""
+        return self._pool.submit(_unless_ending, work, arguments)
+
+    def interrupt(self) -> None:
+        """End what is under way as a signal ends it, and begin nothing more; returns when all have ended.
+
+        A signal that comes meanwhile is passed on.
+        """
+        self._ending.value = True
+        _signal_workers()
+        with stop_signals_wait(lambda _: _signal_workers()):
+            self.close()
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        self._pool.shutdown(cancel_futures=True)
+
+
+def _signal_workers() -> None:
+    for worker in active_children():
+        worker.terminate()
+
+
 @contextmanager
-def worker_pool(
-    at_once: int, prepare: Callable[..., None] | None = None, *arguments: Any
-) -> Iterator[ProcessPoolExecutor]:
+def worker_pool(at_once: int, prepare: Callable[..., None] | None = None, *arguments: Any) -> Iterator[WorkerPool]:
     """Processes, because a run takes the signals of its own.
 
     At an interruption all are told to end, so that each run ends its traffic and keeps what it has measured.
@@ -48,13 +103,10 @@ def worker_pool(
         prepare: what each does first.
         *arguments: what it does it with; queues of `CONTEXT` may be among them.
     """
-    first = (os.getpid(), prepare, arguments)
-    pool = ProcessPoolExecutor(at_once, mp_context=CONTEXT, initializer=_begin, initargs=first)
+    pool = WorkerPool(at_once, prepare, arguments)
     try:
         yield pool
     except BaseException:
-        for worker in active_children():
-            worker.terminate()
+        pool.interrupt()
         raise
-    finally:
-        pool.shutdown(cancel_futures=True)
+    pool.close()

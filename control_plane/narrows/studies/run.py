@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import as_completed
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import make_plan
 from narrows.hosts import machine
+from narrows.hosts.exclusive import Exclusive
 from narrows.hosts.state import dead_runs
 from narrows.run.results import give_to_user, make_directory
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome, check, execute
@@ -51,6 +52,10 @@ class Task:
     run: CheckedRun
     senders: Senders
     expected_s: float
+
+
+# Of each task what became of it, and how many seconds it took.
+Outcomes = Generator[tuple[Task, Outcome | RunError, float], None, None]
 
 
 class StudyRun:
@@ -83,6 +88,7 @@ class StudyRun:
         self._study = study
         self._variant: Variant = variant
         self._directory = directory
+        self._exclusive = Exclusive(directory)
         self._make_target = make_target
         self._console = console
         self._measured: dict[Path, MeasuredPoint] = {}
@@ -107,9 +113,20 @@ class StudyRun:
 
         Raises:
             InputError: this machine cannot run a study, or a result is one of another experiment.
+            RunError: the directory is another running study's.
             Interrupted: a signal ended it; what is complete is kept.
         """
-        at_once = at_once if cluster is None else cluster.workers
+        try:
+            return self._run(points, at_once if cluster is None else cluster.workers, others, cluster)
+        finally:
+            self._exclusive.give_back()
+
+    def _run(
+        self, points: list[StudyPoint], at_once: int, others: Sequence[StudyPoint], cluster: Cluster | None
+    ) -> Results:
+        new = not self._directory.exists()
+        if not new:
+            self._reserve()
         self._remember_times()
         tasks = []
         for study_point in points:
@@ -122,6 +139,9 @@ class StudyRun:
         if cluster is None and tasks and self._senders[0].name:
             # No more guests than memory holds.
             at_once = self._senders[0].environment.at_once([task.run.plan for task in tasks], at_once)
+        if new:
+            make_directory(self._directory)
+            self._reserve()
         self._announce(len(points), tasks, at_once)
         if tasks:
             self._remove_killed_runs()
@@ -129,8 +149,20 @@ class StudyRun:
             if self._is_complete(study_point):
                 self._measure(study_point)
         left = TimeLeft([task.expected_s for task in tasks], at_once)
-        done_here = self._execute(tasks, at_once, left) if cluster is None else self._execute_on(cluster, tasks)
-        for number, (task, outcome, took_s) in enumerate(done_here, 1):
+        outcomes = self._execute(tasks, at_once, left) if cluster is None else self._execute_on(cluster, tasks)
+        # At an interruption workers are told at once, not when nobody remembers where it came from.
+        with closing(outcomes):
+            self._take_all(tasks, outcomes, left)
+        self._write()
+        return self._results()
+
+    def _reserve(self) -> None:
+        """Nobody else runs points in this directory now: they would end each other's."""
+        self._exclusive.take([f"--out {self._directory}"])
+
+    def _take_all(self, tasks: list[Task], outcomes: Outcomes, left: TimeLeft) -> None:
+        """Take in what became of the tasks, in the order in which they end."""
+        for number, (task, outcome, took_s) in enumerate(outcomes, 1):
             left.done(task.expected_s, took_s)
             self._took_s[str(task.study_point.directory)] = took_s
             self._take(task.study_point, outcome)
@@ -141,8 +173,6 @@ class StudyRun:
             )
             if isinstance(outcome, Outcome) and _was_interrupted(outcome):
                 raise Interrupted("interrupted; complete runs were kept, the same command goes on from here")
-        self._write()
-        return self._results()
 
     def _task(self, study_point: StudyPoint) -> Task | None:
         """What is to be run for a point; None, with the reason noted, if that cannot be here as written."""
@@ -198,9 +228,7 @@ class StudyRun:
                     f"removed what a killed run of this study left: run {state.run_id}", style="yellow", soft_wrap=True
                 )
 
-    def _execute(
-        self, tasks: list[Task], at_once: int, left: TimeLeft
-    ) -> Iterator[tuple[Task, Outcome | RunError, float]]:
+    def _execute(self, tasks: list[Task], at_once: int, left: TimeLeft) -> Outcomes:
         if at_once == 1:
             for number, task in enumerate(tasks, 1):
                 title = f"[{number}/{len(tasks)}, {duration_in_words(left.seconds)} left] {task.study_point.directory}"
@@ -217,7 +245,7 @@ class StudyRun:
                 outcome, took_s = future.result()
                 yield futures[future], outcome, took_s
 
-    def _execute_on(self, cluster: Cluster, tasks: list[Task]) -> Iterator[tuple[Task, Outcome | RunError, float]]:
+    def _execute_on(self, cluster: Cluster, tasks: list[Task]) -> Outcomes:
         """Run the tasks elsewhere, and put what comes back where it belongs."""
         by_name = {str(task.study_point.directory): task for task in tasks}
         jobs = {
@@ -308,8 +336,6 @@ class StudyRun:
         return Results(self._study.name, self._variant, tuple(self._measured.values()), dict(self._skipped), told)
 
     def _write(self) -> None:
-        if not self._directory.exists():
-            make_directory(self._directory)
         path = self._directory / RESULTS
         write_results(self._results(), path)
         give_to_user(path)
