@@ -56,7 +56,7 @@ def is_run(path: Path, commands: str) -> bool:
         return any(str(parent) in shlex.split(commands) for parent in (name, *map(str, Path(name).parents)))
     if path.parent.name == "tests":
         return f"--test {path.stem}" in commands
-    return "-p narrows-softswitch --lib" in commands and name.startswith("softswitch/switch/src")
+    return "-p narrows-softswitch --lib" in commands and name.startswith("softswitch/server/src")
 
 
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row.split("|")[1].strip())

@@ -27,7 +27,8 @@ CRATES = {
         "softswitch/interpreter",
         "softswitch/native",
     },
-    "softswitch/switch": {"softswitch/pipeline", "softswitch/proto", "captures", "privileges"},
+    "softswitch/switch": {"softswitch/pipeline", "captures"},
+    "softswitch/server": {"softswitch/switch", "softswitch/pipeline", "softswitch/proto", "privileges"},
     "analysis/collector": {"captures", "privileges"},
 }
 

@@ -33,6 +33,7 @@ pub use narrows_interpreter::packet::Instance;
 pub use narrows_interpreter::prefetch::prefetch_value as prefetch;
 pub use narrows_interpreter::stages::EgressMeta;
 pub use narrows_interpreter::{ControlError, Random};
+pub use narrows_program::bits;
 pub use narrows_program::control::{
     ActionCall, ActionInfo, CounterId, CounterInfo, CounterValue, DigestInfo, DigestRecord,
     EntriesPart, Entry, KeyInfo, KeyMatch, MatchKind, RegisterId, RegisterInfo, TableId, TableInfo,

@@ -106,12 +106,6 @@ impl Handle {
         result.await.map_err(|_| Gone)
     }
 
-    /// How many more commands can be sent without waiting for room.
-    #[cfg(test)]
-    pub(crate) fn room(&self) -> usize {
-        self.room.available_permits()
-    }
-
     /// Ends the data-path thread.
     pub fn stop(&self) {
         // An error means that it has ended.
@@ -225,4 +219,37 @@ impl DataPath {
 #[inline]
 fn head_time(port: &Port, offset: WallOffset, now: u64) -> Option<u64> {
     port.arrival(offset, now).filter(|time| *time <= now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_bounded() {
+        let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
+        let (digests, _) = tokio::sync::mpsc::channel(1);
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
+        let handle = running.handle.clone();
+        let (go, gate) = std::sync::mpsc::channel::<()>();
+        let alone = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        alone.block_on(async {
+            let mut calls = vec![];
+            let first = handle.clone();
+            calls.push(tokio::spawn(async move { first.call(move |_| gate.recv().is_ok()).await }));
+            for _ in 0..500 {
+                let handle = handle.clone();
+                calls.push(tokio::spawn(async move { handle.call(|_| true).await }));
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            // It is held up: few commands wait for it, the callers for room.
+            assert_eq!(handle.room.available_permits(), 0);
+            go.send(()).expect("the data path waits");
+            for call in calls {
+                assert_eq!(call.await.expect("no panic"), Ok(true));
+            }
+        });
+        handle.stop();
+        running.thread.join().expect("ends");
+    }
 }

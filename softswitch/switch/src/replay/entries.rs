@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use narrows_pipeline::{ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, TableInfo};
+use narrows_pipeline::{bits, ActionCall, Entry, KeyInfo, KeyMatch, MatchKind, TableInfo};
 
 use super::config::{EntryConfig, Scalar};
-use crate::p4runtime::value::{ones, prefix_mask};
 
 /// A number: decimal, 0x..., IPv4, IPv6 or MAC address, true or false.
 fn number(text: &str) -> Option<u128> {
@@ -36,7 +35,7 @@ fn number(text: &str) -> Option<u128> {
 
 fn bounded(text: &str, width: u32) -> Result<u128, String> {
     let value = number(text).ok_or_else(|| format!("{text:?} is not a number or an address"))?;
-    if value > ones(width) {
+    if value > bits::wide_ones(width) {
         Err(format!("{text} does not fit in {width} bits"))
     } else {
         Ok(value)
@@ -58,7 +57,7 @@ fn key(info: &KeyInfo, given: Option<&Scalar>) -> Result<KeyMatch, String> {
             MatchKind::Exact => Err("an exact field must be given".into()),
             MatchKind::Lpm => Ok(KeyMatch::Lpm { value: 0, prefix_len: 0 }),
             MatchKind::Ternary => Ok(KeyMatch::Ternary { value: 0, mask: 0 }),
-            MatchKind::Range => Ok(KeyMatch::Range { low: 0, high: ones(width) }),
+            MatchKind::Range => Ok(KeyMatch::Range { low: 0, high: bits::wide_ones(width) }),
         };
     };
     match info.kind {
@@ -68,13 +67,13 @@ fn key(info: &KeyInfo, given: Option<&Scalar>) -> Result<KeyMatch, String> {
             let prefix_len = if length.is_empty() { Ok(width) } else { length.parse() };
             let prefix_len = prefix_len.ok().filter(|length| *length <= width);
             let prefix_len = prefix_len.ok_or_else(|| format!("{given}: a prefix has 0 to {width} bits"))?;
-            let mask = prefix_mask(prefix_len, width);
+            let mask = bits::prefix_mask(width, prefix_len);
             Ok(KeyMatch::Lpm { value: bounded(value, width)? & mask, prefix_len })
         }
         MatchKind::Ternary => {
             let (value, mask) = match given.split_once("&&&") {
                 Some((value, mask)) => (bounded(value, width)?, bounded(mask, width)?),
-                None => (bounded(&given, width)?, ones(width)),
+                None => (bounded(&given, width)?, bits::wide_ones(width)),
             };
             Ok(KeyMatch::Ternary { value: value & mask, mask })
         }

@@ -29,20 +29,6 @@ pub fn encode(value: u128) -> Vec<u8> {
     value.to_be_bytes()[skip..].to_vec()
 }
 
-/// All ones in the low `width` bits.
-pub fn ones(width: u32) -> u128 {
-    if width >= 128 {
-        u128::MAX
-    } else {
-        (1 << width) - 1
-    }
-}
-
-/// Mask of a prefix of `length` bits in a field of `width` bits.
-pub fn prefix_mask(length: u32, width: u32) -> u128 {
-    ones(width) & !ones(width.saturating_sub(length))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,12 +53,5 @@ mod tests {
         assert_eq!(decode(&[1; 17], 128, "x").expect_err("17 bytes").code, Code::OutOfRange);
         assert_eq!(decode(&[], 9, "port").expect_err("empty").code, Code::InvalidArgument);
         assert_eq!(encode(0), vec![0]);
-    }
-
-    #[test]
-    fn masks() {
-        assert_eq!(prefix_mask(24, 32), 0xffff_ff00);
-        assert_eq!(prefix_mask(0, 128), 0);
-        assert_eq!(prefix_mask(128, 128), u128::MAX);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use narrows_pipeline::{CounterId, KeyInfo, MatchKind, Program, RegisterId, TableId};
+use narrows_proto::p4::config::v1::{self as config, match_field::MatchType, P4Info, Preamble};
 
 use super::error::UpdateError;
-use crate::proto::p4::config::v1::{self as config, match_field::MatchType, P4Info, Preamble};
 
 /// A key field of a table.
 #[derive(Debug, Clone)]

@@ -12,24 +12,24 @@ use std::time::Duration;
 use clap::Args;
 use narrows_pipeline::DigestRecord;
 use narrows_privileges::{give_up, Below, Capability};
+use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
+use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use narrows_switch::failure::Failure;
+use narrows_switch::heap;
+use narrows_switch::io::{
+    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending,
+    VirtualSettings, DIGEST_CHANNEL,
+};
+use narrows_switch::switch::{PortKind, Switch};
+use narrows_switch::tm::{MAX_RATE_BPS, PORTS};
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc::Receiver;
 use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
 
-use crate::failure::Failure;
-use crate::heap;
-use crate::io::{
-    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending,
-    VirtualSettings, DIGEST_CHANNEL,
-};
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
-use crate::proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
-use crate::proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use crate::services::Services;
-use crate::switch::{PortKind, Switch};
 use crate::tls::TlsArgs;
-use crate::tm::{MAX_RATE_BPS, PORTS};
 use crate::tm_service::TrafficManagerService;
 
 /// Longest gRPC message, in bytes: a pipeline configuration is the largest.
@@ -522,31 +522,6 @@ mod tests {
         let failure = server.join().expect("no panic").expect_err("must fail");
         assert_eq!((failure.exit_code, failure.to_string().as_str()), (1, "the data path has ended"));
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn commands_to_the_data_path_are_bounded() {
-        let (running, _digests) = running();
-        let handle = running.handle.clone();
-        let (go, gate) = std::sync::mpsc::channel::<()>();
-        alone().block_on(async {
-            let mut calls = vec![];
-            let first = handle.clone();
-            calls.push(tokio::spawn(async move { first.call(move |_| gate.recv().is_ok()).await }));
-            for _ in 0..500 {
-                let handle = handle.clone();
-                calls.push(tokio::spawn(async move { handle.call(|_| true).await }));
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            // The data path is held up: few commands wait for it, the callers for room.
-            assert_eq!(handle.room(), 0);
-            go.send(()).expect("the data path waits");
-            for call in calls {
-                assert_eq!(call.await.expect("no panic"), Ok(true));
-            }
-        });
-        handle.stop();
-        running.thread.join().expect("ends");
     }
 
     #[test]

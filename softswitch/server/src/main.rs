@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use narrows_softswitch::{replay, serve};
+use narrows_softswitch::serve;
+use narrows_switch::replay;
 
 #[derive(Debug, Parser)]
 #[command(name = "narrows-softswitch", version, about = "Runs a compiled P4 program behind an exact traffic manager")]

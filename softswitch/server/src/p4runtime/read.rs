@@ -1,9 +1,14 @@
 //! Entities of a Read request.
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-use narrows_pipeline::{CounterValue, Entry, TableId};
+use narrows_pipeline::{ControlError, CounterValue, Entry, TableId};
+use narrows_proto::p4::v1::{
+    self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
+};
+use narrows_switch::forwarding::Forwarding;
 use prost::Message;
 
 use super::entry;
@@ -11,13 +16,12 @@ use super::error::UpdateError;
 use super::schema::{Schema, Table};
 use super::value::encode;
 use super::write::{cells, parts, Cookie, EntryKey};
-use crate::forwarding::Forwarding;
-use crate::proto::p4::v1::{
-    self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
-};
 
 /// Answers from the forwarding state.
-type Look = Box<dyn FnOnce(&mut Forwarding) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
+type Look = Box<dyn FnOnce(&mut Forwarding) -> Result<Entities, UpdateError> + Send>;
+
+/// Makes the answer of what was seen, when packets go on again.
+type Entities = Box<dyn FnOnce() -> Vec<p4::Entity> + Send>;
 
 /// Makes the answer of a table's entries.
 type Answer = Box<dyn FnOnce(Vec<(Entry, CounterValue)>) -> Result<Vec<p4::Entity>, UpdateError> + Send>;
@@ -125,11 +129,18 @@ fn entries(
     if wanted.is_default_action {
         let call = move |forwarding: &mut Forwarding| {
             let call = forwarding.pipeline.table_default(table.id)?;
-            let action = entry::to_action(&schema, &call);
-            let is_const = table.const_default;
-            let entry =
-                p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
-            Ok(if as_counters { vec![] } else { vec![wrap(Entity::TableEntry(entry))] })
+            let entities = move || {
+                let action = entry::to_action(&schema, &call);
+                let is_const = table.const_default;
+                let entry =
+                    p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
+                if as_counters {
+                    vec![]
+                } else {
+                    vec![wrap(Entity::TableEntry(entry))]
+                }
+            };
+            Ok(Box::new(entities) as Entities)
         };
         return Ok(Query::Once(Box::new(call)));
     }
@@ -192,18 +203,31 @@ fn index(cell: u64) -> Option<p4::Index> {
     Some(p4::Index { index: cell as i64 })
 }
 
+/// Reads cells, and makes an entity of each.
+fn of_cells<Value: Send + 'static>(
+    cells: Range<u64>,
+    read: impl Fn(&Forwarding, u64) -> Result<Value, ControlError> + Send + 'static,
+    entity: impl Fn(u64, Value) -> Entity + Send + 'static,
+) -> Query {
+    Query::Once(Box::new(move |forwarding| {
+        let values = cells.clone().map(|cell| read(forwarding, cell)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Box::new(move || cells.zip(values).map(|(cell, value)| wrap(entity(cell, value))).collect()))
+    }))
+}
+
 fn counters(schema: &Schema, wanted: &p4::CounterEntry) -> Result<Vec<Query>, UpdateError> {
     let mut queries: Vec<Query> = vec![];
     for (counter_id, known) in select(&schema.counters, wanted.counter_id, "counter")? {
         let id = known.id;
         for part in parts(cells(wanted.index.as_ref(), known.size, "counter")?) {
-            queries.push(Query::Once(Box::new(move |forwarding| {
-                let read = |cell| {
-                    let data = Some(entry::counter_data(forwarding.pipeline.counter_read(id, cell)?));
-                    Ok(wrap(Entity::CounterEntry(p4::CounterEntry { counter_id, index: index(cell), data })))
-                };
-                part.map(read).collect()
-            })));
+            queries.push(of_cells(
+                part,
+                move |forwarding, cell| forwarding.pipeline.counter_read(id, cell),
+                move |cell, value| {
+                    let data = Some(entry::counter_data(value));
+                    Entity::CounterEntry(p4::CounterEntry { counter_id, index: index(cell), data })
+                },
+            ));
         }
     }
     Ok(queries)
@@ -214,14 +238,14 @@ fn registers(schema: &Schema, wanted: &p4::RegisterEntry) -> Result<Vec<Query>, 
     for (register_id, known) in select(&schema.registers, wanted.register_id, "register")? {
         let id = known.id;
         for part in parts(cells(wanted.index.as_ref(), known.size, &known.name)?) {
-            queries.push(Query::Once(Box::new(move |forwarding| {
-                let read = |cell| {
-                    let value = encode(forwarding.pipeline.register_read(id, cell)?);
-                    let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(value)) });
-                    Ok(wrap(Entity::RegisterEntry(p4::RegisterEntry { register_id, index: index(cell), data })))
-                };
-                part.map(read).collect()
-            })));
+            queries.push(of_cells(
+                part,
+                move |forwarding, cell| forwarding.pipeline.register_read(id, cell),
+                move |cell, value| {
+                    let data = Some(p4::P4Data { data: Some(p4_data::Data::Bitstring(encode(value))) });
+                    Entity::RegisterEntry(p4::RegisterEntry { register_id, index: index(cell), data })
+                },
+            ));
         }
     }
     Ok(queries)
@@ -252,7 +276,7 @@ fn sessions(session_id: u32) -> Query {
         let answers: Vec<p4::Entity> = answers.collect();
         match answers.is_empty() && session_id != 0 {
             true => Err(UpdateError::not_found(format!("there is no clone session {session_id}"))),
-            false => Ok(answers),
+            false => Ok(Box::new(|| answers)),
         }
     }))
 }

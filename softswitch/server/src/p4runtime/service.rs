@@ -2,6 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::sync::Arc;
 
+use narrows_proto::p4::v1::{
+    self as p4, entity::Entity, get_forwarding_pipeline_config_request::ResponseType, p4_runtime_server::P4Runtime,
+    set_forwarding_pipeline_config_request::Action, update::Type, write_request::Atomicity,
+};
 use tokio::sync::mpsc::{error::SendError, Sender};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -11,10 +15,6 @@ use super::error::{batch_status, UpdateError};
 use super::read::{queries, replies, Query};
 use super::stream;
 use super::write::{decode_update, Decoded, Operation};
-use crate::proto::p4::v1::{
-    self as p4, entity::Entity, get_forwarding_pipeline_config_request::ResponseType, p4_runtime_server::P4Runtime,
-    set_forwarding_pipeline_config_request::Action, update::Type, write_request::Atomicity,
-};
 
 /// Version of the P4Runtime specification that the server follows.
 const API_VERSION: &str = "1.5.0";

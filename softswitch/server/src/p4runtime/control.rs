@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_pipeline::{Pipeline, Program};
+use narrows_proto::p4::v1::{self as p4, ForwardingPipelineConfig};
+use narrows_switch::forwarding::Forwarding;
+use narrows_switch::io::{Gone, Handle};
 use tonic::Status;
 
 use super::arbitration::Clients;
@@ -11,9 +14,6 @@ use super::digest::Digests;
 use super::error::UpdateError;
 use super::read::{Cookies, Query, ENTRIES_AT_ONCE};
 use super::schema::Schema;
-use crate::forwarding::Forwarding;
-use crate::io::{Gone, Handle};
-use crate::proto::p4::v1::{self as p4, ForwardingPipelineConfig};
 
 /// A verified pipeline configuration.
 pub struct Configuration {
@@ -131,7 +131,7 @@ impl Control {
     pub async fn query(&self, query: Query) -> Result<Vec<p4::Entity>, Status> {
         let mut pipelines = self.pipelines.lock().await;
         let answer = match query {
-            Query::Once(look) => self.with_forwarding(&mut pipelines, look).await?,
+            Query::Once(look) => self.with_forwarding(&mut pipelines, look).await?.map(|message| message()),
             Query::Entries(table, answer) => {
                 let (mut found, mut next) = (vec![], Some(0));
                 while let Some(place) = next {

@@ -2,13 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::BTreeMap;
 
-use tokio::sync::mpsc::Sender;
-use tonic::{Code, Status};
-
-use crate::proto::google::rpc;
-use crate::proto::p4::v1::{
+use narrows_proto::google::rpc;
+use narrows_proto::p4::v1::{
     stream_message_response::Update, MasterArbitrationUpdate, Role, StreamMessageResponse, Uint128,
 };
+use tokio::sync::mpsc::Sender;
+use tonic::{Code, Status};
 
 /// Role configurations that say nothing: finsy cannot leave it out. Anything else is refused, not ignored.
 const EMPTY_ROLE: [&str; 2] = ["", "type.googleapis.com/google.protobuf.Empty"];

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use narrows_pipeline::DigestRecord;
-
-use super::schema::{Digest, DigestShape};
-use super::value::encode;
-use crate::proto::p4::v1::{
+use narrows_proto::p4::v1::{
     digest_entry::Config, p4_data::Data, stream_message_response::Update, DigestList, P4Data, P4StructLike,
     StreamMessageResponse,
 };
+
+use super::schema::{Digest, DigestShape};
+use super::value::encode;
 
 /// Records a list holds at most, and when its configuration does not say.
 const MAX_LIST: usize = 1_024;

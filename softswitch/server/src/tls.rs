@@ -3,9 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use narrows_switch::failure::Failure;
 use tonic::transport::Server;
-
-use crate::failure::Failure;
 
 /// Files of the server's identity and of who may be a client, in PEM form; all or none.
 #[derive(Debug, Default, Args)]

@@ -1,22 +1,22 @@
 //! Table entries: P4Runtime's form and the engine's.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::{ActionCall, CounterValue, Entry, KeyMatch};
+use narrows_pipeline::{bits, ActionCall, CounterValue, Entry, KeyMatch};
+use narrows_proto::p4::config::v1::{action_ref::Scope, match_field::MatchType};
+use narrows_proto::p4::v1::{
+    self as p4, action::Param, field_match, field_match::FieldMatchType, table_action, FieldMatch, TableAction,
+};
 use tonic::Code;
 
 use super::error::UpdateError;
 use super::schema::{Key, Schema, Table};
-use super::value::{decode, encode, ones, prefix_mask};
-use crate::proto::p4::config::v1::{action_ref::Scope, match_field::MatchType};
-use crate::proto::p4::v1::{
-    self as p4, action::Param, field_match, field_match::FieldMatchType, table_action, FieldMatch, TableAction,
-};
+use super::value::{decode, encode};
 
 /// The match that leaves a key field out.
 fn wildcard(key: &Key) -> Option<KeyMatch> {
     match key.kind {
         MatchType::Lpm => Some(KeyMatch::Lpm { value: 0, prefix_len: 0 }),
         MatchType::Ternary | MatchType::Optional => Some(KeyMatch::Ternary { value: 0, mask: 0 }),
-        MatchType::Range => Some(KeyMatch::Range { low: 0, high: ones(key.width) }),
+        MatchType::Range => Some(KeyMatch::Range { low: 0, high: bits::wide_ones(key.width) }),
         MatchType::Exact | MatchType::Unspecified => None,
     }
 }
@@ -36,7 +36,7 @@ fn field(key: &Key, field: &FieldMatch, place: &str) -> Result<KeyMatch, UpdateE
             let prefix_len = prefix_len
                 .ok_or_else(|| UpdateError::invalid(format!("{place}: a prefix has 1 to {} bits", key.width)))?;
             let value = value(&lpm.value)?;
-            if value & !prefix_mask(prefix_len, key.width) != 0 {
+            if value & !bits::prefix_mask(key.width, prefix_len) != 0 {
                 return Err(UpdateError::invalid(format!("{place}: bits behind the prefix must be 0")));
             }
             canonical(KeyMatch::Lpm { value, prefix_len })
@@ -56,7 +56,7 @@ fn field(key: &Key, field: &FieldMatch, place: &str) -> Result<KeyMatch, UpdateE
             canonical(KeyMatch::Range { low, high })
         }
         (Some(FieldMatchType::Optional(optional)), MatchType::Optional) => {
-            Ok(KeyMatch::Ternary { value: value(&optional.value)?, mask: ones(key.width) })
+            Ok(KeyMatch::Ternary { value: value(&optional.value)?, mask: bits::wide_ones(key.width) })
         }
         _ => Err(UpdateError::invalid(format!("{place}: this field matches {:?}", key.kind))),
     }
@@ -156,7 +156,7 @@ fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
             FieldMatchType::Lpm(field_match::Lpm { value: encode(value), prefix_len: prefix_len as i32 })
         }
         (KeyMatch::Optional(Some(value)), MatchType::Ternary) => {
-            let mask = encode(ones(key.width));
+            let mask = encode(bits::wide_ones(key.width));
             FieldMatchType::Ternary(field_match::Ternary { value: encode(value), mask })
         }
         (KeyMatch::Ternary { value, .. }, MatchType::Optional) | (KeyMatch::Optional(Some(value)), _) => {

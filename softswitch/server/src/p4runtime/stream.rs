@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use narrows_pipeline::DigestRecord;
+use narrows_proto::p4::v1::{
+    stream_error::Details, stream_message_request::Update as Request, stream_message_response::Update, PacketOutError,
+    StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
+};
 use prost::Message;
 use tokio::sync::mpsc::Receiver;
 use tonic::{Code, Status, Streaming};
 
 use super::arbitration::ToClient;
 use super::control::Control;
-use crate::proto::p4::v1::{
-    stream_error::Details, stream_message_request::Update as Request, stream_message_response::Update, PacketOutError,
-    StreamError, StreamMessageRequest, StreamMessageResponse, StreamOtherError,
-};
 
 /// Longest message that is repeated in an error report, in bytes: many reports may wait for a client that reads slowly.
 const ECHO_LIMIT: usize = 1_024;
@@ -114,7 +114,7 @@ pub async fn send_digests(control: Arc<Control>, mut records: Receiver<DigestRec
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::p4::v1::PacketOut;
+    use narrows_proto::p4::v1::PacketOut;
 
     #[test]
     fn a_long_message_is_not_repeated() {

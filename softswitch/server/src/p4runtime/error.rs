@@ -1,10 +1,9 @@
 //! Errors of single updates, and how a batch of them is reported.
 // SPDX-License-Identifier: Apache-2.0
 use narrows_pipeline::ControlError;
+use narrows_proto::{google::rpc, p4::v1 as p4};
 use prost::Message;
 use tonic::{Code, Status};
-
-use crate::proto::{google::rpc, p4::v1 as p4};
 
 /// Why one update was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,17 +4,17 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use narrows_pipeline::{Entry, KeyMatch, TableId};
+use narrows_proto::p4::v1::{
+    self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
+    update::Type,
+};
+use narrows_switch::forwarding::{CloneSession, Forwarding, MAX_SESSION};
+use narrows_switch::tm::{PORTS, PRIORITIES};
 
 use super::entry;
 use super::error::UpdateError;
 use super::schema::Schema;
 use super::value::decode;
-use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
-use crate::proto::p4::v1::{
-    self as p4, entity::Entity, p4_data, packet_replication_engine_entry::Type as Replication, replica::PortKind,
-    update::Type,
-};
-use crate::tm::{PORTS, PRIORITIES};
 
 /// What is done to the forwarding state, between two packets.
 pub type Operation = Box<dyn FnOnce(&mut Forwarding) -> Result<(), UpdateError> + Send>;

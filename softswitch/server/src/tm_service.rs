@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::sync::Arc;
 
+use narrows_proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
+use narrows_proto::p4::v1::Uint128;
+use narrows_switch::io::{link_is_up, DataPath, Handle};
+use narrows_switch::switch::PortKind;
+use narrows_switch::tm::{Changes, Drops, QueueStatus, PRIORITIES};
 use tonic::{Request, Response, Status};
 
-use crate::io::{link_is_up, DataPath, Handle};
 use crate::p4runtime::{unavailable, Control};
-use crate::proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
-use crate::proto::p4::v1::Uint128;
-use crate::switch::PortKind;
-use crate::tm::{Changes, Drops, QueueStatus, PRIORITIES};
 
 /// Flows whose drops one answer has at most: some 2 MiB.
 const FLOWS_AT_ONCE: usize = 65_536;

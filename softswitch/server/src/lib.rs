@@ -1,0 +1,9 @@
+//! The Narrows softswitch as a server: the switch on Linux interfaces, controlled by P4Runtime and TrafficManager.
+// SPDX-License-Identifier: Apache-2.0
+#![warn(missing_docs)]
+
+mod p4runtime;
+pub mod serve;
+mod services;
+mod tls;
+mod tm_service;
