@@ -41,7 +41,6 @@ class Network:
         """Choose names; nothing is made yet."""
         self.prefix = f"nwdev-bench-{os.getpid():x}"
         self.directory = Path()
-        self._processes: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> Network:
         """Make everything."""
@@ -57,8 +56,6 @@ class Network:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End what was started and remove everything."""
-        for process in reversed(self._processes):
-            _end(process)
         self._made.close()
 
     def namespace(self, name: str) -> str:
@@ -82,7 +79,7 @@ class Network:
         process = subprocess.Popen(
             self.inside(name, *command), stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.DEVNULL, text=True
         )
-        self._processes.append(process)
+        self._made.callback(_end, process)
         return process
 
     def received(self, name: str) -> int:

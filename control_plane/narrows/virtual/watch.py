@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -30,14 +29,20 @@ SHOWN = 3
 
 def cpu_s(pid: int) -> float:
     """Processor time in seconds of a guest's kernel and of the processes that are its address spaces."""
-    return sum(int(field) for fields in _stat(pid) for field in fields[11:13]) / TICKS
+    return _used_s(_stat(pid))
 
 
-def _stat(pid: int) -> Iterator[list[str]]:
+def _stat(pid: int) -> list[list[str]]:
     """Of each of a guest's processes what stands behind its name in /proc/PID/stat."""
+    found = []
     for one in (pid, *children(pid)):
         with suppress(OSError):
-            yield Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+            found.append(Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split())
+    return found
+
+
+def _used_s(processes: list[list[str]]) -> float:
+    return sum(int(field) for fields in processes for field in fields[11:13]) / TICKS
 
 
 class Watch:
@@ -69,12 +74,13 @@ class Watch:
                     return ""
                 if name := self._memory.running():
                     seen[name] += 1
+                processes = _stat(self._pid)
                 if self.now_ns - moved_ns > STILL_NS:
-                    moved_ns, idle_s, spent_s = self.now_ns, 0.0, cpu_s(self._pid)
+                    moved_ns, idle_s, spent_s = self.now_ns, 0.0, _used_s(processes)
                     seen.clear()
                     continue
-                spent = cpu_s(self._pid) - spent_s
-                if not any(fields[0] in HELD_UP for fields in _stat(self._pid)):
+                spent = _used_s(processes) - spent_s
+                if not any(fields[0] in HELD_UP for fields in processes):
                     idle_s += LOOK_EVERY_S
                 if spent > STILL_CPU_S:
                     return f"{_at(moved_ns)} while it computed for {spent:.0f} s without a sleep, in {_who(seen)}"
