@@ -122,5 +122,6 @@ STUDY = Study(
         control("alone-staggered", "alone", "started one after the other, 3 s apart", "intra"),
         control("alone-full-rate", "alone", "at 1 Gbit/s, as published", "intra"),
         through_tbf("alone", "intra"),
+        through_tbf("against-cubic", "several"),
     ),
 )

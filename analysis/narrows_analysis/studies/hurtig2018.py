@@ -366,6 +366,8 @@ STUDY = Study(
             "small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "retransmits", "tail"
         ),
         control("equals-more", "equals", "40 completions a run instead of 20", "long", "variable", "flat"),
+        through_tbf("train-sizes", "dip-1MB"),
+        through_tbf("gaps", "bbr-at-long-gaps"),
         through_tbf("equals", "long", "variable", "flat"),
     ),
 )
