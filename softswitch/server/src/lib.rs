@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #![warn(missing_docs)]
 
+mod listener;
 mod p4runtime;
+mod port_options;
 pub mod serve;
 mod services;
 mod tls;

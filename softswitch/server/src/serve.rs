@@ -1,33 +1,27 @@
 //! `narrows-softswitch serve`: Linux interfaces as ports, gRPC as control.
 // SPDX-License-Identifier: Apache-2.0
-use std::io::{self, Write};
-use std::net::{TcpListener, ToSocketAddrs};
-use std::os::unix::fs::FileTypeExt;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Args;
 use narrows_pipeline::DigestRecord;
-use narrows_privileges::{give_up, Below, Capability};
+use narrows_privileges::{give_up, Capability};
 use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending,
-    VirtualSettings, DIGEST_CHANNEL,
+    spawn, AccessSettings, LoopSettings, Pace, Port, PortSettings, Recorder, Running, Sending, VirtualSettings,
+    DIGEST_CHANNEL,
 };
 use narrows_switch::switch::{PortKind, Switch};
-use narrows_switch::tm::{MAX_RATE_BPS, PORTS};
+use narrows_switch::tm::PORTS;
 use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc::Receiver;
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
 
+use crate::listener::{check_reach, Address, Listener};
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
+use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
 use crate::services::Services;
 use crate::tls::TlsArgs;
 use crate::tm_service::TrafficManagerService;
@@ -96,122 +90,6 @@ pub struct ServeArgs {
     spin_us: u32,
 }
 
-const MAX_JITTER_NS: u64 = 1_000_000_000;
-
-/// A port number and its interface.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortSpec {
-    number: u16,
-    interface: String,
-}
-
-impl FromStr for PortSpec {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("expected NUMBER@INTERFACE with a number from 0 to {}", PORTS - 1);
-        let (number, interface) = text.split_once('@').ok_or_else(expected)?;
-        let number = number.parse().ok().filter(|number| usize::from(*number) < PORTS).ok_or_else(expected)?;
-        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ {
-            return Err(format!("an interface name has 1 to {} characters", libc::IFNAMSIZ - 1));
-        }
-        Ok(PortSpec { number, interface: interface.to_owned() })
-    }
-}
-
-/// A port number and the rate of its host's link, in bit/s.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AccessRate {
-    number: u16,
-    rate_bps: u64,
-    jitter_ns: u64,
-}
-
-impl FromStr for AccessRate {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || {
-            format!("expected NUMBER@RATE or NUMBER@RATE,JITTER, from 1 to {MAX_RATE_BPS} bit/s and up to {MAX_JITTER_NS} ns")
-        };
-        let (number, values) = text.split_once('@').ok_or_else(expected)?;
-        let (rate, jitter) = values.split_once(',').unwrap_or((values, "0"));
-        let number = number.parse().map_err(|_| expected())?;
-        let rate_bps = rate.parse().ok().filter(|rate| (1..=MAX_RATE_BPS).contains(rate)).ok_or_else(expected)?;
-        let jitter_ns = jitter.parse().ok().filter(|jitter| *jitter <= MAX_JITTER_NS).ok_or_else(expected)?;
-        Ok(AccessRate { number, rate_bps, jitter_ns })
-    }
-}
-
-/// A port number and the interrupt moderation of its host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PortModeration {
-    number: u16,
-    settings: ModerationSettings,
-}
-
-impl FromStr for PortModeration {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected =
-            || "expected NUMBER@USECS or NUMBER@USECS,FRAMES with USECS up to 1000000, both 1 or more".to_owned();
-        let (number, values) = text.split_once('@').ok_or_else(expected)?;
-        let (usecs, frames) = values.split_once(',').map_or((values, None), |(usecs, frames)| (usecs, Some(frames)));
-        let number = number.parse().map_err(|_| expected())?;
-        let usecs = usecs.parse().ok().filter(|usecs| (1..=1_000_000).contains(usecs)).ok_or_else(expected)?;
-        let frames = match frames {
-            None => usize::MAX,
-            Some(frames) => frames.parse().ok().filter(|frames| *frames > 0).ok_or_else(expected)?,
-        };
-        Ok(PortModeration { number, settings: ModerationSettings { wait: Duration::from_micros(usecs), frames } })
-    }
-}
-
-/// A port number and the pipe that what leaves by it goes into.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortPipe {
-    number: u16,
-    pipe: PathBuf,
-}
-
-impl FromStr for PortPipe {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || "expected NUMBER@PIPE".to_owned();
-        let (number, pipe) = text.split_once('@').filter(|(_, pipe)| !pipe.is_empty()).ok_or_else(expected)?;
-        Ok(PortPipe { number: number.parse().map_err(|_| expected())?, pipe: pipe.into() })
-    }
-}
-
-/// Where gRPC is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// host:port.
-    Tcp(String),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return match path.is_empty() {
-                true => Err("expected unix:/path/to.sock".into()),
-                false => Ok(Address::Unix(path.into())),
-            };
-        }
-        match text.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Address::Tcp(text.into())),
-            _ => Err("expected unix:/path/to.sock or host:port".into()),
-        }
-    }
-}
-
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     let modelled = (args.access_rates.iter().map(|rate| ("--access-rate", rate.number)))
         .chain(args.moderations.iter().map(|moderation| ("--rx-moderation", moderation.number)))
@@ -272,117 +150,6 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
         port.divert(opened.map_err(|error| Failure::usage(format!("--pipe {number}@{}: {error}", pipe.display())))?);
     }
     Ok(port)
-}
-
-/// Removes the socket of a server that is gone; refuses to touch anything else.
-fn remove_stale(path: &Path) -> Result<(), Failure> {
-    let Ok(metadata) = std::fs::symlink_metadata(path) else {
-        return Ok(());
-    };
-    if !metadata.file_type().is_socket() {
-        return Err(Failure::usage(format!("--grpc unix:{}: exists and is not a socket", path.display())));
-    }
-    if UnixStream::connect(path).is_ok() {
-        return Err(Failure::usage(format!("--grpc unix:{}: another server is listening there", path.display())));
-    }
-    std::fs::remove_file(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))
-}
-
-fn cannot_listen(address: &str, error: &io::Error) -> Failure {
-    Failure::usage(format!("--grpc {address}: {error}"))
-}
-
-fn announce() -> Result<(), Failure> {
-    let mut stdout = io::stdout();
-    let written = writeln!(stdout, "ready").and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::internal(format!("standard output: {error}")))
-}
-
-/// Refuses to be programmed by whoever reaches this machine: an address that is not its own needs TLS.
-fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
-    let Address::Tcp(host) = address else {
-        return match secured {
-            true => Err(Failure::usage("--tls-cert: TLS is for host:port, not for a Unix socket")),
-            false => Ok(()),
-        };
-    };
-    let mut addresses = host.to_socket_addrs().map_err(|error| cannot_listen(host, &error))?;
-    match secured || addresses.all(|address| address.ip().is_loopback()) {
-        true => Ok(()),
-        false => Err(Failure::usage(format!(
-            "--grpc {host}: not an address of this machine only: allowed are unix:/path/to.sock, 127.0.0.1, [::1], or any \
-             address with --tls-cert, --tls-key and --tls-client-ca"
-        ))),
-    }
-}
-
-/// Where clients are let in.
-enum Listener {
-    /// A socket file, which is removed when the switch ends.
-    Unix(UnixListener, PathBuf),
-    Tcp(TcpListener),
-}
-
-impl Listener {
-    fn open(address: &Address) -> Result<Self, Failure> {
-        match address {
-            Address::Unix(path) => {
-                remove_stale(path)?;
-                // SAFETY: sets the mask of this process and touches nothing else. The socket is the only file that it makes.
-                unsafe { libc::umask(0o177) };
-                let listener = UnixListener::bind(path).and_then(|unix| unix.set_nonblocking(true).map(|()| unix));
-                let listener = listener.map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
-                Ok(Listener::Unix(listener, path.clone()))
-            }
-            Address::Tcp(host) => {
-                let listener = TcpListener::bind(host).and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp));
-                Ok(Listener::Tcp(listener.map_err(|error| cannot_listen(host, &error))?))
-            }
-        }
-    }
-
-    /// What remains to be done with files: the socket is to be removed.
-    fn files(&self) -> Below<'_> {
-        match self {
-            Listener::Unix(_, path) => match path.parent() {
-                Some(directory) if directory != Path::new("") => Below::Remove(directory),
-                _ => Below::Remove(Path::new(".")),
-            },
-            Listener::Tcp(_) => Below::Nothing,
-        }
-    }
-
-    async fn serve(
-        &self,
-        server: Server,
-        services: Services<P4RuntimeServer<P4RuntimeService>, TrafficManagerServer<TrafficManagerService>>,
-        stopped: impl std::future::Future<Output = ()>,
-    ) -> Result<(), Failure> {
-        announce()?;
-        let failed = |error: &dyn std::error::Error| Failure::internal(format!("gRPC server: {error}"));
-        match self {
-            Listener::Unix(listener, _) => {
-                let listener = listener.try_clone().and_then(tokio::net::UnixListener::from_std);
-                let incoming = UnixListenerStream::new(listener.map_err(|error| failed(&error))?);
-                server.serve_with_incoming_shutdown(services, incoming, stopped).await
-            }
-            Listener::Tcp(listener) => {
-                let listener = listener.try_clone().and_then(tokio::net::TcpListener::from_std);
-                let incoming = TcpListenerStream::new(listener.map_err(|error| failed(&error))?);
-                server.serve_with_incoming_shutdown(services, incoming, stopped).await
-            }
-        }
-        .map_err(|error| failed(&error))
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if let Listener::Unix(_, path) = self {
-            // It may have been removed by someone else meanwhile.
-            let _ = std::fs::remove_file(path);
-        }
-    }
 }
 
 /// What opening an interface again needs that was made anew, and putting the data path before other threads.
@@ -473,6 +240,8 @@ fn serve(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     fn arguments(grpc: &str) -> ServeArgs {
@@ -522,51 +291,5 @@ mod tests {
         let failure = server.join().expect("no panic").expect_err("must fail");
         assert_eq!((failure.exit_code, failure.to_string().as_str()), (1, "the data path has ended"));
         assert!(!path.exists());
-    }
-
-    #[test]
-    fn listens_elsewhere_with_tls_only() {
-        let reach = |grpc: &str, secured| {
-            check_reach(&grpc.parse().expect("address"), secured).map_err(|failure| failure.exit_code)
-        };
-        for own in ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1"] {
-            assert_eq!((reach(own, false), reach(own, true)), (Ok(()), Ok(())), "{own}");
-        }
-        for other in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1"] {
-            assert_eq!((reach(other, false), reach(other, true)), (Err(2), Ok(())), "{other}");
-        }
-        assert_eq!((reach("unix:/s", false), reach("unix:/s", true)), (Ok(()), Err(2)));
-    }
-
-    #[test]
-    fn moderation_syntax() {
-        let expected = |number, usecs, frames| {
-            let settings = ModerationSettings { wait: Duration::from_micros(usecs), frames };
-            Ok(PortModeration { number, settings })
-        };
-        assert_eq!("3@50".parse(), expected(3, 50, usize::MAX));
-        assert_eq!("3@8,128".parse(), expected(3, 8, 128));
-        for wrong in ["", "3", "3@", "3@0", "3@1000001", "3@8,", "3@8,0", "3@,8", "x@8", "3@-1"] {
-            assert!(wrong.parse::<PortModeration>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn port_syntax() {
-        let spec = PortSpec { number: 511, interface: "veth0".into() };
-        assert_eq!("511@veth0".parse(), Ok(spec));
-        for wrong in ["", "1", "@veth0", "512@veth0", "-1@veth0", "1@", "1@an-interface-name-too-long", "x@veth0"] {
-            assert!(wrong.parse::<PortSpec>().is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn address_syntax() {
-        assert_eq!("unix:/run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
-        assert_eq!("unix:///run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
-        assert_eq!("127.0.0.1:9559".parse(), Ok(Address::Tcp("127.0.0.1:9559".into())));
-        for wrong in ["", "unix:", "9559", ":9559", "host:", "host:65536"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
-        }
     }
 }

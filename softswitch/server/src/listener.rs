@@ -1,0 +1,189 @@
+//! Where gRPC is served, and to whom.
+// SPDX-License-Identifier: Apache-2.0
+use std::io::{self, Write};
+use std::net::{TcpListener, ToSocketAddrs};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use narrows_privileges::Below;
+use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
+use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
+use narrows_switch::failure::Failure;
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::transport::Server;
+
+use crate::p4runtime::P4RuntimeService;
+use crate::services::Services;
+use crate::tm_service::TrafficManagerService;
+
+/// Where gRPC is served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Unix(PathBuf),
+    /// host:port.
+    Tcp(String),
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return match path.is_empty() {
+                true => Err("expected unix:/path/to.sock".into()),
+                false => Ok(Address::Unix(path.into())),
+            };
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Address::Tcp(text.into())),
+            _ => Err("expected unix:/path/to.sock or host:port".into()),
+        }
+    }
+}
+
+/// Removes the socket of a server that is gone; refuses to touch anything else.
+fn remove_stale(path: &Path) -> Result<(), Failure> {
+    let Ok(metadata) = std::fs::symlink_metadata(path) else {
+        return Ok(());
+    };
+    if !metadata.file_type().is_socket() {
+        return Err(Failure::usage(format!("--grpc unix:{}: exists and is not a socket", path.display())));
+    }
+    if UnixStream::connect(path).is_ok() {
+        return Err(Failure::usage(format!("--grpc unix:{}: another server is listening there", path.display())));
+    }
+    std::fs::remove_file(path).map_err(|error| cannot_listen(&path.display().to_string(), &error))
+}
+
+fn cannot_listen(address: &str, error: &io::Error) -> Failure {
+    Failure::usage(format!("--grpc {address}: {error}"))
+}
+
+fn announce() -> Result<(), Failure> {
+    let mut stdout = io::stdout();
+    let written = writeln!(stdout, "ready").and_then(|()| stdout.flush());
+    written.map_err(|error| Failure::internal(format!("standard output: {error}")))
+}
+
+/// Refuses to be programmed by whoever reaches this machine: an address that is not its own needs TLS.
+pub fn check_reach(address: &Address, secured: bool) -> Result<(), Failure> {
+    let Address::Tcp(host) = address else {
+        return match secured {
+            true => Err(Failure::usage("--tls-cert: TLS is for host:port, not for a Unix socket")),
+            false => Ok(()),
+        };
+    };
+    let mut addresses = host.to_socket_addrs().map_err(|error| cannot_listen(host, &error))?;
+    match secured || addresses.all(|address| address.ip().is_loopback()) {
+        true => Ok(()),
+        false => Err(Failure::usage(format!(
+            "--grpc {host}: not an address of this machine only: allowed are unix:/path/to.sock, 127.0.0.1, [::1], or any \
+             address with --tls-cert, --tls-key and --tls-client-ca"
+        ))),
+    }
+}
+
+/// Where clients are let in.
+pub enum Listener {
+    /// A socket file, which is removed when the switch ends.
+    Unix(UnixListener, PathBuf),
+    /// Of host:port.
+    Tcp(TcpListener),
+}
+
+impl Listener {
+    /// Listens, before anything is served.
+    pub fn open(address: &Address) -> Result<Self, Failure> {
+        match address {
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                // SAFETY: sets the mask of this process and touches nothing else. The socket is the only file that it makes.
+                unsafe { libc::umask(0o177) };
+                let listener = UnixListener::bind(path).and_then(|unix| unix.set_nonblocking(true).map(|()| unix));
+                let listener = listener.map_err(|error| cannot_listen(&path.display().to_string(), &error))?;
+                Ok(Listener::Unix(listener, path.clone()))
+            }
+            Address::Tcp(host) => {
+                let listener = TcpListener::bind(host).and_then(|tcp| tcp.set_nonblocking(true).map(|()| tcp));
+                Ok(Listener::Tcp(listener.map_err(|error| cannot_listen(host, &error))?))
+            }
+        }
+    }
+
+    /// What remains to be done with files: the socket is to be removed.
+    pub fn files(&self) -> Below<'_> {
+        match self {
+            Listener::Unix(_, path) => match path.parent() {
+                Some(directory) if directory != Path::new("") => Below::Remove(directory),
+                _ => Below::Remove(Path::new(".")),
+            },
+            Listener::Tcp(_) => Below::Nothing,
+        }
+    }
+
+    /// Says that it is ready, and lets clients in until `stopped`.
+    pub async fn serve(
+        &self,
+        server: Server,
+        services: Services<P4RuntimeServer<P4RuntimeService>, TrafficManagerServer<TrafficManagerService>>,
+        stopped: impl std::future::Future<Output = ()>,
+    ) -> Result<(), Failure> {
+        announce()?;
+        let failed = |error: &dyn std::error::Error| Failure::internal(format!("gRPC server: {error}"));
+        match self {
+            Listener::Unix(listener, _) => {
+                let listener = listener.try_clone().and_then(tokio::net::UnixListener::from_std);
+                let incoming = UnixListenerStream::new(listener.map_err(|error| failed(&error))?);
+                server.serve_with_incoming_shutdown(services, incoming, stopped).await
+            }
+            Listener::Tcp(listener) => {
+                let listener = listener.try_clone().and_then(tokio::net::TcpListener::from_std);
+                let incoming = TcpListenerStream::new(listener.map_err(|error| failed(&error))?);
+                server.serve_with_incoming_shutdown(services, incoming, stopped).await
+            }
+        }
+        .map_err(|error| failed(&error))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = self {
+            // It may have been removed by someone else meanwhile.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listens_elsewhere_with_tls_only() {
+        let reach = |grpc: &str, secured| {
+            check_reach(&grpc.parse().expect("address"), secured).map_err(|failure| failure.exit_code)
+        };
+        for own in ["127.0.0.1:1", "[::1]:1", "localhost:1", "127.9.9.9:1"] {
+            assert_eq!((reach(own, false), reach(own, true)), (Ok(()), Ok(())), "{own}");
+        }
+        for other in ["0.0.0.0:1", "[::]:1", "192.0.2.1:1"] {
+            assert_eq!((reach(other, false), reach(other, true)), (Err(2), Ok(())), "{other}");
+        }
+        assert_eq!((reach("unix:/s", false), reach("unix:/s", true)), (Ok(()), Err(2)));
+    }
+
+    #[test]
+    fn address_syntax() {
+        assert_eq!("unix:/run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
+        assert_eq!("unix:///run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
+        assert_eq!("127.0.0.1:9559".parse(), Ok(Address::Tcp("127.0.0.1:9559".into())));
+        for wrong in ["", "unix:", "9559", ":9559", "host:", "host:65536"] {
+            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
+        }
+    }
+}

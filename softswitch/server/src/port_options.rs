@@ -1,0 +1,160 @@
+//! What the command line says of a port: `PORT@...`.
+// SPDX-License-Identifier: Apache-2.0
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use narrows_switch::io::ModerationSettings;
+use narrows_switch::tm::{MAX_RATE_BPS, PORTS};
+
+const MAX_JITTER_NS: u64 = 1_000_000_000;
+
+/// The number in front of the first `@`, and what stands behind it.
+fn at_port(text: &str) -> Option<(u16, &str)> {
+    let (number, values) = text.split_once('@')?;
+    let number = number.parse().ok().filter(|number| usize::from(*number) < PORTS)?;
+    Some((number, values))
+}
+
+/// A port number and its interface.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// 0 to 511.
+    pub number: u16,
+    /// Name in the network namespace of the switch.
+    pub interface: String,
+}
+
+impl FromStr for PortSpec {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("expected NUMBER@INTERFACE with a number from 0 to {}", PORTS - 1);
+        let (number, interface) = at_port(text).ok_or_else(expected)?;
+        if interface.is_empty() || interface.len() >= libc::IFNAMSIZ {
+            return Err(format!("an interface name has 1 to {} characters", libc::IFNAMSIZ - 1));
+        }
+        Ok(PortSpec { number, interface: interface.to_owned() })
+    }
+}
+
+/// A port number and its host's link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessRate {
+    /// Of the port.
+    pub number: u16,
+    /// Rate of the link.
+    pub rate_bps: u64,
+    /// The longest that the host takes for a frame before it is on the link.
+    pub jitter_ns: u64,
+}
+
+impl FromStr for AccessRate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (number, values) = at_port(text)?;
+            let (rate, jitter) = values.split_once(',').unwrap_or((values, "0"));
+            let rate_bps = rate.parse().ok().filter(|rate| (1..=MAX_RATE_BPS).contains(rate))?;
+            let jitter_ns = jitter.parse().ok().filter(|jitter| *jitter <= MAX_JITTER_NS)?;
+            Some(AccessRate { number, rate_bps, jitter_ns })
+        };
+        parse().ok_or_else(|| {
+            format!("expected NUMBER@RATE or NUMBER@RATE,JITTER, from 1 to {MAX_RATE_BPS} bit/s and up to {MAX_JITTER_NS} ns")
+        })
+    }
+}
+
+/// A port number and the interrupt moderation of its host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PortModeration {
+    /// Of the port.
+    pub number: u16,
+    /// How long frames wait, and how many of them.
+    pub settings: ModerationSettings,
+}
+
+impl FromStr for PortModeration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parse = || {
+            let (number, values) = at_port(text)?;
+            let (usecs, frames) =
+                values.split_once(',').map_or((values, None), |(usecs, frames)| (usecs, Some(frames)));
+            let usecs = usecs.parse().ok().filter(|usecs| (1..=1_000_000).contains(usecs))?;
+            let frames = match frames {
+                None => usize::MAX,
+                Some(frames) => frames.parse().ok().filter(|frames| *frames > 0)?,
+            };
+            Some(PortModeration { number, settings: ModerationSettings { wait: Duration::from_micros(usecs), frames } })
+        };
+        parse().ok_or_else(|| {
+            "expected NUMBER@USECS or NUMBER@USECS,FRAMES with USECS up to 1000000, both 1 or more".to_owned()
+        })
+    }
+}
+
+/// A port number and the pipe that what leaves by it goes into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortPipe {
+    /// Of the port.
+    pub number: u16,
+    /// Path of the pipe.
+    pub pipe: PathBuf,
+}
+
+impl FromStr for PortPipe {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (number, pipe) =
+            at_port(text).filter(|(_, pipe)| !pipe.is_empty()).ok_or_else(|| "expected NUMBER@PIPE".to_owned())?;
+        Ok(PortPipe { number, pipe: pipe.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moderation_syntax() {
+        let expected = |number, usecs, frames| {
+            let settings = ModerationSettings { wait: Duration::from_micros(usecs), frames };
+            Ok(PortModeration { number, settings })
+        };
+        assert_eq!("3@50".parse(), expected(3, 50, usize::MAX));
+        assert_eq!("3@8,128".parse(), expected(3, 8, 128));
+        for wrong in ["", "3", "3@", "3@0", "3@1000001", "3@8,", "3@8,0", "3@,8", "x@8", "3@-1"] {
+            assert!(wrong.parse::<PortModeration>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn port_syntax() {
+        let spec = PortSpec { number: 511, interface: "veth0".into() };
+        assert_eq!("511@veth0".parse(), Ok(spec));
+        for wrong in ["", "1", "@veth0", "512@veth0", "-1@veth0", "1@", "1@an-interface-name-too-long", "x@veth0"] {
+            assert!(wrong.parse::<PortSpec>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn access_rate_syntax() {
+        assert_eq!("3@1000".parse(), Ok(AccessRate { number: 3, rate_bps: 1_000, jitter_ns: 0 }));
+        assert_eq!("3@1000,5".parse(), Ok(AccessRate { number: 3, rate_bps: 1_000, jitter_ns: 5 }));
+        for wrong in ["", "3", "3@", "3@0", "512@1", "3@1000000000000000", "3@1,", "3@1,1000000001", "3@-1", "@1"] {
+            assert!(wrong.parse::<AccessRate>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pipe_syntax() {
+        assert_eq!("3@/a@b".parse(), Ok(PortPipe { number: 3, pipe: "/a@b".into() }));
+        for wrong in ["", "3", "3@", "@/a", "x@/a"] {
+            assert!(wrong.parse::<PortPipe>().is_err(), "{wrong}");
+        }
+    }
+}
