@@ -67,7 +67,7 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
 
 def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
     machine = {**results(0.1).machine, "clock": "virtual", "published": {"points": 1000, "traffic_s": 360_000.0}}
-    times = {"wall_s": 90.0, "traffic_s": 30.0}
+    times = {"cpu_s": 90.0, "traffic_s": 30.0}
     points = tuple(replace(one, measures={**one.measures, **times}) for one in results(0.1).points)
     quick = replace(results(0.1), points=points, machine=machine)
     page = publish(CLAYPOOL, quick, tmp_path, tmp_path).read_text()

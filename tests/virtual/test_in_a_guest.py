@@ -91,6 +91,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert (guest["release"], guest["config_sha256"]) == (about.release, about.config_sha256)
     assert run["host"]["kernel"] == about.release != os.uname().release
     assert 1.0 < guest["virtual_s"] < 10.0
+    assert 0.5 < guest["cpu_s"] < 1.1 * guest["wall_s"]
     hosts = guest["hosts"]
     assert "ideal" in hosts["processors"] and hosts["rate_bps"] == 1_000_000_000
     assert hosts["interrupts"] is None and hosts["offloads"] == []

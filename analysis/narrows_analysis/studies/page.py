@@ -158,10 +158,11 @@ def _extent(results: Sequence[Results]) -> list[str]:
     left_s = traffic_s - sum(point.measures.get("traffic_s") or 0.0 for point in full)
     text = f"**Extent.** Of {points:,.0f} published runs ({traffic_s / 3600:,.0f} h of traffic) {len(full)} are here."
     timed = [point for one in results if one.machine.get("clock") == "virtual" for point in one.points]
-    took = [(point.measures.get("wall_s"), point.measures.get("traffic_s")) for point in timed]
-    known = [(wall, traffic) for wall, traffic in took if wall and traffic]
+    # Results of older versions have the time that runs took instead, beside whatever else was at work.
+    took = [(one.get("cpu_s") or one.get("wall_s"), one.get("traffic_s")) for one in (p.measures for p in timed)]
+    known = [(used, traffic) for used, traffic in took if used and traffic]
     if known:
-        pace = sum(wall for wall, _ in known) / sum(traffic for _, traffic in known)
+        pace = sum(used for used, _ in known) / sum(traffic for _, traffic in known)
         hours = left_s * pace / 3600
         text += (
             f" A second of traffic took {pace:.2g} s on one processor of that machine; at this pace the rest takes "

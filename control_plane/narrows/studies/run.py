@@ -19,7 +19,7 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
-from narrows_analysis.studies.results import read_results, write_results
+from narrows_analysis.studies.results import write_results
 from narrows_formats import files
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -93,7 +93,6 @@ class StudyRun:
         self._console = console
         self._measured: dict[Path, MeasuredPoint] = {}
         self._skipped: dict[str, str] = {}
-        self._took_s: dict[str, float] = {}
         self._refusals: list[InputError] = []
 
     def run(
@@ -127,7 +126,6 @@ class StudyRun:
         new = not self._directory.exists()
         if not new:
             self._reserve()
-        self._remember_times()
         tasks = []
         for study_point in points:
             if self._is_complete(study_point):
@@ -164,7 +162,6 @@ class StudyRun:
         """Take in what became of the tasks, in the order in which they end."""
         for number, (task, outcome, took_s) in enumerate(outcomes, 1):
             left.done(task.expected_s, took_s)
-            self._took_s[str(task.study_point.directory)] = took_s
             self._take(task.study_point, outcome)
             self._write()
             done = f"[{number}/{len(tasks)}] {task.study_point.directory}: {self._result(task.study_point, outcome)}"
@@ -313,18 +310,11 @@ class StudyRun:
             study_point.point.repetition,
             {
                 **measure_run(run, figure.window, figure.life_of),
-                "wall_s": self._took_s.get(str(study_point.directory)),
+                "cpu_s": run.run.raw.get("virtual_time", {}).get("cpu_s"),
                 "traffic_s": traffic_time_s(make_plan(study_point.point.experiment)),
             },
             str(study_point.directory),
         )
-
-    def _remember_times(self) -> None:
-        """How long points took that were complete before."""
-        with suppress(AnalysisError):
-            for point in read_results(self._directory / RESULTS).points:
-                if (took_s := point.measures.get("wall_s")) is not None:
-                    self._took_s[point.directory] = took_s
 
     def _results(self) -> Results:
         host = machine.describe()

@@ -172,6 +172,7 @@ class VirtualMeasurement:
                 "repeatable": self._about.repeatable,
                 "memory_bytes": self._memory_bytes,
                 "wall_s": self._wall_s,
+                "cpu_s": 0.0 if self._watch is None else self._watch.cpu_s,
                 "virtual_s": 0.0 if self._watch is None else self._watch.now_ns / NANOSECONDS,
                 "hosts": describe_hosts(self._plan),
             },

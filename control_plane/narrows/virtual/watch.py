@@ -60,6 +60,7 @@ class Watch:
             raise RunError(f"the clock of kernel {kernel.name} cannot be read: {error}") from error
         self._pid = pid
         self.now_ns = 0
+        self.cpu_s = 0.0
 
     async def until_still(self) -> str:
         """Look until the guest's time stands still; returns why that is, in words. Ends quietly with the guest."""
@@ -75,6 +76,8 @@ class Watch:
                 if name := self._memory.running():
                     seen[name] += 1
                 processes = _stat(self._pid)
+                # Those that have ended meanwhile are the guest's no more.
+                self.cpu_s = max(self.cpu_s, _used_s(processes))
                 if self.now_ns - moved_ns > STILL_NS:
                     moved_ns, idle_s, spent_s = self.now_ns, 0.0, _used_s(processes)
                     seen.clear()
