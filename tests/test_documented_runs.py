@@ -13,12 +13,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from documented import NARROWS, QUICK, ROOT, arguments
 from narrows.cli import app
-from narrows.studies.run import StudyRun
+from narrows.studies.run import Outcomes, StudyRun, Task
 from narrows.studies.senders import this_machine
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
@@ -100,10 +99,15 @@ def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
 @root
 @pytest.mark.parametrize("words", TAKE_HOURS, ids=" ".join)
 def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    planned: list[Any] = []
+    planned: list[Task] = []
+
+    def plan(_: StudyRun, tasks: list[Task], *__: object) -> Outcomes:
+        planned.extend(tasks)
+        yield from ()
+
     monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
     monkeypatch.setattr("narrows.cli.study.this_machine", lambda: 8)
-    monkeypatch.setattr(StudyRun, "_execute", lambda _, tasks, *rest: planned.extend(tasks) or iter(()))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(StudyRun, "_execute", plan)
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert re.search(rf"{words[1]}: \d+ of \d+ points to run, about ", done.output)
