@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from narrows.errors import InputError
+from narrows.errors import InputError, RunError
 from narrows.virtual import build, kernels
 from narrows.virtual.kernels import About
 
@@ -136,6 +136,23 @@ def test_the_files_of_a_build_are_counted_before_it(tmp_path: Path) -> None:
     said: list[str] = []
     build._run(make, tmp_path / "log", said.append, "compiling", 3)
     assert (tmp_path / "log").read_text().count(build.COMPILED) == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("net/a.c:7:1: error: implicit declaration", "net/a.c:7:1: error: implicit declaration"),
+        ("ld: a.o: undefined reference to `b'", "ld: a.o: undefined reference to `b'"),
+        ("no rule for it", "no rule for it\n" + "\n".join(f"line {number}" for number in range(1, 16))),
+    ],
+)
+def test_why_a_build_failed(said: str, shown: str, tmp_path: Path) -> None:
+    after = 40 if "error" in said or "undefined" in said else 15
+    script = f'echo "$0"; for n in $(seq {after}); do echo "line $n"; done; exit 2'
+    with pytest.raises(RunError) as caught:
+        build._run(["sh", "-c", script, said], tmp_path / "log", None, "compiling")
+    assert str(caught.value) == f"compiling failed:\n{shown}"
+    assert f"line {after}" in (tmp_path / "log").read_text()
 
 
 def test_the_time_left_is_said_where_the_files_are_known() -> None:

@@ -29,6 +29,7 @@ ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
 ARCHITECTURE = "ARCH=um"
 OPTIONAL = "# Where the source has them"
 LOG_LINES = 15
+COMPILER_ERROR = re.compile(r":\d+: (fatal )?error: |undefined reference to ")
 COMPILED = "  CC "
 COMPILES = re.compile(rf"echo '{COMPILED} ")
 SAY_EVERY_S = 10.0
@@ -213,7 +214,7 @@ def progress(files: int, total: int | None, seconds: float) -> str:
 
 
 def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what: str, total: int | None = None) -> None:
-    """Run a step of the build; what it says goes to a log, of which an error shows the end.
+    """Run a step of the build; what it says goes to a log, of which an error shows the compiler's or the end.
 
     Of a step that compiles ``total`` files it is said now and then how far it is.
 
@@ -223,6 +224,7 @@ def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what:
     began = said = time.monotonic()
     files = 0
     lines: list[str] = []
+    errors: list[str] = []
     environment = {**os.environ, "LC_ALL": "C.UTF-8", "KBUILD_BUILD_USER": "narrows", "KBUILD_BUILD_HOST": "narrows"}
     with (
         log.open("a") as record,
@@ -234,9 +236,12 @@ def _run(command: list[str], log: Path, say: Callable[[str], None] | None, what:
         for line in process.stdout:
             record.write(line)
             lines = [*lines[-LOG_LINES:], line.rstrip()]
+            # Files that are compiled at the same time go on after it, and push it out of the end.
+            if COMPILER_ERROR.search(line) and len(errors) < LOG_LINES:
+                errors.append(line.rstrip())
             files += line.startswith(COMPILED)
             if say is not None and time.monotonic() - said > SAY_EVERY_S:
                 said = time.monotonic()
                 say(f"{what}: {progress(files, total, said - began)}")
     if process.returncode != 0:
-        raise RunError(f"{what} failed:\n" + "\n".join(line for line in lines if line))
+        raise RunError(f"{what} failed:\n" + "\n".join(errors or [line for line in lines if line]))
