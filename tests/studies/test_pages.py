@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,17 @@ CLAYPOOL = STUDIES["claypool2019"]
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
 def test_the_committed_page_is_the_code_s(study: Study) -> None:
     assert (DOCS / f"{study.name}.md").read_text(encoding="utf-8") == render(study, DOCS)
+
+
+def test_the_readme_counts_the_verdicts() -> None:
+    said = [verdict_counts(study, read_results(results_path(study, "quick", DOCS))) for study in STUDIES.values()]
+    words = ("agree", "differ", "undecided", "not run")
+    agree, differ, undecided, not_run = (
+        sum(int(number) for one in said for number in re.findall(rf"(\d+) {word}", one)) for word in words
+    )
+    readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    assert f"of {agree + differ + undecided + not_run} statements {agree} agree, {differ} differ, " in readme
+    assert f"{differ} differ, {undecided} are undecided and {not_run} were not run" in readme
 
 
 def results(loss: float) -> Results:
