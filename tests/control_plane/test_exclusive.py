@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import subprocess
@@ -80,3 +81,12 @@ def test_a_killed_run_holds_nothing(tmp_path: Path) -> None:
         holder.kill()
         holder.wait(10)
     Exclusive(tmp_path).take(["alice (ens1f0)"])
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(RunError, match=f"alice cannot be reserved: {tmp_path}.*: No locks available"):
+        Exclusive(tmp_path).take(["alice"])

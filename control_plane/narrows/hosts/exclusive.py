@@ -60,6 +60,8 @@ def _lock(path: Path, name: str) -> int | None:
         except BlockingIOError:
             owner = os.read(lock, 32).decode(errors="replace").strip()
             raise RunError(f"{name} is in use by another run (process {owner}); wait for its end") from None
+        except OSError as error:  # a file system without locks
+            raise RunError(f"{name} cannot be reserved: {path}: {error.strerror}") from None
         links = os.fstat(lock).st_nlink
         if links > 1:
             raise RunError(f"{name} cannot be reserved: {path} is a link; remove it")

@@ -76,13 +76,14 @@ class Watch:
                 if name := self._memory.running():
                     seen[name] += 1
                 processes = _stat(self._pid)
+                used_s = _used_s(processes)
                 # Those that have ended meanwhile are the guest's no more.
-                self.cpu_s = max(self.cpu_s, _used_s(processes))
+                self.cpu_s = max(self.cpu_s, used_s)
                 if self.now_ns - moved_ns > STILL_NS:
-                    moved_ns, idle_s, spent_s = self.now_ns, 0.0, _used_s(processes)
+                    moved_ns, idle_s, spent_s = self.now_ns, 0.0, used_s
                     seen.clear()
                     continue
-                spent = _used_s(processes) - spent_s
+                spent = used_s - spent_s
                 if not any(fields[0] in HELD_UP for fields in processes):
                     idle_s += LOOK_EVERY_S
                 if spent > STILL_CPU_S:

@@ -131,7 +131,7 @@ impl Control {
     pub async fn query(&self, query: Query) -> Result<Vec<p4::Entity>, Status> {
         let mut pipelines = self.pipelines.lock().await;
         let answer = match query {
-            Query::Once(look) => self.with_forwarding(&mut pipelines, look).await?.map(|message| message()),
+            Query::Once(look) => self.with_forwarding(&mut pipelines, look).await?.map(|entities| entities()),
             Query::Entries(table, answer) => {
                 let (mut found, mut next) = (vec![], Some(0));
                 while let Some(place) = next {
