@@ -43,8 +43,10 @@ def test_the_answers_are_those_of_real_time(tmp_path: Path) -> None:
     virtual, real = (summary(tmp_path / name, name == "virtual") for name in ("virtual", "real"))
     for found in (virtual, real):
         assert found["bottleneck"]["saturated_rate_bps"] == pytest.approx(RATE_BPS, rel=1e-3)
-        # A packet's own time on the link, and what a host adds.
-        assert all(0 < flow["rtt_s"]["min"] - RTT_S < 0.003 for flow in found["flows"])
+        # A packet's own time on the link, and what a host adds. Where all that is acknowledged was sent twice, TCP
+        # takes the RTT from timestamps (RFC 7323, RTTM), which count whole milliseconds: then there is nothing of it.
+        above_us = [round((flow["rtt_s"]["min"] - RTT_S) * 1e6) for flow in found["flows"]]
+        assert min(above_us) >= 0 and max(above_us) < 3000, above_us
         # BBR's two BDP in flight do not fit into half a BDP of buffer.
         assert found["bottleneck"]["loss_ratio"] > 0.02
         assert found["bottleneck"]["utilization"] > 0.9
