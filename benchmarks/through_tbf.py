@@ -17,19 +17,20 @@ import numpy as np
 import pandas as pd
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan, make_plan
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan, make_plan
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
 from narrows.studies.senders import Senders, guests
 from narrows.virtual.kernels import configuration, find
+from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.measures import (
     WINDOW_S,
     Measures,
-    completion_times,
+    completion_measures,
+    fairness,
     fairness_by_number,
     finite,
-    jain,
     modelled,
     turns,
 )
@@ -138,8 +139,15 @@ def _window(passage: Passage, plan: Plan, part: tuple[float, float], life_of: st
         low, high = min(one.started_s for one in mine), max(one.ended_s or 0.0 for one in mine)
     else:
         low = max(flow.start_ns for flow in plan.flows) / NANOSECONDS
-        high = min(flow.start_ns + (flow.duration_ns or 0) for flow in plan.flows) / NANOSECONDS
+        high = min(_end_s(flow, passage) for flow in plan.flows)
     return low + (high - low) * part[0], low + (high - low) * part[1]
+
+
+def _end_s(flow: Flow, passage: Passage) -> float:
+    """When a flow that lasts for a time was to end, and when the last connection of another one did."""
+    if flow.duration_ns is not None:
+        return (flow.start_ns + flow.duration_ns) / NANOSECONDS
+    return max(one.ended_s or 0.0 for one in passage.connections if one.flow.name == flow.name)
 
 
 def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
@@ -148,7 +156,7 @@ def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[
     bdp, frame = float(bdp_bytes(link.rate_bps, rtt_ns)), experiment.mtu + ETHERNET_HEADER_BYTES
     measures = _of_queue(passage.queue, link.limit_bytes, bdp, window)
     measures |= _of_flows(passage, goodput_limit(link.rate_bps, frame), window)
-    measures |= _of_completions(passage)
+    measures |= _of_completions(passage, link.rate_bps, frame)
     depth = passage.queue.rename(columns={"depth_bytes": "depth_min_bytes"})
     measures |= probe_measures(passage.sockets, depth, bdp, window)
     ccas = [connection.flow.cca for connection in passage.connections]
@@ -188,7 +196,7 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
     flows = sockets[(sockets["time_s"] >= window[0]) & (sockets["time_s"] < window[1])]
     limit = limit_bps * (window[1] - window[0])
     lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
-    measures: Measures = {"jain": jain(flows), **turns(flows), **fairness_by_number(sockets, lives)}
+    measures: Measures = {**fairness(flows), **turns(flows), **fairness_by_number(sockets, lives)}
     # At the window's very ends: readings are a tenth of a second apart, or more on a busy machine.
     acked = sockets.groupby("flow")[["time_s", "acked_bytes"]].apply(lambda one: _acked_bits(one, window))
     total = float(acked.sum())
@@ -208,13 +216,18 @@ def _acked_bits(readings: pd.DataFrame, window: tuple[float, float]) -> float:
     return float(end - begin) * 8
 
 
-def _of_completions(passage: Passage) -> Measures:
-    """Completion times of sized flows by group."""
-    measures: Measures = {}
-    for group in dict.fromkeys(one.flow.group for one in passage.connections if one.flow.duration_ns is None):
-        mine = [one for one in passage.connections if one.flow.group == group and one.ended_s is not None]
-        measures |= completion_times(group, pd.Series([(one.ended_s or 0.0) - one.started_s for one in mine]))
-    return measures
+def _of_completions(passage: Passage, rate_bps: float, frame_bytes: int) -> Measures:
+    """Completion times and slowdowns of sized flows by group.
+
+    A sender sees the end of its flow a round trip later than the last packet leaves the queue, the ideal one too.
+    """
+    rows: list[tuple[str, int, float, float]] = []
+    for one in passage.connections:
+        size, rtt_s = one.size_bytes, one.flow.rtt_ns / NANOSECONDS
+        if size is not None and one.ended_s is not None:
+            ideal = ideal_completion_time(size, rate_bps, rtt_s, frame_bytes) + rtt_s
+            rows.append((one.flow.group, size, one.ended_s - one.started_s, ideal))
+    return completion_measures(rows)
 
 
 def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], place: Path) -> Path:

@@ -98,8 +98,11 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
     made = passage(script)
     times = [(0.0, 1.0), (2.0, 5.0), (6.0, None)]
     made.connections[:] = [Connection(sized, number, None, *time) for number, time in enumerate(times)]
-    found = script._of_completions(made)
+    found = script._of_completions(made, 100e6, 1514)
     assert found.pop("fct_p95_s.bbr") == pytest.approx(2.9)
+    # 1 MB is 691 frames with 66 bytes of headers each, at 100 Mbit/s, and two round trips.
+    ideal_s = (1_000_000 + 691 * 66) * 8 / 100e6 + 2 * sized.rtt_ns / 1e9
+    assert found.pop("slowdown_large.bbr") == pytest.approx(2 / ideal_s)
     assert found == {"fct_s.bbr": 2.0, "fct_sd_s.bbr": 1.0, "fct_cv.bbr": 0.5, "completions.bbr": 2.0}
 
 

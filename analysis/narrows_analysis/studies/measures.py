@@ -142,16 +142,27 @@ def _smooth(queue: pd.DataFrame, depth: FloatArray) -> FloatArray:
 
 
 def _fairness(run: RunData, flows: pd.DataFrame) -> Measures:
+    trusted = run.summary["fairness"]["jain_index"] is not None
+    found = fairness(flows)
+    return {
+        **(found if trusted else dict.fromkeys(found)),
+        "convergence_s": run.summary["fairness"]["convergence_s"],
+    }
+
+
+def fairness(flows: pd.DataFrame) -> Measures:
+    """Jain's index over all of a time and over its halves, and how far two flows are apart.
+
+    Args:
+        flows: a row for each flow and interval, with ``time_s``, ``flow`` and ``goodput_bps``.
+    """
     known = _mean_rates(flows)
     middle = float(flows["time_s"].min() + flows["time_s"].max()) / 2
-    difference = throughput_difference(float(known[0]), float(known[1])) if len(known) == 2 else None
-    trusted = run.summary["fairness"]["jain_index"] is not None
     return {
-        "jain": jain(flows) if trusted else None,
-        "jain_first_half": jain(flows[flows["time_s"] < middle]) if trusted else None,
-        "jain_second_half": jain(flows[flows["time_s"] >= middle]) if trusted else None,
-        "throughput_difference": difference if trusted else None,
-        "convergence_s": run.summary["fairness"]["convergence_s"],
+        "jain": jain(flows),
+        "jain_first_half": jain(flows[flows["time_s"] < middle]),
+        "jain_second_half": jain(flows[flows["time_s"] >= middle]),
+        "throughput_difference": throughput_difference(float(known[0]), float(known[1])) if len(known) == 2 else None,
     }
 
 
@@ -254,17 +265,33 @@ def _sockets(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, begin: floa
 
 
 def _completion(run: RunData) -> Measures:
-    """Completion times of sized flows by group, their spread, and slowdown by size class."""
     link = run.run.bottleneck
-    rows: list[tuple[str, float, int, float]] = []
+    rows: list[tuple[str, int, float, float]] = []
     for flow, spec in zip(run.summary["flows"], run.run.flows, strict=True):
         if spec.size_bytes is not None and flow["fct_s"] is not None:
             ideal = ideal_completion_time(spec.size_bytes, _rate(run), spec.rtt_s or 0.0, link.mtu_frame_bytes)
-            rows.append((flow["group"], flow["fct_s"], spec.size_bytes, slowdown(flow["fct_s"], ideal)))
+            rows.append((flow["group"], spec.size_bytes, flow["fct_s"], ideal))
+    return completion_measures(rows)
+
+
+def completion_measures(flows: Sequence[tuple[str, int, float, float]]) -> Measures:
+    """Completion times of sized flows by group, their spread, and slowdown by size class.
+
+    Args:
+        flows: of each that has ended its group, its size (bytes), its completion time (s) and the ideal one (s).
+    """
     measures: Measures = {}
-    frame = pd.DataFrame(rows, columns=["group", "fct_s", "size", "slowdown"])
+    frame = pd.DataFrame(flows, columns=["group", "size", "fct_s", "ideal_s"])
+    frame["slowdown"] = [slowdown(*times) for times in zip(frame["fct_s"], frame["ideal_s"], strict=True)]
     for group, mine in frame.groupby("group"):
-        measures |= completion_times(str(group), mine["fct_s"])
+        times = mine["fct_s"]
+        measures |= {
+            f"fct_s.{group}": float(times.mean()),
+            f"fct_p95_s.{group}": float(times.quantile(0.95)),
+            f"fct_sd_s.{group}": float(times.std(ddof=0)),
+            f"fct_cv.{group}": float(times.std(ddof=0) / times.mean()),
+            f"completions.{group}": float(len(times)),
+        }
         for name, part in (
             ("small", mine[mine["size"] < SMALL_BYTES]),
             ("medium", mine[(mine["size"] >= SMALL_BYTES) & (mine["size"] < LARGE_BYTES)]),
@@ -273,17 +300,6 @@ def _completion(run: RunData) -> Measures:
             if len(part):
                 measures[f"slowdown_{name}.{group}"] = float(part["slowdown"].mean())
     return measures
-
-
-def completion_times(group: str, times: pd.Series[float]) -> Measures:
-    """Mean, 95th percentile and spread of a group's completion times (s), and their number."""
-    return {
-        f"fct_s.{group}": float(times.mean()),
-        f"fct_p95_s.{group}": float(times.quantile(0.95)),
-        f"fct_sd_s.{group}": float(times.std(ddof=0)),
-        f"fct_cv.{group}": float(times.std(ddof=0) / times.mean()),
-        f"completions.{group}": float(len(times)),
-    }
 
 
 def _model(run: RunData) -> Measures:

@@ -415,8 +415,14 @@ STUDY = Study(
         control("rtt-bbr-longer", "rtt-long-first", "for 300 s, as published", "favours-long-bbr", "gap"),
         control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
         control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic", "retransmits-bbr"),
+        control("staggered-longer", "staggered", "for 300 s at 16 BDP, as published", "v3-slow"),
+        through_tbf("together", "fair-cubic"),
         through_tbf("five-flows", "cubic-many"),
-        through_tbf("pairs", "v1-starves-cubic", "retransmits-bbr"),
+        through_tbf("rtt-long-first", "cubic-short"),
+        through_tbf("rtt-short-first", "favours-long-bbr3", "gap"),
+        through_tbf("pairs", "v1-starves-cubic", "retransmits-bbr", "retransmits-bbr3"),
+        through_tbf("workload", "v1-long", "v1-every-size"),
+        through_tbf("workload-mixed", "v1-every-size-first", "v1-every-size-second"),
     ),
     left_out=(
         LeftOut(

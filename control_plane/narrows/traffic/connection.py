@@ -31,6 +31,11 @@ class Connection:
         """Source port of the data connection."""
         return self.flow.src_port + self.number
 
+    @property
+    def size_bytes(self) -> int | None:
+        """What it has to send; None if it lasts for a time."""
+        return self.flow.arrivals[self.number].size if self.flow.arrivals else self.flow.size
+
     def as_json(self) -> dict[str, Any]:
         """The connection as an entry of run.json's ``flows``."""
         flow = self.flow
@@ -46,7 +51,7 @@ class Connection:
             "connection": self.number,
             "start_s": start,
             "duration_s": None if flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
-            "size_bytes": flow.arrivals[self.number].size if flow.arrivals else flow.size,
+            "size_bytes": self.size_bytes,
             "rtt_s": flow.rtt_ns / NANOSECONDS,
             "started_s": self.started_s,
             "ended_s": self.ended_s,
