@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from matplotlib.figure import Figure
-from narrows_formats.validation import suggestion
+from narrows_formats.suggestion import suggestion
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.gallery import FIGURES, gallery

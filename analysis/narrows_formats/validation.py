@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import types
 import typing
@@ -13,6 +12,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
+
+from narrows_formats.suggestion import suggestion
 
 Location = tuple[int | str, ...]
 
@@ -97,14 +98,6 @@ def fields_at(model: type[BaseModel], location: Location) -> list[str]:
     if dataclasses.is_dataclass(current):
         return sorted(field.name for field in dataclasses.fields(current))
     return sorted(current.model_fields)
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`` (did you mean 'x'?); allowed: ...`` for a misspelt name."""
-    known = list(known)
-    near = difflib.get_close_matches(name, known, n=1)
-    guess = f", did you mean '{near[0]}'?" if near else ";"
-    return f"{guess} allowed: {', '.join(known)}"
 
 
 def _model_in(annotation: Any) -> Any:

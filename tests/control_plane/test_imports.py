@@ -50,3 +50,9 @@ def test_a_run_says_something_before_it_imports_what_it_ends_with() -> None:
     found = imported_by("import narrows.run.series, narrows.experiment.sweep, narrows.hosts.state")
     assert not (SLOW - {"pydantic", "yaml"}) & {name.partition(".")[0] for name in found}
     assert "narrows_formats.run_record" not in found
+
+
+def test_a_guest_imports_no_more_than_a_measurement_needs() -> None:
+    """Every file that a guest opens costs ten times what it does outside, and each run boots one."""
+    found = imported_by("import narrows.virtual.inside, narrows.run.measurement, narrows.targets.soft.target")
+    assert not SLOW & {name.partition(".")[0] for name in found}

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows_formats.validation import fields_at, suggestion
+from narrows_formats.suggestion import suggestion
+from narrows_formats.validation import fields_at
 
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, validate

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -31,6 +31,9 @@ OFFLOADS = {
     "rx": "rx-checksumming",
     "sg": "scatter-gather",
 }
+
+# Nothing in a namespace speaks of its own accord.
+QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
 Answer = TypeVar("Answer")
 
@@ -76,14 +79,39 @@ def set_offloads(namespace: str, interface: str, on: Collection[str] = ()) -> di
     """
     wanted = {feature: "on" if feature in on else "off" for feature in OFFLOADS}
     switches = [word for feature, value in wanted.items() for word in (feature, value)]
-    run(["ip", "netns", "exec", namespace, "ethtool", "-K", interface, *switches])
-    listing = run(["ip", "netns", "exec", namespace, "ethtool", "-k", interface])
+
+    def inside() -> str:
+        run(["ethtool", "-K", interface, *switches])
+        return run(["ethtool", "-k", interface])
+
+    listing = call_inside(namespace, inside)
     features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
     found = {name: features.get(name, "unknown").split()[0] for name in OFFLOADS.values()}
     for feature, name in OFFLOADS.items():
         if found[name] != wanted[feature]:
             raise RunError(f"{interface} in {namespace}: {name} cannot be turned {wanted[feature]}")
     return found
+
+
+def set_sysctls(namespace: str, settings: Mapping[str, str]) -> None:
+    """Set kernel settings of a namespace (``net.ipv4.tcp_ecn`` and the like), and read them back.
+
+    Raises:
+        RunError: there is none of a name, it takes no such value, or it reads back differently.
+    """
+
+    def inside() -> None:
+        for name, asked in settings.items():
+            file = Path("/proc/sys", *name.split("."))
+            try:
+                file.write_text(asked)
+                got = file.read_text()
+            except OSError as error:
+                raise RunError(f"{namespace}: {name} cannot be set to {asked}: {error.strerror}") from error
+            if got.split() != asked.split():
+                raise RunError(f"{namespace}: {name} is {got.strip()}, not {asked}")
+
+    call_inside(namespace, inside)
 
 
 @contextmanager
@@ -97,8 +125,7 @@ def namespace(name: str) -> Iterator[str]:
     """
     run(["ip", "netns", "add", name])
     try:
-        quiet = (f"net.ipv6.conf.{which}.disable_ipv6=1" for which in ("all", "default"))
-        run(["ip", "netns", "exec", name, "sysctl", "-qw", *quiet])
+        set_sysctls(name, QUIET)
         run(["ip", "-n", name, "link", "set", "lo", "up"])
         yield name
     finally:

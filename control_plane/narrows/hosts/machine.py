@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from narrows_formats.validation import suggestion
+from narrows_formats.suggestion import suggestion
 
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")

@@ -12,7 +12,7 @@ from typing import Any
 
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Study
-from narrows_formats.validation import suggestion
+from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, read_mapping, validate

@@ -33,7 +33,7 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
         InputError: there is no such target, it takes no such option, or it lacks one.
     """
     if name not in NAMES:
-        from narrows_formats.validation import suggestion
+        from narrows_formats.suggestion import suggestion
 
         raise InputError(f"--target {name}: no such target{suggestion(name, NAMES)}")
     if bmv2_path is not None and name != "bmv2":

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable
 
 from narrows_formats.run_record import FULL_FRAME_BYTES
-from narrows_formats.validation import suggestion
+from narrows_formats.suggestion import suggestion
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan

@@ -14,7 +14,7 @@ NANOSECONDS = 1_000_000_000
 BATCH_FRAMES = 1_000
 # A window shorter than this saves nothing.
 MIN_WINDOW_NS = 20_000
-MIN_RING_BYTES, ALL_RINGS_BYTES = 16 << 20, 1 << 30
+MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
 # What a frame takes of a ring beside its own bytes: header, alignment, the rest of a block.
 SLOT_SHARE = 1.1
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
@@ -86,14 +86,19 @@ def settings(plan: Plan) -> VirtualTime:
     flight = rate * longest // (8 * NANOSECONDS) + plan.bottleneck.limit_bytes
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
     # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
-    # are acknowledged. What does not fit is counted. No more than that: a page of a ring costs two faults in a guest.
+    # are acknowledged; a host that waits for nobody (UDP) sends what its link carries. What does not fit is counted.
+    # Not much more than that, but where a small ring holds twice of all that is in flight: a page of a ring costs two
+    # faults in a guest, and those of four rings of 16 MiB more than half a second.
     start = 2 * INITIAL_WINDOW * plan.frame_bytes * len(plan.flows)
-    burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start)
+    access = plan.access_rate_bps or access_rate_bps(rate)
+    carried = access * window // (8 * NANOSECONDS)
+    burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start, carried)
+    ring = max(MIN_RING_BYTES, int(burst * SLOT_SHARE), min(2 * flight, SMALL_RING_BYTES))
     return VirtualTime(
         window_ns=window if window >= MIN_WINDOW_NS else 0,
-        ring_bytes=max(MIN_RING_BYTES, min(int(burst * SLOT_SHARE), ALL_RINGS_BYTES // len(plan.hosts))),
+        ring_bytes=min(ring, ALL_RINGS_BYTES // len(plan.hosts)),
         pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),
-        access_rate_bps=plan.access_rate_bps or access_rate_bps(rate),
+        access_rate_bps=access,
         jitter_ns=jitter_ns(plan) if plan.jitter_ns is None else plan.jitter_ns,
         moderation=plan.moderation,
     )
