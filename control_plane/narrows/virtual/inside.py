@@ -59,9 +59,15 @@ def measure(task: Task, channel: Channel) -> None:
     from narrows.targets.soft import virtual_time
     from narrows.targets.soft.target import SoftTarget
 
+    class GuestState(RunState):
+        """What goes with the guest need not be removed before."""
+
+        def release(self) -> list[str]:
+            return []
+
     plan = virtual_time.adapted(task.plan)
     target = SoftTarget(task.seed, virtual_time.settings(plan))
-    measurement = Measurement(plan, target, RunState.create(), task.results, task.socket_interval_ns)
+    measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns)
     try:
         measured = asyncio.run(measurement.run(channel))
     except asyncio.CancelledError:
