@@ -58,6 +58,12 @@ def test_a_kernel_is_removed(own_cache: Path) -> None:
         kernels.remove("mine")
 
 
+def test_the_default_kernel_comes_first(own_cache: Path) -> None:
+    for name in ("another", kernels.DEFAULT, "third"):
+        program(own_cache / "narrows" / "kernels" / name / "linux", f"CONFIG_UML=y\n{kernels.TIME_TRAVEL}")
+    assert [kernel.name for kernel in kernels.installed()] == [kernels.DEFAULT, "another", "third"]
+
+
 @pytest.mark.parametrize(
     ("versions", "names"),
     [
@@ -94,6 +100,15 @@ def test_an_adjustment_is_made_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     build.adjust(tmp_path)
     assert (tmp_path / first.file).read_text() == f"before {first.becomes} after"
     assert (tmp_path / second.file).read_text() == second.becomes
+
+
+def test_traced_processes_end_with_their_kernel(tmp_path: Path) -> None:
+    """As sources from Linux 6.1 to 6.12 write it, in two places."""
+    file = tmp_path / "arch" / "um" / "os-Linux" / "skas" / "process.c"
+    file.parent.mkdir(parents=True)
+    file.write_text("(void *) PTRACE_O_TRACESYSGOOD) < 0) {\n(void *)PTRACE_O_TRACESYSGOOD) < 0) {\n")
+    build.adjust(tmp_path)
+    assert file.read_text().count("(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) < 0) {") == 2
 
 
 def test_random_numbers_are_not_this_machines(tmp_path: Path) -> None:

@@ -49,8 +49,7 @@ def guests(names: Sequence[str]) -> list[Senders]:
         InputError: there is no such kernel, or none at all.
         RunError: a kernel does not boot.
     """
-    built = sorted(kernels.installed(), key=lambda kernel: (kernel.name != kernels.DEFAULT, kernel.name))
-    chosen = [kernels.find(name) for name in names or [kernel.name for kernel in built]]
+    chosen = [kernels.find(name) for name in names or [kernel.name for kernel in kernels.installed()]]
     if not chosen:
         raise InputError("no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time")
     found = []

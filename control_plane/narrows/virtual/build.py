@@ -64,6 +64,15 @@ ADJUSTMENTS = (
             "\tmemset(rng_seed, 0, sizeof(rng_seed));\n\t{\n",
         ),
     ),
+    # Where system calls are caught by ptrace a guest's processes would make them to this machine once their kernel is
+    # gone: they go with it.
+    (
+        Edit(
+            "arch/um/os-Linux/skas/process.c",
+            "PTRACE_O_TRACESYSGOOD)",
+            "(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL))",
+        ),
+    ),
     # Before Linux 6.13 the state of a processor with AMX (11 kB) has no room: the guest dies of it at its start, and of
     # the small stack that it stands on afterwards.
     (

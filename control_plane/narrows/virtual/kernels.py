@@ -80,8 +80,9 @@ def directory(name: str) -> Path:
 
 
 def installed() -> list[Kernel]:
-    """All kernels in the cache."""
-    return [Kernel(path.parent.name, path) for path in sorted((cache() / "kernels").glob(f"[!.]*/{IMAGE}"))]
+    """All kernels in the cache by name, the default one first."""
+    found = [Kernel(path.parent.name, path) for path in (cache() / "kernels").glob(f"[!.]*/{IMAGE}")]
+    return sorted(found, key=lambda kernel: (kernel.name != DEFAULT, kernel.name))
 
 
 def find(name: str) -> Kernel:
