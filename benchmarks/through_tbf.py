@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import host
@@ -22,6 +22,7 @@ from narrows.studies.catalogue import StudyPoint, find_study, study_points
 from narrows.studies.senders import Senders, guests
 from narrows.virtual.kernels import configuration, find
 from narrows_analysis.metrics.completion import ideal_completion_time
+from narrows_analysis.metrics.fairness import convergence_time
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.measures import (
@@ -42,6 +43,7 @@ from narrows_formats.units import NANOSECONDS, bdp_bytes
 from tbf import Passage, send_through
 
 BRIDGE = "CONFIG_BRIDGE=y"
+INTERVAL_S = 0.1  # in which sockets are read
 
 
 def main(arguments: list[str]) -> int:
@@ -197,6 +199,7 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
     limit = limit_bps * (window[1] - window[0])
     lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
     measures: Measures = {**fairness(flows), **turns(flows), **fairness_by_number(sockets, lives)}
+    measures |= _convergence(passage.sockets, lives.values())
     # At the window's very ends: readings are a tenth of a second apart, or more on a busy machine.
     acked = sockets.groupby("flow")[["time_s", "acked_bytes"]].apply(lambda one: _acked_bits(one, window))
     total = float(acked.sum())
@@ -208,6 +211,20 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
         measures |= {f"goodput_fraction.{group}": own / limit, f"share.{group}": own / total}
         measures[f"retransmit_ratio.{group}"] = again / sent if sent else None
     return measures
+
+
+def _convergence(sockets: pd.DataFrame, lives: Collection[tuple[float, float]]) -> Measures:
+    """Time to convergence, and for how long all flows ran together, from what was acknowledged in each interval."""
+    begin, end = max(start for start, _ in lives), min(stop for _, stop in lives)
+    if end - begin < INTERVAL_S:
+        return {}
+    edges = np.arange(begin, end, INTERVAL_S)
+    readings = [one for _, one in sockets.groupby("flow")]
+    acked = np.array([np.interp(edges, one["time_s"], one["acked_bytes"]) for one in readings])
+    return {
+        "convergence_s": convergence_time(np.diff(acked) * 8 / INTERVAL_S, INTERVAL_S),
+        "common_s": end - begin,
+    }
 
 
 def _acked_bits(readings: pd.DataFrame, window: tuple[float, float]) -> float:

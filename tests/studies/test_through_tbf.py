@@ -82,6 +82,19 @@ def test_what_passed_the_tbf_has_the_measures_of_a_run(script: Any) -> None:
     assert found["queue_max_fill"] == pytest.approx(0.5, abs=0.01)
     assert found["probes_not_draining"] == 0
     assert found["model_share"] is not None
+    # Three quarters and one quarter are more than 25 % from the fair share.
+    assert found.get("convergence_s") is None
+    assert found["common_s"] == 10.0
+
+
+def test_flows_that_share_equally_converge(script: Any) -> None:
+    """One of two flows is alone for four of ten seconds; rates are means over the second before."""
+    time = np.arange(0.0, 10.05, 0.1)
+    acked = [time * 1e6, np.where(time < 4, 0.0, (time - 4) * 1e6)]
+    sockets = pd.concat([pd.DataFrame({"flow": n, "time_s": time, "acked_bytes": one}) for n, one in enumerate(acked)])
+    found = script._convergence(sockets, [(0.0, 10.0), (0.0, 10.0)])
+    assert found["common_s"] == 10.0
+    assert found["convergence_s"] == pytest.approx(4.6, abs=0.2)
 
 
 def test_a_probe_that_leaves_a_queue(script: Any) -> None:

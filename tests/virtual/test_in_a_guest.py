@@ -180,7 +180,7 @@ def test_a_guest_whose_time_stands_still_is_ended(tmp_path: Path) -> None:
     process = start(tmp_path, SHORT, soon, programs)
     assert process.wait(PATIENCE_S) == 1
     said = (tmp_path / "said").read_text()
-    assert re.search(r"the guest's time stood still at 0\.\d+ s while it computed for \d+ s .* narrows-softswi", said)
+    assert re.search(r"the guest's time stood still at \d+\.\d+ s while it computed for \d+ s .* narrows-softswi", said)
 
 
 def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_guest_that_never_comes_up_is_ended(tmp_path: Path) -> None:
     process = start(tmp_path, SHORT, before)
     assert process.wait(PATIENCE_S) == 1
     said = (tmp_path / "said").read_text()
-    assert re.search(r"the guest's time stood still at 0\.\d+ s while it computed for \d+ s .* spin", said), said
+    assert re.search(r"the guest's time stood still at \d+\.\d+ s while it computed for \d+ s .* spin", said), said
 
 
 def test_a_killed_narrows_takes_its_guest_with_it(tmp_path: Path) -> None:

@@ -416,7 +416,7 @@ STUDY = Study(
         control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
         control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic", "retransmits-bbr"),
         control("staggered-longer", "staggered", "for 300 s at 16 BDP, as published", "v3-slow"),
-        through_tbf("together", "fair-cubic"),
+        through_tbf("together", "fair-cubic", "v3-quickest"),
         through_tbf("five-flows", "cubic-many"),
         through_tbf("rtt-long-first", "cubic-short"),
         through_tbf("rtt-short-first", "favours-long-bbr3", "gap"),
