@@ -47,7 +47,8 @@ READING_S = 0.05
 BRIDGE = "bridge"
 DELAYED_PACKETS = 10_000_000  # that netem may hold; nothing is lost in it
 
-Reading = tuple[float, int, int, int]  # monotonic time (s), bytes that wait, packets sent and dropped so far
+# Monotonic time (s) and bytes that wait; bytes and packets sent, and drops, so far.
+Reading = tuple[float, int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Passage:
     Attributes:
         connections: in the order of the sockets' flow numbers.
         sockets: the state of the senders' sockets over time, as in hosts/sockets.parquet.
-        queue: readings of the qdisc: ``time_s`` since the start, ``depth_bytes``, and ``packets`` and ``drops`` so far.
+        queue: readings of the qdisc: ``time_s`` since the start, ``depth_bytes``, and ``bytes``, ``packets`` and
+            ``drops`` so far.
     """
 
     connections: list[Connection]
@@ -106,7 +108,7 @@ async def measure(experiment: Experiment, plan: Plan) -> Passage:
                     await traffic.run()
                 finally:
                     await traffic.stop()
-            queue = pd.DataFrame(readings, columns=["time_s", "depth_bytes", "packets", "drops"])
+            queue = pd.DataFrame(readings, columns=["time_s", "depth_bytes", "bytes", "packets", "drops"])
             queue["time_s"] -= traffic.origin_s
             sockets = results / files.SOCKETS
             socket_table.store(traffic.socket_readings, traffic.connections, traffic.origin_s, sockets)
@@ -164,4 +166,4 @@ def _read(port: SwitchAttachment, stop: threading.Event, found: list[Reading]) -
             (qdisc,) = netlink.get_qdiscs(index=index)
             statistics = qdisc.get_attr("TCA_STATS2")
             queue, basic = statistics.get_attr("TCA_STATS_QUEUE"), statistics.get_attr("TCA_STATS_BASIC")
-            found.append((time.monotonic(), queue["backlog"], basic["packets"], queue["drops"]))
+            found.append((time.monotonic(), queue["backlog"], basic["bytes"], basic["packets"], queue["drops"]))

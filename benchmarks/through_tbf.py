@@ -156,7 +156,7 @@ def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[
     """The measures of a study (docs/studies/README.md) that sockets and qdisc can tell, in a time (s)."""
     rtt_ns, link = experiment.bottleneck.rtt, plan.bottleneck
     bdp, frame = float(bdp_bytes(link.rate_bps, rtt_ns)), experiment.mtu + ETHERNET_HEADER_BYTES
-    measures = _of_queue(passage.queue, link.limit_bytes, bdp, window)
+    measures = _of_queue(passage.queue, link.rate_bps, link.limit_bytes, bdp, window)
     measures |= _of_flows(passage, goodput_limit(link.rate_bps, frame), window)
     measures |= _of_completions(passage, link.rate_bps, frame)
     depth = passage.queue.rename(columns={"depth_bytes": "depth_min_bytes"})
@@ -165,8 +165,10 @@ def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[
     return finite(measures | modelled(ccas, link.rate_bps, rtt_ns / NANOSECONDS, link.limit_bytes, frame))
 
 
-def _of_queue(queue: pd.DataFrame, limit_bytes: int, bdp: float, window: tuple[float, float]) -> Measures:
-    """Loss and depth, from readings of the qdisc."""
+def _of_queue(
+    queue: pd.DataFrame, rate_bps: float, limit_bytes: int, bdp: float, window: tuple[float, float]
+) -> Measures:
+    """Utilization, loss and depth, from readings of the qdisc."""
     begin, end = window
     inside = queue[(queue["time_s"] >= begin) & (queue["time_s"] < end)]
     depth = inside["depth_bytes"]
@@ -174,8 +176,10 @@ def _of_queue(queue: pd.DataFrame, limit_bytes: int, bdp: float, window: tuple[f
     edges = np.arange(begin, end, WINDOW_S)
     drops, packets = (np.diff(np.interp(edges, queue["time_s"], queue[name])) for name in ("drops", "packets"))
     losses = drops[drops + packets > 0] / (drops + packets)[drops + packets > 0]
-    dropped, sent = (float(inside[name].iloc[-1] - inside[name].iloc[0]) for name in ("drops", "packets"))
+    differences = {name: float(inside[name].iloc[-1] - inside[name].iloc[0]) for name in inside.columns}
+    dropped, sent = differences["drops"], differences["packets"]
     return {
+        "utilization": differences["bytes"] * 8 / (rate_bps * differences["time_s"]),
         "loss_ratio": dropped / (dropped + sent),
         "loss_max": float(losses.max()) if len(losses) else None,
         "queue_bdp": float(depth.mean()) / bdp,

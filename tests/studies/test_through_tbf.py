@@ -59,6 +59,7 @@ def passage(script: Any, probe_depth: float = 0.0) -> Any:
         {
             "time_s": reading,
             "depth_bytes": np.where(probing, probe_depth * BDP, BDP),
+            "bytes": 0.9 * RATE_BPS / 8 * reading,
             "packets": 900 * reading,
             # Nothing is lost but in one half second.
             "drops": np.where(reading >= 6.5, 50.0, np.clip((reading - 6) * 100, 0, 50)),
@@ -75,6 +76,7 @@ def test_what_passed_the_tbf_has_the_measures_of_a_run(script: Any) -> None:
     assert found["jain_of_2"] == pytest.approx(found["jain"], abs=1e-3)
     assert found["retransmit_ratio.bbr"] == pytest.approx(0.02, abs=1e-3)
     assert found["retransmit_ratio.cubic"] == 0
+    assert found["utilization"] == pytest.approx(0.9)
     assert found["loss_max"] == pytest.approx(50 / (50 + 450), abs=1e-3)
     assert found["loss_ratio"] == pytest.approx(50 / (50 + 9000), rel=0.01)
     assert found["queue_bdp"] == pytest.approx(0.98, abs=0.005)
@@ -143,5 +145,6 @@ def test_real_flows(script: Any) -> None:
     # tbf counts the frames that the plan's rate counts, and all of them are accounted to a flow.
     assert measures["goodput_fraction.bbr"] + measures["goodput_fraction.cubic"] == pytest.approx(1.0, abs=0.05)
     assert found.queue["depth_bytes"].max() <= PLAN.bottleneck.limit_bytes
+    assert measures["utilization"] == pytest.approx(1.0, abs=0.02)
     assert measures["queue_max_fill"] > 0.8
     assert found.sockets["rtt_s"].min() > 0.02
