@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from measuring import Contestant, Series, alternate
 from narrows.errors import RunError
+from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table
@@ -128,7 +129,7 @@ def _departures(shaper: Shaper, rate: int) -> dict[str, float]:
     with Network() as network, shaper(network, rate):
         path = network.directory / "capture.pcap"
         # Nobody listens on the port; the kernel's answers must not pass the switch.
-        network.call(RECEIVER, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=1000000")
+        set_sysctls(network.namespace(RECEIVER), {"net.ipv4.icmp_ratelimit": "1000000"})
         with capturing(network, RECEIVER, path):
             packets = OVERLOAD * rate / 8 / FRAME_BYTES
             numbers = (packets, SECONDS, PAYLOAD_BYTES, limit_bytes(rate) // FRAME_BYTES)

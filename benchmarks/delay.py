@@ -15,6 +15,7 @@ import numpy.typing as npt
 from accuracy import capturing, read_frames
 from measuring import Contestant, Series, alternate
 from narrows.errors import RunError
+from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table
@@ -105,7 +106,7 @@ def delays(switch: Switch, rate: int) -> dict[str, float]:
     """Errors of the delay of each frame, in us."""
     with Network() as network, switch(network):
         paths = {host: network.directory / f"{host}.pcap" for host in (SENDER, RECEIVER)}
-        network.call(RECEIVER, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=1000000")
+        set_sysctls(network.namespace(RECEIVER), {"net.ipv4.icmp_ratelimit": "1000000"})
         with ExitStack() as captures:
             for host, path in paths.items():
                 captures.enter_context(capturing(network, host, path, FRAME_BYTES))

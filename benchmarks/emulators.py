@@ -7,6 +7,7 @@ import shutil
 from functools import partial
 
 from measuring import Contestant, alternate
+from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from network import SENDER, Network, address, tcp_figures
 from results import Outcome, Table
@@ -79,7 +80,7 @@ def _inside(prefix: list[str], server: str, network: Network, rate: int) -> dict
     output.touch()
     for path in (network.directory, output):
         path.chmod(0o777)
-    network.call(SENDER, "sysctl", "-qw", "net.ipv4.ip_forward=1")
+    set_sysctls(network.namespace(SENDER), {"net.ipv4.ip_forward": "1"})
     with network.tcp_server(SENDER):
         network.call(SENDER, *prefix, "--", "sh", "-c", f"{_client(server)} > {output}")
     return _figures(output.read_text(), rate)

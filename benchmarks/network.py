@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from narrows.errors import RunError
-from narrows.hosts.links import End, add_cable, links, namespace, run
+from narrows.hosts.links import End, add_cable, links, namespace, run, set_sysctls
 
 SENDER, RECEIVER, COLLECTOR = HOSTS = ("sender", "receiver", "collector")
 MTU = 1500
@@ -110,7 +110,7 @@ class Network:
             run(["ip", "-n", self.namespace(host), "address", "add", f"{address(port)}/24", "dev", "eth0"])
             words = f"neighbour add {address(peer)} lladdr {mac(peer)} dev eth0 nud permanent"
             run(["ip", "-n", self.namespace(host), *words.split()])
-            self.call(host, "sysctl", "-qw", *(f"{name}={value}" for name, value in BUFFERS.items()))
+            set_sysctls(self.namespace(host), BUFFERS)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -23,6 +23,7 @@ from measuring import Contestant, alternate
 from narrows.errors import InputError, RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import make_plan
+from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import kernels
@@ -113,7 +114,7 @@ def _departures(shaper: str, rate: int) -> dict[str, float]:
     seconds = RATES[rate]
     with Network() as network, (_narrows if shaper == "narrows" else _tbf)(network, rate) as (host, interface):
         path = network.directory / "capture.pcap"
-        network.call(RECEIVER, "sysctl", "-qw", "net.ipv4.icmp_ratelimit=1000000")
+        set_sysctls(network.namespace(RECEIVER), {"net.ipv4.icmp_ratelimit": "1000000"})
         words = (
             f"tcpdump -i {interface} -s {SNAP_BYTES} -B 262144 --time-stamp-precision=nano -w {path} udp and greater"
         )
