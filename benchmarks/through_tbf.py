@@ -25,6 +25,7 @@ from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.metrics.fairness import convergence_time
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.checks import picks
+from narrows_analysis.studies.cycles import convergences, fillings
 from narrows_analysis.studies.measures import (
     WINDOW_S,
     Measures,
@@ -50,7 +51,8 @@ def main(arguments: list[str]) -> int:
     """Run the quick points of a study's controls through tbf; returns the exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks/through_tbf.py", description=__doc__)
     parser.add_argument("study", help="a study that has such controls")
-    parser.add_argument("--experiment", help="only this experiment's; results of others are kept (default: all)")
+    parser.add_argument("--experiment", help="only this experiment's (default: all)")
+    parser.add_argument("--statement", help="only the points of this statement (default: of all)")
     parser.add_argument("--kernel", action="append", default=[], help="of hosts and tbf (default: all that are built)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once (default: %(default)s)")
     parser.add_argument("--publish", type=Path, required=True, help="directory of the page and its results")
@@ -58,7 +60,9 @@ def main(arguments: list[str]) -> int:
     try:
         study = find_study(options.study)
         controls = _controls(study, options.experiment)
-        wanted = [(control, point) for control in controls for point in _wanted(study, control)]
+        wanted = [(control, point) for control in controls for point in _wanted(study, control, options.statement)]
+        if not wanted:
+            raise InputError(f"{study.name}: no control through tbf is of a statement {options.statement}")
         senders = _senders(options.kernel)
         points = asyncio.run(_points(study, wanted, senders, options.jobs))
     except InputError as error:
@@ -87,14 +91,14 @@ def _controls(study: Study, experiment: str | None) -> list[Control]:
     return found
 
 
-def _wanted(study: Study, control: Control) -> list[StudyPoint]:
-    """The quick points of the experiment that the control's statements look at."""
+def _wanted(study: Study, control: Control, only: str | None) -> list[StudyPoint]:
+    """The quick points of the experiment that the control's statements look at, or one of them."""
     statements = [
         statement
         for figure in study.figures
         if figure.experiment == control.experiment
         for statement in figure.statements
-        if statement.id in control.statements
+        if statement.id in control.statements and only in (None, statement.id)
     ]
     conditions = [pick.where for statement in statements for pick in picks(statement.check)]
     return [
@@ -185,6 +189,7 @@ def _of_queue(
         "queue_bdp": float(depth.mean()) / bdp,
         "queue_p95_bdp": float(depth.quantile(0.95)) / bdp,
         "queue_max_fill": float(depth.max()) / limit_bytes,
+        "fillings": fillings(inside.rename(columns={"depth_bytes": "depth_max_bytes"}), limit_bytes),
         # At the link's rate a BDP waits for the base RTT.
         "rtt_ratio": 1 + float(depth.mean()) / bdp,
     }
@@ -203,6 +208,7 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
     limit = limit_bps * (window[1] - window[0])
     lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
     measures: Measures = {**fairness(flows), **turns(flows), **fairness_by_number(sockets, lives)}
+    measures["convergences"] = convergences(flows)
     measures |= _convergence(passage.sockets, lives.values())
     # At the window's very ends: readings are a tenth of a second apart, or more on a busy machine.
     acked = sockets.groupby("flow")[["time_s", "acked_bytes"]].apply(lambda one: _acked_bits(one, window))
@@ -252,12 +258,13 @@ def _of_completions(passage: Passage, rate_bps: float, frame_bytes: int) -> Meas
 
 
 def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], place: Path) -> Path:
-    """Write the results, with those of other controls that are there, and the page; returns the page."""
+    """Write the results, with those of other points that are there, and the page; returns the page."""
     path = results_path(study, "tbf", place)
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = {point.experiment for point in points}
-    known = {control.id for control in study.controls} - new
-    kept = [point for point in read_results(path).points if point.experiment in known] if path.exists() else []
+    new = {_setting(point) for point in points}
+    known = {control.id for control in study.controls}
+    old = read_results(path).points if path.exists() else ()
+    kept = [point for point in old if point.experiment in known and _setting(point) not in new]
     found = host.description()
     machine = {"target": "tc tbf", "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
     machine["kernel"] = ", ".join(one.release for one in senders)
@@ -265,6 +272,10 @@ def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], 
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")
     return page
+
+
+def _setting(point: Point) -> tuple[object, ...]:
+    return point.experiment, *sorted(point.parameters.items())
 
 
 if __name__ == "__main__":

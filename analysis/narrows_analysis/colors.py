@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,11 +41,12 @@ def flow_colors(groups: Sequence[str]) -> list[FlowColor]:
     if len(names) == 1 and len(groups) <= len(PALETTE) - 2:
         return [FlowColor(number, 0) for number in range(len(groups))]
     seen: dict[str, int] = {}
+    sizes = Counter(groups)
     colors = []
     for group in groups:
         position = seen.get(group, 0)
         seen[group] = position + 1
-        size = sum(1 for other in groups if other == group)
+        size = sizes[group]
         tint = round(_MAX_TINT * position / (size - 1)) if size > 1 else 0
         colors.append(FlowColor(names.index(group) % len(PALETTE), tint))
     return colors

@@ -16,7 +16,8 @@ NAME = "<b>bbr-vs-cubic</b>"
 
 def snapshot(time_s: float, **changes: Any) -> dict[str, Any]:
     def flow(name: str, group: str, rate_bps: float, drops: int) -> dict[str, Any]:
-        return {"name": name, "group": group, "cca": group, "rate_bps": rate_bps, "drops": drops}
+        color = {"color": "c1" if group == "cubic" else "c0", "tint": 0}
+        return {"name": name, "group": group, "cca": group, "rate_bps": rate_bps, "drops": drops, **color}
 
     return {
         "time_s": time_s, "left_s": 30 - time_s, "active": 2, "link_bps": 100_000_000, "rate_bps": 96_000_000.0,
@@ -82,6 +83,8 @@ def test_the_page_shows_the_numbers(live: LivePage, opened: Opened) -> None:
     rows = [row.split("\t") for row in opened.text("#flows tbody").splitlines()]
     assert rows == [["bbr-1", "bbr", "72.0", "75 %", "60"], ["cubic-1", "cubic", "24.0", "25 %", "40"]]
     assert (opened.points("rates"), opened.points("depth")) == ([5, 5], [5])
+    styles = opened.page.eval_on_selector_all("#rates path.line", "n => n.map(x => x.getAttribute('style'))")
+    assert [style.split(";")[0] for style in styles] == ["stroke:var(--c0)", "stroke:var(--c1)"]
 
 
 def test_the_page_follows(live: LivePage, opened: Opened) -> None:

@@ -164,6 +164,16 @@ def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:
     return sampler.take(Reading(time_s, now, {0: 7_500_000, 1: 2_500_000, 2: 0}, {0: 10, 1: 7}), 3)
 
 
+def test_flows_have_the_colours_of_the_report(plan: Plan) -> None:
+    data = taken(plan).as_json()
+    assert [(row["name"], row["color"], row["tint"]) for row in data["flows"]] == [
+        ("bbr-1", "c0", 0),
+        ("cubic-1", "c1", 0),
+        ("cubic-2", "c1", 55),
+    ]
+    assert [(row["name"], row["color"]) for row in data["groups"]] == [("bbr", "c0"), ("cubic", "c1")]
+
+
 def test_a_line_says_rate_queue_drops_and_time_left(plan: Plan) -> None:
     assert snapshot_text.line(taken(plan)) == (
         "10 s: 96.0 Mbit/s (bbr-1 60.0, cubic-1 20.0, cubic-2 0.0), queue 250 kB (50%), 17 drops, 3 flows, 20 s left"

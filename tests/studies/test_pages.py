@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Control, Point, Results, Study, Variant
-from narrows_analysis.studies.page import publish, render, results_path, verdict_counts
+from narrows_analysis.studies.page import control_findings, findings, publish, render, results_path, verdict_counts
 from narrows_analysis.studies.results import read_results, write_results
 
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
@@ -34,6 +35,23 @@ def test_the_readme_counts_the_verdicts() -> None:
     readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
     assert f"of {agree + differ + undecided + not_run} statements {agree} agree, {differ} differ, " in readme
     assert f"{differ} differ, {undecided} are undecided and {not_run} were not run" in readme
+
+
+def test_what_differs_is_told_through_tbf_as_well() -> None:
+    through_tbf: list[str] = []
+    for study in STUDIES.values():
+        quick, tbf = (read_results(results_path(study, variant, DOCS)) for variant in ("quick", "tbf"))
+        controls = {
+            found.statement.id: str(found.verdict)
+            for control, found in control_findings(study, tbf)
+            if control.through_tbf
+        }
+        differing = [found.statement.id for _, found in findings(study, quick) if found.verdict == "differs"]
+        assert [name for name in differing if name not in controls] == []
+        through_tbf += [controls[name] for name in differing]
+    counted = Counter(through_tbf)
+    readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
+    assert f"Of the {len(through_tbf)} that differ {counted['differs']} differ without our switch as well" in readme
 
 
 def results(loss: float) -> Results:
@@ -89,6 +107,10 @@ def test_the_page_says_how_much_of_it_was_run(tmp_path: Path) -> None:
     full: Variant = "full"
     page = publish(CLAYPOOL, replace(quick, variant=full), tmp_path, tmp_path).read_text()
     assert "(100 h of traffic) 3 are here." in page
+    small = replace(quick, machine={**machine, "published": {"points": 10, "traffic_s": 3600.0}})
+    assert (
+        "the rest takes 3 h on one, 3 min on 64." in publish(CLAYPOOL, small, tmp_path, tmp_path / "small").read_text()
+    )
 
 
 def test_claims_and_figures_for_a_paper(tmp_path: Path) -> None:

@@ -124,9 +124,13 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
 def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
     study = script.find_study("hock2017")
     (control,) = script._controls(study, "alone")
-    points = script._wanted(study, control)
+    points = script._wanted(study, control, None)
     assert {point.parameters["flows.all.cca"] for point in points} == {"bbr"}
     assert sorted(point.parameters["bottleneck.buffer"] for point in points) == ["0.8bdp"] * 3 + ["8bdp"] * 3
+    for statement in control.statements:
+        of_one = script._wanted(study, control, statement)
+        assert of_one and all(point in points for point in of_one), statement
+    assert not script._wanted(study, control, "no-such-statement")
 
 
 def test_an_experiment_without_the_control_is_refused(

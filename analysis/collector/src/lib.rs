@@ -4,10 +4,11 @@
 //! The stages, each in its own module:
 //! [`capture`] yields Ethernet frames (a live ring or a capture file), [`wire`] turns a frame into a [`wire::Record`],
 //! [`sequencer`] puts the records of each bottleneck in order and counts what is missing, and the records end up either
-//! in Parquet ([`telemetry`]) or in time series and totals ([`aggregate`]).
+//! in Parquet ([`telemetry`]) or in time series and totals ([`aggregate`]). [`commands`] are those of the command line.
 
 pub mod aggregate;
 pub mod capture;
+pub mod commands;
 pub mod error;
 pub mod fan_in;
 pub mod flow_keys;

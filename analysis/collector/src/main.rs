@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Command line of the collector.
 
-mod commands;
-
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use narrows_collector::commands;
 
 /// Receives, stores and aggregates the telemetry reports of a Narrows bottleneck.
 #[derive(Parser)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Line charts as SVG. A series is evenly spaced ({x0, dx, y, lo?, hi?}) or has its own x. Where there are more points than
-// pixels, each pixel column shows the least and the greatest value in it: no extreme is ever hidden by drawing.
+// Line charts as SVG. A series is evenly spaced ({x0, dx, y, lo?, hi?}) or has its own x; its values are numbers, or float32
+// as base64. Where there are more points than pixels, each pixel column shows the least and the greatest value in it: no
+// extreme is ever hidden by drawing.
 "use strict";
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -32,11 +33,16 @@ function formatNumber(value) {
   return value.toLocaleString("en", { maximumFractionDigits: size >= 100 ? 1 : size >= 1 ? 2 : 4 }).replace(/,/g, "\u2009");
 }
 
+// A colour of the page's style sheet, with so many percent of its background.
+function paint({ color, tint }) {
+  return tint ? `color-mix(in srgb, var(--${color}) ${100 - tint}%, var(--paper))` : `var(--${color})`;
+}
+
 class Series {
   constructor(raw) {
     Object.assign(this, raw);
-    for (const key of ["x", "y", "lo", "hi"]) if (raw[key]) this[key] = decode(raw[key]);
-    this.color = raw.tint ? `color-mix(in srgb, var(--${raw.color}) ${100 - raw.tint}%, var(--paper))` : `var(--${raw.color})`;
+    for (const key of ["x", "y", "lo", "hi"]) if (typeof raw[key] === "string") this[key] = decode(raw[key]);
+    this.color = paint(raw);
   }
   at(i) { return this.x ? this.x[i] : this.x0 + (i + 0.5) * this.dx; }
   get first() { return this.x ? this.x[0] : this.x0; }
@@ -64,11 +70,8 @@ class Series {
 class Chart {
   constructor(figure, spec, timeline) {
     this.figure = figure;
-    this.spec = spec;
     this.timeline = timeline;
-    this.series = spec.series.map((raw) => new Series(raw));
     this.plot = figure.querySelector(".plot");
-    this.full = spec.x_range;
     this.tip = document.createElement("div");
     this.tip.className = "tip";
     this.tip.hidden = true;
@@ -78,8 +81,15 @@ class Chart {
       const width = Math.round(this.plot.clientWidth);
       if (width && width !== this.width) this.draw();
     }).observe(this.plot);
-    this.draw();
+    this.show(spec);
     this.listen();
+  }
+
+  show(spec) {
+    this.spec = spec;
+    this.series = spec.series.map((raw) => new Series(raw));
+    this.full = spec.x_range;
+    this.draw();
   }
 
   get view() { return this.timeline && this.spec.time ? this.timeline.view || this.full : this.zoom || this.full; }

@@ -166,9 +166,13 @@ def _extent(results: Sequence[Results]) -> list[str]:
         hours = left_s * pace / 3600
         text += (
             f" A second of traffic took {pace:.2g} s on one processor of that machine; at this pace the rest takes "
-            f"{hours:,.0f} h on one, {hours / 64:,.0f} h on 64."
+            f"{_duration(hours)} on one, {_duration(hours / 64)} on 64."
         )
     return [text, ""]
+
+
+def _duration(hours: float) -> str:
+    return f"{hours:,.0f} h" if round(hours) else f"{60 * hours:.0f} min"
 
 
 def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:

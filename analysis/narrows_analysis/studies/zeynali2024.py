@@ -419,7 +419,7 @@ STUDY = Study(
         through_tbf("together", "fair-cubic", "v3-quickest"),
         through_tbf("five-flows", "cubic-many"),
         through_tbf("rtt-long-first", "cubic-short"),
-        through_tbf("rtt-short-first", "favours-long-bbr3", "gap"),
+        through_tbf("rtt-short-first", "favours-long-bbr2", "favours-long-bbr3", "gap"),
         through_tbf("pairs", "v1-starves-cubic", "retransmits-bbr", "retransmits-bbr3"),
         through_tbf("workload", "v1-long", "v1-every-size"),
         through_tbf("workload-mixed", "v1-every-size-first", "v1-every-size-second"),

@@ -15,10 +15,10 @@ from narrows_formats.suggestion import suggestion
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
-# Command and the Debian/Ubuntu package that has it.
-# Where they are; an ordinary user's PATH has it not, and in a guest every process's has.
+# Where root's programs are; an ordinary user's PATH has it not, and in a guest every process's has.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
-TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "sysctl": "procps", "setpriv": "util-linux"}
+# Command and the Debian/Ubuntu package that has it.
+TOOLS = {"ip": "iproute2", "ethtool": "ethtool", "iperf3": "iperf3", "setpriv": "util-linux"}
 
 # Bits of Linux capabilities (linux/capability.h) that namespaces, links and packet sockets need.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}

@@ -110,10 +110,11 @@ class _Server(ThreadingHTTPServer):
 
 
 def page() -> str:
-    """The page, self-contained, in the style of the reports."""
-    style = (files("narrows_analysis") / "static" / "report.css").read_text(encoding="utf-8")
+    """The page, self-contained, in the style of the reports and with their charts."""
     body = (files("narrows") / "live" / "page.html").read_text(encoding="utf-8")
-    return body.replace("/* report.css */", style)
+    for name in ("report.css", "charts.js"):
+        body = body.replace(f"/* {name} */", (files("narrows_analysis") / "static" / name).read_text(encoding="utf-8"))
+    return body
 
 
 def _handler(live: LivePage) -> Callable[..., BaseHTTPRequestHandler]:

@@ -81,8 +81,15 @@ class Snapshot:
     groups: tuple[FlowRate, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data for the page."""
-        return asdict(self)
+        """Plain data for the page: what is here, and of each flow and group the colour that it has in the report."""
+        # Imported by who has a page: a guest has none.
+        from narrows_analysis.colors import flow_colors
+
+        data = asdict(self)
+        for rows in (data["flows"], data["groups"]):
+            for row, color in zip(rows, flow_colors([row["group"] for row in rows]), strict=True):
+                row |= {"color": f"c{color.index}", "tint": color.tint}
+        return data
 
 
 class Sampler:

@@ -6,10 +6,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import site
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+import narrows_formats
+
+import narrows
 from narrows.virtual import keeper, room
 from narrows.virtual.kernels import Kernel
 
@@ -17,6 +21,28 @@ TAIL_BYTES = 8000
 PANIC = "Kernel panic"
 START_NS = 1_767_225_600 * 1_000_000_000  # 2026-01-01T00:00:00Z
 EVENT_BYTES = 1 << 20
+
+
+def python(*words: str) -> list[str]:
+    """The words of a first process that is Python, without its look at what is installed (see `modules`)."""
+    return [sys.executable, "-S", *words]
+
+
+def modules() -> str:
+    """Where Python finds modules: in a guest finding that out takes longer than the start of Python itself.
+
+    Only what is installed, and not all that this process finds: where it was started must not change a guest.
+    """
+    places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
+    found = [each for place in map(Path, places) if place.is_dir() for each in (place, *_named_in(place))]
+    own = (Path(package.__path__[0]).parent for package in (narrows, narrows_formats))
+    return ":".join(dict.fromkeys(str(each) for each in (*found, *own)))
+
+
+def _named_in(place: Path) -> list[Path]:
+    """The directories that path files of a directory of packages name (https://docs.python.org/3/library/site.html)."""
+    lines = [line for file in sorted(place.glob("*.pth")) for line in file.read_text().splitlines()]
+    return [place / line for line in lines if line and not line.startswith("#") and (place / line).is_dir()]
 
 
 def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list[str]:
@@ -35,6 +61,7 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list
         "time-travel=inf-cpu", f"time-travel-start={START_NS}",
         # Two runs with one seed differ in as little as can be.
         "norandmaps", "PYTHONHASHSEED=0", "random.trust_cpu=off",
+        f"PYTHONPATH={modules()}",
         "seccomp=auto",
         "con=null", "con0=fd:0,fd:1", "con1=fd:{},fd:{}".format(*keeper.CONTROL),
         "uml_dir=uml",

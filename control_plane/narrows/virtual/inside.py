@@ -12,6 +12,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 import traceback
 from dataclasses import asdict
 from pathlib import Path
@@ -53,11 +54,14 @@ class Channel(init.Channel):
 
 def measure(task: Task, channel: Channel) -> None:
     """Make the run, and tell how it ended."""
-    from narrows.errors import NarrowsError
-    from narrows.hosts.state import RunState
-    from narrows.run.measurement import Measurement
-    from narrows.targets.soft import virtual_time
-    from narrows.targets.soft.target import SoftTarget
+    with init.memory_at_once():
+        # Imported later by the target: then without memory at once.
+        import narrows.switch.entries  # noqa: F401
+        from narrows.errors import NarrowsError
+        from narrows.hosts.state import RunState
+        from narrows.run.measurement import Measurement
+        from narrows.targets.soft import virtual_time
+        from narrows.targets.soft.target import SoftTarget
 
     class GuestState(RunState):
         """What goes with the guest need not be removed before."""
@@ -81,7 +85,7 @@ def measure(task: Task, channel: Channel) -> None:
         except OSError as error:
             channel.tell(failed=f"the results cannot be written: {error.strerror}")
         else:
-            channel.tell(measured=True)
+            channel.tell(measured=True, virtual_s=time.monotonic())
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import inside, keeper, room
 from narrows.virtual.cores import core
-from narrows.virtual.guest import Guest
+from narrows.virtual.guest import Guest, python
 from narrows.virtual.kernels import About, Kernel
 from narrows.virtual.task import TASK_FILE, Task
 from narrows.virtual.watch import Watch, cpu_s
@@ -74,6 +74,7 @@ class VirtualMeasurement:
         self._killed = False
         self._code = 0
         self._wall_s = 0.0
+        self._virtual_s = 0.0
 
     async def run(self, progress: RunProgress) -> Measured:
         """Measure on a core of its own; see `_run`."""
@@ -90,7 +91,7 @@ class VirtualMeasurement:
         progress.phase("booting the guest")
         task = self._task()
         (self._state.directory / TASK_FILE).write_bytes(pickle.dumps(task))
-        init = [sys.executable, "-m", inside.__name__]
+        init = python("-m", inside.__name__)
         started = datetime.now(UTC)
         guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)
         began = time.monotonic()
@@ -118,6 +119,7 @@ class VirtualMeasurement:
             raise RunError(ended["failed"])
         if "measured" not in ended:
             raise RunError(f"{how_it_ended(self._code, up.is_set())}{guest.last_words()}")
+        self._virtual_s = ended["virtual_s"]
         measured: Measured = pickle.loads(task.found.read_bytes())
         # The guest's calendar is one of its own.
         return replace(measured, started=started, ended=datetime.now(UTC))
@@ -173,7 +175,7 @@ class VirtualMeasurement:
                 "memory_bytes": self._memory_bytes,
                 "wall_s": self._wall_s,
                 "cpu_s": 0.0 if self._watch is None else self._watch.cpu_s,
-                "virtual_s": 0.0 if self._watch is None else self._watch.now_ns / NANOSECONDS,
+                "virtual_s": self._virtual_s,
                 "hosts": describe_hosts(self._plan),
             },
         }

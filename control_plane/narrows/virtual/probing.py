@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -15,7 +14,7 @@ from typing import Any
 
 from narrows.errors import RunError
 from narrows.virtual import probe
-from narrows.virtual.guest import Guest
+from narrows.virtual.guest import Guest, python
 from narrows.virtual.kernels import About, Kernel, config_digest, remember, remembered
 
 MEMORY_BYTES = 256 << 20
@@ -56,7 +55,7 @@ async def _boot(kernel: Kernel) -> tuple[About, str]:
     told: dict[str, Any] = {}
     at: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
-        init = [sys.executable, "-m", probe.__name__]
+        init = python("-m", probe.__name__)
         cpu = min(os.sched_getaffinity(0))
         guest = await Guest.start(kernel, MEMORY_BYTES, init, cpu, Path(scratch))
         try:

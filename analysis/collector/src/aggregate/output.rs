@@ -53,7 +53,7 @@ impl Output {
         ];
         let open = |name: &str, columns: &[Column]| {
             let properties = base_properties()
-                .set_max_row_group_size(GROUP_ROWS)
+                .set_max_row_group_row_count(Some(GROUP_ROWS))
                 .set_key_value_metadata(Some(metadata.clone()))
                 .build();
             ParquetFile::create(&directory.join(name), columns, properties, ROW_BYTES)

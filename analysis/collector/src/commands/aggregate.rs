@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
+use crate::{Error, Result};
 use clap::Args;
-use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
-use narrows_collector::{Error, Result};
 
 #[derive(Args)]
 pub struct AggregateArgs {

@@ -4,12 +4,12 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
+use crate::capture::file::CaptureFile;
+use crate::telemetry::columns::{Columns, RowBlock, BLOCK_ROWS};
+use crate::wire::Decoder;
+use crate::{Error, Result};
 use clap::Args;
-use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
-use narrows_collector::capture::file::CaptureFile;
-use narrows_collector::telemetry::columns::{Columns, RowBlock, BLOCK_ROWS};
-use narrows_collector::wire::Decoder;
-use narrows_collector::{Error, Result};
 use serde::Serialize;
 
 /// Rows in a batch of columns.

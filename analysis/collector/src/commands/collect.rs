@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::capture::pipe::Pipe;
+use crate::capture::ring::{Ring, Wake, RETIRE_MS};
+use crate::capture::signals::StopSignal;
+use crate::fan_in::{FanIn, Merged, RingThread, DRAIN};
+use crate::receiver::{Intake, Receiver, Settings, Store};
+use crate::telemetry::account::Account;
+use crate::{Error, Result};
 use clap::Args;
-use narrows_collector::capture::pipe::Pipe;
-use narrows_collector::capture::ring::{Ring, Wake, RETIRE_MS};
-use narrows_collector::capture::signals::StopSignal;
-use narrows_collector::fan_in::{FanIn, Merged, RingThread, DRAIN};
-use narrows_collector::receiver::{Intake, Receiver, Settings, Store};
-use narrows_collector::telemetry::account::Account;
-use narrows_collector::{Error, Result};
 use narrows_privileges::{become_user, give_up, Below};
 
 use super::convert::StorageArgs;

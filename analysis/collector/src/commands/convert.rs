@@ -5,13 +5,13 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::capture::file::{CaptureFile, End};
+use crate::receiver::{Receiver, Settings};
+use crate::telemetry::account::Account;
+use crate::telemetry::writer::Rotation;
+use crate::wire::BOTTLENECKS;
+use crate::{Error, Result};
 use clap::Args;
-use narrows_collector::capture::file::{CaptureFile, End};
-use narrows_collector::receiver::{Receiver, Settings};
-use narrows_collector::telemetry::account::Account;
-use narrows_collector::telemetry::writer::Rotation;
-use narrows_collector::wire::BOTTLENECKS;
-use narrows_collector::{Error, Result};
 
 /// What is accepted and how it is stored: the same for live reports and files.
 #[derive(Args)]

@@ -4,9 +4,9 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use crate::generate::{pcap, Scenario};
+use crate::{Error, Result};
 use clap::Args;
-use narrows_collector::generate::{pcap, Scenario};
-use narrows_collector::{Error, Result};
 
 #[derive(Args)]
 pub struct GenerateArgs {

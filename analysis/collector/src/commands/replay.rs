@@ -4,10 +4,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::capture::file::CaptureFile;
+use crate::capture::transmitter::{Transmitter, BURST};
+use crate::{Error, Result};
 use clap::Args;
-use narrows_collector::capture::file::CaptureFile;
-use narrows_collector::capture::transmitter::{Transmitter, BURST};
-use narrows_collector::{Error, Result};
 use serde::Serialize;
 
 #[derive(Args)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{WriterProperties, DEFAULT_MAX_ROW_GROUP_ROW_COUNT};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 
 use super::table::{stored_schema, Column, Lists, Values};
@@ -61,7 +61,9 @@ impl ParquetFile {
         properties: WriterProperties,
         row_bytes: usize,
     ) -> Result<Self> {
-        let group_rows = properties.max_row_group_size();
+        let group_rows = properties
+            .max_row_group_row_count()
+            .unwrap_or(DEFAULT_MAX_ROW_GROUP_ROW_COUNT);
         let file = CountingFile {
             file: storage::create(temporary).map_err(|e| Error::io(temporary, "create", e))?,
             written: 0,

@@ -155,13 +155,10 @@ fn read<D: DataType, T>(
 }
 
 fn kind_of(column: &ColumnDescriptor) -> String {
-    match column.logical_type() {
-        Some(LogicalType::Integer {
-            bit_width,
-            is_signed,
-        }) => name_of(Kind::Number {
-            bits: bit_width as u8,
-            signed: is_signed,
+    match column.logical_type_ref() {
+        Some(LogicalType::Integer(integer)) => name_of(Kind::Number {
+            bits: integer.bit_width as u8,
+            signed: integer.is_signed,
         }),
         // Numbers that nothing else is said about are signed.
         None => column.physical_type().to_string(),

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use parquet::basic::{LogicalType, Repetition, Type as Stored};
+use parquet::basic::{IntType, LogicalType, Repetition, Type as Stored};
 use parquet::errors::Result;
 use parquet::schema::types::{Type, TypePtr};
 
@@ -135,10 +135,10 @@ fn number(name: &str, bits: u8, is_signed: bool) -> Result<TypePtr> {
     } else {
         Stored::INT32
     };
-    let logical = LogicalType::Integer {
+    let logical = LogicalType::Integer(IntType {
         bit_width: bits as i8,
         is_signed,
-    };
+    });
     let builder = Type::primitive_type_builder(name, stored)
         .with_repetition(Repetition::REQUIRED)
         .with_logical_type(Some(logical));

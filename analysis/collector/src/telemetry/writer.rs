@@ -153,7 +153,7 @@ impl TelemetryWriter {
 }
 
 fn report_properties(row_group: usize) -> WriterProperties {
-    let mut builder = described(columns::DESCRIPTIONS).set_max_row_group_size(row_group);
+    let mut builder = described(columns::DESCRIPTIONS).set_max_row_group_row_count(Some(row_group));
     // Counters and clocks grow slowly: their differences are small.
     for name in [
         "sequence",
