@@ -111,7 +111,7 @@ def test_doctor_names_what_is_missing_and_the_fix(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(machine, "SYSTEM_PATH", str(tmp_path))
     problems = {finding.found: finding.problem for finding in findings() if finding.subject == "tool"}
-    assert problems["ethtool"] == "the command 'ethtool' is missing; fix: apt-get install ethtool"
+    assert problems["iperf3"] == "the command 'iperf3' is missing; fix: apt-get install iperf3"
 
 
 def test_doctor_lists_the_kernels_ccas() -> None:

@@ -57,6 +57,13 @@ def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
         jumbo = settings(adapted(plan("100Gbit", rtt, mtu=9000, flows=[{"cca": "bbr", "duration": "1s"}])))
         assert jumbo.ring_bytes >= 8 * 100_000_000_000 // 8 * jumbo.window_ns // 1_000_000_000
         assert jumbo.ring_bytes >= 2 * 100_000_000_000 // 8 * int(rtt[:-2]) // 1_000 // 4
+    # In an experiment that is long enough for it, all that slow start has in flight when it has filled the queue.
+    deep = {"bottleneck": {"rate": "1Gbit", "rtt": "40ms", "buffer": "65536packets"}}
+    sizes = [
+        settings(adapted(plan("1Gbit", "40ms", **deep, flows=[{"cca": "cubic", "duration": duration}]))).ring_bytes
+        for duration in ("10s", "1800s")
+    ]
+    assert sizes[0] < 65536 * 1514 < sizes[1] // 2
     # A thousand flows begin with ten segments each, and send twenty when those are acknowledged.
     many = settings(adapted(plan("1Gbit", "20ms", flows=[{"cca": "cubic", "count": 1000, "duration": "1s"}])))
     assert many.ring_bytes >= 20 * 1000 * 1514

@@ -15,7 +15,7 @@ from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from test_in_a_guest import PATIENCE_S, start
 
-pytestmark = pytest.mark.needs("root", "default-kernel", SOFTSWITCH, COLLECTOR, "iperf3", "ip", "ethtool")
+pytestmark = pytest.mark.needs("root", "default-kernel", SOFTSWITCH, COLLECTOR, "iperf3", "ip")
 
 RATE_BPS, RTT_S = 80_000_000, 0.025
 SHALLOW = """\

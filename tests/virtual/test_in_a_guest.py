@@ -22,7 +22,7 @@ from narrows.virtual import kernels
 from narrows.virtual.keeper import children
 from narrows_formats.programs import BINARIES_VARIABLE, COLLECTOR, SOFTSWITCH, find_binary
 
-pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "iperf3", "ip", "ethtool")
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "iperf3", "ip")
 
 SHORT = "name: short\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows: [{cca: cubic, duration: 1s}]\n"
 LONG = SHORT.replace("1s}", "1000s}")

@@ -19,7 +19,7 @@ flows: [{{cca: cubic, count: {FLOWS}, duration: {DURATION_S:g}s}}]
 """
 
 
-@pytest.mark.needs("guest-kernel", "stress", "narrows-softswitch", "narrows-collector", "ip", "ethtool")
+@pytest.mark.needs("guest-kernel", "stress", "narrows-softswitch", "narrows-collector", "ip")
 def test_1000_concurrent_tcp_flows(tmp_path: Path) -> None:
     """All of them flow at the same time, each one's drops are exact, and the link is full."""
     assert start(tmp_path, MANY).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()

@@ -13,27 +13,22 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from narrows.errors import RunError
+from narrows.hosts.offloads import turn_offloads
 
 NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
 CARRIER_WAIT_S = 5.0
 
-# What ethtool calls the features that join, split or leave unfinished the packets that we want to see as they are.
-OFFLOADS = {
-    "tso": "tcp-segmentation-offload",
-    "gso": "generic-segmentation-offload",
-    "gro": "generic-receive-offload",
-    "tx": "tx-checksumming",
-    "rx": "rx-checksumming",
-    "sg": "scatter-gather",
-}
-
 # Nothing in a namespace speaks of its own accord.
 QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
+
+# Asked for one link, newer kernels look at once; a list of all has what they know already.
+LINK_STATE = ("-brief", "link", "show", "dev")
 
 Answer = TypeVar("Answer")
 
@@ -71,28 +66,6 @@ def run(command: Sequence[str], text: str | None = None) -> str:
     return result.stdout
 
 
-def set_offloads(namespace: str, interface: str, on: Collection[str] = ()) -> dict[str, str]:
-    """Turn offloads off, all but those of ``on`` (keys of `OFFLOADS`), and read them back; returns what was read.
-
-    Raises:
-        RunError: one reads back differently.
-    """
-    wanted = {feature: "on" if feature in on else "off" for feature in OFFLOADS}
-    switches = [word for feature, value in wanted.items() for word in (feature, value)]
-
-    def inside() -> str:
-        run(["ethtool", "-K", interface, *switches])
-        return run(["ethtool", "-k", interface])
-
-    listing = call_inside(namespace, inside)
-    features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
-    found = {name: features.get(name, "unknown").split()[0] for name in OFFLOADS.values()}
-    for feature, name in OFFLOADS.items():
-        if found[name] != wanted[feature]:
-            raise RunError(f"{interface} in {namespace}: {name} cannot be turned {wanted[feature]}")
-    return found
-
-
 def set_sysctls(namespace: str, settings: Mapping[str, str]) -> None:
     """Set kernel settings of a namespace (``net.ipv4.tcp_ecn`` and the like), and read them back.
 
@@ -112,6 +85,14 @@ def set_sysctls(namespace: str, settings: Mapping[str, str]) -> None:
                 raise RunError(f"{namespace}: {name} is {got.strip()}, not {asked}")
 
     call_inside(namespace, inside)
+
+
+def set_offloads(end: End, on: Collection[str] = ()) -> dict[str, str]:
+    """See `narrows.hosts.offloads.turn_offloads`."""
+    try:
+        return call_inside(end.namespace, partial(turn_offloads, end.interface, on))
+    except RunError as error:
+        raise RunError(f"{end.namespace}: {error}") from error
 
 
 @contextmanager
@@ -151,7 +132,7 @@ def add_cable(one: End, other: End, mtu: int = 1500, mac: str | None = None) -> 
     pair = f"link add name {one.interface} {address} mtu {mtu} type veth peer name {other.interface} mtu {mtu} netns"
     run(["ip", "-n", one.namespace, *pair.split(), other.namespace])
     for end in (one, other):
-        set_offloads(end.namespace, end.interface)
+        set_offloads(end)
     for end in (one, other):
         run(["ip", "-n", end.namespace, "link", "set", end.interface, "up"])
     wait_for_carrier(one, other)
@@ -165,12 +146,15 @@ def wait_for_carrier(*ends: End) -> None:
     """
     deadline = time.monotonic() + CARRIER_WAIT_S
     for end in ends:
-        # Asked for one link, newer kernels look at once; a list of all has what they know already.
-        command = ["ip", "-n", end.namespace, "-brief", "link", "show", "dev", end.interface]
-        while run(command).split()[1] != "UP":
+        while not is_up(run(["ip", "-n", end.namespace, *LINK_STATE, end.interface])):
             if time.monotonic() > deadline:
                 raise RunError(f"the link {end.interface} in {end.namespace} does not come up")
             time.sleep(0.01)
+
+
+def is_up(line: str) -> bool:
+    """Whether what `LINK_STATE` showed is a link with a carrier."""
+    return line.split()[1:2] == ["UP"]
 
 
 def links(namespace: str) -> dict[str, Link]:

@@ -16,7 +16,7 @@ from typing import Any
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts import tcp_counters, unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
-from narrows.hosts.links import QUIET, End, call_inside, run, set_offloads, set_sysctls, wait_for_carrier
+from narrows.hosts.links import QUIET, End, call_inside, is_up, run, set_offloads, set_sysctls, wait_for_carrier
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
@@ -61,20 +61,24 @@ class NetnsTestbed:
         Raises:
             RunError: a command fails, or a setting reads back differently.
         """
-        self._add_namespace(SWITCH)
+        switch = self._state.namespace(SWITCH)
+        hosts = self._plan.hosts
+        self._add_namespaces(switch, *(self._state.namespace(host.name) for host in hosts))
         # The switch's kernel must not speak on its ports.
-        set_sysctls(self._state.namespace(SWITCH), QUIET)
-        for host in self._plan.hosts:
-            self._add_namespace(host.name)
-            self._add_link(host)
+        set_sysctls(switch, QUIET)
+        run(["ip", "-batch", "-"], "\n".join(self._link(host) for host in hosts))
+        for host in hosts:
             self._set_sysctls(host)
             self._set_offloads(host.name, HOST_INTERFACE, self._plan.offloads if host.address else ())
             self._set_offloads(SWITCH, f"port{host.port}")
-        for host in self._plan.hosts:
-            # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
-            self._ip(SWITCH, [f"link set port{host.port} up"])
-            self._ip(host.name, ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)])
-        wait_for_carrier(*(End(self._state.namespace(host.name), HOST_INTERFACE) for host in self._plan.hosts))
+        # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
+        self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
+        late = []
+        for host in hosts:
+            up = ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)]
+            shown = self._ip(host.name, [*self._address(host), *up, f"link show dev {HOST_INTERFACE}"], "-brief")
+            late += [] if is_up(shown) else [End(self._state.namespace(host.name), HOST_INTERFACE)]
+        wait_for_carrier(*late)
 
     def remove(self) -> None:
         """Remove the namespaces and what runs in them.
@@ -140,21 +144,19 @@ class NetnsTestbed:
             "neighbours": "static",
         }
 
-    def _add_namespace(self, host: str) -> None:
-        name = self._state.namespace(host)
-        self._state.add_namespace(name)
-        run(["ip", "netns", "add", name])
+    def _add_namespaces(self, *names: str) -> None:
+        for name in names:
+            self._state.add_namespace(name)
+        run(["ip", "-batch", "-"], "\n".join(f"netns add {name}" for name in names))
 
-    def _add_link(self, host: Host) -> None:
-        switch = self._state.namespace(SWITCH)
-        port = f"port{host.port}"
-        self._ip(
-            host.name,
-            [
-                f"link add name {HOST_INTERFACE} address {host.mac} mtu {self._mtu} "
-                f"type veth peer name {port} mtu {self._mtu} netns {switch}"
-            ],
+    def _link(self, host: Host) -> str:
+        """What `ip` is told to make a host's link to the switch."""
+        ends = (
+            f"{HOST_INTERFACE} address {host.mac} netns {self._state.namespace(host.name)}",
+            f"port{host.port} netns {self._state.namespace(SWITCH)}",
         )
+        one, other = (f"name {end} mtu {self._mtu}" for end in ends)
+        return f"link add {one} type veth peer {other}"
 
     def _set_sysctls(self, host: Host) -> None:
         namespace = self._state.namespace(host.name)
@@ -176,12 +178,13 @@ class NetnsTestbed:
         }
         set_sysctls(namespace, settings)
         self._sysctls[host.name] = settings
-        if host.address:
-            nodad = " nodad" if host.ip_version == 6 else ""
-            self._ip(host.name, [f"address add {host.address}/{host.prefix} dev {HOST_INTERFACE}{nodad}"])
 
     def _set_offloads(self, host: str, interface: str, on: Collection[str] = ()) -> None:
-        self._offloads[f"{host}/{interface}"] = set_offloads(self._state.namespace(host), interface, on)
+        self._offloads[f"{host}/{interface}"] = set_offloads(End(self._state.namespace(host), interface), on)
+
+    def _address(self, host: Host) -> list[str]:
+        nodad = " nodad" if host.ip_version == 6 else ""
+        return [f"address add {host.address}/{host.prefix} dev {HOST_INTERFACE}{nodad}"] if host.address else []
 
     def _neighbours(self, host: Host) -> list[str]:
         if not host.address:
@@ -190,5 +193,5 @@ class NetnsTestbed:
         peers = self._plan.senders if is_receiver else (self._plan.receiver,)
         return [f"neighbour add {peer.address} lladdr {peer.mac} dev {HOST_INTERFACE} nud permanent" for peer in peers]
 
-    def _ip(self, host: str, commands: Sequence[str]) -> None:
-        run(["ip", "-n", self._state.namespace(host), "-batch", "-"], "\n".join(commands))
+    def _ip(self, host: str, commands: Sequence[str], *options: str) -> str:
+        return run(["ip", "-n", self._state.namespace(host), *options, "-batch", "-"], "\n".join(commands))

@@ -36,7 +36,7 @@ def modules() -> str:
     places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     found = [each for place in map(Path, places) if place.is_dir() for each in (place, *_named_in(place))]
     own = (Path(package.__path__[0]).parent for package in (narrows, narrows_formats))
-    return ":".join(dict.fromkeys(str(each) for each in (*found, *own)))
+    return ":".join(dict.fromkeys(str(each) for each in (*own, *found)))
 
 
 def _named_in(place: Path) -> list[Path]:
