@@ -18,7 +18,7 @@ from narrows.hosts import base, process
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.socket_table import tabulate, write
-from narrows.traffic.sockets import SocketSampler
+from narrows.traffic.sockets import SamplingProcesses
 from narrows_formats.columns import SOCKETS
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
@@ -113,7 +113,7 @@ def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
     plan = cast("Plan", SimpleNamespace(senders=(sender,), receiver=SimpleNamespace(ip_version=4)))
 
     async def started() -> list[str]:
-        sampler = SocketSampler(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
+        sampler = SamplingProcesses(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
         await sampler.start()
         try:
             return (tmp_path / "sender0-sockets.txt").read_text().splitlines()[0].split()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,6 +72,14 @@ class Testbed(Protocol):
 
         Raises:
             RunError: the host cannot be reached.
+        """
+        ...
+
+    def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """Open a socket of a host for this process to use; parameters as for `socket.socket`.
+
+        Raises:
+            RunError: the host is another machine.
         """
         ...
 

@@ -8,6 +8,7 @@ large, TCP metrics not cached.
 
 from __future__ import annotations
 
+import socket
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -109,6 +110,10 @@ class NetnsTestbed:
         in_guest = bool(self._plan.receive_batch_bytes)
         # Without a look at the installed packages (-S), which takes longer than all the rest of the start.
         return [sys.executable, "-IS", *([] if in_guest else [unprivileged.__file__]), str(script)]
+
+    def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """See `narrows.hosts.base.Testbed.open_socket`."""
+        return call_inside(self._state.namespace(host), lambda: socket.socket(family, kind, protocol))
 
     async def put(self, host: str, name: str, text: str) -> str:
         """See `narrows.hosts.base.Testbed.put`: namespaces share this machine's files."""

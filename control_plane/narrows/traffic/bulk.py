@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bulk flows in virtual time: one sending process a host and one receiving process in all.
+"""Bulk flows in virtual time: of all hosts by this process, and received by it.
 
 iperf3 would do, but its receivers wake up for every packet and its clients turn in a loop while they wait for the
-server's answer: in virtual time that is most of what a run costs.
+server's answer: in virtual time that is most of what a run costs. A process of our own on each host would do, too, but
+starting it takes as long as a second of many an experiment.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -20,13 +20,10 @@ from narrows_formats.units import NANOSECONDS
 from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.hosts.process import Process
-from narrows.traffic import bulk_host
 from narrows.traffic.base import FlowTraffic
+from narrows.traffic.bulk_sockets import BulkSockets, Result
 from narrows.traffic.connection import Connection
-from narrows.traffic.iperf3 import GRACE_S, INTERRUPT_GRACE_S, check_result
-
-START_S = 10.0
+from narrows.traffic.iperf3 import GRACE_S, check_result
 
 
 class BulkTraffic(FlowTraffic):
@@ -35,9 +32,9 @@ class BulkTraffic(FlowTraffic):
     def __init__(self, plan: Plan, testbed: Testbed, results: Path) -> None:
         """Take the plan; results go to ``results``, one JSON file a connection."""
         super().__init__(plan, testbed, results)
-        self._sink: Process | None = None
-        self._senders: dict[str, Process] = {}
-        self._ended: dict[str, asyncio.Event] = {}
+        self._sockets = BulkSockets(self._flows, plan.receive_batch_bytes, testbed.open_socket, self._told)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ends: dict[str, asyncio.Future[Result]] = {}
         self.connections: list[Connection] = []
 
     @property
@@ -46,92 +43,69 @@ class BulkTraffic(FlowTraffic):
         return sum(connection.ended_s is None for connection in self.connections)
 
     async def start_servers(self) -> None:
-        """Start the sink and wait until it listens.
+        """Open the receiver's ports.
 
         Raises:
-            RunError: it does not come up.
+            RunError: one is in use.
         """
         self._results.mkdir(parents=True, exist_ok=True)
-        if not self._flows:
-            return
-        script = await self._testbed.python("receiver", Path(bulk_host.__file__))
-        ports = [str(flow.dst_port) for flow in self._flows]
-        command = [*script, "sink", self._flows[0].dst, str(self._plan.receive_batch_bytes), *ports]
-        self._sink = await self._testbed.spawn("receiver", command, stderr=self._testbed.state_dir / "sink.err")
-        await self._sink.wait_for_line("ready", START_S)
+        self._loop = asyncio.get_running_loop()
+        self._ends = {flow.name: self._loop.create_future() for flow in self._flows}
+        try:
+            self._sockets.listen("receiver")
+        except OSError as error:
+            raise RunError(f"the receiver's ports cannot be opened: {error.strerror}") from error
 
     def tasks(self, origin_s: float) -> dict[str, Coroutine[Any, Any, None]]:
-        """What runs each flow to its end, by the flow's name; raises RunError if a connection fails.
+        """What follows each flow to its end, by the flow's name; raises RunError if a connection fails.
 
         Args:
             origin_s: monotonic time of the experiment's start.
         """
         self._origin = origin_s
-        self._ended = {flow.name: asyncio.Event() for flow in self._flows}
-        first = {flow.sender: flow.name for flow in reversed(self._flows)}
-        return {flow.name: self._run(flow, first[flow.sender] == flow.name) for flow in self._flows}
+        self._sockets.start(origin_s)
+        return {flow.name: self._follow(flow) for flow in self._flows}
 
     async def stop(self) -> None:
-        """Interrupt what still runs, so that its partial result is written, and end the sink."""
-        senders = list(self._senders.values())
-        await asyncio.gather(*(sender.stop(INTERRUPT_GRACE_S, signal.SIGINT) for sender in senders))
-        if self._sink is not None:
-            await self._sink.stop(INTERRUPT_GRACE_S)
+        """End what still runs, with its partial result, and the receiving side."""
+        self._sockets.stop()
+        # What the thread has told is taken in.
+        await asyncio.sleep(0)
         for connection in self.connections:
             if connection.ended_s is None:
                 connection.ended_s = time.monotonic() - self._origin
-        self._senders.clear()
-        self._sink = None
 
-    async def _run(self, flow: Flow, leads: bool) -> None:
-        """One flow; the one that leads also looks after the process of all flows of its host."""
+    async def _follow(self, flow: Flow) -> None:
         assert flow.duration_ns is not None
-        own = [other for other in self._flows if other.sender == flow.sender]
-        host = asyncio.create_task(self._send(flow.sender, own)) if leads else None
         await asyncio.sleep(self._origin + flow.start_ns / NANOSECONDS - time.monotonic())
-        connection = Connection(flow, 0, self._result(flow), time.monotonic() - self._origin)
+        result = self._result(flow)
+        connection = Connection(flow, 0, result, time.monotonic() - self._origin)
         self.connections.append(connection)
         try:
+            # Whoever cancels this does not cancel the flow: `stop` ends it.
             async with asyncio.timeout(flow.duration_ns / NANOSECONDS + GRACE_S):
-                await self._ended[flow.name].wait()
+                await asyncio.shield(self._ends[flow.name])
         except TimeoutError:
             raise RunError(f"flow {flow.name}: does not end") from None
+        except OSError as error:
+            raise RunError(f"flow {flow.name}: {error.strerror}") from error
         connection.ended_s = time.monotonic() - self._origin
-        if host is not None:
-            await host
-        connection.bytes_sent = check_result(flow, self._result(flow), 0, "")
+        connection.bytes_sent = check_result(flow, result, 0, "")
 
-    async def _send(self, host: str, flows: list[Flow]) -> None:
-        """The process that sends all flows of a host."""
-        text = json.dumps([specify(flow, self._result(flow)) for flow in flows])
-        file = await self._testbed.put(host, f"{host}-bulk.json", text)
-        command = [*await self._testbed.python(host, Path(bulk_host.__file__)), "send", file, repr(self._origin)]
-        errors = self._testbed.state_dir / f"{host}-bulk.err"
-        sender = await self._testbed.spawn(host, command, stderr=errors)
-        self._senders[host] = sender
-        async for name in sender.lines():
-            self._ended[name].set()
-        code = await sender.wait()
-        del self._senders[host]
-        self._testbed.ended(sender)
-        if code != 0:
-            raise RunError(f"{sender.name}: ended with exit code {code}{sender.last_words()}")
+    def _told(self, name: str, how: Result | OSError) -> None:
+        """Called by the thread of the sockets."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._take, name, how)
+
+    def _take(self, name: str, how: Result | OSError) -> None:
+        end = self._ends[name]
+        if end.done():
+            return
+        if isinstance(how, OSError):
+            end.set_exception(how)
+        else:
+            (self._results / f"{name}.json").write_text(json.dumps(how), encoding="utf-8")
+            end.set_result(how)
 
     def _result(self, flow: Flow) -> Path:
         return self._results / f"{flow.name}.json"
-
-
-def specify(flow: Flow, result: Path) -> dict[str, Any]:
-    """What the sender is told of a flow."""
-    assert flow.duration_ns is not None
-    return {
-        "name": flow.name,
-        "cca": flow.cca,
-        "src": flow.src,
-        "src_port": flow.src_port,
-        "dst": flow.dst,
-        "dst_port": flow.dst_port,
-        "start_s": flow.start_ns / NANOSECONDS,
-        "duration_s": flow.duration_ns / NANOSECONDS,
-        "result": str(result),
-    }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of a host's established TCP sockets, read every so often from the kernel (sock_diag, as ``ss -ti`` does).
 
-Used as ``socket_sampler.py INTERVAL_S VERSION`` on a host; writes the names of `FIELDS` on stdout when it begins, and
-then their values, a line a socket and reading, separated by spaces. Only the standard library is used, so that it runs
-on any host.
+Used as ``socket_sampler.py INTERVAL_S VERSION`` on a host, or by its functions; writes the names of `FIELDS` when it
+begins, and then their values, a line a socket and reading, separated by spaces. Only the standard library is used, so
+that it runs on any host.
 """
 
 from __future__ import annotations
@@ -12,7 +12,12 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    # Its import takes as long as all others together.
+    from typing import TextIO
 
 FIELDS = (
     "monotonic_s", "src_port", "dst_port", "cwnd_packets", "mss", "rtt_us", "min_rtt_us", "pacing_rate",
@@ -20,6 +25,7 @@ FIELDS = (
     "bbr_pacing_gain", "bbr_cwnd_gain", "busy_us", "buffer_limited_us",
 )  # fmt: skip
 NETLINK_SOCK_DIAG = 4
+DIAG = (socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG)
 SOCK_DIAG_BY_FAMILY = 20
 NLMSG_ERROR, NLMSG_DONE = 2, 3
 REQUEST_DUMP = 0x301
@@ -80,20 +86,37 @@ def parse(message: bytes) -> tuple[int, ...] | None:
     )  # fmt: skip
 
 
-def sample(interval_s: float, family: int) -> None:
-    """Read every ``interval_s`` seconds until killed."""
-    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_SOCK_DIAG) as diag:
-        diag.bind((0, 0))
-        print(*FIELDS, flush=True)
-        due = time.monotonic()
-        while True:
+def begin(diag: socket.socket, output: TextIO) -> None:
+    """Make a netlink socket ready, and tell what its readings will be."""
+    diag.bind((0, 0))
+    print(*FIELDS, file=output, flush=True)
+
+
+def sample(
+    interval_s: float, version: int, hosts: Sequence[tuple[socket.socket, TextIO]], pause: Callable[[float], object]
+) -> None:
+    """Read every ``interval_s`` seconds until a ``pause`` of so many seconds says that it is the end.
+
+    Args:
+        interval_s: from one reading to the next.
+        version: of IP.
+        hosts: a netlink socket of each, and where its readings go.
+        pause: waits.
+    """
+    family = socket.AF_INET6 if version == 6 else socket.AF_INET
+    due = time.monotonic()
+    while True:
+        for diag, output in hosts:
             now = time.monotonic()
             lines = [f"{now:.6f} {' '.join(map(str, reading))}\n" for reading in readings(diag, family)]
-            sys.stdout.write("".join(lines))
-            sys.stdout.flush()
-            due = max(due + interval_s, time.monotonic())
-            time.sleep(max(0.0, due - time.monotonic()))
+            output.write("".join(lines))
+            output.flush()
+        due = max(due + interval_s, time.monotonic())
+        if pause(max(0.0, due - time.monotonic())):
+            return
 
 
 if __name__ == "__main__":
-    sample(float(sys.argv[1]), socket.AF_INET6 if sys.argv[2] == "6" else socket.AF_INET)
+    with socket.socket(*DIAG) as own:
+        begin(own, sys.stdout)
+        sample(float(sys.argv[1]), int(sys.argv[2]), [(own, sys.stdout)], time.sleep)

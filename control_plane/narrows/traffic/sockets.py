@@ -4,8 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from narrows_formats.units import NANOSECONDS
 
@@ -29,8 +35,8 @@ class Readings:
     offset_s: float
 
 
-class SocketSampler:
-    """One sampling process a sender."""
+class SocketSampler(ABC):
+    """Reads the sockets of all senders."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, interval_ns: int) -> None:
         """``interval_ns`` is the time between two readings; 0 for none at all."""
@@ -38,15 +44,47 @@ class SocketSampler:
         self._testbed = testbed
         self._results = results
         self._interval_ns = interval_ns
-        self._processes: list[Process] = []
         self._offsets_s: dict[str, float] = {}
 
+    @abstractmethod
     async def start(self) -> None:
         """Begin to sample on all senders; what flows afterwards is seen from its start.
 
         Raises:
             RunError: one cannot be reached, or does not begin.
         """
+
+    @abstractmethod
+    async def stop(self) -> None:
+        """End sampling; safe to call twice.
+
+        Raises:
+            RunError: it had ended by itself.
+        """
+
+    @property
+    def readings(self) -> tuple[Readings, ...]:
+        """What was read, one a sender."""
+        return tuple(
+            Readings(self._output(sender.name), sender.address, self._offsets_s[sender.name])
+            for sender in self._plan.senders
+            if sender.name in self._offsets_s
+        )
+
+    def _output(self, host: str) -> Path:
+        return self._results / f"{host}-sockets.txt"
+
+
+class SamplingProcesses(SocketSampler):
+    """One process a sender: it disturbs nobody else, and nobody else disturbs it."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, interval_ns: int) -> None:
+        """See `SocketSampler`."""
+        super().__init__(plan, testbed, results, interval_ns)
+        self._processes: list[Process] = []
+
+    async def start(self) -> None:
+        """See `SocketSampler.start`."""
         if not self._interval_ns:
             return
         interval, version = str(self._interval_ns / NANOSECONDS), str(self._plan.receiver.ip_version)
@@ -71,25 +109,53 @@ class SocketSampler:
             raise RunError(f"{process.name} reads nothing after {BEGIN_TIMEOUT_S:g} s{process.last_words()}") from None
 
     async def stop(self) -> None:
-        """End sampling; safe to call twice.
-
-        Raises:
-            RunError: a sampler had ended by itself.
-        """
+        """See `SocketSampler.stop`."""
         processes, self._processes = self._processes, []
         died = [process for process in processes if process.returncode is not None]
         await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes))
         if died:
             raise RunError("\n".join(f"{process.name} ended by itself{process.last_words()}" for process in died))
 
-    @property
-    def readings(self) -> tuple[Readings, ...]:
-        """What was read, one a sender."""
-        return tuple(
-            Readings(self._output(sender.name), sender.address, self._offsets_s[sender.name])
-            for sender in self._plan.senders
-            if sender.name in self._offsets_s
-        )
 
-    def _output(self, host: str) -> Path:
-        return self._results / f"{host}-sockets.txt"
+class SamplingThread(SocketSampler):
+    """One thread of this process for all senders: in virtual time it takes none, and a process takes long to start."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, interval_ns: int) -> None:
+        """See `SocketSampler`."""
+        super().__init__(plan, testbed, results, interval_ns)
+        self._open = contextlib.ExitStack()
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._died: list[str] = []
+
+    async def start(self) -> None:
+        """See `SocketSampler.start`."""
+        if not self._interval_ns:
+            return
+        hosts = []
+        for sender in self._plan.senders:
+            self._offsets_s[sender.name] = await self._testbed.clock_offset_s(sender.name)
+            diag = self._open.enter_context(self._testbed.open_socket(sender.name, *socket_sampler.DIAG))
+            output = self._open.enter_context(self._output(sender.name).open("w"))
+            socket_sampler.begin(diag, output)
+            hosts.append((diag, output))
+        self._thread = threading.Thread(target=self._sample, args=(hosts,))
+        self._thread.start()
+
+    def _sample(self, hosts: Sequence[tuple[socket.socket, TextIO]]) -> None:
+        interval_s = self._interval_ns / NANOSECONDS
+        try:
+            socket_sampler.sample(interval_s, self._plan.receiver.ip_version, hosts, self._stopped.wait)
+        except OSError as error:
+            self._died.append(f"the sampling of sockets ended by itself: {error}")
+
+    async def stop(self) -> None:
+        """See `SocketSampler.stop`."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._open.close()
+        if died := "\n".join(self._died):
+            self._died.clear()
+            raise RunError(died)

@@ -14,7 +14,7 @@ from narrows.traffic.bulk import BulkTraffic
 from narrows.traffic.connection import Connection
 from narrows.traffic.iperf3 import Iperf3Traffic
 from narrows.traffic.sized import SizedTraffic
-from narrows.traffic.sockets import Readings, SocketSampler
+from narrows.traffic.sockets import Readings, SamplingProcesses, SamplingThread, SocketSampler
 
 
 class Traffic:
@@ -24,10 +24,13 @@ class Traffic:
         """Take the plan; results go to ``results``. Sockets are read every ``socket_interval_ns``, never if 0."""
         self._plan = plan
         self._results = results
-        bulk = BulkTraffic if plan.receive_batch_bytes else Iperf3Traffic
+        # In a guest, whose processors take no time and whose processes take long to start.
+        in_guest = bool(plan.receive_batch_bytes)
+        bulk = BulkTraffic if in_guest else Iperf3Traffic
+        sampler = SamplingThread if in_guest else SamplingProcesses
         self._bulk = bulk(plan, testbed, results)
         self._sized = SizedTraffic(plan, testbed, results)
-        self._sampler = SocketSampler(plan, testbed, results, socket_interval_ns)
+        self._sampler: SocketSampler = sampler(plan, testbed, results, socket_interval_ns)
         self._origin = 0.0
 
     @property

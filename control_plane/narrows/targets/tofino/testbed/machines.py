@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -137,6 +138,10 @@ class SshTestbed:
         if self._machines[host].ssh is None:
             return [sys.executable, "-I", str(script)]
         return ["python3", "-I", await self.put(host, script.name, script.read_text(encoding="utf-8"))]
+
+    def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
+        """See `narrows.hosts.base.Testbed.open_socket`."""
+        raise RunError(f"{host} is another machine, whose sockets only its processes can open")
 
     async def put(self, host: str, name: str, text: str) -> str:
         """See `narrows.hosts.base.Testbed.put`: a file among what host.sh keeps, and removes at the end.
