@@ -13,12 +13,14 @@ from typing import Any, cast
 
 import pandas as pd
 import pyarrow.parquet as pq
+import pytest
+from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts import base, process
 from narrows.traffic import socket_sampler
 from narrows.traffic.connection import Connection
 from narrows.traffic.socket_table import tabulate, write
-from narrows.traffic.sockets import SamplingProcesses
+from narrows.traffic.sockets import SamplingProcesses, SamplingThread
 from narrows_formats.columns import SOCKETS
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
@@ -121,6 +123,53 @@ def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
             await sampler.stop()
 
     assert asyncio.run(started()) == list(socket_sampler.FIELDS)
+
+
+class ThisHost(SlowHost):
+    """Senders that are this machine; what opens their sockets."""
+
+    def open_socket(self, _host: str, *kind: int) -> socket.socket:
+        return socket.socket(*kind)
+
+
+def here(tmp_path: Path) -> SamplingThread:
+    senders = tuple(SimpleNamespace(name=name, address="127.0.0.1") for name in ("sender0", "sender1"))
+    plan = cast("Plan", SimpleNamespace(senders=senders, receiver=SimpleNamespace(ip_version=4)))
+    return SamplingThread(plan, cast("base.Testbed", ThisHost(tmp_path)), tmp_path, 10**8)
+
+
+def test_one_thread_reads_all_senders_until_it_is_stopped(tmp_path: Path) -> None:
+    async def sampled() -> list[list[str]]:
+        sampler = here(tmp_path)
+        await sampler.start()
+        await asyncio.sleep(0.55)
+        await sampler.stop()
+        await sampler.stop()
+        return [reading.path.read_text().splitlines() for reading in sampler.readings]
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            own = str(client.getsockname()[1])
+            for lines in asyncio.run(sampled()):
+                assert lines[0].split() == list(socket_sampler.FIELDS)
+                times = [float(line.split()[0]) for line in lines[1:] if line.split()[1] == own]
+                assert len(times) >= 5
+                assert times == sorted(set(times))
+
+
+def test_a_thread_that_can_read_no_more_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise OSError("sock_diag: error 12")
+
+    async def sampled() -> None:
+        sampler = here(tmp_path)
+        await sampler.start()
+        await sampler.stop()
+
+    monkeypatch.setattr(socket_sampler, "readings", refused)
+    with pytest.raises(RunError, match="the sampling of sockets ended by itself: sock_diag: error 12"):
+        asyncio.run(sampled())
 
 
 def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:

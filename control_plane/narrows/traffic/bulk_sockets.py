@@ -35,6 +35,7 @@ CHUNK = 1 << 20
 LONGEST_WAIT_S = 0.25
 INTERVAL_S = 1.0
 TCP_INFO_BYTES = 192
+ONE = struct.pack("=Q", 1)  # what makes an eventfd ready
 RESET = struct.pack("ii", 1, 0)  # struct linger: closing ends the connection and drops what was not sent
 
 # What iperf3 would say of a flow, as far as Narrows reads that.
@@ -163,7 +164,8 @@ class BulkSockets:
         self._received: dict[int, socket.socket] = {}
         self._sending: dict[str, Sender] = {}
         self._stopped = threading.Event()
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self._wake = os.fdopen(os.eventfd(0), "wb", buffering=0)
+        self._watch(self._wake.fileno(), select.EPOLLIN, self._stopped.is_set)
         self._thread: threading.Thread | None = None
 
     def listen(self, host: str) -> None:
@@ -175,7 +177,6 @@ class BulkSockets:
         # Two sockets a flow and one that listens.
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        self._watch(self._wake, select.EPOLLIN, self._stopped.is_set)
         for flow in self._flows:
             listener = self._open_socket(host, family(flow.dst), socket.SOCK_STREAM)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -195,7 +196,7 @@ class BulkSockets:
         """End what still runs, and close everything; safe to call twice."""
         self._stopped.set()
         if self._thread is not None:
-            os.eventfd_write(self._wake, 1)
+            self._wake.write(ONE)
             self._thread.join()
             self._thread = None
         for received in self._received.values():
