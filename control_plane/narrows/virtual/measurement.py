@@ -99,7 +99,7 @@ class VirtualMeasurement:
         started = datetime.now(UTC)
         guest = await Guest.start(self._kernel, self._memory_bytes, init, cpu, self._state.directory)
         began = time.monotonic()
-        threading.Thread(target=lambda: [import_module(name) for name in AFTERWARDS]).start()
+        threading.Thread(target=import_afterwards).start()
         ended: dict[str, Any] = {}
         up = asyncio.Event()
         watching = asyncio.create_task(self._follow(guest, up, progress))
@@ -228,6 +228,12 @@ class VirtualMeasurement:
 
         with stop_signals_call(stop):
             yield
+
+
+def import_afterwards() -> None:
+    """Import what the end of a run needs, while somebody else works."""
+    for name in AFTERWARDS:
+        import_module(name)
 
 
 def describe_hosts(plan: Plan) -> dict[str, Any]:
