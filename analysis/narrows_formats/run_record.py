@@ -21,10 +21,10 @@ from pydantic import (
 )
 
 from narrows_formats.target_profile import TargetProfile
+from narrows_formats.units import FULL_FRAME_BYTES
 from narrows_formats.validation import refuse
 
 Status = Literal["complete", "partial", "failed"]
-FULL_FRAME_BYTES = 1514  # Ethernet, without FCS
 
 
 # Whole numbers are written as such.

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import Literal
 
 NANOSECONDS = 1_000_000_000
+FULL_FRAME_BYTES = 1514  # Ethernet, without FCS
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
 SIZE_UNITS = {

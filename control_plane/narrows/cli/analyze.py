@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from narrows_formats import files
-from narrows_formats.units import NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
+from narrows_formats.units import FULL_FRAME_BYTES, NANOSECONDS, QueueDepth, UnitError, parse_rate, parse_time
 
 from narrows.cli.collector_command import options
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
     from narrows_formats.summary import Summary
-
-# Depths in packets count full-size Ethernet frames.
-FULL_FRAME_BYTES = 1514
 
 
 def run_directories(directory: Path) -> list[Path]:
@@ -116,6 +113,7 @@ def _link(rate: str | None, rtt: str | None, buffer: str | None) -> tuple[int | 
     depth = _parsed("--buffer", buffer, QueueDepth.parse)
     if depth is not None and depth.unit in ("bdp", "time") and (not rate_bps or (depth.unit == "bdp" and not rtt_ns)):
         raise InputError(f"--buffer: '{buffer}' needs --rate, and a depth in BDP --rtt as well")
+    # Depths in packets count full-size frames.
     buffer_bytes = None if depth is None else depth.in_bytes(rate_bps or 0, rtt_ns or 0, FULL_FRAME_BYTES)
     return rate_bps, None if rtt_ns is None else rtt_ns / NANOSECONDS, buffer_bytes
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from narrows_formats.run_record import FULL_FRAME_BYTES
 from narrows_formats.suggestion import suggestion
+from narrows_formats.units import FULL_FRAME_BYTES
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
@@ -24,7 +24,7 @@ from narrows.virtual.probing import about
 # The RTT lies half on each way, and a window in half of that.
 MIN_MODERATED_RTT_NS = 4 * MIN_WINDOW_NS
 # How long a run takes on one core, roughly.
-BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 5.0, 60_000
+BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 3.0, 60_000
 
 
 class VirtualTime:
