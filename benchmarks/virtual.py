@@ -46,7 +46,7 @@ class Load:
 
 
 # Next to no traffic: what is left is boot, imports, testbed, switch, and the end.
-NOTHING = Load("Fixed: boot to first packet, and end", "1Mbit", "1ms", 1500, 2, 1, 2)
+NOTHING = Load("Fixed: boot to first packet, and end", "1Mbit", "40ms", 1500, 2, 1, 2)
 LOADS = (
     Load("100 Mbit/s, 2 flows (the demo)", "100Mbit", "40ms", 1500, 2, 20, 0.7),
     Load("1 Gbit/s, 2 flows", "1Gbit", RTT, 1500, 2, 5, 4),
