@@ -23,7 +23,7 @@ from narrows.hosts.base import Testbed
 from narrows.traffic.base import FlowTraffic
 from narrows.traffic.bulk_sockets import BulkSockets, Result
 from narrows.traffic.connection import Connection
-from narrows.traffic.iperf3 import GRACE_S, check_result
+from narrows.traffic.iperf3 import GRACE_S, bytes_sent
 
 
 class BulkTraffic(FlowTraffic):
@@ -78,19 +78,18 @@ class BulkTraffic(FlowTraffic):
     async def _follow(self, flow: Flow) -> None:
         assert flow.duration_ns is not None
         await asyncio.sleep(self._origin + flow.start_ns / NANOSECONDS - time.monotonic())
-        result = self._result(flow)
-        connection = Connection(flow, 0, result, time.monotonic() - self._origin)
+        connection = Connection(flow, 0, self._result(flow.name), time.monotonic() - self._origin)
         self.connections.append(connection)
         try:
             # Whoever cancels this does not cancel the flow: `stop` ends it.
             async with asyncio.timeout(flow.duration_ns / NANOSECONDS + GRACE_S):
-                await asyncio.shield(self._ends[flow.name])
+                said = await asyncio.shield(self._ends[flow.name])
         except TimeoutError:
             raise RunError(f"flow {flow.name}: does not end") from None
         except OSError as error:
             raise RunError(f"flow {flow.name}: {error.strerror}") from error
         connection.ended_s = time.monotonic() - self._origin
-        connection.bytes_sent = check_result(flow, result, 0, "")
+        connection.bytes_sent = bytes_sent(flow, said)
 
     def _told(self, name: str, how: Result | OSError) -> None:
         """Called by the thread of the sockets."""
@@ -104,8 +103,8 @@ class BulkTraffic(FlowTraffic):
         if isinstance(how, OSError):
             end.set_exception(how)
         else:
-            (self._results / f"{name}.json").write_text(json.dumps(how), encoding="utf-8")
+            self._result(name).write_text(json.dumps(how), encoding="utf-8")
             end.set_result(how)
 
-    def _result(self, flow: Flow) -> Path:
-        return self._results / f"{flow.name}.json"
+    def _result(self, name: str) -> Path:
+        return self._results / f"{name}.json"

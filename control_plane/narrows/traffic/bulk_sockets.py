@@ -145,7 +145,7 @@ class BulkSockets:
     """The sockets of some flows and the thread that serves them."""
 
     def __init__(self, flows: Sequence[Flow], batch_bytes: int, open_socket: OpenSocket, told: Told) -> None:
-        """Nothing is opened before `listen`.
+        """No port is opened before `listen`, and no connection before `start`.
 
         Args:
             flows: what flows.

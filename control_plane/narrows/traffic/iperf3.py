@@ -139,6 +139,16 @@ def check_result(flow: Flow, result: Path, code: int, last_words: str) -> int:
         raise RunError(f"{label}: iperf3 wrote no result (exit code {code}){last_words}") from None
     if "error" in data or code != 0:
         raise RunError(f"{label}: iperf3: {data.get('error', f'exit code {code}')}{last_words}")
+    return bytes_sent(flow, data)
+
+
+def bytes_sent(flow: Flow, data: dict[str, Any]) -> int:
+    """What a flow sent by what iperf3, or `bulk_sockets` in its place, says of it.
+
+    Raises:
+        RunError: it was another flow than the plan says.
+    """
+    label = f"flow {flow.name}"
     try:
         used = data["end"]["sender_tcp_congestion"]
         port = data["start"]["connected"][0]["local_port"]
