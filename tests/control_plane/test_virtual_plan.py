@@ -108,6 +108,9 @@ def test_cards_are_what_is_written() -> None:
     assert settings(adapted(built)).moderation == Moderation(8, 128) and built.offloads == ("gro",)
     assert plan(hosts={"rx_usecs": 8}).moderation == Moderation(8, None)
     words = settings(adapted(built)).arguments([1, COLLECTOR_PORT], Path("/run/reports"))
+    assert "--lro" not in words
+    joining = settings(adapted(plan(hosts={"rx_usecs": 8, "offloads": ["lro"]}))).arguments([1, COLLECTOR_PORT, 3])
+    assert [port for option, port in pairwise(joining) if option == "--lro"] == ["1", "3"]
     assert [word for word in words if "@" in word] == ["2@/run/reports", "1@1000000000", "1@8,128", "2@1000000000"]
 
 
@@ -118,7 +121,8 @@ def test_cards_are_what_is_written() -> None:
         ({"rx_usecs": 0}, "rx_usecs"),
         ({"rx_usecs": 1_000_000}, "rx_usecs"),
         ({"rx_usecs": 8, "rx_frames": 0}, "rx_frames"),
-        ({"offloads": ["lro"]}, "offloads"),
+        ({"offloads": ["tso"]}, "offloads"),
+        ({"offloads": ["lro"]}, "lro without rx_usecs"),
     ],
 )
 def test_cards_that_cannot_be_are_refused(hosts: dict[str, Any], complaint: str) -> None:

@@ -134,6 +134,26 @@ def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path
     assert run["virtual_time"]["hosts"]["interrupts"] == {"usecs": 10000, "frames": 64}
 
 
+def test_a_card_that_joins_segments_has_them_acknowledged_together(tmp_path: Path) -> None:
+    text = "name: fast\nbottleneck: {rate: 1Gbit, buffer: 1bdp, rtt: 10ms}\nflows: [{cca: cubic, size: 30MB}]\n"
+    acknowledgements, packets = {}, {}
+    for name, offloads in (("apart", ""), ("joined", ", offloads: [lro]")):
+        (tmp_path / name).mkdir()
+        card = f"telemetry: {{acks: true}}\nhosts: {{rx_usecs: 200{offloads}}}\n"
+        process = start(tmp_path / name, text + card)
+        assert process.wait(PATIENCE_S) == 0, (tmp_path / name / "said").read_text()
+        out = tmp_path / name / "out"
+        reports = pd.read_parquet(out / "telemetry" / "reports-00000.parquet")
+        back = reports["bottleneck"] == ACK_BOTTLENECKS
+        acknowledgements[name], packets[name] = int(back.sum()), int((~back).sum())
+        summary = json.loads((out / "summary.json").read_text())
+        assert summary["flows"][0]["fct_s"] > 0
+    # 200 us hold 16 segments at the bottleneck's rate: one answer to all of them, instead of several.
+    assert packets["joined"] == pytest.approx(packets["apart"], rel=0.05)
+    assert packets["apart"] < 8 * acknowledgements["apart"]
+    assert packets["joined"] > 14 * acknowledgements["joined"]
+
+
 def test_what_the_switch_holds_lies_together(tmp_path: Path) -> None:
     """Pages that do not are a mapping each on the machine, which allows 65,530 a process: 30,000 here."""
     text = "name: fast\nbottleneck: {rate: 10Gbit, buffer: 1bdp, rtt: 20ms}\nmtu: 9000\n"

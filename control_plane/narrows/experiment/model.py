@@ -188,10 +188,11 @@ class Hosts(Model):
         default=None,
         description="With `rx_usecs`: deliver as soon as there are this many frames (`ethtool -C rx-frames`).",
     )
-    offloads: tuple[Literal["gro"], ...] = Field(
+    offloads: tuple[Literal["gro", "lro"], ...] = Field(
         default=(),
-        description="Offloads of the hosts' interfaces. `gro`: the receiver joins the frames that are delivered "
-        "together, and acknowledges them together. In namespaces, in virtual and in real time.",
+        description="Offloads of the hosts' interfaces. `gro`: the receiver's kernel joins the frames that are "
+        "delivered together, and acknowledges them together; in virtual and in real time. `lro`: the receiver's card "
+        "joins them, which takes less of a run's time; needs `rx_usecs`, and virtual time. Both in namespaces.",
     )
 
     @model_validator(mode="after")
@@ -199,6 +200,8 @@ class Hosts(Model):
         if self.rx_frames is not None and self.rx_usecs is None:
             # The last frames before a silence would never be delivered.
             raise refuse("has rx_frames without rx_usecs", "rx_usecs, with or without rx_frames")
+        if "lro" in self.offloads and self.rx_usecs is None:
+            raise refuse("has the offload lro without rx_usecs: frames are delivered one by one", "lro with rx_usecs")
         return self
 
 

@@ -162,7 +162,8 @@ class Plan:
     0: whatever there is, out of buffers that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to
     the switch where they are modelled; None: they are what they are. ``jitter_ns`` is the most that a sender takes
     for a frame, None: what suits the bottleneck. ``moderation`` is that of every host's network
-    card, None: a frame is delivered when it arrives. ``offloads`` are those that hosts' interfaces have on (``gro``).
+    card, None: a frame is delivered when it arrives. ``offloads`` are those that hosts have on (``gro``, or
+    ``lro``, which is their cards').
     """
 
     senders: tuple[Host, ...]

@@ -22,6 +22,8 @@ from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
+# What lets frames of several segments pass the switch's end of a link as they are.
+JOINED_FRAMES = ("tx", "sg", "tso")
 # As `narrows.hosts.unprivileged`, for programs that anybody may read; root's TMPDIR may be out of reach.
 AS_NOBODY = (
     "setpriv", f"--reuid={unprivileged.NOBODY}", f"--regid={unprivileged.NOBODY}", "--clear-groups", "--no-new-privs",
@@ -70,8 +72,9 @@ class NetnsTestbed:
         run(["ip", "-batch", "-"], "\n".join(self._link(host) for host in hosts))
         for host in hosts:
             self._set_sysctls(host)
-            self._set_offloads(host.name, HOST_INTERFACE, self._plan.offloads if host.address else ())
-            self._set_offloads(SWITCH, f"port{host.port}")
+            asked = self._plan.offloads if host.address else ()
+            self._set_offloads(host.name, HOST_INTERFACE, ("gro",) if "gro" in asked else ())
+            self._set_offloads(SWITCH, f"port{host.port}", JOINED_FRAMES if "lro" in asked else ())
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
         self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
         late = []

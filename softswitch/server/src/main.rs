@@ -16,7 +16,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Forward between Linux interfaces, controlled by P4Runtime
-    Serve(serve::ServeArgs),
+    Serve(Box<serve::ServeArgs>),
     /// Run captures or generated traffic through the switch in virtual time
     Replay(replay::ReplayArgs),
 }

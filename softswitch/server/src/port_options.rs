@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use narrows_switch::io::ModerationSettings;
 use narrows_switch::tm::{MAX_RATE_BPS, PORTS};
 
 const MAX_JITTER_NS: u64 = 1_000_000_000;
@@ -71,8 +70,10 @@ impl FromStr for AccessRate {
 pub struct PortModeration {
     /// Of the port.
     pub number: u16,
-    /// How long frames wait, and how many of them.
-    pub settings: ModerationSettings,
+    /// How long frames wait.
+    pub wait: Duration,
+    /// How many of them, at most.
+    pub frames: usize,
 }
 
 impl FromStr for PortModeration {
@@ -88,7 +89,7 @@ impl FromStr for PortModeration {
                 None => usize::MAX,
                 Some(frames) => frames.parse().ok().filter(|frames| *frames > 0)?,
             };
-            Some(PortModeration { number, settings: ModerationSettings { wait: Duration::from_micros(usecs), frames } })
+            Some(PortModeration { number, wait: Duration::from_micros(usecs), frames })
         };
         parse().ok_or_else(|| {
             "expected NUMBER@USECS or NUMBER@USECS,FRAMES with USECS up to 1000000, both 1 or more".to_owned()
@@ -121,10 +122,8 @@ mod tests {
 
     #[test]
     fn moderation_syntax() {
-        let expected = |number, usecs, frames| {
-            let settings = ModerationSettings { wait: Duration::from_micros(usecs), frames };
-            Ok(PortModeration { number, settings })
-        };
+        let expected =
+            |number, usecs, frames| Ok(PortModeration { number, wait: Duration::from_micros(usecs), frames });
         assert_eq!("3@50".parse(), expected(3, 50, usize::MAX));
         assert_eq!("3@8,128".parse(), expected(3, 8, 128));
         for wrong in ["", "3", "3@", "3@0", "3@1000001", "3@8,", "3@8,0", "3@,8", "x@8", "3@-1"] {

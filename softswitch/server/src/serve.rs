@@ -10,8 +10,8 @@ use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    spawn, AccessSettings, LoopSettings, Pace, Port, PortSettings, Recorder, Running, Sending, VirtualSettings,
-    DIGEST_CHANNEL,
+    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending,
+    VirtualSettings, DIGEST_CHANNEL,
 };
 use narrows_switch::switch::{PortKind, Switch};
 use narrows_switch::tm::PORTS;
@@ -82,6 +82,9 @@ pub struct ServeArgs {
     /// FRAMES: PORT@USECS[,FRAMES] (repeatable)
     #[arg(long = "rx-moderation", value_name = "N@USECS[,FRAMES]", requires = "virtual_time")]
     moderations: Vec<PortModeration>,
+    /// The card of a port's host joins the TCP segments that it delivers together (large receive offload): PORT (repeatable)
+    #[arg(long = "lro", value_name = "N", requires = "moderations")]
+    joined: Vec<u16>,
     /// What leaves by a port goes into a pipe with a name, as a capture (pcap), and not to its interface: PORT@PIPE (repeatable)
     #[arg(long = "pipe", value_name = "N@PIPE", requires = "virtual_time")]
     pipes: Vec<PortPipe>,
@@ -93,11 +96,18 @@ pub struct ServeArgs {
 fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     let modelled = (args.access_rates.iter().map(|rate| ("--access-rate", rate.number)))
         .chain(args.moderations.iter().map(|moderation| ("--rx-moderation", moderation.number)))
+        .chain(args.joined.iter().map(|number| ("--lro", *number)))
         .chain(args.pipes.iter().map(|pipe| ("--pipe", pipe.number)));
     for (option, number) in modelled {
         if !args.ports.iter().any(|port| port.number == number) {
             return Err(Failure::usage(format!("{option}: port {number} is not among the --port")));
         }
+    }
+    let is_moderated = |number: &u16| args.moderations.iter().any(|moderation| moderation.number == *number);
+    if let Some(number) = args.joined.iter().find(|number| !is_moderated(number)) {
+        return Err(Failure::usage(format!(
+            "--lro: port {number} has no --rx-moderation, and so no frames that come together"
+        )));
     }
     if args.lookahead_us == 0 && !args.moderations.is_empty() {
         return Err(Failure::usage("--rx-moderation: needs --lookahead-us above 0"));
@@ -129,7 +139,11 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
             jitter_ns: access_rate.map_or(0, |rate| rate.jitter_ns),
             seed: args.seed ^ u64::from(spec.number),
         },
-        moderation: moderation.map(|moderation| moderation.settings),
+        moderation: moderation.map(|moderation| ModerationSettings {
+            wait: moderation.wait,
+            frames: moderation.frames,
+            joins: args.joined.contains(&spec.number),
+        }),
     };
     let opened = Port::open(spec.number, &spec.interface, settings);
     let mut port = opened.map_err(|error| {
@@ -244,13 +258,27 @@ mod tests {
 
     use super::*;
 
-    fn arguments(grpc: &str) -> ServeArgs {
+    fn arguments(words: &[&str]) -> ServeArgs {
         #[derive(clap::Parser)]
         struct Line {
             #[command(flatten)]
             args: ServeArgs,
         }
-        <Line as clap::Parser>::parse_from(["serve", "--grpc", grpc]).args
+        <Line as clap::Parser>::parse_from([&["serve"], words].concat()).args
+    }
+
+    #[test]
+    fn a_card_joins_only_what_it_delivers_together() {
+        let with = |words: &[&str]| {
+            let common =
+                ["--grpc", "unix:/x", "--port", "1@a", "--port", "2@b", "--virtual-time", "--lookahead-us", "20"];
+            check_numbers(&arguments(&[&common[..], words].concat())).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(with(&["--rx-moderation", "1@50", "--lro", "1"]), Ok(()));
+        let lacking = with(&["--rx-moderation", "1@50", "--lro", "2"]).expect_err("no moderation");
+        assert!(lacking.starts_with("--lro: port 2 has no --rx-moderation"), "{lacking}");
+        let absent = with(&["--rx-moderation", "1@50", "--lro", "3"]).expect_err("no port");
+        assert!(absent.contains("port 3"), "{absent}");
     }
 
     fn running() -> (Running, Receiver<DigestRecord>) {
@@ -270,7 +298,7 @@ mod tests {
         let (running, digests) = running();
         let handle = running.handle.clone();
         let server = std::thread::spawn(move || {
-            let args = arguments(&address);
+            let args = arguments(&["--grpc", &address]);
             let listener = Listener::open(&args.grpc)?;
             serve(&args, Server::builder(), &listener, running, digests)
         });

@@ -36,7 +36,8 @@ class VirtualTime:
 
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
-    hosts, ``jitter_ns`` what senders take for a frame at most, ``moderation`` the interrupt moderation of their cards.
+    hosts, ``jitter_ns`` what senders take for a frame at most, ``moderation`` the interrupt moderation of their cards,
+    which join segments then (``lro``) or not.
     """
 
     window_ns: int
@@ -45,6 +46,7 @@ class VirtualTime:
     access_rate_bps: int
     jitter_ns: int
     moderation: Moderation | None = None
+    lro: bool = False
 
     def arguments(self, ports: Iterable[int], reports: Path | None = None) -> list[str]:
         """Words of narrows-softswitch's command line for these ports; with a pipe that takes the reports or not."""
@@ -59,6 +61,7 @@ class VirtualTime:
             if self.moderation is not None and port != COLLECTOR_PORT:
                 frames = "" if self.moderation.frames is None else f",{self.moderation.frames}"
                 words += ["--rx-moderation", f"{port}@{self.moderation.usecs}{frames}"]
+                words += ["--lro", str(port)] if self.lro else []
         return words
 
 
@@ -108,6 +111,7 @@ def settings(plan: Plan) -> VirtualTime:
         access_rate_bps=access,
         jitter_ns=jitter_ns(plan) if plan.jitter_ns is None else plan.jitter_ns,
         moderation=plan.moderation,
+        lro="lro" in plan.offloads,
     )
 
 

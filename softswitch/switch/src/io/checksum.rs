@@ -11,18 +11,23 @@ pub struct Partial {
     pub field: usize,
 }
 
-/// Ones' complement sum of 16-bit big-endian words.
-fn sum(bytes: &[u8]) -> u64 {
-    let mut chunks = bytes.chunks_exact(2);
-    let total: u64 = chunks.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
-    total + chunks.remainder().first().map_or(0, |last| u64::from(*last) << 8)
-}
-
-fn fold(mut total: u64) -> u16 {
+/// Ones' complement sum of the 16-bit big-endian words of some parts (RFC 1071), each of which begins a new word.
+pub fn sum(parts: &[&[u8]]) -> u16 {
+    let mut total: u64 = 0;
+    for part in parts {
+        // In the machine's order of bytes, and two words at a time: swapping the sum is swapping each word, and a carry may be
+        // added later.
+        let mut pairs = part.chunks_exact(4);
+        total +=
+            pairs.by_ref().map(|pair| u64::from(u32::from_ne_bytes([pair[0], pair[1], pair[2], pair[3]]))).sum::<u64>();
+        let mut last = [0; 4];
+        last[..pairs.remainder().len()].copy_from_slice(pairs.remainder());
+        total += u64::from(u32::from_ne_bytes(last));
+    }
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
     }
-    total as u16
+    u16::from_be_bytes((total as u16).to_ne_bytes())
 }
 
 /// Completes a checksum. False: it would be outside the frame.
@@ -31,7 +36,7 @@ pub fn complete(frame: &mut [u8], partial: Partial) -> bool {
         return false;
     };
     // In UDP, 0 would mean that there is no checksum; elsewhere both stand for the same.
-    let checksum = match !fold(sum(segment)) {
+    let checksum = match !sum(&[segment]) {
         0 => 0xffff,
         other => other,
     };

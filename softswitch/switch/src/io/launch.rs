@@ -3,15 +3,17 @@
 //! The interface has an fq queueing discipline (see [`super::qdisc`]); each frame carries its launch time (SO_TXTIME). No wake-up
 //! of this process belongs to a frame.
 // SPDX-License-Identifier: Apache-2.0
-use std::io;
+use std::io::{self, IoSlice};
 
 use narrows_pipeline::{Instance, Packet, PacketPool};
 
+use super::coalescing::{join, Delivery};
 use super::moderation::{Moderation, ModerationSettings};
 use super::qdisc::set_fq;
 use super::send::{send, SO_TXTIME};
 use super::socket::PacketSocket;
 use super::transmit::TransmitCounters;
+use super::vnet::PACKET_VNET_HDR;
 
 /// Frames that are sent with one system call.
 const BATCH: usize = 128;
@@ -19,7 +21,7 @@ const BATCH: usize = 128;
 const SEND_BUFFER: libc::c_int = 1 << 30;
 
 /// A frame and when it is to be sent; 0 = at once.
-type Pending = (u64, Box<Packet>);
+type Pending = (u64, Delivery);
 
 /// Frames on their way into one interface.
 #[derive(Debug)]
@@ -28,8 +30,10 @@ pub struct Launcher {
     timed: PacketSocket,
     /// Sends at once, past the queueing discipline.
     prompt: PacketSocket,
-    /// The host's network card, where its interrupts are modelled.
-    card: Option<Moderation<Box<Packet>>>,
+    /// Interrupts of the host's network card, where they are modelled.
+    interrupts: Option<Moderation<Box<Packet>>>,
+    /// The card joins segments.
+    joins: bool,
     pending: Vec<Pending>,
     late: u64,
     counters: TransmitCounters,
@@ -50,9 +54,22 @@ impl Launcher {
     pub fn new(index: libc::c_int, moderation: Option<ModerationSettings>) -> io::Result<Self> {
         let prompt = PacketSocket::sender(index)?;
         prompt.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)?;
-        let counters = TransmitCounters::default();
-        let card = moderation.map(Moderation::new);
-        Ok(Launcher { timed: timed_socket(index)?, prompt, card, pending: Vec::new(), late: 0, counters })
+        let timed = timed_socket(index)?;
+        let joins = moderation.is_some_and(|moderation| moderation.joins);
+        if joins {
+            [&prompt, &timed]
+                .into_iter()
+                .try_for_each(|socket| socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1i32))?;
+        }
+        Ok(Launcher {
+            timed,
+            prompt,
+            interrupts: moderation.map(Moderation::new),
+            joins,
+            pending: Vec::new(),
+            late: 0,
+            counters: TransmitCounters::default(),
+        })
     }
 
     /// Counters so far.
@@ -65,15 +82,6 @@ impl Launcher {
         self.late
     }
 
-    /// Opens the sockets again if the interface was made anew and has this index now.
-    pub fn maintain(&mut self, index: libc::c_int) {
-        if index != self.timed.index() {
-            if let Ok(Launcher { timed, prompt, .. }) = Launcher::new(index, None) {
-                (self.timed, self.prompt) = (timed, prompt);
-            }
-        }
-    }
-
     /// Forgets pending errors of the sockets.
     pub fn clear_error(&self) {
         drop(self.timed.take_error());
@@ -83,44 +91,42 @@ impl Launcher {
     /// Adds a frame that is due at `exit_ns`.
     #[inline]
     pub fn push(&mut self, exit_ns: u64, packet: Box<Packet>) {
-        match &mut self.card {
-            Some(card) => card.take(exit_ns, packet, &mut self.pending),
-            None => self.pending.push((exit_ns, packet)),
+        match &mut self.interrupts {
+            Some(interrupts) => interrupts.take(exit_ns, packet, delivering(&mut self.pending, self.joins)),
+            None => self.pending.push((exit_ns, Delivery::of(packet))),
         }
     }
 
     /// When the frames that the host's card holds are delivered, if no more come.
     pub fn held_until(&self) -> Option<u64> {
-        self.card.as_ref()?.due_ns()
+        self.interrupts.as_ref()?.due_ns()
     }
 
     /// Gives all frames that the host gets until `horizon_ns` to the kernel, at `now_ns`. What it has no room for stays for
     /// the next time.
     pub fn flush(&mut self, now_ns: u64, horizon_ns: u64, pool: &mut PacketPool) {
-        if let Some(card) = &mut self.card {
-            card.settle(horizon_ns, &mut self.pending);
+        if let Some(interrupts) = &mut self.interrupts {
+            interrupts.settle(horizon_ns, delivering(&mut self.pending, self.joins));
         }
         if self.pending.is_empty() {
             return;
         }
-        for (exit_ns, packet) in &mut self.pending {
+        for (exit_ns, delivery) in &mut self.pending {
             if *exit_ns <= now_ns {
-                self.late += u64::from(*exit_ns != 0 && *exit_ns < now_ns && !is_copy(packet));
+                self.late += u64::from(*exit_ns != 0 && *exit_ns < now_ns && !is_copy(&delivery.first));
                 *exit_ns = 0;
             }
         }
         let mut done = 0;
         while done < self.pending.len() {
             let prompt = self.pending[done].0 == 0;
-            let rest = &mut self.pending[done..];
+            let rest = &self.pending[done..];
             let alike = rest.iter().take(BATCH).take_while(|(launch_ns, _)| (*launch_ns == 0) == prompt).count();
-            let batch = &mut rest[..alike];
+            let batch = &rest[..alike];
             let socket = if prompt { &self.prompt } else { &self.timed };
-            let frames = batch.iter_mut().map(|(launch_ns, packet)| (*launch_ns, packet.bytes_mut()));
-            let sent = send::<BATCH>(socket, frames);
-            match sent {
+            match send_all(socket, batch, self.joins) {
                 Ok(sent) => {
-                    for (_, packet) in &batch[..sent] {
+                    for packet in batch[..sent].iter().flat_map(|(_, delivery)| delivery.packets()) {
                         self.counters.packets += 1;
                         self.counters.bytes += packet.bytes().len() as u64;
                     }
@@ -129,20 +135,50 @@ impl Launcher {
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => break,
                     Some(libc::ENOBUFS) => {
-                        self.counters.drops += 1;
+                        self.counters.drops += batch[0].1.packets().count() as u64;
                         done += 1;
                     }
                     _ => {
-                        self.counters.errors += 1;
+                        self.counters.errors += batch[0].1.packets().count() as u64;
                         done += 1;
                     }
                 },
             }
         }
-        for (_, packet) in self.pending.drain(..done) {
-            pool.give(packet);
+        for (_, delivery) in self.pending.drain(..done) {
+            pool.give(delivery.first);
+            delivery.rest.into_iter().for_each(|packet| pool.give(packet));
         }
     }
+}
+
+/// What takes frames that come with one interrupt, joined or not.
+fn delivering(pending: &mut Vec<Pending>, joins: bool) -> impl FnMut(u64, &mut dyn Iterator<Item = Box<Packet>>) + '_ {
+    move |at_ns, frames| {
+        if joins {
+            pending.extend(join(frames).into_iter().map(|delivery| (at_ns, delivery)));
+        } else {
+            pending.extend(frames.map(|frame| (at_ns, Delivery::of(frame))));
+        }
+    }
+}
+
+/// Sends a batch; returns how many of it were sent. `announced`: with what the kernel is to be told of each.
+fn send_all(socket: &PacketSocket, batch: &[Pending], announced: bool) -> io::Result<usize> {
+    let mut parts = Vec::with_capacity(2 * batch.len());
+    let mut ends = Vec::with_capacity(batch.len());
+    for (_, delivery) in batch {
+        if announced {
+            parts.push(IoSlice::new(delivery.header.bytes()));
+        }
+        parts.push(IoSlice::new(delivery.first.bytes()));
+        parts.extend(delivery.rest.iter().map(|packet| IoSlice::new(&packet.bytes()[delivery.payload..])));
+        ends.push(parts.len());
+    }
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    let frames =
+        batch.iter().zip(starts.zip(&ends)).map(|((launch_ns, _), (from, to))| (*launch_ns, &parts[from..*to]));
+    send::<BATCH>(socket, frames)
 }
 
 /// Telemetry may come when it likes.

@@ -9,9 +9,11 @@ pub struct ModerationSettings {
     pub wait: Duration,
     /// rx-frames: as soon as there are so many.
     pub frames: usize,
+    /// Large receive offload (`ethtool -K lro`): segments of a flow that are delivered with one interrupt are one frame.
+    pub joins: bool,
 }
 
-/// The card: frames go in with the times of their arrival and come out with those of their interrupts.
+/// Interrupts of a card: frames go in with the times of their arrival and come out with those of their interrupts.
 #[derive(Debug)]
 pub struct Moderation<F> {
     wait_ns: u64,
@@ -31,24 +33,25 @@ impl<F> Moderation<F> {
         self.held.first().map(|(arrival_ns, _)| arrival_ns + self.wait_ns)
     }
 
-    /// A frame arrives, no earlier than the ones before; frames that are delivered by then are added to `delivered`.
-    pub fn take(&mut self, arrival_ns: u64, frame: F, delivered: &mut Vec<(u64, F)>) {
-        self.settle(arrival_ns, delivered);
+    /// A frame arrives, no earlier than the ones before. Frames whose interrupt comes by then are given to `deliver`, with its
+    /// time.
+    pub fn take(&mut self, arrival_ns: u64, frame: F, mut deliver: impl FnMut(u64, &mut dyn Iterator<Item = F>)) {
+        self.settle(arrival_ns, &mut deliver);
         self.held.push((arrival_ns, frame));
         if self.held.len() >= self.frames {
-            self.interrupt(arrival_ns, delivered);
+            self.interrupt(arrival_ns, deliver);
         }
     }
 
-    /// No frame will arrive before `until_ns`: what is delivered by then is added to `delivered`.
-    pub fn settle(&mut self, until_ns: u64, delivered: &mut Vec<(u64, F)>) {
+    /// No frame will arrive before `until_ns`: what is delivered by then is given to `deliver`.
+    pub fn settle(&mut self, until_ns: u64, deliver: impl FnMut(u64, &mut dyn Iterator<Item = F>)) {
         if let Some(due_ns) = self.due_ns().filter(|due_ns| *due_ns <= until_ns) {
-            self.interrupt(due_ns, delivered);
+            self.interrupt(due_ns, deliver);
         }
     }
 
-    fn interrupt(&mut self, at_ns: u64, delivered: &mut Vec<(u64, F)>) {
-        delivered.extend(self.held.drain(..).map(|(_, frame)| (at_ns, frame)));
+    fn interrupt(&mut self, at_ns: u64, mut deliver: impl FnMut(u64, &mut dyn Iterator<Item = F>)) {
+        deliver(at_ns, &mut self.held.drain(..).map(|(_, frame)| frame));
     }
 }
 
@@ -58,9 +61,12 @@ mod tests {
 
     /// When frames that arrive at these times are delivered, and what is held in the end.
     fn deliveries(wait_ns: u64, frames: usize, arrivals: &[u64]) -> (Vec<(u64, u64)>, Option<u64>) {
-        let mut card = Moderation::new(ModerationSettings { wait: Duration::from_nanos(wait_ns), frames });
+        let mut card =
+            Moderation::new(ModerationSettings { wait: Duration::from_nanos(wait_ns), frames, joins: false });
         let mut delivered = Vec::new();
-        arrivals.iter().for_each(|arrival_ns| card.take(*arrival_ns, *arrival_ns, &mut delivered));
+        for arrival_ns in arrivals {
+            card.take(*arrival_ns, *arrival_ns, |at_ns, frames| delivered.extend(frames.map(|frame| (at_ns, frame))));
+        }
         (delivered, card.due_ns())
     }
 
@@ -81,12 +87,11 @@ mod tests {
 
     #[test]
     fn what_is_held_waits_for_its_time_and_no_longer() {
-        let mut card = Moderation::new(ModerationSettings { wait: Duration::from_nanos(100), frames: 8 });
+        let mut card = Moderation::new(ModerationSettings { wait: Duration::from_nanos(100), frames: 8, joins: false });
+        card.take(10, 'a', |_, _| panic!("too early"));
+        card.settle(109, |_, _| panic!("too early"));
         let mut delivered = Vec::new();
-        card.take(10, 'a', &mut delivered);
-        card.settle(109, &mut delivered);
-        assert!(delivered.is_empty());
-        card.settle(110, &mut delivered);
+        card.settle(110, |at_ns, frames| delivered.extend(frames.map(|frame| (at_ns, frame))));
         assert_eq!((delivered, card.due_ns()), (vec![(110, 'a')], None));
     }
 }

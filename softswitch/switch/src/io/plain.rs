@@ -1,5 +1,8 @@
 //! Transmission by AF_PACKET: packets are collected and sent with one sendmmsg, past the qdisc.
 // SPDX-License-Identifier: Apache-2.0
+use std::io::IoSlice;
+use std::slice;
+
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::send::send;
@@ -69,8 +72,9 @@ impl PlainSender {
         let mut done = 0;
         while done < self.pending.len() {
             let end = self.pending.len().min(done + BATCH);
-            let batch = &mut self.pending[done..end];
-            match send::<BATCH>(&self.socket, batch.iter_mut().map(|packet| (0, packet.bytes_mut()))) {
+            let batch = &self.pending[done..end];
+            let frames: Vec<_> = batch.iter().map(|packet| IoSlice::new(packet.bytes())).collect();
+            match send::<BATCH>(&self.socket, frames.iter().map(|frame| (0, slice::from_ref(frame)))) {
                 Ok(sent) => {
                     for packet in &batch[..sent] {
                         counters.packets += 1;

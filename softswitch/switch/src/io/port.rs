@@ -327,11 +327,7 @@ impl Port {
         let express = self.wants_express();
         let sender = match &mut self.outlet {
             Outlet::Now(transmitter) => index != transmitter.socket().index(),
-            Outlet::Timed(launcher) => {
-                launcher.maintain(index);
-                false
-            }
-            Outlet::Piped(_) => false,
+            Outlet::Timed(_) | Outlet::Piped(_) => false,
         };
         if ring || sender || express.is_some() {
             let (give, take) = mpsc::sync_channel(1);

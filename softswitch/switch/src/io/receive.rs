@@ -12,17 +12,13 @@ use super::checksum::Partial;
 use super::clock::WallOffset;
 use super::memory::Mapping;
 use super::socket::PacketSocket;
+use super::vnet::{VnetHeader, PACKET_VNET_HDR};
 
 /// Ring slots are allocated by the kernel in blocks of this size.
 const BLOCK: usize = 1 << 20;
 const ALIGNMENT: usize = 16;
 /// The kernel leaves room for a link-layer header of this length, and for the address behind the slot's header.
 const MIN_HEADER: usize = 16;
-// linux/if_packet.h and linux/virtio_net.h; absent from the libc crate.
-const PACKET_VNET_HDR: libc::c_int = 15;
-const VNET_HDR_BYTES: usize = 10;
-const VNET_HDR_F_NEEDS_CSUM: u8 = 1;
-const VNET_HDR_GSO_NONE: u8 = 0;
 
 fn align(size: usize) -> usize {
     size.div_ceil(ALIGNMENT) * ALIGNMENT
@@ -63,7 +59,7 @@ pub struct ReceiveRing {
 impl ReceiveRing {
     /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes of `socket`'s interface; they come in once it listens.
     pub fn new(socket: PacketSocket, ring_bytes: usize, frame_limit: usize) -> io::Result<Self> {
-        let slot_size = align(slot_header() + VNET_HDR_BYTES + frame_limit);
+        let slot_size = align(slot_header() + VnetHeader::BYTES + frame_limit);
         let blocks = ring_bytes.div_ceil(BLOCK).max(1);
         let slots_per_block = BLOCK / slot_size;
         let slots = blocks * slots_per_block;
@@ -132,14 +128,14 @@ impl ReceiveRing {
         let slot = self.slot();
         // SAFETY: the kernel has handed the slot over (acquired above) and writes it no more.
         let header = unsafe { &*slot };
-        let start = usize::from(header.tp_mac).clamp(VNET_HDR_BYTES, self.slot_size);
+        let start = usize::from(header.tp_mac).clamp(VnetHeader::BYTES, self.slot_size);
         let length = (header.tp_snaplen as usize).min(self.slot_size - start);
         // SAFETY: start + length is within the slot, by the two bounds above.
         let bytes = unsafe { slice::from_raw_parts(slot.cast::<u8>().add(start), length) };
-        // SAFETY: `start` is at least VNET_HDR_BYTES, and the slot begins that many bytes before or earlier.
-        let left_to_do =
-            unsafe { slice::from_raw_parts(slot.cast::<u8>().add(start - VNET_HDR_BYTES), VNET_HDR_BYTES) };
-        let offset = |at: usize| usize::from(u16::from_ne_bytes([left_to_do[at], left_to_do[at + 1]]));
+        // SAFETY: `start` is at least VnetHeader::BYTES, and the slot begins that many bytes before or earlier.
+        let left_to_do = VnetHeader::from(unsafe {
+            slot.cast::<u8>().add(start - VnetHeader::BYTES).cast::<[u8; VnetHeader::BYTES]>().read()
+        });
         let vlan = (status & libc::TP_STATUS_VLAN_VALID != 0).then(|| {
             let tpid = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { header.tp_vlan_tpid } else { 0x8100 };
             (tpid, header.tp_vlan_tci)
@@ -147,9 +143,8 @@ impl ReceiveRing {
         let result = take(Frame {
             bytes,
             vlan,
-            partial_checksum: (left_to_do[0] & VNET_HDR_F_NEEDS_CSUM != 0)
-                .then(|| Partial { start: offset(6), field: offset(8) }),
-            super_packet: left_to_do[1] != VNET_HDR_GSO_NONE,
+            partial_checksum: left_to_do.checksum(),
+            super_packet: left_to_do.is_several(),
             truncated: (header.tp_len as usize) > length,
         });
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);

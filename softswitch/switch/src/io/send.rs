@@ -1,6 +1,6 @@
 //! Many frames in one system call, each at once or at its launch time.
 // SPDX-License-Identifier: Apache-2.0
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem;
 use std::ptr;
 
@@ -12,30 +12,28 @@ const SCM_TXTIME: libc::c_int = SO_TXTIME;
 /// Room for one control message that holds a time.
 const CONTROL_WORDS: usize = 4;
 
-/// Sends at most `BATCH` frames, each with its launch time (0: at once); returns how many at the beginning were sent, at least one.
+/// Sends at most `BATCH` frames, each in parts and with its launch time (0: at once); returns how many at the beginning were sent,
+/// at least one.
 #[inline]
 pub fn send<'f, const BATCH: usize>(
     socket: &PacketSocket,
-    frames: impl Iterator<Item = (u64, &'f mut [u8])>,
+    frames: impl Iterator<Item = (u64, &'f [IoSlice<'f>])>,
 ) -> io::Result<usize> {
-    let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; BATCH];
     let mut controls = [[0u64; CONTROL_WORDS]; BATCH];
     // SAFETY: all-zero is a valid mmsghdr: no name, no data, no control message.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { mem::zeroed() };
     let mut count = 0;
-    for ((launch_ns, bytes), ((vector, control), message)) in
-        frames.zip(vectors.iter_mut().zip(&mut controls).zip(&mut messages))
-    {
-        *vector = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        message.msg_hdr.msg_iov = vector;
-        message.msg_hdr.msg_iovlen = 1;
+    for ((launch_ns, parts), (control, message)) in frames.zip(controls.iter_mut().zip(&mut messages)) {
+        // An IoSlice is laid out as an iovec.
+        message.msg_hdr.msg_iov = parts.as_ptr().cast_mut().cast();
+        message.msg_hdr.msg_iovlen = parts.len() as _;
         if launch_ns != 0 {
             attach_time(&mut message.msg_hdr, control, launch_ns);
         }
         count += 1;
     }
-    // SAFETY: the first `count` messages point at one vector each, which points at a frame's bytes, and at a control message or
-    // none; all live until the call returns, and the kernel only reads them.
+    // SAFETY: the first `count` messages point at vectors, which point at a frame's bytes, and at a control message or none; all live
+    // until the call returns, and the kernel only reads them.
     let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
     if sent < 0 {
         Err(io::Error::last_os_error())

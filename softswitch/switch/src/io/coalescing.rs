@@ -1,0 +1,241 @@
+//! Large receive offload: a host's card joins the segments of a flow that it delivers together.
+// SPDX-License-Identifier: Apache-2.0
+use narrows_pipeline::Packet;
+
+use super::tcp::{TcpFrame, ACK, FIN, PSH};
+use super::vnet::VnetHeader;
+
+/// Longest IP packet.
+const MAX_PACKET: usize = 0xffff;
+/// Flows that are joined at once, as many as Linux's GRO would.
+const MAX_FLOWS: usize = 64;
+
+/// A frame for the host's kernel.
+#[derive(Debug)]
+pub struct Delivery {
+    /// What the kernel is told of it.
+    pub header: VnetHeader,
+    /// The frame, or the first segment of it.
+    pub first: Box<Packet>,
+    /// The other segments: their payload follows, which begins at `payload` of each.
+    // Boxed: packets move between queues and pools by pointer.
+    #[allow(clippy::vec_box)]
+    pub rest: Vec<Box<Packet>>,
+    /// Where that is.
+    pub payload: usize,
+}
+
+impl Delivery {
+    /// A frame by itself.
+    pub fn of(first: Box<Packet>) -> Self {
+        Delivery { header: VnetHeader::COMPLETE, first, rest: Vec::new(), payload: 0 }
+    }
+
+    /// All that it consists of.
+    pub fn packets(&self) -> impl Iterator<Item = &Packet> {
+        std::iter::once(&self.first).chain(&self.rest).map(Box::as_ref)
+    }
+}
+
+/// Segments that are being joined.
+#[derive(Debug)]
+struct Open {
+    /// Which of the deliveries.
+    place: usize,
+    parts: TcpFrame,
+    /// Payload of the first segment; none has more.
+    segment: usize,
+    /// Payload of all.
+    total: usize,
+    next_sequence: u32,
+}
+
+impl Open {
+    /// A delivery that begins with this frame; `None`: nothing can follow it.
+    fn beginning(place: usize, frame: &[u8]) -> Option<Self> {
+        let parts = TcpFrame::parse(frame).filter(|parts| parts.flags(frame) == ACK && parts.is_intact(frame))?;
+        let segment = frame.len() - parts.payload;
+        let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
+        (segment > 0).then_some(Open { place, parts, segment, total: segment, next_sequence })
+    }
+
+    /// True if `frame` is of the same flow as `first`.
+    fn is_flow_of(&self, first: &[u8], frame: &[u8], parts: &TcpFrame) -> bool {
+        let flow = |parts: &TcpFrame| parts.transport - if parts.is_ipv6 { 32 } else { 8 }..parts.transport + 4;
+        parts.is_ipv6 == self.parts.is_ipv6 && frame[flow(parts)] == first[flow(&self.parts)]
+    }
+
+    /// True if `frame`, of the same flow, goes on where the others end, and differs from them in nothing that would be lost.
+    fn goes_on(&self, first: &[u8], frame: &[u8], parts: &TcpFrame) -> bool {
+        let payload = frame.len() - parts.payload;
+        *parts == self.parts
+            && parts.flags(frame) & !(PSH | FIN) == ACK
+            && (1..=self.segment).contains(&payload)
+            && self.parts.payload + self.total + payload <= MAX_PACKET
+            && parts.sequence(frame) == self.next_sequence
+            && parts.constant(frame) == self.parts.constant(first)
+            && parts.is_intact(frame)
+    }
+
+    /// Takes the frame in; returns whether others can follow.
+    fn take(&mut self, frame: Box<Packet>, delivery: &mut Delivery) -> bool {
+        let bytes = frame.bytes();
+        let (payload, flags) = (bytes.len() - self.parts.payload, self.parts.flags(bytes));
+        self.total += payload;
+        self.next_sequence = self.next_sequence.wrapping_add(payload as u32);
+        let first = delivery.first.bytes_mut();
+        self.parts.set_flags(first, flags);
+        self.parts.set_length(first, self.total);
+        delivery.payload = self.parts.payload;
+        delivery.header =
+            VnetHeader::joined(self.parts.is_ipv6, self.parts.payload, self.segment, self.parts.checksum());
+        delivery.rest.push(frame);
+        payload == self.segment && flags == ACK
+    }
+}
+
+/// Joins frames that are delivered together, in the order of their arrival: TCP segments of one flow that follow one another
+/// and differ in nothing but their payload, as Linux's GRO does. Nothing is joined that is not intact.
+pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
+    let mut deliveries: Vec<Delivery> = Vec::new();
+    let mut open: Vec<Open> = Vec::new();
+    for frame in frames {
+        let bytes = frame.bytes();
+        let Some(parts) = TcpFrame::parse(bytes) else {
+            deliveries.push(Delivery::of(frame));
+            continue;
+        };
+        let known = open.iter().position(|one| one.is_flow_of(deliveries[one.place].first.bytes(), bytes, &parts));
+        if let Some(at) = known {
+            let one = &mut open[at];
+            let delivery = &mut deliveries[one.place];
+            if one.goes_on(delivery.first.bytes(), bytes, &parts) {
+                if !one.take(frame, delivery) {
+                    open.swap_remove(at);
+                }
+                continue;
+            }
+            open.swap_remove(at);
+        }
+        if open.len() < MAX_FLOWS {
+            open.extend(Open::beginning(deliveries.len(), bytes));
+        }
+        deliveries.push(Delivery::of(frame));
+    }
+    deliveries
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_pipeline::PacketPool;
+
+    use super::super::checksum;
+    use super::super::tcp::tests::{frame, Header};
+    use super::*;
+
+    const HEADER: Header = Header { is_ipv6: false, sequence: 0, identification: 1, flags: ACK };
+
+    /// A segment whose payload begins at `sequence` of the flow's bytes.
+    fn segment(header: Header, sequence: u32, length: u32) -> Vec<u8> {
+        let payload: Vec<u8> = (sequence..sequence + length).map(|byte| byte as u8).collect();
+        frame(Header { sequence, ..header }, &payload)
+    }
+
+    fn joined_of(frames: &[Vec<u8>]) -> Vec<Delivery> {
+        let mut pool = PacketPool::default();
+        join(frames.iter().map(|frame| pool.packet(frame)))
+    }
+
+    /// The frame that the kernel gets.
+    fn whole(delivery: &Delivery) -> Vec<u8> {
+        let rest = delivery.rest.iter().map(|frame| &frame.bytes()[delivery.payload..]);
+        std::iter::once(delivery.first.bytes()).chain(rest).flatten().copied().collect()
+    }
+
+    fn counts(frames: &[Vec<u8>]) -> Vec<usize> {
+        joined_of(frames).iter().map(|delivery| 1 + delivery.rest.len()).collect()
+    }
+
+    #[test]
+    fn segments_that_follow_one_another_are_one_frame() {
+        for is_ipv6 in [false, true] {
+            let header = Header { is_ipv6, ..HEADER };
+            let numbered = |number: u32| Header { identification: number as u16, ..header };
+            let mut frames: Vec<_> = (0..9).map(|number| segment(numbered(number), number * 100, 100)).collect();
+            frames.push(segment(Header { flags: ACK | PSH, ..numbered(9) }, 900, 50));
+            let found = joined_of(&frames);
+            assert_eq!(found.len(), 1);
+            let mut bytes = whole(&found[0]);
+            let parts = TcpFrame::parse(&bytes).expect("TCP");
+            assert_eq!(found[0].header, VnetHeader::joined(is_ipv6, parts.payload, 100, parts.checksum()));
+            // What a card would be left to do makes it the frame of one long segment.
+            checksum::complete(&mut bytes, parts.checksum());
+            assert_eq!(bytes, segment(Header { flags: ACK | PSH, ..numbered(0) }, 0, 950));
+            assert_eq!(found[0].packets().count(), 10);
+        }
+    }
+
+    #[test]
+    fn flows_are_joined_each_by_itself() {
+        let other = |mut frame: Vec<u8>| {
+            // Another source port; the checksum has its difference.
+            frame[35] += 1;
+            let sum = u16::from_be_bytes([frame[50], frame[51]]) - 1;
+            frame[50..52].copy_from_slice(&sum.to_be_bytes());
+            frame
+        };
+        let frames: Vec<_> = (0..4)
+            .flat_map(|number| [segment(HEADER, number * 100, 100), other(segment(HEADER, number * 100, 100))])
+            .collect();
+        assert_eq!(counts(&frames), [4, 4]);
+    }
+
+    #[test]
+    fn what_would_be_lost_by_joining_is_kept_apart() {
+        let first = segment(HEADER, 0, 100);
+        let next = segment(HEADER, 100, 100);
+        assert_eq!(counts(&[first.clone(), next.clone()]), [2]);
+        let with_flags = |flags| segment(Header { flags, ..HEADER }, 100, 100);
+        let with_byte = |at: usize, from: u8| {
+            let mut frame = next.clone();
+            assert_eq!(frame[at], from);
+            frame[at] ^= 1;
+            let parts = TcpFrame::parse(&frame).expect("TCP");
+            parts.set_length(&mut frame, 100);
+            checksum::complete(&mut frame, parts.checksum());
+            frame
+        };
+        let kept_apart = [
+            // A gap, a repetition, a longer segment, none.
+            segment(HEADER, 200, 100),
+            segment(HEADER, 0, 100),
+            segment(HEADER, 100, 101),
+            segment(HEADER, 100, 0),
+            with_flags(0x02 | ACK),
+            with_flags(0x40 | ACK),
+            with_flags(0x80 | ACK),
+            // ECN's field (a mark of congestion), time to live, an acknowledgement, the window, a timestamp.
+            with_byte(15, 0),
+            with_byte(22, 64),
+            with_byte(45, 9),
+            with_byte(48, 1),
+            with_byte(61, 5),
+        ];
+        for (number, other) in kept_apart.into_iter().enumerate() {
+            assert_eq!(counts(&[first.clone(), other]), [1, 1], "frame {number}");
+        }
+        let mut broken = next.clone();
+        broken[80] ^= 1;
+        assert_eq!(counts(&[first.clone(), broken]), [1, 1]);
+        // A short segment and one with PSH end what is joined; FIN comes with the last one.
+        assert_eq!(counts(&[first.clone(), segment(HEADER, 100, 99), segment(HEADER, 199, 1)]), [2, 1]);
+        assert_eq!(counts(&[first.clone(), with_flags(ACK | PSH), segment(HEADER, 200, 100)]), [2, 1]);
+        assert_eq!(counts(&[first, with_flags(ACK | FIN)]), [2]);
+    }
+
+    #[test]
+    fn no_frame_is_longer_than_ip_allows() {
+        let frames: Vec<_> = (0..50).map(|number| segment(HEADER, number * 1400, 1400)).collect();
+        assert_eq!(counts(&frames), [46, 4]);
+    }
+}

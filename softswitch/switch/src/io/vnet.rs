@@ -1,0 +1,74 @@
+//! What a kernel leaves to a network card, in a header in front of each frame of a packet socket (struct virtio_net_hdr).
+// SPDX-License-Identifier: Apache-2.0
+use super::checksum::Partial;
+
+// linux/if_packet.h and linux/virtio_net.h; absent from the libc crate.
+/// Socket option: frames have such a header.
+pub const PACKET_VNET_HDR: libc::c_int = 15;
+const BYTES: usize = 10;
+const NEEDS_CSUM: u8 = 1;
+const GSO_NONE: u8 = 0;
+const GSO_TCPV4: u8 = 1;
+const GSO_TCPV6: u8 = 4;
+
+/// The header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VnetHeader([u8; BYTES]);
+
+impl VnetHeader {
+    /// Length in bytes.
+    pub const BYTES: usize = BYTES;
+    /// Nothing is left to do.
+    pub const COMPLETE: Self = VnetHeader([0; BYTES]);
+
+    /// Of a frame with `headers` bytes in front of the payload of several TCP segments, all but the last one of `segment` bytes.
+    pub fn joined(is_ipv6: bool, headers: usize, segment: usize, checksum: Partial) -> Self {
+        let kind = if is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
+        let mut header = [NEEDS_CSUM, kind, 0, 0, 0, 0, 0, 0, 0, 0];
+        let numbers = [headers, segment, checksum.start, checksum.field];
+        for (field, number) in header[2..].chunks_exact_mut(2).zip(numbers) {
+            field.copy_from_slice(&(number as u16).to_ne_bytes());
+        }
+        VnetHeader(header)
+    }
+
+    /// As it lies in front of a frame.
+    pub fn bytes(&self) -> &[u8; BYTES] {
+        &self.0
+    }
+
+    /// The checksum to be completed, with offsets in the frame.
+    pub fn checksum(&self) -> Option<Partial> {
+        let number = |at: usize| usize::from(u16::from_ne_bytes([self.0[at], self.0[at + 1]]));
+        (self.0[0] & NEEDS_CSUM != 0).then(|| Partial { start: number(6), field: number(8) })
+    }
+
+    /// True if the frame is several packets.
+    pub fn is_several(&self) -> bool {
+        self.0[1] != GSO_NONE
+    }
+}
+
+impl From<[u8; BYTES]> for VnetHeader {
+    fn from(bytes: [u8; BYTES]) -> Self {
+        VnetHeader(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_read() {
+        let checksum = Partial { start: 34, field: 16 };
+        let header = VnetHeader::joined(false, 66, 1448, checksum);
+        assert_eq!((header.checksum(), header.is_several()), (Some(checksum), true));
+        // flags, gso_type, hdr_len, gso_size, csum_start, csum_offset (linux/virtio_net.h).
+        let numbers = header.bytes()[2..].chunks_exact(2).map(|field| u16::from_ne_bytes([field[0], field[1]]));
+        assert_eq!(numbers.collect::<Vec<_>>(), [66, 1448, 34, 16]);
+        assert_eq!((header.bytes()[0], header.bytes()[1]), (1, 1));
+        assert_eq!(VnetHeader::joined(true, 86, 1428, checksum).bytes()[1], 4);
+        assert_eq!((VnetHeader::COMPLETE.checksum(), VnetHeader::COMPLETE.is_several()), (None, false));
+    }
+}
