@@ -28,7 +28,7 @@ LAST_LINES = 5
 @dataclass(frozen=True)
 class Load:
     """A bottleneck of 1 BDP and the flows through it: as many of BBR as of CUBIC. ``must`` is the most that is allowed
-    of wall time over virtual time."""
+    of wall time over virtual time, ``joins`` that hosts' cards join the segments of 20 us."""
 
     name: str
     rate: str
@@ -37,12 +37,14 @@ class Load:
     flows: int
     seconds: int
     must: float
+    joins: bool = False
 
     def experiment(self) -> dict[str, Any]:
         """The experiment file."""
         groups = [{"cca": cca, "count": self.flows // 2, "duration": f"{self.seconds}s"} for cca in ("bbr", "cubic")]
         bottleneck = {"rate": self.rate, "buffer": "1bdp", "rtt": self.rtt}
-        return {"name": "virtual", "bottleneck": bottleneck, "mtu": self.mtu, "flows": groups}
+        experiment = {"name": "virtual", "bottleneck": bottleneck, "mtu": self.mtu, "flows": groups}
+        return {**experiment, "hosts": {"rx_usecs": 20, "offloads": ["lro"]}} if self.joins else experiment
 
 
 LOADS = (
@@ -54,6 +56,9 @@ LOADS = (
     Load("10 Gbit/s, 2 flows, 9000 B", "10Gbit", RTT, 9000, 2, 2, 9),
     Load("100 Gbit/s, 4 flows", "100Gbit", "2ms", 1500, 4, 1, 60),
     Load("100 Gbit/s, 4 flows, 9000 B", "100Gbit", "2ms", 9000, 4, 1, 15),
+    Load("10 Gbit/s, 2 flows, LRO", "10Gbit", RTT, 1500, 2, 2, 9, joins=True),
+    Load("100 Gbit/s, 4 flows, LRO", "100Gbit", "2ms", 1500, 4, 1, 60, joins=True),
+    Load("100 Gbit/s, 4 flows, 9000 B, LRO", "100Gbit", "2ms", 9000, 4, 1, 15, joins=True),
 )
 
 
@@ -76,7 +81,7 @@ def run(runs: int) -> Outcome:
         "`narrows run --virtual`, a buffer of 1 BDP, a report on every packet, the guest on one core. Wall time is "
         "that of the guest, from its boot to its end; processor time is that of the whole command, with analysis and "
         "report; both over the seconds in which traffic flowed. A packet is one that left the bottleneck. The first "
-        "line is a second of 1 Mbit/s: seconds that every run takes."
+        "line is a second of 1 Mbit/s: seconds that every run takes. LRO: `hosts: {rx_usecs: 20, offloads: [lro]}`."
     )
     return Outcome(title, conditions, [table], series.as_json(), ["narrows run FILE --virtual"])
 
