@@ -24,6 +24,8 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing
 
 PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
 ROOT = "root"
+# Files of tests that take minutes, waiting or compiling.
+LONGEST = ("test_tofino_run", "test_ptf_tofino")
 
 
 class Absent(Skipped):
@@ -127,10 +129,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets `-m root` choose what needs root."""
+    """Lets `-m root` choose what needs root; begins with the files that take longest, so that none is left over."""
     for item in items:
         if ROOT in needs_of(item) or "network" in getattr(item, "fixturenames", ()):
             item.add_marker(ROOT)
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
 
 
 @pytest.hookimpl(tryfirst=True)
