@@ -18,19 +18,22 @@ PARENT = """
 import os, sys, time
 from narrows.run.stop_signals import stop_signals_wait
 from narrows.run.workers import worker_pool
+def say_begun():
+    # In one piece: the pipe is both workers'.
+    os.write(1, b"%d\\n" % os.getpid())
 def traffic():
     # The signal ends it, and its process could go on.
     with stop_signals_wait() as came:
+        say_begun()
         while not came:
             time.sleep(0.05)
 def set_up():
     try:
+        say_begun()
         time.sleep(60)
     finally:
         os.write(1, b"removed\\n")
 def work(phase):
-    # In one piece: the pipe is both workers'.
-    os.write(1, b"%d\\n" % os.getpid())
     globals()[phase]()
 if __name__ == "__main__":
     with worker_pool(2) as pool:
