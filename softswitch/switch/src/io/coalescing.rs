@@ -48,21 +48,22 @@ struct Open {
     /// Payload of all.
     total: usize,
     next_sequence: u32,
+    /// Flags of the last segment.
+    flags: u8,
 }
 
 impl Open {
     /// A delivery that begins with this frame; `None`: nothing can follow it.
-    fn beginning(place: usize, frame: &[u8]) -> Option<Self> {
-        let parts = TcpFrame::parse(frame).filter(|parts| parts.flags(frame) == ACK && parts.is_intact(frame))?;
+    fn beginning(place: usize, frame: &[u8], parts: TcpFrame) -> Option<Self> {
         let segment = frame.len() - parts.payload;
         let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
-        (segment > 0).then_some(Open { place, parts, segment, total: segment, next_sequence })
+        let can_go_on = segment > 0 && parts.flags(frame) == ACK && parts.is_intact(frame);
+        can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags: ACK })
     }
 
     /// True if `frame` is of the same flow as `first`.
     fn is_flow_of(&self, first: &[u8], frame: &[u8], parts: &TcpFrame) -> bool {
-        let flow = |parts: &TcpFrame| parts.transport - if parts.is_ipv6 { 32 } else { 8 }..parts.transport + 4;
-        parts.is_ipv6 == self.parts.is_ipv6 && frame[flow(parts)] == first[flow(&self.parts)]
+        parts.is_ipv6 == self.parts.is_ipv6 && frame[parts.flow()] == first[self.parts.flow()]
     }
 
     /// True if `frame`, of the same flow, goes on where the others end, and differs from them in nothing that would be lost.
@@ -79,18 +80,25 @@ impl Open {
 
     /// Takes the frame in; returns whether others can follow.
     fn take(&mut self, frame: Box<Packet>, delivery: &mut Delivery) -> bool {
-        let bytes = frame.bytes();
-        let (payload, flags) = (bytes.len() - self.parts.payload, self.parts.flags(bytes));
+        let payload = frame.bytes().len() - self.parts.payload;
+        self.flags = self.parts.flags(frame.bytes());
         self.total += payload;
         self.next_sequence = self.next_sequence.wrapping_add(payload as u32);
-        let first = delivery.first.bytes_mut();
-        self.parts.set_flags(first, flags);
-        self.parts.set_length(first, self.total);
-        delivery.payload = self.parts.payload;
-        delivery.header =
-            VnetHeader::joined(self.parts.is_ipv6, self.parts.payload, self.segment, self.parts.checksum());
         delivery.rest.push(frame);
-        payload == self.segment && flags == ACK
+        payload == self.segment && self.flags == ACK
+    }
+
+    /// Nothing follows any more: what the headers say of the first segment becomes true of all.
+    fn finish(self, deliveries: &mut [Delivery]) {
+        let (parts, delivery) = (self.parts, &mut deliveries[self.place]);
+        if delivery.rest.is_empty() {
+            return;
+        }
+        let first = delivery.first.bytes_mut();
+        parts.set_flags(first, self.flags);
+        parts.set_length(first, self.total);
+        delivery.payload = parts.payload;
+        delivery.header = VnetHeader::joined(parts.is_ipv6, parts.payload, self.segment, parts.checksum());
     }
 }
 
@@ -111,17 +119,18 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
             let delivery = &mut deliveries[one.place];
             if one.goes_on(delivery.first.bytes(), bytes, &parts) {
                 if !one.take(frame, delivery) {
-                    open.swap_remove(at);
+                    open.swap_remove(at).finish(&mut deliveries);
                 }
                 continue;
             }
-            open.swap_remove(at);
+            open.swap_remove(at).finish(&mut deliveries);
         }
         if open.len() < MAX_FLOWS {
-            open.extend(Open::beginning(deliveries.len(), bytes));
+            open.extend(Open::beginning(deliveries.len(), bytes, parts));
         }
         deliveries.push(Delivery::of(frame));
     }
+    open.into_iter().for_each(|one| one.finish(&mut deliveries));
     deliveries
 }
 

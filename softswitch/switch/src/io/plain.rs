@@ -73,8 +73,11 @@ impl PlainSender {
         while done < self.pending.len() {
             let end = self.pending.len().min(done + BATCH);
             let batch = &self.pending[done..end];
-            let frames: Vec<_> = batch.iter().map(|packet| IoSlice::new(packet.bytes())).collect();
-            match send::<BATCH>(&self.socket, frames.iter().map(|frame| (0, slice::from_ref(frame)))) {
+            let mut frames = [IoSlice::new(&[]); BATCH];
+            for (frame, packet) in frames.iter_mut().zip(batch) {
+                *frame = IoSlice::new(packet.bytes());
+            }
+            match send::<BATCH>(&self.socket, frames[..batch.len()].iter().map(|frame| (0, slice::from_ref(frame)))) {
                 Ok(sent) => {
                     for packet in &batch[..sent] {
                         counters.packets += 1;

@@ -54,6 +54,16 @@ impl TcpFrame {
         (is_whole && fits).then_some(TcpFrame { is_ipv6, transport, payload })
     }
 
+    /// Offset of the IP addresses, behind which TCP begins.
+    fn addresses(&self) -> usize {
+        self.transport - if self.is_ipv6 { 32 } else { 8 }
+    }
+
+    /// Where the addresses and ports are that tell the flow.
+    pub fn flow(&self) -> Range<usize> {
+        self.addresses()..self.transport + 4
+    }
+
     /// The checksum that covers the segment.
     pub fn checksum(&self) -> Partial {
         Partial { start: self.transport, field: CHECKSUM }
@@ -84,9 +94,9 @@ impl TcpFrame {
 
     /// Addresses, length and protocol, padded to 36 bytes (RFC 9293, section 3.1; RFC 8200, section 8.1).
     fn pseudo_header(&self, frame: &[u8], length: u16) -> [u8; 36] {
-        let addresses = if self.is_ipv6 { 32 } else { 8 };
+        let addresses = &frame[self.addresses()..self.transport];
         let mut header = [0; 36];
-        header[..addresses].copy_from_slice(&frame[self.transport - addresses..self.transport]);
+        header[..addresses.len()].copy_from_slice(addresses);
         header[32..34].copy_from_slice(&length.to_be_bytes());
         header[35] = TCP;
         header
@@ -121,12 +131,11 @@ impl TcpFrame {
         } else {
             [of(0..ETHERNET + 2), of(ETHERNET + 6..ETHERNET + 10)]
         };
-        let addresses = if self.is_ipv6 { 32 } else { 8 };
         let tcp = self.transport;
         [
             network[0],
             network[1],
-            of(tcp - addresses..tcp + 4),
+            of(self.flow()),
             of(tcp + 8..tcp + FLAGS),
             of(tcp + 14..tcp + CHECKSUM),
             of(tcp + 18..tcp + 20),
