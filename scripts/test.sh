@@ -11,8 +11,9 @@ echo "test: Rust"
 cargo test --workspace --release --locked --quiet
 echo "test: PTF suite on the softswitch"
 $sudo .venv/bin/python ptf-tests/run.py --target soft
+# One more than processors, since some of them wait.
 echo "test: Python, side by side"
-$sudo .venv/bin/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -m "not root or unhurried" --durations 15
+$sudo .venv/bin/python -m pytest -q -n "$(($(nproc) + 1))" --dist loadfile --no-loadscope-reorder -m "not root or unhurried" --durations 15
 # Switches, testbeds and whole runs: what they see depends on what else the machine does.
 echo "test: Python, one by one"
 $sudo .venv/bin/python -m pytest -q -m "root and not unhurried" --durations 15

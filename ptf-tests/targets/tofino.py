@@ -22,16 +22,18 @@ from targets.tofino_model import Model, missing_programs
 from targets.tofino_switch import LOOPBACK, PORTS, TofinoSwitch, chip_of, tofino_profile
 
 PROGRAM = "narrows"
+# A digest that was sent before the last case ended has arrived by then.
+LATE_DIGESTS_S = 0.2
 # Channel 0 of one connector of pipe 0 after the other (Tofino 1), every other one (Tofino 2).
 MODEL_PORTS = {port: 8 + 4 * number for number, port in enumerate(PORTS)}
 _NO_CLIENT = "bfrt_grpc, the BF Runtime client of Tofino's SDE, is not on PYTHONPATH"
 
 
-def connect_switch(client: Client, parameters: Parameters) -> TofinoSwitch:
+def connect_switch(client: Client, parameters: Parameters, late_digests_s: float = LATE_DIGESTS_S) -> TofinoSwitch:
     """A switch with the generation, ports and kind that ``parameters`` say."""
     pairs = (pair.partition(":") for pair in parameters["ports"].split(","))
     ports = {int(port): int(dev_port) for port, _, dev_port in pairs}
-    return TofinoSwitch(client, chip_of(parameters["chip"]), ports, parameters["model"] == "yes")
+    return TofinoSwitch(client, chip_of(parameters["chip"]), ports, parameters["model"] == "yes", late_digests_s)
 
 
 def port_parameter(ports: Mapping[int, int]) -> str:

@@ -31,8 +31,6 @@ COUNTERS = ("arrival_counter", "departure_counter", "loss_counter", "delay_histo
 LARGEST_PRIORITY = (1 << 24) - 1
 REPORT_BYTES = 90
 EXACT_PORT = 0x1FF
-# A digest that was sent before the last case ended has arrived by then.
-LATE_DIGESTS_S = 0.2
 
 
 def longest_report(chip: Chip) -> int:
@@ -41,9 +39,12 @@ def longest_report(chip: Chip) -> int:
 
 
 class TofinoControl:
-    """See `targets.base.Control`. ``ports`` are the dev_ports of the cases' ports, all in the pipe ``pipe``."""
+    """See `targets.base.Control`. ``ports`` are the dev_ports of the cases' ports, all in the pipe ``pipe``.
 
-    def __init__(self, client: Client, chip: Chip, ports: Mapping[int, int], pipe: int) -> None:
+    Digests may come ``late_s`` after what they tell of.
+    """
+
+    def __init__(self, client: Client, chip: Chip, ports: Mapping[int, int], pipe: int, late_s: float) -> None:
         """Take a connected client.
 
         Raises:
@@ -53,6 +54,7 @@ class TofinoControl:
         self._chip = chip
         self._ports = ports
         self._pipe = pipe
+        self._late_s = late_s
         self._sessions: dict[int, int] = {}
         self._report_lengths: dict[int, int] = {}
         schema = client.schema
@@ -70,7 +72,7 @@ class TofinoControl:
         for table in (*self._registers.values(), *self._counters.values()):
             self._client.clear(table)
         self._report_lengths.clear()
-        while self._client.digests(LATE_DIGESTS_S):
+        while self._client.digests(self._late_s):
             pass
 
     # --- entries

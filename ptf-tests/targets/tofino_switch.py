@@ -54,7 +54,9 @@ def tofino_profile(chip: Chip, model: bool) -> Profile:
 class TofinoSwitch(OneControl[TofinoControl]):
     """See `targets.base.Switch`."""
 
-    def __init__(self, client: Client, chip: Chip, ports: Mapping[int, int], model: bool) -> None:
+    def __init__(
+        self, client: Client, chip: Chip, ports: Mapping[int, int], model: bool, late_digests_s: float
+    ) -> None:
         """Take a connected client.
 
         Args:
@@ -62,6 +64,7 @@ class TofinoSwitch(OneControl[TofinoControl]):
             chip: its generation.
             ports: dev_port of each of `PORTS`.
             model: whether it is the SDE's model.
+            late_digests_s: how long after a case digests of it may still come.
 
         Raises:
             ValueError: ports of several pipes, each of which has registers of its own.
@@ -76,7 +79,7 @@ class TofinoSwitch(OneControl[TofinoControl]):
         self._ports = ports
         self._changed: set[tuple[int, int]] = set()
         self.profile = tofino_profile(chip, model)
-        self.control = TofinoControl(client, chip, ports, self._pipe)
+        self.control = TofinoControl(client, chip, ports, self._pipe, late_digests_s)
 
     def reset(self) -> None:
         """Empty the program and let every queue go that was shaped or held."""

@@ -65,6 +65,16 @@ def test_prefixes_go_there_and_back(client: Client) -> None:
     assert client.read_all(table)[0].key == key
 
 
+def test_many_are_looked_for_at_once(client: Client) -> None:
+    table = client.schema.table("delay_bins")
+    keys: list[Key] = [{"queue_delay": Lpm(number << 10, 22)} for number in range(60)]
+    for number, key in enumerate(keys):
+        if number % 7:
+            client.write(Operation.INSERT, table, key, {"bin": number}, "set_bin")
+    found = client.find_each(table, keys)
+    assert [entry and entry.data["bin"] for entry in found] == [number if number % 7 else None for number in range(60)]
+
+
 def test_default_entries_and_pipes(client: Client, switch: FakeSwitch) -> None:
     table = client.schema.table("tm.pipe.sched_cfg")
     client.write(Operation.MODIFY, table, None, {"packet_ifg_compensation": 0}, pipe=2)

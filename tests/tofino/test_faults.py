@@ -148,6 +148,14 @@ DURING_SETUP = [
     Case("table-full", fill_table, "cross_connect .*RESOURCE_EXHAUSTED"),
     Case("mirror-refused", at("write", refuse("NOT_FOUND"), table="$mirror.cfg"), r"refuses insert of \$mirror.cfg"),
     Case("clear-refused", at("write", refuse("INTERNAL"), table="totals"), "refuses clear of .*flow_arrivals"),
+    Case("one-of-many-refused", at("write", refuse("INTERNAL"), table="delay_bins", nth=60), "delay_bins .*INTERNAL"),
+    Case("one-of-many-unanswered", at("write", abort(), table="delay_bins", when="after", nth=60), "UNAVAILABLE"),
+    Case("one-of-many-not-read", at("read", refuse("INTERNAL"), table="delay_bins", nth=200), "refuses reading .*bins"),
+    Case(
+        "one-of-many-ignored",
+        at("write", ignored, table="delay_bins", when="instead", nth=60),
+        "delay_bins .*was written, but there is no such entry",
+    ),
     Case(
         "last-entry-refused",
         at("write", refuse("RESOURCE_EXHAUSTED"), table="cross_connect", nth=4),

@@ -59,10 +59,12 @@ class Machines:
         _do("ip", "-n", space, "link", "set", "lo", "up")
         _do("ip", "-n", space, "address", "add", f"{MANAGEMENT}.{number}/24", "dev", "mgmt0")
         config = self.directory / f"sshd-{name}"
+        # A home of its own: what this user's shell does whenever it begins belongs to no machine of these.
         config.write_text(
             f"Port 22\nListenAddress {MANAGEMENT}.{number}\nHostKey {self.directory}/host\n"
             f"AuthorizedKeysFile {self.directory}/authorized_keys\nPasswordAuthentication no\n"
             f"PermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\n"
+            f"SetEnv HOME={self.directory}\n"
         )
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         # Each has a clock of its own, which is far from all others.

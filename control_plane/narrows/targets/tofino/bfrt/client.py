@@ -6,7 +6,7 @@ from __future__ import annotations
 import enum
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -128,6 +128,10 @@ class Client(ABC):
             if error.codes == {"NOT_FOUND"}:
                 return None
             raise
+
+    def find_each(self, table: Table, keys: Sequence[Key], *, pipe: int = ALL_PIPES) -> list[Entry | None]:
+        """The entries with these keys, in their order, None where there is none."""
+        return [self.find(table, key, pipe=pipe) for key in keys]
 
 
 def while_in_use(timeout_s: float, call: Callable[[], _Answer]) -> _Answer:

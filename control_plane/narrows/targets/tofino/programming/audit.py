@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,6 +17,8 @@ from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.values import Data, Entry, Key, KeyValue, Lpm, Ternary
 
 Phase = Literal["intent", "done", "undone", "kept"]
+# Table, pipe and key of an entry.
+EntryName = tuple[str, int, str]
 
 
 class AuditError(RunError):
@@ -42,7 +45,7 @@ class Change:
     phase: Phase = "done"
 
     @property
-    def entry(self) -> tuple[str, int, str]:
+    def entry(self) -> EntryName:
         """Which entry of the switch this is about."""
         return (self.table, self.pipe, json.dumps(_key(self.key), sort_keys=True))
 
@@ -134,18 +137,20 @@ def read_audit(path: Path) -> list[Change]:
 
 def outstanding(changes: Iterable[Change]) -> list[Change]:
     """Changes that no later line takes back, in order; of one that was begun and not finished, its intent."""
-    left: list[Change] = []
-    for change in changes:
+    left: dict[int, Change] = {}
+    lines: defaultdict[EntryName, list[int]] = defaultdict(list)
+    for number, change in enumerate(changes):
         # Counts that were zeroed are not brought back.
         if change.operation is Operation.CLEAR:
             continue
-        same = [position for position, earlier in enumerate(left) if earlier.entry == change.entry]
+        same = lines[change.entry]
         settled = change.phase in ("undone", "kept")
         if same and (settled or left[same[-1]].phase == "intent"):
-            del left[same[-1]]
+            del left[same.pop()]
         if not settled:
-            left.append(change)
-    return left
+            left[number] = change
+            same.append(number)
+    return list(left.values())
 
 
 def _key(key: Key | None) -> dict[str, Any] | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out planned writes one by one, reads each back, and can take all of them back.
+"""Carries out planned writes in their order, reads each back, and can take all of them back.
 
 BF Runtime has no transaction over the traffic manager's tables, so all-or-nothing is made here: every write remembers
 what was there before, and whatever fails, everything written so far is restored in reverse order.
@@ -7,7 +7,8 @@ what was there before, and whatever fails, everything written so far is restored
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from narrows.errors import RunError
@@ -15,7 +16,7 @@ from narrows.targets.tofino.bfrt.client import Client, Operation, describe, desc
 from narrows.targets.tofino.bfrt.errors import BfrtError, SwitchRefused
 from narrows.targets.tofino.bfrt.schema import Table
 from narrows.targets.tofino.bfrt.values import Data, Entry, Key, Value
-from narrows.targets.tofino.programming.audit import AuditError, AuditLog, Change, Phase
+from narrows.targets.tofino.programming.audit import AuditError, AuditLog, Change, EntryName
 from narrows.targets.tofino.readings.counters import counting_table
 from narrows.targets.tofino.writes.planned import PlannedWrite
 
@@ -49,11 +50,13 @@ class Programmer:
         """
         mark = len(self.journal)
         planned = len(self._planned)
+        numbers = itertools.count(1)
         try:
-            for number, write in enumerate(writes, start=1):
-                self._progress(f"{number}/{len(writes)} {write}")
-                self._carry_out(write)
-                self._planned.append(write)
+            for table, batch in self._batches(writes):
+                for write in batch:
+                    self._progress(f"{next(numbers)}/{len(writes)} {write}")
+                self._carry_out(table, batch)
+                self._planned += batch
         except BaseException as error:
             del self._planned[planned:]
             problems = self.undo(mark)
@@ -114,53 +117,62 @@ class Programmer:
             first = next((change for change in self.journal if change.entry == name), None)
             if first is not None:
                 self._audit.record(replace(first, phase="undone"))
-            self._carry_out(write, first)
+            self._carry_out(table, [write], first)
         return [words for _, words in drifted]
 
     def _drifted(self) -> list[tuple[PlannedWrite, str]]:
         last = {(write.table, write.pipe, describe_key(write.key)): write for write in self._planned}
         found: list[tuple[PlannedWrite, str]] = []
-        for write in last.values():
-            table = self.client.schema.table(write.table)
-            now = _find(self.client, table, write.key, write.pipe)
-            problem = _mismatch(write, now)
-            if problem:
-                found.append((write, f"{describe(table, write.key, write.pipe)}: {problem}"))
+        for table, batch in self._batches(last.values()):
+            for write, now in zip(batch, self._find_each(table, batch), strict=True):
+                problem = _mismatch(write, now)
+                if problem:
+                    found.append((write, f"{describe(table, write.key, write.pipe)}: {problem}"))
         return found
 
-    def _carry_out(self, write: PlannedWrite, first: Change | None = None) -> None:
-        """Write and read back. With ``first``, the entry's first change, this takes its place.
+    def _batches(self, writes: Iterable[PlannedWrite]) -> Iterator[tuple[Table, list[PlannedWrite]]]:
+        """Consecutive writes to one table; one by one where an entry may have a bearing on another."""
+        for (name, _), group in itertools.groupby(writes, key=lambda write: (write.table, write.pipe)):
+            table = self.client.schema.table(name)
+            batch = list(group)
+            apart = _apart(table, [write.key for write in batch])
+            yield from [(table, batch)] if apart else ((table, [write]) for write in batch)
+
+    def _find_each(self, table: Table, batch: Sequence[PlannedWrite]) -> list[Entry | None]:
+        return _find_each(self.client, table, [write.key for write in batch], batch[0].pipe)
+
+    def _carry_out(self, table: Table, batch: Sequence[PlannedWrite], first: Change | None = None) -> None:
+        """Write and read back. With ``first``, the only entry's first change, this takes its place.
 
         Teardown then goes back to what was there before the first one, not to what came in between, and in its turn.
         """
-        table = self.client.schema.table(write.table)
-        now = _find(self.client, table, write.key, write.pipe)
-        old = now if first is None else first.old
-        operation = write.operation
-        if operation is Operation.INSERT and now is not None:
-            operation = Operation.MODIFY
-        data = None if operation is Operation.DELETE else write.data
-
-        def record(got: Entry | None, phase: Phase) -> None:
-            change = Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, got, phase)
-            if phase == "done":
-                self._keep(change, first)
-            self._audit.record(change)
-
-        record(None, "intent")
+        made: list[Change] = []
         try:
-            self.client.write(operation, table, write.key, data, write.action, pipe=write.pipe)
-            got = _find(self.client, table, write.key, write.pipe)
-        except BfrtError:
+            for write, now in zip(batch, self._find_each(table, batch), strict=True):
+                change = _planned_change(table, write, now, now if first is None else first.old)
+                self._audit.record(replace(change, phase="intent"))
+                made.append(change)
+                data = None if change.operation is Operation.DELETE else write.data
+                self.client.write(change.operation, table, write.key, data, write.action, pipe=write.pipe)
+            got = self._find_each(table, batch)
+        except BaseException:
             # Without an answer it may or may not have been carried out: teardown will look.
-            record(None, "done")
+            self._done(made, first)
             raise
-        record(got, "done")
-        problem = _mismatch(write, got)
-        if problem:
-            raise ReadBackError(
-                f"{describe(table, write.key, write.pipe)} was written, but {problem}: the switch is not set as asked"
-            )
+        self._done([replace(change, got=entry) for change, entry in zip(made, got, strict=True)], first)
+        for write, entry in zip(batch, got, strict=True):
+            problem = _mismatch(write, entry)
+            if problem:
+                raise ReadBackError(
+                    f"{describe(table, write.key, write.pipe)} was written, but {problem}: "
+                    "the switch is not set as asked"
+                )
+
+    def _done(self, changes: Sequence[Change], first: Change | None) -> None:
+        for change in changes:
+            self._keep(change, first)
+        for change in changes:
+            self._audit.record(change)
 
     def _keep(self, change: Change, first: Change | None) -> None:
         if first is None:
@@ -187,15 +199,31 @@ def restore_all(client: Client, changes: Sequence[Change], audit: AuditLog) -> t
     problems: list[str] = []
     left: list[Change] = []
     reset = _was_reset(client, changes)
-    for change in reversed(changes):
-        try:
-            problem = restore(client, change, audit, reset)
-        except (BfrtError, AuditError) as error:
-            problem = f"{change.table} [{describe_key(change.key)}]: {error}"
-            left.insert(0, change)
-        if problem:
-            problems.append(problem)
+    for _, group in itertools.groupby(reversed(changes), key=lambda change: (change.table, change.pipe)):
+        batch = list(group)
+        ahead = _read_ahead(client, batch)
+        for change in batch:
+            try:
+                problem = restore(client, change, audit, reset, ahead)
+            except (BfrtError, AuditError) as error:
+                problem = f"{change.table} [{describe_key(change.key)}]: {error}"
+                left.insert(0, change)
+            if problem:
+                problems.append(problem)
     return problems, left
+
+
+def _read_ahead(client: Client, batch: Sequence[Change]) -> dict[EntryName, Entry | None]:
+    """What changes of one table are about, read together where that may be; nothing if it fails."""
+    table = client.schema.table(batch[0].table)
+    keys = [change.key for change in batch]
+    if not _apart(table, keys):
+        return {}
+    try:
+        found = _find_each(client, table, keys, batch[0].pipe)
+    except BfrtError:
+        return {}
+    return {change.entry: now for change, now in zip(batch, found, strict=True)}
 
 
 def _was_reset(client: Client, changes: Sequence[Change]) -> bool:
@@ -210,8 +238,12 @@ def _was_reset(client: Client, changes: Sequence[Change]) -> bool:
         return False
 
 
-def restore(client: Client, change: Change, audit: AuditLog, reset: bool = False) -> str | None:
+def restore(
+    client: Client, change: Change, audit: AuditLog, reset: bool, ahead: Mapping[EntryName, Entry | None]
+) -> str | None:
     """Bring one entry back to what a change found; returns why not, or None.
+
+    ``ahead`` are entries that have been read just now.
 
     After a ``reset`` an entry that is neither as it was found nor as we left it is as the driver starts with it, and
     stays so.
@@ -221,7 +253,7 @@ def restore(client: Client, change: Change, audit: AuditLog, reset: bool = False
     """
     table = client.schema.table(change.table)
     try:
-        now = _find(client, table, change.key, change.pipe)
+        now = ahead[change.entry] if change.entry in ahead else _find(client, table, change.key, change.pipe)
     except SwitchRefused as error:
         if not all(one.message.endswith(_NOT_READY) for one in error.refusals):
             raise
@@ -254,6 +286,13 @@ def restore(client: Client, change: Change, audit: AuditLog, reset: bool = False
     return None
 
 
+def _planned_change(table: Table, write: PlannedWrite, now: Entry | None, old: Entry | None) -> Change:
+    """What a write will have been, not read back yet: an entry that is there ``now`` is modified."""
+    modified = write.operation is Operation.INSERT and now is not None
+    operation = Operation.MODIFY if modified else write.operation
+    return Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, None)
+
+
 def _undoing(change: Change, operation: Operation, old: Entry | None, got: Entry | None) -> Change:
     asked: Data = {} if change.old is None else change.old.data
     return Change(operation, change.table, change.key, change.pipe, change.action, asked, old, got, "undone")
@@ -263,6 +302,18 @@ def _find(client: Client, table: Table, key: Key | None, pipe: int) -> Entry | N
     if key is None:
         return client.read_default(table, pipe=pipe)
     return client.find(table, key, pipe=pipe)
+
+
+def _apart(table: Table, keys: Sequence[Key | None]) -> bool:
+    """Whether entries have no bearing on one another: different keys of a match-action table, not of the driver's."""
+    different = {describe_key(key) for key in keys if key is not None}
+    return bool(table.actions) and len(different) == len(keys)
+
+
+def _find_each(client: Client, table: Table, keys: Sequence[Key | None], pipe: int) -> list[Entry | None]:
+    if len(keys) == 1:
+        return [_find(client, table, keys[0], pipe)]
+    return client.find_each(table, [key for key in keys if key is not None], pipe=pipe)
 
 
 def _writable(table: Table, entry: Entry, fields: frozenset[str] | None) -> Data:
