@@ -20,6 +20,7 @@ import pipeline
 import results
 import virtual
 import virtual_accuracy
+import virtual_growth
 import virtual_links
 import virtual_real
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
@@ -35,6 +36,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "emulators": emulators.run,
     "virtual": virtual.run,
     "virtual-accuracy": virtual_accuracy.run,
+    "virtual-growth": virtual_growth.run,
     "virtual-links": virtual_links.run,
     "virtual-real": virtual_real.run,
 }

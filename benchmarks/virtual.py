@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -36,7 +37,7 @@ class Load:
     mtu: int
     flows: int
     seconds: int
-    must: float
+    must: float = math.inf
     joins: bool = False
 
     def experiment(self) -> dict[str, Any]:

@@ -4,6 +4,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+echo "lint: clippy, beside the others"
+# In the profile that is built anyway: macros and build scripts are there already.
+cargo clippy --workspace --all-targets --release --locked --quiet -- -D warnings &
+clippy=$!
+trap 'kill "$clippy" 2>/dev/null || true' EXIT
+
 echo "lint: ruff, mypy, layers"
 .venv/bin/ruff check .
 .venv/bin/ruff format --check .
@@ -15,8 +21,7 @@ echo "lint: ruff, mypy, layers"
 echo "lint: shellcheck"
 shellcheck scripts/*.sh .ci/run
 
-echo "lint: rustfmt, clippy"
+echo "lint: rustfmt"
 cargo fmt --all --check
 cargo fmt --check --manifest-path fuzz/Cargo.toml
-# In the profile that is built anyway: macros and build scripts are there already.
-cargo clippy --workspace --all-targets --release --locked --quiet -- -D warnings
+wait "$clippy"

@@ -138,7 +138,7 @@ install_python_packages() {
     if [ "$have" != "$wanted" ]; then
         install_into .venv --editable ".[$extras]"
         # Those of a run are compiled now: by this user, who may remove them again, and not when somebody waits.
-        .venv/bin/python -c "import finsy, narrows.cli, narrows.run.runner, narrows.switch.entries, narrows.targets.soft.target, \
+        .venv/bin/python -c "import finsy, narrows.cli, narrows.run.runner, narrows.switch.p4runtime_entries, narrows.targets.soft.target, \
             narrows_analysis.report, narrows_analysis.summary.analyze"
         local each
         for each in "${includes[@]}"; do
@@ -176,8 +176,12 @@ if [ -n "$compiling" ]; then
         exit 1
     }
 fi
-# What only tests are built with is downloaded now: they need no network.
-[ "$purpose" != test ] || fetch_crates
+# Tests are compiled now as well, and need no network.
+if [ "$purpose" = test ]; then
+    fetch_crates
+    say "tests of the Rust programs"
+    cargo test --workspace --release --locked --no-run --quiet
+fi
 wait "$installation" || fail "the Python packages could not be installed"
 [ -z "$packages" ] || wait "$packages" || fail "the Debian packages could not be installed"
 trap - EXIT

@@ -8,7 +8,7 @@ import pytest
 from narrows.cli.doctor import findings
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan, make_plan
-from narrows.switch.entries import ecn_threshold
+from narrows.switch.p4runtime_entries import ecn_threshold
 from narrows.switch.readings import PortStats
 from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.target import PROFILE, Bmv2Target, two_way_balances

@@ -12,7 +12,8 @@ from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import ACK_BOTTLENECKS, Plan, make_plan
 from narrows.paths import compiled_program
-from narrows.switch.entries import delay_bins, ecn_threshold, entities, loss_threshold
+from narrows.switch.entries import delay_bins, loss_threshold
+from narrows.switch.p4runtime_entries import ecn_threshold, entities
 from narrows.targets.soft.target import PROFILE
 
 
@@ -109,9 +110,9 @@ def test_the_way_back_is_reported_if_asked_for() -> None:
     assert isinstance(back, P4TableEntry) and "wire" in str(back.action)
     added = [entity for entity in found if entity not in kept]
     assert [entity.table_id.rpartition(".")[2] for entity in added if isinstance(entity, P4TableEntry)] == [
-        "bottleneck", "collector", "cross_connect",
+        "collector", "bottleneck", "cross_connect",
     ]  # fmt: skip
-    observe, encapsulate, path = (entity for entity in added if isinstance(entity, P4TableEntry))
+    encapsulate, observe, path = (entity for entity in added if isinstance(entity, P4TableEntry))
     assert observe.match == encapsulate.match == {"bottleneck": ACK_BOTTLENECKS}
     assert isinstance(observe.action, P4TableAction) and isinstance(path.action, P4TableAction)
     assert (observe.action.args["threshold"], observe.action.args["mask"], observe.action.args["shift"]) == (

@@ -14,10 +14,11 @@ from fakeswitch.fixtures import RECEIVER_PORT, inventory_data, kind, machine, sw
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan, make_plan
+from narrows.switch.entries import mac_number
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows.targets.tofino.writes import entries
-from narrows.targets.tofino.writes.entries import index_shares, mac_number
+from narrows.targets.tofino.writes.entries import index_shares
 
 __all__ = ["kind", "switch"]
 

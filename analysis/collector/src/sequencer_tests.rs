@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Order, loss and implausible reports, against counts known by construction.
 
-use super::*;
 use proptest::prelude::*;
+
+use super::*;
 
 fn record(sequence: u32, shift: u8) -> Record {
     let mut record = Record::default();

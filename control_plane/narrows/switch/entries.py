@@ -1,44 +1,52 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries that make our P4 program the bottleneck of a plan, on any P4Runtime target.
+"""The entries that make our P4 program the bottleneck of a plan, whatever the switch and its protocol.
 
-Objects are named by the last part of their P4Info name (``NarrowsEgress.bottleneck.delay_bins`` is ``delay_bins``),
-so that this file reads like the program.
+Tables, actions and fields are named by the last part of their names in the program (``delay_bins`` is
+``NarrowsEgress.bottleneck.delay_bins``), so that this file reads like the program.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 
-from finsy import (
-    P4CloneSessionEntry,
-    P4CounterData,
-    P4CounterEntry,
-    P4Schema,
-    P4TableAction,
-    P4TableEntry,
-    P4TableMatch,
-)
-from narrows_formats.target_profile import TargetProfile
-
-from narrows.errors import RunError
 from narrows.experiment.plan import Plan
-from narrows.paths import compiled_program
-from narrows.switch.p4runtime import P4RuntimeSession, Writable
-from narrows.switch.readings import FlowTotals
 
 COLLECTOR_SESSION = 1
 # Nobody limits the queue of the way back.
 ACK_QUEUE = 0
 ECN_OFF = 0xFFFFFFFF
+# The settings generation that reports carry; settings stay as they are through a run.
+EPOCH = 0
 FIRST_PRIORITY = 1000
 DELAY_BITS = 32
 BINS_AN_OCTAVE = 4
-READ_BATCH = 256
-# The program's digest: {bottleneck, index, signature, 5-tuple} of a flow that it has not seen before.
-NEW_FLOW = "new_flow_t"
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """Values whose first ``length`` bits are those of ``value``."""
+
+    value: int
+    length: int
+
+
+@dataclass(frozen=True)
+class ProgramEntry:
+    """One table entry; MAC and IP addresses are numbers.
+
+    A key without a field matches whatever it is. ``priority`` is of tables with ternary keys only. ``why`` and
+    ``units``, what a field's number means, are for people.
+    """
+
+    table: str
+    key: Mapping[str, int | Prefix]
+    action: str
+    data: Mapping[str, int]
+    why: str
+    units: Mapping[str, str] = field(default_factory=dict)
+    priority: int | None = None
 
 
 @dataclass(frozen=True)
@@ -66,191 +74,114 @@ def loss_threshold(loss: float) -> int:
     return round(loss * 2**32)
 
 
-def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writable]:
-    """Table entries and the clone session of a plan, in the order in which they are installed.
+def program_entries(
+    plan: Plan, ecn_threshold: int, depth_unit: str, share_of: Callable[[int], int] = lambda _: 0
+) -> Iterator[ProgramEntry]:
+    """All entries of a plan, in the order in which they are to be installed.
 
-    Raises:
-        RunError: the program does not have what this needs (it is another program or version).
+    Args:
+        plan: the run.
+        ecn_threshold: queue depth from which on packets are marked, or `ECN_OFF`.
+        depth_unit: its unit, for people.
+        share_of: share of the flow indices of the pipe of an ingress port; 0 is all of them.
     """
-    names = _Names(schema)
-    found: list[Writable] = [
-        P4CloneSessionEntry(COLLECTOR_SESSION, replicas=[plan.collector.port]),
-    ]
     for bin_ in delay_bins():
-        prefix = f"{bin_.lowest:#x}/{bin_.prefix_length}"
-        found.append(names.entry("delay_bins", {"queue_delay": prefix}, "set_bin", {"bin": bin_.number}))
-    found += _bottleneck(plan, profile, names)
+        yield ProgramEntry(
+            "delay_bins",
+            {"queue_delay": Prefix(bin_.lowest, bin_.prefix_length)},
+            "set_bin",
+            {"bin": bin_.number},
+            f"queue delays from {bin_.lowest} ns on",
+        )
+    bottleneck = plan.bottleneck
+    yield _collector(plan, bottleneck.index)
+    if bottleneck.loss:
+        yield ProgramEntry(
+            "loss",
+            {"bottleneck": bottleneck.index},
+            "set_loss",
+            {"threshold": loss_threshold(bottleneck.loss)},
+            "emulated loss, counted apart from the queue's drops",
+            {"threshold": f"2^-32, a loss ratio of {bottleneck.loss:g}"},
+        )
+    why = f"mark CE from a depth on, report one departure in {1 << bottleneck.sample_shift}"
+    yield _observe(bottleneck.index, ecn_threshold, depth_unit, bottleneck.sample_shift, why)
     if plan.ack_bottleneck is not None:
-        found += _observed(plan, plan.ack_bottleneck, ECN_OFF, 0, names)
-    for number, path in enumerate(plan.paths):
-        # A ternary key that is given as a plain value must match in all its bits.
-        match = {"ingress_port": path.ingress_port, "dst_mac": path.dst_mac}
-        if path.bottleneck is None:
-            action, parameters = "wire", {"port": path.egress_port}
-        else:
-            queue = plan.bottleneck.queue if path.bottleneck == plan.bottleneck.index else ACK_QUEUE
-            action, parameters = "bottleneck", {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
-        found.append(names.entry("cross_connect", match, action, parameters, priority=FIRST_PRIORITY + number))
-    return found
+        yield _collector(plan, plan.ack_bottleneck)
+        yield _observe(plan.ack_bottleneck, ECN_OFF, "", 0, "report every packet of the way back")
+    # Last: packets take the bottleneck only once all of it is there.
+    yield from _paths(plan, share_of)
 
 
-def wires(cables: Collection[tuple[int, str | None, int]], schema: P4Schema) -> list[Writable]:
+def wires(cables: Collection[tuple[int, str | None, int]]) -> Iterator[ProgramEntry]:
     """Entries that connect ports with nothing in between; what they do not name is discarded.
 
     Args:
         cables: ingress port, destination MAC (None for any) and egress port of each direction.
-        schema: the program.
-
-    Raises:
-        RunError: the program does not have what this needs (it is another program or version).
     """
-    names = _Names(schema)
-    found: list[Writable] = []
     for number, (ingress, dst_mac, egress) in enumerate(cables):
-        match: dict[str, Any] = {"ingress_port": ingress}
-        if dst_mac is not None:
-            match["dst_mac"] = dst_mac
-        found.append(names.entry("cross_connect", match, "wire", {"port": egress}, priority=FIRST_PRIORITY + number))
-    return found
+        key = {"ingress_port": ingress} | ({} if dst_mac is None else {"dst_mac": mac_number(dst_mac)})
+        why = f"{dst_mac or 'whatever comes'} from port {ingress}: a plain cable"
+        yield ProgramEntry("cross_connect", key, "wire", {"port": egress}, why, priority=FIRST_PRIORITY + number)
 
 
-def program_digests() -> dict[str, str]:
-    """SHA-256 of the compiled v1model program's files, so that a result can be traced to what ran."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program("v1model")}
-
-
-def _bottleneck(plan: Plan, profile: TargetProfile, names: _Names) -> list[Writable]:
-    bottleneck = plan.bottleneck
-    found: list[Writable] = []
-    if bottleneck.loss:
-        threshold = {"threshold": loss_threshold(bottleneck.loss)}
-        found.append(names.entry("loss", {"bottleneck": bottleneck.index}, "set_loss", threshold))
-    return found + _observed(plan, bottleneck.index, ecn_threshold(plan, profile), bottleneck.sample_shift, names)
-
-
-def _observed(plan: Plan, index: int, threshold: int, sample_shift: int, names: _Names) -> list[Writable]:
-    """What makes the switch report the packets of a bottleneck."""
+def _collector(plan: Plan, index: int) -> ProgramEntry:
     collector = plan.collector
-    key = {"bottleneck": index}
-    observe = {
-        "threshold": threshold,
-        "mask": (1 << sample_shift) - 1,
-        "shift": sample_shift,
-        "epoch": 0,
-        "mirror": COLLECTOR_SESSION,
-    }
-    encapsulate = {
-        "src_mac": collector.src_mac,
-        "dst_mac": collector.dst_mac,
-        "src_ip": collector.src_address,
-        "dst_ip": collector.dst_address,
+    data = {
+        "src_mac": mac_number(collector.src_mac),
+        "dst_mac": mac_number(collector.dst_mac),
+        "src_ip": int(IPv4Address(collector.src_address)),
+        "dst_ip": int(IPv4Address(collector.dst_address)),
         "src_port": collector.src_port,
         "dst_port": collector.dst_port,
         "length": collector.report_length,
     }
-    return [
-        names.entry("bottleneck", key, "observe", observe),
-        names.entry("collector", key, "encapsulate", encapsulate),
-    ]
+    units = {
+        "dst_mac": collector.dst_mac,
+        "src_mac": collector.src_mac,
+        "src_ip": collector.src_address,
+        "dst_ip": collector.dst_address,
+        "length": "B, encapsulation included",
+    }
+    return ProgramEntry("collector", {"bottleneck": index}, "encapsulate", data, "address of the reports", units)
 
 
-def ecn_threshold(plan: Plan, profile: TargetProfile) -> int:
-    """The ECN threshold in the target's depth units, rounded up; `ECN_OFF` without one."""
-    threshold = plan.bottleneck.ecn_threshold_bytes
-    if threshold is None:
-        return ECN_OFF
-    unit = profile.depth_unit_bytes or plan.frame_bytes
-    return min(-(-threshold // unit), ECN_OFF - 1)
+def _observe(index: int, threshold: int, depth_unit: str, sample_shift: int, why: str) -> ProgramEntry:
+    """ECN and sampling of a bottleneck; the settings never change under way, so that there is one generation."""
+    data = {
+        "threshold": threshold,
+        "mask": (1 << sample_shift) - 1,
+        "shift": sample_shift,
+        "epoch": EPOCH,
+        "mirror": COLLECTOR_SESSION,
+    }
+    units = {"threshold": "off" if threshold == ECN_OFF else depth_unit}
+    return ProgramEntry("bottleneck", {"bottleneck": index}, "observe", data, why, units)
 
 
-async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) -> list[FlowTotals]:
-    """The program's packet counters of some flow indices.
-
-    Raises:
-        RunError: the program has no such counters, or the switch cannot read them.
-    """
-    arrivals = await _read_packets(session, "arrival_counter", flows)
-    departures = await _read_packets(session, "departure_counter", flows)
-    return [FlowTotals(flow, arrivals[flow], departures[flow]) for flow in sorted(flows)]
-
-
-async def read_packet_sum(session: P4RuntimeSession, counter: str) -> int:
-    """Packets of all flows in ``arrival_counter``, ``departure_counter`` or ``loss_counter``.
-
-    Raises:
-        RunError: the program has no such counter, or the switch cannot read it.
-    """
-    name = _counter_name(session.schema, counter)
-    total = 0
-    async for entry in session.read([P4CounterEntry(name)]):
-        if isinstance(entry, P4CounterEntry) and entry.data is not None:
-            total += entry.data.packet_count
-    return total
-
-
-async def read_departed_bytes(session: P4RuntimeSession, flows: Collection[int]) -> dict[int, int]:
-    """L2 bytes of some flow indices that have left the bottleneck's queue.
-
-    Raises:
-        RunError: the program has no such counter, or the switch cannot read it.
-    """
-    return {flow: data.byte_count for flow, data in (await _read_counter(session, "departure_counter", flows)).items()}
-
-
-async def _read_packets(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, int]:
-    return {flow: data.packet_count for flow, data in (await _read_counter(session, counter, flows)).items()}
-
-
-async def _read_counter(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, P4CounterData]:
-    name = _counter_name(session.schema, counter)
-    found = dict.fromkeys(flows, P4CounterData())
-    wanted = [P4CounterEntry(name, index=flow) for flow in flows]
-    for start in range(0, len(wanted), READ_BATCH):
-        async for entry in session.read(wanted[start : start + READ_BATCH]):
-            if isinstance(entry, P4CounterEntry) and entry.data is not None and entry.index is not None:
-                found[entry.index] = entry.data
-    return found
-
-
-def register_name(schema: P4Schema, register: str) -> str:
-    """Full name of the array that the program calls ``register`` (``...bottleneck_departures.totals``).
-
-    Raises:
-        RunError: the program has no such register.
-    """
-    names = {item.name.rpartition(".")[0].rpartition(".")[2]: item.name for item in schema.registers}
-    return _lookup(names, register, "register")
-
-
-def _counter_name(schema: P4Schema, counter: str) -> str:
-    """Full name of the flow counter that the program calls ``counter`` (``...arrival_counter.flows``)."""
-    names = {item.name.rpartition(".flows")[0].rpartition(".")[2]: item.name for item in schema.counters}
-    return _lookup(names, counter, "counter")
-
-
-class _Names:
-    """Full names of the program's tables and actions by their last part."""
-
-    def __init__(self, schema: P4Schema) -> None:
-        self._tables = _by_last_part(table.name for table in schema.tables)
-        self._actions = {table.name: _by_last_part(action.name for action in table.actions) for table in schema.tables}
-
-    def entry(
-        self, table: str, match: dict[str, Any], action: str, parameters: dict[str, Any], priority: int = 0
-    ) -> P4TableEntry:
-        """A table entry; ``priority`` only for tables with ternary keys."""
-        table_name = _lookup(self._tables, table, "table")
-        action_name = _lookup(self._actions[table_name], action, f"action of {table_name}")
-        return P4TableEntry(
-            table_name, match=P4TableMatch(match), action=P4TableAction(action_name, **parameters), priority=priority
+def _paths(plan: Plan, share_of: Callable[[int], int]) -> Iterator[ProgramEntry]:
+    for number, path in enumerate(plan.paths):
+        data = {"port": path.egress_port}
+        if path.bottleneck is None:
+            action, words = "wire", "a plain cable"
+        else:
+            limited = path.bottleneck == plan.bottleneck.index
+            action, words = "bottleneck", "the bottleneck" if limited else "the way back, reported"
+            data |= {"index": path.bottleneck, "queue": plan.bottleneck.queue if limited else ACK_QUEUE}
+            if share := share_of(path.ingress_port):
+                # Pipes count arrivals apart and departures together: they may not have an index in common.
+                action = "bottleneck_of_pipe"
+                data["share"] = share
+        yield ProgramEntry(
+            "cross_connect",
+            {"ingress_port": path.ingress_port, "dst_mac": mac_number(path.dst_mac)},
+            action,
+            data,
+            f"{path.dst_mac} from port {path.ingress_port}: {words}",
+            priority=FIRST_PRIORITY + number,
         )
 
 
-def _by_last_part(names: Iterator[str]) -> dict[str, str]:
-    return {name.rpartition(".")[2]: name for name in names}
-
-
-def _lookup(names: dict[str, str], name: str, kind: str) -> str:
-    if name not in names:
-        raise RunError(f"the P4 program has no {kind} '{name}'; it has {', '.join(sorted(names.values()))}")
-    return names[name]
+def mac_number(mac: str) -> int:
+    """A MAC address as the number that tables hold."""
+    return int(mac.replace(":", ""), 16)

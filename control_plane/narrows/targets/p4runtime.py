@@ -29,13 +29,13 @@ class P4RuntimeTarget(Target):
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
         """The program's arrival and departure counters of some flow indices."""
-        from narrows.switch.entries import read_flow_totals
+        from narrows.switch.p4runtime_entries import read_flow_totals
 
         return await read_flow_totals(self.session, flows)
 
     async def subscribe_new_flows(self) -> None:
         """Subscribe to the program's digest of new flows."""
-        from narrows.switch.entries import NEW_FLOW
+        from narrows.switch.p4runtime_entries import NEW_FLOW
 
         await self.session.subscribe(NEW_FLOW)
 
@@ -45,6 +45,6 @@ class P4RuntimeTarget(Target):
 
     async def departed_bytes(self, flows: Collection[int]) -> dict[int, int]:
         """The program's departure counters of some flow indices."""
-        from narrows.switch.entries import read_departed_bytes
+        from narrows.switch.p4runtime_entries import read_departed_bytes
 
         return await read_departed_bytes(self.session, flows)

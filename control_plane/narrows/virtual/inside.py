@@ -56,7 +56,7 @@ def measure(task: Task, channel: Channel) -> None:
     """Make the run, and tell how it ended."""
     with init.memory_at_once():
         # Imported later by the target: then without memory at once.
-        import narrows.switch.entries  # noqa: F401
+        import narrows.switch.p4runtime_entries  # noqa: F401
         from narrows.errors import NarrowsError
         from narrows.hosts.state import RunState
         from narrows.run.measurement import Measurement

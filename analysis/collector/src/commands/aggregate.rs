@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+
 use crate::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use crate::{Error, Result};
-use clap::Args;
 
 #[derive(Args)]
 pub struct AggregateArgs {

@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use serde::Serialize;
+
 use crate::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
 use crate::capture::file::CaptureFile;
 use crate::telemetry::columns::{Columns, RowBlock, BLOCK_ROWS};
 use crate::wire::Decoder;
 use crate::{Error, Result};
-use clap::Args;
-use serde::Serialize;
 
 /// Rows in a batch of columns.
 const BATCH_ROWS: usize = 16 << 10;

@@ -9,6 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use narrows_privileges::{become_user, give_up, Below};
+
+use super::convert::StorageArgs;
 use crate::capture::pipe::Pipe;
 use crate::capture::ring::{Ring, Wake, RETIRE_MS};
 use crate::capture::signals::StopSignal;
@@ -16,10 +20,6 @@ use crate::fan_in::{FanIn, Merged, RingThread, DRAIN};
 use crate::receiver::{Intake, Receiver, Settings, Store};
 use crate::telemetry::account::Account;
 use crate::{Error, Result};
-use clap::Args;
-use narrows_privileges::{become_user, give_up, Below};
-
-use super::convert::StorageArgs;
 
 /// Rows reach the writer at least this often.
 const FLUSH_EVERY: Duration = Duration::from_secs(1);

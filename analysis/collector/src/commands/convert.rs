@@ -5,13 +5,14 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::Args;
+
 use crate::capture::file::{CaptureFile, End};
 use crate::receiver::{Receiver, Settings};
 use crate::telemetry::account::Account;
 use crate::telemetry::writer::Rotation;
 use crate::wire::BOTTLENECKS;
 use crate::{Error, Result};
-use clap::Args;
 
 /// What is accepted and how it is stored: the same for live reports and files.
 #[derive(Args)]

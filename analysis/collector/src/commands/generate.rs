@@ -4,9 +4,10 @@
 use std::fs::File;
 use std::path::PathBuf;
 
+use clap::Args;
+
 use crate::generate::{pcap, Scenario};
 use crate::{Error, Result};
-use clap::Args;
 
 #[derive(Args)]
 pub struct GenerateArgs {

@@ -4,11 +4,12 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use clap::Args;
+use serde::Serialize;
+
 use crate::capture::file::CaptureFile;
 use crate::capture::transmitter::{Transmitter, BURST};
 use crate::{Error, Result};
-use clap::Args;
-use serde::Serialize;
 
 #[derive(Args)]
 pub struct ReplayArgs {

@@ -15,6 +15,7 @@ from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
 from narrows.hosts.base import SwitchAttachment, Testbed
 from narrows.hosts.links import End, add_cable, links
 from narrows.switch.entries import wires
+from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 
 # Port N towards a sender, port N + OFFSET towards BMv2; v1model's port numbers end at 510.
@@ -68,7 +69,7 @@ class DelayLine:
                 await self._switch.set_delay(port.number, port.delay_ns)
         cables = [(port, plan.receiver.mac, port + OFFSET) for port in sorted(senders)]
         back = [(port + OFFSET, None, port) for port in sorted(senders)]
-        await session.insert(wires([*cables, *back], session.schema))
+        await session.insert(table_entries(wires([*cables, *back]), session.schema))
 
     def check(self) -> None:
         """Notice early that it has died.

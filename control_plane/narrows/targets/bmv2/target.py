@@ -21,8 +21,8 @@ from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.links import Link, call_inside, links, run
 from narrows.hosts.process import Process
 from narrows.paths import compiled_program
-from narrows.switch.entries import entities, program_digests, read_packet_sum, register_name
 from narrows.switch.p4runtime import P4RuntimeSession
+from narrows.switch.p4runtime_entries import entities, program_digests, read_packet_sum, register_name
 from narrows.switch.readings import Balance, PortStats, QueueStats
 from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.bmv2 import packets, simple_switch

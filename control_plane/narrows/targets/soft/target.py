@@ -84,7 +84,7 @@ class SoftTarget(P4RuntimeTarget):
             RunError: the switch refuses something, or a setting reads back differently.
         """
         from narrows.switch import traffic_manager_pb2 as pb
-        from narrows.switch.entries import entities
+        from narrows.switch.p4runtime_entries import entities
 
         session, manager = self._switch.session, self._switch.manager
         await session.push_pipeline()
@@ -133,7 +133,7 @@ class SoftTarget(P4RuntimeTarget):
         await self._switch.stop()
 
     async def _read_back(self, plan: Plan) -> Realised:
-        from narrows.switch.entries import program_digests
+        from narrows.switch.p4runtime_entries import program_digests
 
         asked = plan.bottleneck
         queue = next(q for q in await self.queues() if (q.port, q.queue) == (asked.port, asked.queue))

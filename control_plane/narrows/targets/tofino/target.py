@@ -17,6 +17,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.state import RunState
+from narrows.switch.entries import EPOCH
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import QueueFacts, Realised, Target, TargetOptions
 from narrows.targets.tofino.bfrt.client import describe_key
@@ -36,7 +37,6 @@ from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
 from narrows.targets.tofino.testbed.machines import SshTestbed
 from narrows.targets.tofino.testbed.preflight import Preflight
 from narrows.targets.tofino.testbed.session import Connect, SwitchSession
-from narrows.targets.tofino.writes.entries import EPOCH
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader, LiveReader

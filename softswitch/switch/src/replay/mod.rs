@@ -17,14 +17,15 @@ use clap::Args;
 use narrows_pipeline::{Pipeline, Program, TableInfo};
 use serde_json::{json, Value};
 
+use config::{Config, QueueConfig};
+use sink::Sinks;
+use source::Source;
+
 use crate::earliest::Earliest;
 use crate::failure::Failure;
 use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
 use crate::switch::{PortKind, Switch};
 use crate::tm::{Changes, PORTS, PRIORITIES};
-use config::{Config, QueueConfig};
-use sink::Sinks;
-use source::Source;
 
 /// How often the program's digests are taken from it, and outputs asked for errors, in frames.
 const HOUSEKEEPING_INTERVAL: u64 = 16_384;

@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 
 use narrows_pipeline::{DigestRecord, Packet, PacketPool};
 
+use path::Copied;
+
 use crate::forwarding::Forwarding;
 use crate::tm::{Event, TrafficManager, PORTS};
-use path::Copied;
 
 /// Frames received before what has left the delay lines is sent on: in a batch it costs less.
 const EXIT_BATCH: u32 = 16;

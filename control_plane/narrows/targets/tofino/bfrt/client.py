@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from narrows.targets.tofino.bfrt.errors import SwitchRefused
 from narrows.targets.tofino.bfrt.schema import Schema, Table
-from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, Lpm, Ternary
+from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, KeyValue, Lpm, Ternary
 
 ALL_PIPES = 0xFFFF
 DEFAULT_PORT = 50052
@@ -130,8 +130,23 @@ class Client(ABC):
             raise
 
     def find_each(self, table: Table, keys: Sequence[Key], *, pipe: int = ALL_PIPES) -> list[Entry | None]:
-        """The entries with these keys, in their order, None where there is none."""
-        return [self.find(table, key, pipe=pipe) for key in keys]
+        """The entries with these keys, in their order, None where there is none.
+
+        All of the table are read, in one answer: each answer takes 40 ms through an ssh tunnel. It comes in two parts,
+        of which sshd sends the second when the first was acknowledged (Nagle, RFC 896), which kernels delay (RFC 1122,
+        4.2.3.2).
+        """
+        held = {_exactly(entry.key): entry for entry in self.read_all(table, pipe=pipe)}
+        return [held.get(_exactly(key)) for key in keys]
+
+
+def _exactly(key: Key) -> frozenset[tuple[str, KeyValue]]:
+    """A key without the fields that match everything, which a planned one need not name."""
+    return frozenset((name, value) for name, value in key.items() if not _matches_all(value))
+
+
+def _matches_all(value: KeyValue) -> bool:
+    return (isinstance(value, Ternary) and value.mask == 0) or (isinstance(value, Lpm) and value.prefix_len == 0)
 
 
 def while_in_use(timeout_s: float, call: Callable[[], _Answer]) -> _Answer:

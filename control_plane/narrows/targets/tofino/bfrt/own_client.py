@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import grpc
@@ -41,7 +40,6 @@ MAX_MESSAGE_BYTES = 1 << 30
 ALL_DIRECTIONS = 0xFF
 ALL_PARSERS = 0xFF
 CLOSE_TIMEOUT_S = 2.0
-READS_AT_ONCE = 16
 STATUS_TRAILER = "grpc-status-details-bin"
 
 _TYPES = {
@@ -109,15 +107,6 @@ class OwnClient(Client):
         if not found:
             raise SwitchRefused(describe(table, None, pipe), (Refusal(0, "NOT_FOUND", "the switch sent no entry"),))
         return found[0]
-
-    def find_each(self, table: Table, keys: Sequence[Key], *, pipe: int = ALL_PIPES) -> list[Entry | None]:
-        """See `Client.find_each`: several at once, since one alone takes 40 ms through a tunnel.
-
-        An answer comes in two parts, and sshd sends the second when the first has been acknowledged (Nagle, RFC 896),
-        which the kernel of this machine delays (RFC 1122, 4.2.3.2).
-        """
-        with ThreadPoolExecutor(READS_AT_ONCE) as pool:
-            return list(pool.map(lambda key: self.find(table, key, pipe=pipe), keys))
 
     def write(
         self,

@@ -82,7 +82,7 @@ class Change:
 
 
 class AuditLog:
-    """Appends to a file that only its owner may read; every line is on disk before the next write begins."""
+    """Appends to a file that only its owner may read; what is recorded is on disk before anything else is done."""
 
     def __init__(self, path: Path) -> None:
         """Open or create the log.
@@ -97,14 +97,16 @@ class AuditLog:
         except OSError as error:
             raise InputError(f"{path}: the audit log cannot be written: {error.strerror}") from None
 
-    def record(self, change: Change) -> None:
-        """Add one line.
+    def record(self, *changes: Change) -> None:
+        """Add a line for each.
 
         Raises:
-            AuditError: the line is not on disk.
+            AuditError: not all of them are on disk.
         """
+        lines = "".join(json.dumps(change.as_json()) + "\n" for change in changes).encode()
         try:
-            os.write(self._descriptor, (json.dumps(change.as_json()) + "\n").encode())
+            while lines:
+                lines = lines[os.write(self._descriptor, lines) :]
             os.fsync(self._descriptor)
         except OSError as error:
             raise AuditError(f"{self.path}: the audit log cannot be written: {error.strerror}") from None

@@ -84,8 +84,7 @@ class Programmer:
 
     def keep(self, mark: int) -> None:
         """Leave the changes since ``mark`` as they are for good: teardown does not take them back."""
-        for change in self.journal[mark:]:
-            self._audit.record(replace(change, phase="kept"))
+        self._audit.record(*(replace(change, phase="kept") for change in self.journal[mark:]))
         del self.journal[mark:]
 
     def undo(self, mark: int = 0) -> list[str]:
@@ -146,20 +145,19 @@ class Programmer:
 
         Teardown then goes back to what was there before the first one, not to what came in between, and in its turn.
         """
-        made: list[Change] = []
+        found = self._find_each(table, batch)
+        changes = [_intent(table, write, now, first) for write, now in zip(batch, found, strict=True)]
+        self._audit.record(*changes)
         try:
-            for write, now in zip(batch, self._find_each(table, batch), strict=True):
-                change = _planned_change(table, write, now, now if first is None else first.old)
-                self._audit.record(replace(change, phase="intent"))
-                made.append(change)
-                data = None if change.operation is Operation.DELETE else write.data
-                self.client.write(change.operation, table, write.key, data, write.action, pipe=write.pipe)
+            for change in changes:
+                data = None if change.operation is Operation.DELETE else change.asked
+                self.client.write(change.operation, table, change.key, data, change.action, pipe=change.pipe)
             got = self._find_each(table, batch)
         except BaseException:
             # Without an answer it may or may not have been carried out: teardown will look.
-            self._done(made, first)
+            self._done(changes, [None] * len(batch), first)
             raise
-        self._done([replace(change, got=entry) for change, entry in zip(made, got, strict=True)], first)
+        self._done(changes, got, first)
         for write, entry in zip(batch, got, strict=True):
             problem = _mismatch(write, entry)
             if problem:
@@ -168,11 +166,11 @@ class Programmer:
                     "the switch is not set as asked"
                 )
 
-    def _done(self, changes: Sequence[Change], first: Change | None) -> None:
-        for change in changes:
+    def _done(self, changes: Sequence[Change], got: Sequence[Entry | None], first: Change | None) -> None:
+        done = [replace(change, got=entry, phase="done") for change, entry in zip(changes, got, strict=True)]
+        for change in done:
             self._keep(change, first)
-        for change in changes:
-            self._audit.record(change)
+        self._audit.record(*done)
 
     def _keep(self, change: Change, first: Change | None) -> None:
         if first is None:
@@ -286,11 +284,12 @@ def restore(
     return None
 
 
-def _planned_change(table: Table, write: PlannedWrite, now: Entry | None, old: Entry | None) -> Change:
-    """What a write will have been, not read back yet: an entry that is there ``now`` is modified."""
+def _intent(table: Table, write: PlannedWrite, now: Entry | None, first: Change | None) -> Change:
+    """What a write is to be: an entry that is there ``now`` is modified. ``first`` was the entry's first change."""
     modified = write.operation is Operation.INSERT and now is not None
     operation = Operation.MODIFY if modified else write.operation
-    return Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, None)
+    old = now if first is None else first.old
+    return Change(operation, table.name, write.key, write.pipe, write.action, write.data, old, None, "intent")
 
 
 def _undoing(change: Change, operation: Operation, old: Entry | None, got: Entry | None) -> Change:

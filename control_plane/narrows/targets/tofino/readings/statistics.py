@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from narrows.switch.entries import EPOCH
 from narrows.switch.readings import PortStats, QueueStats
 from narrows.targets.tofino.bfrt.client import Client
 from narrows.targets.tofino.readings.checks import DropGuard
 from narrows.targets.tofino.readings.counters import Counters
-from narrows.targets.tofino.writes.entries import EPOCH
 from narrows.targets.tofino.writes.planned import number
 from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue
 

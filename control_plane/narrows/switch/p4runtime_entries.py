@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What our P4 program is told and asked by P4Runtime: entries and counters, by the last part of their P4Info names."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator
+
+from finsy import (
+    P4CloneSessionEntry,
+    P4CounterData,
+    P4CounterEntry,
+    P4Schema,
+    P4TableAction,
+    P4TableEntry,
+    P4TableMatch,
+)
+from narrows_formats.target_profile import TargetProfile
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Plan
+from narrows.paths import compiled_program
+from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, program_entries
+from narrows.switch.p4runtime import P4RuntimeSession, Writable
+from narrows.switch.readings import FlowTotals
+
+READ_BATCH = 256
+# The program's digest: {bottleneck, index, signature, 5-tuple} of a flow that it has not seen before.
+NEW_FLOW = "new_flow_t"
+
+
+def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writable]:
+    """Table entries and the clone session of a plan, in the order in which they are installed.
+
+    Raises:
+        RunError: the program does not have what this needs (it is another program or version).
+    """
+    session = P4CloneSessionEntry(COLLECTOR_SESSION, replicas=[plan.collector.port])
+    entries = program_entries(plan, ecn_threshold(plan, profile), profile.depth_unit)
+    return [session, *table_entries(entries, schema)]
+
+
+def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Writable]:
+    """Table entries as P4Runtime has them.
+
+    Raises:
+        RunError: the program does not have what this needs (it is another program or version).
+    """
+    tables = _by_last_part(table.name for table in schema.tables)
+    actions = {table.name: _by_last_part(action.name for action in table.actions) for table in schema.tables}
+    found: list[Writable] = []
+    for entry in entries:
+        table = _lookup(tables, entry.table, "table")
+        action = _lookup(actions[table], entry.action, f"action of {table}")
+        # A ternary key that is given as a plain value must match in all its bits.
+        match = {
+            name: f"{part.value:#x}/{part.length}" if isinstance(part, Prefix) else part
+            for name, part in entry.key.items()
+        }
+        found.append(
+            P4TableEntry(
+                table,
+                match=P4TableMatch(match),
+                action=P4TableAction(action, **entry.data),
+                priority=entry.priority or 0,
+            )
+        )
+    return found
+
+
+def program_digests() -> dict[str, str]:
+    """SHA-256 of the compiled v1model program's files, so that a result can be traced to what ran."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program("v1model")}
+
+
+def ecn_threshold(plan: Plan, profile: TargetProfile) -> int:
+    """The ECN threshold in the target's depth units, rounded up; `ECN_OFF` without one."""
+    threshold = plan.bottleneck.ecn_threshold_bytes
+    if threshold is None:
+        return ECN_OFF
+    unit = profile.depth_unit_bytes or plan.frame_bytes
+    return min(-(-threshold // unit), ECN_OFF - 1)
+
+
+async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) -> list[FlowTotals]:
+    """The program's packet counters of some flow indices.
+
+    Raises:
+        RunError: the program has no such counters, or the switch cannot read them.
+    """
+    arrivals = await _read_packets(session, "arrival_counter", flows)
+    departures = await _read_packets(session, "departure_counter", flows)
+    return [FlowTotals(flow, arrivals[flow], departures[flow]) for flow in sorted(flows)]
+
+
+async def read_packet_sum(session: P4RuntimeSession, counter: str) -> int:
+    """Packets of all flows in ``arrival_counter``, ``departure_counter`` or ``loss_counter``.
+
+    Raises:
+        RunError: the program has no such counter, or the switch cannot read it.
+    """
+    name = _counter_name(session.schema, counter)
+    total = 0
+    async for entry in session.read([P4CounterEntry(name)]):
+        if isinstance(entry, P4CounterEntry) and entry.data is not None:
+            total += entry.data.packet_count
+    return total
+
+
+async def read_departed_bytes(session: P4RuntimeSession, flows: Collection[int]) -> dict[int, int]:
+    """L2 bytes of some flow indices that have left the bottleneck's queue.
+
+    Raises:
+        RunError: the program has no such counter, or the switch cannot read it.
+    """
+    return {flow: data.byte_count for flow, data in (await _read_counter(session, "departure_counter", flows)).items()}
+
+
+async def _read_packets(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, int]:
+    return {flow: data.packet_count for flow, data in (await _read_counter(session, counter, flows)).items()}
+
+
+async def _read_counter(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, P4CounterData]:
+    name = _counter_name(session.schema, counter)
+    found = dict.fromkeys(flows, P4CounterData())
+    wanted = [P4CounterEntry(name, index=flow) for flow in flows]
+    for start in range(0, len(wanted), READ_BATCH):
+        async for entry in session.read(wanted[start : start + READ_BATCH]):
+            if isinstance(entry, P4CounterEntry) and entry.data is not None and entry.index is not None:
+                found[entry.index] = entry.data
+    return found
+
+
+def register_name(schema: P4Schema, register: str) -> str:
+    """Full name of the array that the program calls ``register`` (``...bottleneck_departures.totals``).
+
+    Raises:
+        RunError: the program has no such register.
+    """
+    names = {item.name.rpartition(".")[0].rpartition(".")[2]: item.name for item in schema.registers}
+    return _lookup(names, register, "register")
+
+
+def _counter_name(schema: P4Schema, counter: str) -> str:
+    """Full name of the flow counter that the program calls ``counter`` (``...arrival_counter.flows``)."""
+    names = {item.name.rpartition(".flows")[0].rpartition(".")[2]: item.name for item in schema.counters}
+    return _lookup(names, counter, "counter")
+
+
+def _by_last_part(names: Iterator[str]) -> dict[str, str]:
+    return {name.rpartition(".")[2]: name for name in names}
+
+
+def _lookup(names: dict[str, str], name: str, kind: str) -> str:
+    if name not in names:
+        raise RunError(f"the P4 program has no {kind} '{name}'; it has {', '.join(sorted(names.values()))}")
+    return names[name]
