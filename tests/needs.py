@@ -25,7 +25,7 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing
 PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
 ROOT = "root"
 # Files of tests that take minutes, waiting or compiling.
-LONGEST = ("test_tofino_run", "test_ptf_tofino")
+LONGEST = ("test_tofino_run", "test_ptf_tofino", "test_third_party_clients", "test_in_a_guest")
 
 
 class Absent(Skipped):

@@ -35,7 +35,7 @@ from third_party import (
     start_switch,
 )
 
-pytestmark = pytest.mark.needs("root", "narrows-softswitch")
+pytestmark = [pytest.mark.needs("root", "narrows-softswitch"), pytest.mark.unhurried]
 
 ANSWER, DISCARD, UNMATCHED = "ProbeIngress.answer", "ProbeIngress.discard", "ProbeIngress.unmatched"
 COUNTER, MEMORY, LEARNED = "ProbeIngress.probes", "ProbeIngress.memory", "learned_t"
@@ -382,7 +382,7 @@ def test_digests(client: Client, probe: Prober) -> None:
     second = 1_000_000_000
     # Nobody wants this one; its record reaches the control side a little after its frame has left.
     probe.ask(LEARN, exact=1, lpm=1)
-    time.sleep(0.5)
+    time.sleep(1)
     client.digest(kind="insert", name=LEARNED, size=2, wait_ns=60 * second, ack_ns=60 * second)
     refused("ALREADY_EXISTS", client.digest, kind="insert", name=LEARNED)
     # Two records make a list; one alone waits for its age, here a minute. What is the same comes once.
@@ -397,19 +397,19 @@ def test_digests(client: Client, probe: Prober) -> None:
     assert records == [[1, 12]] and number != first
     client.acknowledge(list_id=number)
     # 10 was never acknowledged, 12 was.
-    time.sleep(0.2)
+    time.sleep(0.5)
     for value in (10, 12):
         probe.ask(LEARN, exact=1, lpm=value)
     number, records = client.next_digest(name=LEARNED, wait_s=5)
     assert records == [[1, 12]]
     client.acknowledge(list_id=number)
     # Unacknowledged lists expire.
-    client.digest(kind="modify", name=LEARNED, size=1, wait_ns=0, ack_ns=second // 5)
+    client.digest(kind="modify", name=LEARNED, size=1, wait_ns=0, ack_ns=second)
     probe.ask(LEARN, exact=2, lpm=20)
     assert client.next_digest(name=LEARNED, wait_s=5)[1] == [[2, 20]]
     probe.ask(LEARN, exact=2, lpm=20)
     assert client.next_digest(name=LEARNED, wait_s=0.05) is None
-    time.sleep(0.4)
+    time.sleep(1.5)
     probe.ask(LEARN, exact=2, lpm=20)
     assert client.next_digest(name=LEARNED, wait_s=5)[1] == [[2, 20]]
     client.digest(kind="delete", name=LEARNED)
