@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import os
 import resource
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 
 import host
 from measuring import Contestant, Series, alternate
+from narrows.errors import RunError
 from narrows.paths import REPOSITORY, binary, compiled_program
 from narrows.switch.entries import delay_bins
 from narrows_formats.programs import SOFTSWITCH
@@ -32,10 +34,11 @@ BASE = (1, 1_000, 1514)
 Shape = tuple[int, int, int]
 EXAMPLE = REPOSITORY / "softswitch" / "switch" / "examples" / "constant-100g.json"
 ORDINARY = "in memory (pages of 4 KiB)"
+RATE = "packets_per_s"
 
 
 def run(runs: int) -> Outcome:
-    """A base case, and one case for every other number of bottlenecks, flows and bytes."""
+    """A base case, one case for every other number of bottlenecks, flows and bytes, and several base cases at once."""
     shapes = [BASE]
     shapes += [(bottlenecks, BASE[1], BASE[2]) for bottlenecks in BOTTLENECKS if bottlenecks != BASE[0]]
     shapes += [(BASE[0], flows, BASE[2]) for flows in FLOWS if flows != BASE[1]]
@@ -53,6 +56,9 @@ def run(runs: int) -> Outcome:
                 contestant()
             series = alternate(contestants, runs)
             second = alternate(seconds, runs)
+        at_once = _at_once()
+        base = _prepare(directory, BASE)
+        scaling = alternate({str(number): partial(_side_by_side, directory, base, number) for number in at_once}, runs)
     header = ("Bottlenecks, flows of all, frame without FCS", "Million packets/s of one core", "Cost against the base")
     table = Table(header, [_row(series, shape) for shape in shapes])
     conditions = (
@@ -62,22 +68,27 @@ def run(runs: int) -> Outcome:
         f"less {startup_s:.3f} s for starting up and loading the program, measured with an empty capture; the JSON has "
         "the wall clock as well. Cost is time per packet over that of the first row, run by run. 'One second at 100 "
         f"Gbit/s' is {EXAMPLE.name}: a generator at 101 Gbit/s, a queue that stays full, a report for every packet; "
-        "all of the process's time, with its start. "
+        "all of the process's time, with its start. 'Replays at once' are several processes with the first row's "
+        "configuration, each on a processor of its own, by the wall clock and with their starts: bottlenecks that are "
+        "independent are configurations of their own. "
         "A first run of each, which overwrites nothing, is not counted."
     )
     of_a_second = Table(
         ("One second at 100 Gbit/s, reports written to a file", "Processor time, s"),
         [(place, second.spread(place, "processor_s").text()) for place in second.runs],
     )
+    of_several = Table(
+        ("Replays at once", "Million packets/s of all", "Against one"),
+        [(name, scaling.spread(name, RATE).text(1e-6), scaling.ratio(name, "1", RATE).text()) for name in scaling.runs],
+    )
     data: dict[str, Any] = {"packets": PACKETS, "startup_s": startup_s, "base": _name(BASE), **series.as_json()}
-    data["cost_over_base"] = {
-        _name(shape): series.ratio(_name(BASE), _name(shape), "packets_per_s").__dict__ for shape in shapes
-    }
+    data["cost_over_base"] = {_name(shape): series.ratio(_name(BASE), _name(shape), RATE).__dict__ for shape in shapes}
     data["one_second_at_100_gbps"] = second.as_json()
+    data["replays_at_once"] = scaling.as_json()
     return Outcome(
         "Pipeline alone",
         conditions,
-        [table, of_a_second],
+        [table, of_a_second, of_several],
         data,
         [" ".join(_command(Path("CONFIG"), Path("OUT"), SOFTSWITCH))],
     )
@@ -90,15 +101,15 @@ def _name(shape: Shape) -> str:
 
 def _row(series: Series, shape: Shape) -> tuple[str, ...]:
     name = _name(shape)
-    rate = series.spread(name, "packets_per_s").text(1e-6)
-    return (name, rate, series.ratio(_name(BASE), name, "packets_per_s").text())
+    rate = series.spread(name, RATE).text(1e-6)
+    return (name, rate, series.ratio(_name(BASE), name, RATE).text())
 
 
-def _command(config: Path, out: Path, program: str | None = None) -> list[str]:
+def _command(config: Path, out: Path, program: str | None = None, processor: int = 0) -> list[str]:
     return [
         "taskset",
         "--cpu-list",
-        "0",
+        str(processor),
         program or str(binary(SOFTSWITCH)),
         *f"replay --config {config} --out {out}".split(),
     ]
@@ -229,10 +240,31 @@ def _replay(directory: Path, config: Path, startup_s: float) -> dict[str, float]
     packets = sum(entry["packets"] for entry in summary["inputs"])
     reports = next(entry["packets"] for entry in summary["outputs"] if entry["port"] == REPORT_PORT)
     return {
-        "packets_per_s": packets / (processor - startup_s),
+        RATE: packets / (processor - startup_s),
         "wall_packets_per_s": packets / wall,
         "reports_per_packet": reports / packets,
     }
+
+
+def _at_once() -> list[int]:
+    """1, 2, 4 and so on, as far as there are processors."""
+    processors = os.cpu_count() or 1
+    return [1 << power for power in range(processors.bit_length())]
+
+
+def _side_by_side(directory: Path, config: Path, number: int) -> dict[str, float]:
+    """So many replays of one configuration at once."""
+    started = time.monotonic()
+    running = [
+        subprocess.Popen(
+            _command(config, directory / f"out-{processor}", processor=processor), stderr=subprocess.DEVNULL
+        )
+        for processor in range(number)
+    ]
+    failed = sum(process.wait() != 0 for process in running)
+    if failed:
+        raise RunError(f"{failed} of {number} replays failed")
+    return {RATE: number * PACKETS / (time.monotonic() - started)}
 
 
 def _second(directory: Path) -> dict[str, float]:

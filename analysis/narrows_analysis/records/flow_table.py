@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +96,10 @@ def read_flow_table(run: Run) -> FlowTable:
     index_of, signature_of = [-1] * count, [-1] * count
     unmatched, guessed = [], []
     taken: set[tuple[int, int]] = set()
+    canonical = functools.cache(_address)
+    between: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        between[canonical(row["src"]), canonical(row["dst"])].append(row)
     for flow in run.flows:
         if flow.key is not None:
             index_of[flow.number], signature_of[flow.number] = flow.key
@@ -102,9 +108,8 @@ def read_flow_table(run: Run) -> FlowTable:
         src_port, dst_port = flow.src_port or local, flow.dst_port or remote
         candidates = [
             row
-            for row in rows
-            if (_address(row["src"]), _address(row["dst"])) == (_address(flow.src), _address(flow.dst))
-            and (src_port is None or row["src_port"] == src_port)
+            for row in between[canonical(flow.src), canonical(flow.dst)]
+            if (src_port is None or row["src_port"] == src_port)
             and (dst_port is None or row["dst_port"] == dst_port)
             and (row["flow"], row["signature"]) not in taken
         ]

@@ -271,6 +271,8 @@ class RunFigures:
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
     ) -> Chart | None:
         """A column of hosts/sockets.parquet, a line for each flow."""
+        if len(self.run.flows) > MAX_LINES:
+            return None
         readings = []
         for number in range(len(self.run.flows)):
             mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])
