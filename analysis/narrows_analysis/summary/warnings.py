@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from narrows_formats.flow_names import flow_names
 from narrows_formats.summary import BottleneckSummary, WarningSummary
 
 from narrows_analysis.aggregation.tables import Aggregation
@@ -182,19 +183,25 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
     return found
 
 
+def _names(run: Run) -> list[str]:
+    """What the report calls each flow."""
+    return flow_names([flow.group for flow in run.flows])
+
+
 def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Caution]:
     found = []
+    names = _names(run)
     for number in table.unmatched:
         flow = run.flows[number]
-        message = f"Flow {number} ({flow.group}, {flow.src} to {flow.dst}) never crossed the bottleneck."
+        message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
         found.append(Caution("flow_unseen", "error", message))
     for number in table.guessed:
-        message = f"Flow {number}: source port unknown; taken to be the last connection opened between its hosts."
+        message = f"{names[number]}: source port unknown; taken to be the last connection opened between its hosts."
         found.append(Caution("flow_guessed", "warning", message))
     collided = [n for n, index in enumerate(table.index_of) if index >= 0 and aggregation.collided[index]]
     if collided:
-        names = ", ".join(str(number) for number in collided)
-        message = f"Flow index collision: flow {names} shares its counters with another flow; its drops are withheld."
+        who = ", ".join(names[number] for number in collided)
+        message = f"Flow index collision: each of {who} shares its counters with another flow; its drops are withheld."
         found.append(Caution("collision", "error", message))
     other, total = aggregation.flows.totals["bytes"][-1], aggregation.flows.totals["bytes"].sum()
     if total and other / total > MAX_OTHER_SHARE:
@@ -210,6 +217,7 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
         return []
     counted = {int(row["flow"]): int(row["packets"]) for row in rows if isinstance(row, dict) and "flow" in row}
     later = _drops_after_last_report(run)
+    names = _names(run)
     found = []
     for number, index in enumerate(table.index_of):
         if index < 0 or aggregation.collided[index]:
@@ -217,7 +225,7 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
         ours, theirs = int(aggregation.flows.totals["drops"][number]), counted.get(index, 0)
         if ours + later.get(index, 0) != theirs:
             message = (
-                f"Flow {number}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
+                f"{names[number]}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
                 "(drops after a flow's last departing packet leave no report)."
             )
             found.append(Caution("drops_disagree", "warning", message))
@@ -265,11 +273,11 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
 
 def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
     found = []
-    for flow, host in zip(run.flows, hosts, strict=True):
+    for name, flow, host in zip(_names(run), run.flows, hosts, strict=True):
         if host.error:
-            found.append(Caution("host", "warning", f"Flow {flow.number}: {host.error}"))
+            found.append(Caution("host", "warning", f"{name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
-            message = f"Flow {flow.number} ran {host.cca}, not {flow.cca} as the experiment asks."
+            message = f"{name} ran {host.cca}, not {flow.cca} as the experiment asks."
             found.append(Caution("cca", "error", message))
     return found
 
@@ -277,12 +285,12 @@ def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
 def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution]:
     """Flows that their sockets held back where the algorithm would have sent."""
     found = []
-    for flow in run.flows:
+    for name, flow in zip(_names(run), run.flows, strict=True):
         share = sockets[flow.number].buffer_limited if flow.number in sockets else None
         if share is not None and share > MAX_BUFFER_LIMITED:
             message = (
-                f"Flow {flow.number} ({flow.group}) was limited by its socket buffers in {share:.0%} of the time, not "
-                "by its congestion control or the link. Set a larger tcp_buffer if that is not what was to be tested."
+                f"{name} was limited by its socket buffers in {share:.0%} of the time, not by its congestion control "
+                "or the link. Set a larger tcp_buffer if that is not what was to be tested."
             )
             found.append(Caution("buffer_limited", "warning", message))
     return found
