@@ -39,7 +39,7 @@ ptf: ## the PTF suite against TARGET=soft|bmv2|tofino-model|tofino|tofino-fake (
 
 .PHONY: docs
 docs: ## the documentation as a site in build/site; fails on a dead link
-	@scripts/setup.sh test
+	@scripts/setup.sh docs
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/mkdocs build --quiet --strict
 
 .PHONY: reference

@@ -45,8 +45,9 @@ def run(runs: int) -> Outcome:
     shapes += [(BASE[0], BASE[1], frame) for frame in FRAMES if frame != BASE[2]]
     with host.large_pages() as (directory, memory):
         startup_s = _startup(directory)
+        configs = {shape: _prepare(directory, shape) for shape in shapes}
         contestants: dict[str, Contestant] = {
-            _name(shape): partial(_replay, directory, _prepare(directory, shape), startup_s) for shape in shapes
+            _name(shape): partial(_replay, directory, config, startup_s) for shape, config in configs.items()
         }
         with tempfile.TemporaryDirectory(prefix="narrows-bench-", dir=host.scratch()) as ordinary:
             places = {memory: directory, ORDINARY: Path(ordinary)}
@@ -56,9 +57,10 @@ def run(runs: int) -> Outcome:
                 contestant()
             series = alternate(contestants, runs)
             second = alternate(seconds, runs)
-        at_once = _at_once()
-        base = _prepare(directory, BASE)
-        scaling = alternate({str(number): partial(_side_by_side, directory, base, number) for number in at_once}, runs)
+        several: dict[str, Contestant] = {
+            str(number): partial(_side_by_side, directory, configs[BASE], number) for number in _at_once()
+        }
+        scaling = alternate(several, runs)
     header = ("Bottlenecks, flows of all, frame without FCS", "Million packets/s of one core", "Cost against the base")
     table = Table(header, [_row(series, shape) for shape in shapes])
     conditions = (

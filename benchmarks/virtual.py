@@ -9,10 +9,10 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,10 @@ import yaml
 from measuring import Contestant, alternate
 from narrows.errors import InputError, RunError
 from narrows.virtual import kernels
+from narrows.virtual.kernels import Kernel
 from results import Outcome, Table
 
+TITLE = "Cost of virtual time"
 RTT = "10ms"
 LAST_LINES = 5
 
@@ -63,13 +65,26 @@ LOADS = (
 )
 
 
-def run(runs: int) -> Outcome:
+def in_guests(title: str) -> Callable[[Callable[[int, Kernel], Outcome]], Callable[[int], Outcome]]:
+    """Gives a benchmark the default kernel, and says that it was not run where there is none."""
+
+    def found(benchmark: Callable[[int, Kernel], Outcome]) -> Callable[[int], Outcome]:
+        @wraps(benchmark)
+        def run(runs: int) -> Outcome:
+            try:
+                kernel = kernels.find(kernels.DEFAULT)
+            except InputError as error:
+                return Outcome(title, "Not run.", [], {}, [], [str(error)])
+            return benchmark(runs, kernel)
+
+        return run
+
+    return found
+
+
+@in_guests(TITLE)
+def run(runs: int, _: Kernel) -> Outcome:
     """Each load in a guest on one core; what it took, and how full the link was."""
-    title = "Cost of virtual time"
-    try:
-        kernels.find(kernels.DEFAULT)
-    except InputError as error:
-        return Outcome(title, "Not run.", [], {}, [], [str(error)])
     contestants: dict[str, Contestant] = {load.name: partial(measure, load) for load in LOADS}
     series = alternate(contestants, runs)
     columns = ("Load", "Wall / virtual time", "Must", "Processor s / virtual s", "us / packet", "Utilization", "Lost")
@@ -84,7 +99,7 @@ def run(runs: int) -> Outcome:
         "report; both over the seconds in which traffic flowed. A packet is one that left the bottleneck. The first "
         "line is a second of 1 Mbit/s: seconds that every run takes. LRO: `hosts: {rx_usecs: 20, offloads: [lro]}`."
     )
-    return Outcome(title, conditions, [table], series.as_json(), ["narrows run FILE --virtual"])
+    return Outcome(TITLE, conditions, [table], series.as_json(), ["narrows run FILE --virtual"])
 
 
 def measure(load: Load) -> dict[str, float]:

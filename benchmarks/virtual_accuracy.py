@@ -20,18 +20,19 @@ from pathlib import Path
 
 from accuracy import FRAME_BYTES, PAYLOAD_BYTES, SEND, SNAP_BYTES, errors, read_frames
 from measuring import Contestant, alternate
-from narrows.errors import InputError, RunError
+from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import make_plan
 from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.targets.soft.virtual_time import adapted, settings
-from narrows.virtual import kernels
 from narrows.virtual.guest import Guest
 from narrows.virtual.init import Channel, power_off, prepare
+from narrows.virtual.kernels import Kernel
 from network import RECEIVER, SENDER, Network, address
 from results import Outcome, Table
 from switches import PORTS, softswitch
+from virtual import in_guests
 
 TITLE = "Accuracy of departure times in virtual time"
 # Rate in bit/s, and for how long: some thousand frames.
@@ -43,12 +44,9 @@ MEMORY_BYTES = 2 << 30
 SHAPERS = {"Narrows": "narrows", "tbf, burst of 1 frame": "tbf"}
 
 
-def run(runs: int) -> Outcome:
+@in_guests(TITLE)
+def run(runs: int, kernel: Kernel) -> Outcome:
     """A saturated queue at each rate, in a guest for each."""
-    try:
-        kernel = kernels.find(kernels.DEFAULT)
-    except InputError as error:
-        return Outcome(TITLE, "Not run.", [], {}, [], [str(error)])
     table = Table(("Rate", "Shaper", "p50, us", "p99, us", "max, us", "Rate error, %", "Frames"))
     data: dict[str, object] = {}
     for rate in RATES:
@@ -70,11 +68,11 @@ def run(runs: int) -> Outcome:
     return Outcome(TITLE, conditions, [table], data, ["benchmarks/virtual_accuracy.py SHAPER RATE (in a guest)"])
 
 
-def _in_a_guest(kernel: kernels.Kernel, shaper: str, rate: int) -> dict[str, float]:
+def _in_a_guest(kernel: Kernel, shaper: str, rate: int) -> dict[str, float]:
     return asyncio.run(_boot(kernel, shaper, rate))
 
 
-async def _boot(kernel: kernels.Kernel, shaper: str, rate: int) -> dict[str, float]:
+async def _boot(kernel: Kernel, shaper: str, rate: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="narrows-") as scratch:
         init = [sys.executable, str(Path(__file__).resolve()), shaper, str(rate)]
         guest = await Guest.start(kernel, MEMORY_BYTES, init, min(os.sched_getaffinity(0)), Path(scratch))

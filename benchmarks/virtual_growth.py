@@ -9,10 +9,9 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from measuring import Contestant, alternate
-from narrows.errors import InputError
-from narrows.virtual import kernels
+from narrows.virtual.kernels import Kernel
 from results import Outcome, Table
-from virtual import RTT, Load, measure
+from virtual import RTT, Load, in_guests, measure
 
 TITLE = "Growth of virtual time"
 RATE = "1Gbit"
@@ -25,12 +24,9 @@ LOADS = (
 )
 
 
-def run(runs: int) -> Outcome:
+@in_guests(TITLE)
+def run(runs: int, _: Kernel) -> Outcome:
     """Each load in a guest on one core; what it took of time and memory."""
-    try:
-        kernels.find(kernels.DEFAULT)
-    except InputError as error:
-        return Outcome(TITLE, "Not run.", [], {}, [], [str(error)])
     contestants: dict[str, Contestant] = {load.name: partial(_measure_apart, load) for load in LOADS}
     series = alternate(contestants, runs)
     table = Table(("Load", "Wall / virtual time", "us / packet", "Memory, MB", "Utilization", "Lost"))

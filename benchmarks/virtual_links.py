@@ -10,11 +10,10 @@ from typing import Any
 
 import pandas as pd
 from measuring import Contestant, alternate
-from narrows.errors import InputError
-from narrows.virtual import kernels
+from narrows.virtual.kernels import Kernel
 from narrows_formats.files import QUEUE
 from results import Outcome, Table
-from virtual import made
+from virtual import in_guests, made
 
 TITLE = "25, 40 and 100 Gbit/s in virtual time"
 RTT = "10ms"
@@ -52,12 +51,9 @@ class Link:
 LINKS = tuple(Link(gbit, mtu) for mtu in (9000, 1500) for gbit in (25, 40, 100))
 
 
-def run(runs: int) -> Outcome:
+@in_guests(TITLE)
+def run(runs: int, _: Kernel) -> Outcome:
     """Each link in a guest on one core."""
-    try:
-        kernels.find(kernels.DEFAULT)
-    except InputError as error:
-        return Outcome(TITLE, "Not run.", [], {}, [], [str(error)])
     contestants: dict[str, Contestant] = {link.name: partial(measure, link) for link in LINKS}
     series = alternate(contestants, runs)
     columns = ("Link", "Utilization", "Saturated rate, error, ppm", "Queue / buffer", "Lost", "Off identity",

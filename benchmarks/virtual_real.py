@@ -10,11 +10,10 @@ from itertools import count
 from typing import Any
 
 from measuring import Contestant, Series, alternate
-from narrows.errors import InputError
-from narrows.virtual import kernels
+from narrows.virtual.kernels import Kernel
 from narrows_analysis.metrics.confidence import estimate
 from results import Outcome, Table
-from virtual import made
+from virtual import in_guests, made
 
 TITLE = "Virtual and real time"
 CLOCKS = {"virtual time": ("--virtual",), "real time": ()}
@@ -64,12 +63,9 @@ QUESTIONS: tuple[tuple[str, str, Callable[[dict[str, Any]], float]], ...] = (
 )
 
 
-def run(runs: int) -> Outcome:
+@in_guests(TITLE)
+def run(runs: int, kernel: Kernel) -> Outcome:
     """Each experiment by both clocks in turn, with another seed in each round."""
-    try:
-        kernel = kernels.find(kernels.DEFAULT)
-    except InputError as error:
-        return Outcome(TITLE, "Not run.", [], {}, [], [str(error)])
     contestants: dict[str, Contestant] = {
         f"{name}, {clock}": partial(_measure, name, options, count(1))
         for name in EXPERIMENTS

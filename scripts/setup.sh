@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Makes a checkout ready to use: Debian packages, a Python environment in .venv, the Rust programs in target/release.
-# Says what it installs; does nothing where nothing is missing. Usage: scripts/setup.sh [run|ptf|test]
+# Says what it installs; does nothing where nothing is missing. Usage: scripts/setup.sh [run|ptf|docs|test]
 #   run   what `narrows` needs
 #   ptf   and what the PTF suite needs
-#   test  and what all tests need
+#   docs  what `narrows` and its documentation need
+#   test  what all tests need
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,8 +19,9 @@ fail() {
 case $purpose in
 run) includes=(run) extras=build ;;
 ptf) includes=(run ptf) extras=build,ptf ;;
-test) includes=(run ptf test) extras=dev ;;
-*) fail "no purpose '$purpose'; allowed: run, ptf, test" ;;
+docs) includes=(run docs) extras=build,docs ;;
+test) includes=(run ptf docs test) extras=dev ;;
+*) fail "no purpose '$purpose'; allowed: run, ptf, docs, test" ;;
 esac
 
 is_installed() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
@@ -79,7 +81,7 @@ done
 "$python" -c 'import ensurepip' 2>/dev/null || first+=("$("$python" -c 'import sys; print("python3.%d-venv" % sys.version_info[1])')")
 # PTF depends on netifaces, which pip compiles.
 headers=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
-if [ "$purpose" != run ] && [ ! -e "$headers/Python.h" ]; then
+if [[ " ${includes[*]} " == *" ptf "* ]] && [ ! -e "$headers/Python.h" ]; then
     first+=("$("$python" -c 'import sys; print("python3.%d-dev" % sys.version_info[1])')")
 fi
 
@@ -178,7 +180,6 @@ if [ -n "$compiling" ]; then
 fi
 # Tests are compiled now as well, and need no network.
 if [ "$purpose" = test ]; then
-    fetch_crates
     say "tests of the Rust programs"
     cargo test --workspace --release --locked --no-run --quiet
 fi

@@ -14,7 +14,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, units
 from narrows_formats.files import SUMMARY
-from narrows_formats.flow_names import flow_names
 from narrows_formats.summary import Summary
 
 from narrows_analysis.colors import FlowColor, flow_colors
@@ -143,7 +142,7 @@ class RunData:
     @property
     def labels(self) -> list[str]:
         """Short name of each flow."""
-        return flow_names([flow.group for flow in self.run.flows])
+        return self.run.flow_names
 
     @property
     def colors(self) -> list[FlowColor]:

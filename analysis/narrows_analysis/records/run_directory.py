@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows_formats.files import REPORT_FILES, RUN, TELEMETRY
+from narrows_formats.flow_names import flow_names
 from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.validation import problems
@@ -49,6 +50,11 @@ class Run:
     flows: tuple[FlowSpec, ...]
     clock_origin_ns: int | None
     raw: dict[str, Any] = field(repr=False)
+
+    @property
+    def flow_names(self) -> list[str]:
+        """What each flow is called, everywhere."""
+        return flow_names([flow.group for flow in self.flows])
 
     @property
     def telemetry_files(self) -> list[Path]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -271,21 +271,24 @@ class RunFigures:
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
     ) -> Chart | None:
         """A column of hosts/sockets.parquet, a line for each flow."""
-        if len(self.run.flows) > MAX_LINES:
-            return None
-        readings = []
-        for number in range(len(self.run.flows)):
+
+        def of(number: int) -> FloatArray:
             mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])
-            readings.append(mine[["time_s", column]].to_numpy(float).T)
+            return mine[["time_s", column]].to_numpy(float).T
+
+        readings = map(of, range(len(self.run.flows)))
         return self._readings(readings, name, title, y_name, f"{caption} (TCP_INFO)", unit_of, lines)
 
     def _readings(
-        self, readings: list[FloatArray], name: str, title: str, y_name: str, caption: str, unit_of: UnitOf,
+        self, readings: Iterable[FloatArray], name: str, title: str, y_name: str, caption: str, unit_of: UnitOf,
         lines: References,
     ) -> Chart | None:  # fmt: skip
         """A line of (times, values) for each flow; None where there is none, or too many to tell apart."""
+        if len(self.run.flows) > MAX_LINES:
+            return None
+        readings = list(readings)
         known = [reading for reading in readings if reading.size]
-        if not known or len(readings) > MAX_LINES:
+        if not known:
             return None
         scale, unit = unit_of(max(float(value.max()) for _, value in known))
         series = [

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import numpy as np
-from narrows_formats.flow_names import flow_names
 from narrows_formats.summary import (
     BottleneckSummary,
     Distribution,
@@ -229,7 +228,7 @@ def flow_sections(
     sockets: dict[int, SocketRecord],
 ) -> list[FlowSummary]:
     """The "flows" part, one entry a flow in run.json's order."""
-    names = flow_names([flow.group for flow in run.flows])
+    names = run.flow_names
     sections = [
         _flow_section(run, aggregation, table, hosts[number], number, name) for number, name in enumerate(names)
     ]

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats import storage
 from narrows_formats.columns import FLOWS, QUEUE, Column, with_metadata
-from narrows_formats.flow_names import flow_names
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import OTHER
@@ -75,7 +74,7 @@ def write_flows(path: Path, aggregation: Aggregation | None) -> None:
         cells, unit_s = aggregation.flows.cells, aggregation.clock.unit_s
         good, _ = goodput_bytes(aggregation)
         delay_max = aggregation.flow_delay.maximum
-        names = flow_names([flow.group for flow in run.flows])
+        names = run.flow_names
         for row in range(aggregation.rows):
             low, high = active_bins(aggregation, row)
             spec = run.flows[row] if row < len(run.flows) else None

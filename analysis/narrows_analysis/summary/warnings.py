@@ -6,7 +6,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from narrows_formats.flow_names import flow_names
 from narrows_formats.summary import BottleneckSummary, WarningSummary
 
 from narrows_analysis.aggregation.tables import Aggregation
@@ -183,14 +182,9 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
     return found
 
 
-def _names(run: Run) -> list[str]:
-    """What the report calls each flow."""
-    return flow_names([flow.group for flow in run.flows])
-
-
 def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Caution]:
     found = []
-    names = _names(run)
+    names = run.flow_names
     for number in table.unmatched:
         flow = run.flows[number]
         message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
@@ -217,7 +211,7 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
         return []
     counted = {int(row["flow"]): int(row["packets"]) for row in rows if isinstance(row, dict) and "flow" in row}
     later = _drops_after_last_report(run)
-    names = _names(run)
+    names = run.flow_names
     found = []
     for number, index in enumerate(table.index_of):
         if index < 0 or aggregation.collided[index]:
@@ -273,7 +267,7 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
 
 def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
     found = []
-    for name, flow, host in zip(_names(run), run.flows, hosts, strict=True):
+    for name, flow, host in zip(run.flow_names, run.flows, hosts, strict=True):
         if host.error:
             found.append(Caution("host", "warning", f"{name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
@@ -285,7 +279,7 @@ def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
 def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution]:
     """Flows that their sockets held back where the algorithm would have sent."""
     found = []
-    for name, flow in zip(_names(run), run.flows, strict=True):
+    for name, flow in zip(run.flow_names, run.flows, strict=True):
         share = sockets[flow.number].buffer_limited if flow.number in sockets else None
         if share is not None and share > MAX_BUFFER_LIMITED:
             message = (
