@@ -4,9 +4,9 @@
     sudo .venv/bin/python benchmarks/first_minutes.py [--quick] [--test] [--where DIR] [--out STEM]
 
 It clones what is committed here, runs `make demo` and says where the time went; then how long commands are silent, and
-(not with --quick) what `cargo test` builds that was built before. With --test, `make test` as well. Debian packages are
-this machine's: scripts/fresh-machine.sh has none of them. No part of `make bench`: it takes minutes and needs the
-package registries.
+(not with --quick) what `cargo test` builds that was built before. With --test, `make test` as well. The machine keeps
+what it has of Debian's packages: scripts/fresh-machine.sh starts without. No part of `make bench`: it takes minutes and
+needs the package registries.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ import results
 ROOT = Path(__file__).resolve().parents[1]
 REPEATS = 10
 CONDITIONS = (
-    "A fresh clone, with an empty target and without a virtual environment; crates and Python packages come from their "
-    "registries, Debian packages were there. The time to a command's first line is the median of {repeats}."
+    "A fresh clone, with an empty target and without a virtual environment; crates, Python packages and the Debian "
+    "packages that the machine lacked come from their registries. The time to a command's first line is the median of "
+    "{repeats}."
 )
 
 

@@ -30,7 +30,7 @@ LABEL = "built-from.json"
 SOURCES = ("Cargo.toml", "Cargo.lock", "captures", "privileges", "softswitch", "analysis/collector",
            "analysis/narrows_formats")  # fmt: skip
 KINDS = {".rs", ".toml", ".lock", ".proto", ".json"}
-MOST_BYTES = 200 << 20
+MAX_BYTES = 200 << 20
 UNUSABLE, UNFIT = 2, 3
 
 
@@ -118,7 +118,7 @@ def _content(source: str) -> bytes:
     try:
         if source.startswith("https://"):
             with urllib.request.urlopen(source, timeout=60) as answer:
-                return bytes(answer.read(MOST_BYTES))
+                return bytes(answer.read(MAX_BYTES))
         return Path(source).read_bytes()
     except OSError as error:
         raise Refused(f"{source}: cannot be had: {error}", UNUSABLE) from error

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.loading import LoadedRun, load
+    from narrows_analysis.records.run_directory import read_run
     from narrows_analysis.report.page import write_report
     from narrows_analysis.run_data import RunData
     from narrows_analysis.summary.analyze import analyze_run
@@ -30,6 +31,7 @@ __all__ = [
     "analyze_source",
     "load",
     "load_sweep",
+    "read_run",
     "write_report",
     "write_sweep_report",
 ]
@@ -43,6 +45,7 @@ _MODULES = {
     "LoadedRun": "loading",
     "load": "loading",
     "load_sweep": "sweep",
+    "read_run": "records.run_directory",
     "write_report": "report.page",
     "write_sweep_report": "sweep",
 }

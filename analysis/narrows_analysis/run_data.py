@@ -20,7 +20,6 @@ from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
-from narrows_analysis.records.hosts import read_host_record, read_sockets
 from narrows_analysis.records.reports import (
     FLAG_CE_MARKED,
     ReportClock,
@@ -29,6 +28,7 @@ from narrows_analysis.records.reports import (
     timestamp_extremes,
 )
 from narrows_analysis.records.run_directory import Run, read_run
+from narrows_analysis.records.sockets import read_sockets
 from narrows_analysis.summary.file import read_summary
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class RunData:
 
     def __init__(self, run_dir: Path | str) -> None:
         """Read run.json; raise AnalysisError if it breaks the contract."""
-        self.run = read_run(Path(run_dir))
+        self.run = read_run(run_dir)
         self.path = self.run.path
 
     def __repr__(self) -> str:
@@ -176,8 +176,7 @@ class RunData:
     def hosts(self) -> pd.DataFrame:
         """What the hosts measured (not the switch): quantity "rtt" in s and "cwnd" in bytes."""
         rows = []
-        for flow in self.run.flows:
-            record = read_host_record(self.run, flow)
+        for flow, record in zip(self.run.flows, self.run.host_records, strict=True):
             for quantity, series in (("rtt", record.rtt_series), ("cwnd", record.cwnd_series)):
                 rows += [(flow.number, flow.group, time, quantity, value) for time, value in series]
         return _with_units(pd.DataFrame(rows, columns=list(HOST_UNITS)), HOST_UNITS, "hosts/*.json")

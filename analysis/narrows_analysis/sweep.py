@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.confidence import Estimate, estimate
-from narrows_analysis.records.run_directory import read_json
+from narrows_analysis.records.json_files import read_json
 from narrows_analysis.report import units
 from narrows_analysis.report.page import inline_json, render, scripts
 

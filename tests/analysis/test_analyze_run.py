@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import synthetic
-from narrows_analysis import AnalysisError, analyze_run, load
+from narrows_analysis import AnalysisError, analyze_run, load, read_run, write_report
 from narrows_analysis.aggregation.histogram import PRECISION_BITS
 from narrows_analysis.metrics.fairness import jain_index
+from narrows_analysis.records.json_files import read_json
 
 Competition = tuple[Path, synthetic.Truth, Any]
 
@@ -363,6 +364,23 @@ def test_ports_are_found_in_iperf3_output(tmp_path: Path) -> None:
     summary: Any = analyze_run(tmp_path / "run")
     assert [flow["arrivals"] for flow in summary["flows"]] == truth.arrivals
     assert "flow_guessed" not in codes(summary)
+
+
+def test_what_iperf3_said_is_parsed_once_for_summary_and_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    parsed = []
+
+    def counted(path: Path) -> dict[str, Any]:
+        parsed.append(path.name)
+        return read_json(path)
+
+    monkeypatch.setattr("narrows_analysis.records.iperf3.read_json", counted)
+    run = read_run(tmp_path / "run")
+    analyze_run(run)
+    write_report(run)
+    assert parsed == ["flow0.json", "flow1.json"]
 
 
 def test_a_flow_that_never_came(tmp_path: Path) -> None:

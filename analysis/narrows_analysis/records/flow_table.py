@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.run_directory import FlowSpec, Run, read_json
+from narrows_analysis.records.run_directory import Run
 
 Int64Array = npt.NDArray[np.int64]
 OTHER = -1
@@ -57,18 +57,6 @@ class FlowTable:
         return np.where(self._keys[index] == key, self._numbers[index], OTHER)
 
 
-def _iperf3_ports(run: Run, flow: FlowSpec) -> tuple[int | None, int | None]:
-    """Local and remote port of the data connection in the flow's iperf3 JSON."""
-    if flow.iperf3 is None:
-        return None, None
-    try:
-        connected = read_json(run.path / flow.iperf3).get("start", {}).get("connected", [])
-        first = connected[0]
-        return int(first["local_port"]), int(first["remote_port"])
-    except (AnalysisError, AttributeError, IndexError, KeyError, TypeError, ValueError):
-        return None, None
-
-
 def _address(text: str) -> str:
     """The address in its canonical spelling; other text unchanged."""
     try:
@@ -104,8 +92,8 @@ def read_flow_table(run: Run) -> FlowTable:
         if flow.key is not None:
             index_of[flow.number], signature_of[flow.number] = flow.key
             continue
-        local, remote = _iperf3_ports(run, flow)
-        src_port, dst_port = flow.src_port or local, flow.dst_port or remote
+        host = run.host_records[flow.number]
+        src_port, dst_port = flow.src_port or host.local_port, flow.dst_port or host.remote_port
         candidates = [
             row
             for row in between[canonical(flow.src), canonical(flow.dst)]

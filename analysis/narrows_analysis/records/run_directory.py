@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from narrows_formats.validation import problems
 from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.iperf3 import HostRecord, read_host_record
+from narrows_analysis.records.json_files import read_json
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Run:
         """What each flow is called, everywhere."""
         return flow_names([flow.group for flow in self.flows])
 
+    @cached_property
+    def host_records(self) -> list[HostRecord]:
+        """What iperf3 said of each flow."""
+        return [read_host_record(self.path, flow.iperf3, flow.start_s) for flow in self.flows]
+
     @property
     def telemetry_files(self) -> list[Path]:
         """Report files in the order in which they were written."""
@@ -71,19 +78,6 @@ class Run:
         """Latest end that the experiment states, in seconds from its origin; None if no flow has a duration."""
         ends = [flow.start_s + flow.duration_s for flow in self.flows if flow.duration_s is not None]
         return max(ends) if ends else None
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON object from `path`; raise AnalysisError naming the file if it is missing or is not one."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise AnalysisError(f"{path}: no such file; a run directory holds run.json and telemetry/") from None
-    except (OSError, ValueError) as error:
-        raise AnalysisError(f"{path}: not readable as JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise AnalysisError(f"{path}: a JSON object is expected, not {type(value).__name__}")
-    return value
 
 
 def _only_files(directory: Path) -> None:
@@ -113,8 +107,14 @@ def _flow(number: int, flow: FlowRecord) -> FlowSpec:
     )
 
 
-def read_run(run_dir: Path) -> Run:
-    """Parse `run_dir`/run.json; raise AnalysisError that names file and fields if it is not as its model says."""
+def read_run(run_dir: Run | Path | str) -> Run:
+    """Parse `run_dir`/run.json; raise AnalysisError that names file and fields if it is not as its model says.
+
+    A run that was read already is given back.
+    """
+    if isinstance(run_dir, Run):
+        return run_dir
+    run_dir = Path(run_dir)
     _only_files(run_dir)
     path = run_dir / RUN
     raw = read_json(path)

@@ -13,7 +13,6 @@ from narrows_formats.summary import Summary
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
-from narrows_analysis.records.hosts import HostRecord
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
 
@@ -54,14 +53,13 @@ class RunFigures:
         flows: pd.DataFrame,
         queue: pd.DataFrame,
         distributions: pd.DataFrame,
-        hosts: list[HostRecord],
         sockets: pd.DataFrame,
         labels: list[str],
         colors: list[FlowColor],
     ) -> None:
         """Take the run's frames as they were read from its Parquet files."""
         self.run, self.summary, self.distributions = run, summary, distributions
-        self.hosts, self.sockets = hosts, sockets
+        self.sockets = sockets
         self.labels, self.colors = labels, colors
         self._line = "flow" if len(run.flows) <= MAX_LINES else "group"
         self.flows = flows[flows["flow"] >= 0]
@@ -239,7 +237,7 @@ class RunFigures:
         caption = "Smoothed RTT of each sender's socket"
         if len(self.sockets):
             return self._of_sockets("rtt_s", "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
-        series = [np.array(host.rtt_series).T for host in self.hosts]
+        series = [np.array(host.rtt_series).T for host in self.run.host_records]
         caption += ", as iperf3 reports it once a second"
         return self._readings(series, "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
 

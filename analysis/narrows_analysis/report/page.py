@@ -20,8 +20,8 @@ from narrows_formats.flow_names import flow_names
 from narrows_formats.summary import Summary
 
 from narrows_analysis.colors import flow_colors
-from narrows_analysis.records.hosts import read_host_record, read_sockets
 from narrows_analysis.records.run_directory import Run, read_run
+from narrows_analysis.records.sockets import read_sockets
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
@@ -69,9 +69,8 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | No
     groups = [flow.group for flow in run.flows]
     flows = pd.read_parquet(run.path / "flows.parquet", columns=list(FLOW_COLUMNS))
     queue, distributions = (pd.read_parquet(run.path / f"{name}.parquet") for name in ("queue", "distributions"))
-    hosts = [read_host_record(run, flow) for flow in run.flows]
     labels, colors = flow_names(groups), flow_colors(groups)
-    build = RunFigures(run, summary, flows, queue, distributions, hosts, read_sockets(run), labels, colors)
+    build = RunFigures(run, summary, flows, queue, distributions, read_sockets(run), labels, colors)
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
         ("Queue", [[build.depth()], [build.delay()], [build.drops()], [build.loss()]]),
@@ -104,13 +103,13 @@ def _file_rows(run: Run) -> list[dict[str, str]]:
     return rows
 
 
-def write_report(run_dir: Path | str) -> Path:
+def write_report(run_dir: Run | Path | str) -> Path:
     """Write report.html, one page that needs no network, from the files that analyze_run wrote; return its path.
 
     Raises:
         AnalysisError: the directory is not a run, or has not been analysed by this version of the analysis.
     """
-    run = read_run(Path(run_dir))
+    run = read_run(run_dir)
     summary = read_summary(run.path)
     sections: list[dict[str, Any]] = []
     charts: list[Chart] = []

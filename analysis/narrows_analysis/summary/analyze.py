@@ -16,9 +16,9 @@ from narrows_analysis.aggregation.both_directions import PathMeasures, measure_p
 from narrows_analysis.aggregation.tables import Aggregation, aggregate
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table
-from narrows_analysis.records.hosts import read_host_record, read_socket_records
 from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.records.run_directory import Run, read_run
+from narrows_analysis.records.sockets import read_socket_records
 from narrows_analysis.summary.file import write_summary
 from narrows_analysis.summary.sections import (
     bottleneck_section,
@@ -51,11 +51,12 @@ def _write_distributions(path: Path, run: Run, aggregation: Aggregation | None) 
         pq.write_table(pa.table(rows, schema=DISTRIBUTION_SCHEMA), file)
 
 
-def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary:
+def analyze_run(run_dir: Run | Path | str, interval_s: float | None = None) -> Summary:
     """Analyse a run: write flows.parquet, queue.parquet, distributions.parquet and summary.json into it.
 
     Args:
-        run_dir: the run directory; it needs run.json, everything else may be missing or incomplete.
+        run_dir: the run directory, or what `read_run` made of it; it needs run.json, everything else may be missing or
+            incomplete.
         interval_s: interval of the flows' time series in seconds; by default 0.1 s, or the RTT if that is longer.
 
     Returns:
@@ -64,7 +65,7 @@ def analyze_run(run_dir: Path | str, interval_s: float | None = None) -> Summary
     Raises:
         AnalysisError: the directory is not a run, or a file in it breaks its format; nothing is written then.
     """
-    run = read_run(Path(run_dir))
+    run = read_run(run_dir)
     if isinstance(run.raw.get("source"), str) and not run.telemetry_files:
         raise AnalysisError(f"{run.path}: made from {run.raw['source']}, which is to be analysed instead")
     skipped = SkippedReports()
@@ -90,13 +91,12 @@ def finish(
 
     `paths` holds what both directions of flows tell, where both are reported.
     """
-    hosts = [read_host_record(run, flow) for flow in run.flows]
     sockets = read_socket_records(run)
 
     bottleneck = bottleneck_section(run, aggregation)
-    flows = flow_sections(run, aggregation, table, hosts, paths or {}, sockets)
+    flows = flow_sections(run, aggregation, table, paths or {}, sockets)
     groups = group_sections(run, aggregation, flows)
-    cautions = find_warnings(run, aggregation, table, skipped, hosts, sockets, bottleneck)
+    cautions = find_warnings(run, aggregation, table, skipped, sockets, bottleneck)
     summary: Summary = {
         "format": FORMAT,
         "status": run.status,

@@ -12,7 +12,7 @@ from narrows_formats.validation import dotted
 from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.run_directory import read_json
+from narrows_analysis.records.json_files import read_json
 
 
 def write_summary(run_dir: Path, summary: Summary) -> None:

@@ -24,8 +24,9 @@ from narrows_analysis.metrics.queue import STANDING_WINDOW_S, in_bdp, oscillatio
 from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
 from narrows_analysis.metrics.throughput import group_rates, rate, utilization
 from narrows_analysis.records.flow_table import FlowTable
-from narrows_analysis.records.hosts import HostRecord, SocketRecord
+from narrows_analysis.records.iperf3 import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
+from narrows_analysis.records.sockets import SocketRecord
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
 
@@ -223,14 +224,14 @@ def flow_sections(
     run: Run,
     aggregation: Aggregation | None,
     table: FlowTable,
-    hosts: list[HostRecord],
     paths: dict[int, PathMeasures],
     sockets: dict[int, SocketRecord],
 ) -> list[FlowSummary]:
     """The "flows" part, one entry a flow in run.json's order."""
     names = run.flow_names
     sections = [
-        _flow_section(run, aggregation, table, hosts[number], number, name) for number, name in enumerate(names)
+        _flow_section(run, aggregation, table, run.host_records[number], number, name)
+        for number, name in enumerate(names)
     ]
     for number, record in sockets.items():
         if number >= len(sections):

@@ -11,9 +11,10 @@ from narrows_formats.summary import BottleneckSummary, WarningSummary
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable
-from narrows_analysis.records.hosts import HostRecord, SocketRecord
+from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.reports import SkippedReports
-from narrows_analysis.records.run_directory import Run, read_json
+from narrows_analysis.records.run_directory import Run
+from narrows_analysis.records.sockets import SocketRecord
 
 MAX_MISSING_RATIO = 0.01
 MIN_UTILIZATION = 0.9
@@ -265,9 +266,9 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
     return {int(row["flow"]): int(row.get("after_last_report", 0)) for row in rows if isinstance(row, dict)}
 
 
-def _host_warnings(hosts: list[HostRecord], run: Run) -> list[Caution]:
+def _host_warnings(run: Run) -> list[Caution]:
     found = []
-    for name, flow, host in zip(run.flow_names, run.flows, hosts, strict=True):
+    for name, flow, host in zip(run.flow_names, run.flows, run.host_records, strict=True):
         if host.error:
             found.append(Caution("host", "warning", f"{name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
@@ -312,7 +313,6 @@ def find_warnings(
     aggregation: Aggregation | None,
     table: FlowTable,
     skipped: SkippedReports,
-    hosts: list[HostRecord],
     sockets: dict[int, SocketRecord],
     bottleneck: BottleneckSummary,
 ) -> list[Caution]:
@@ -344,7 +344,7 @@ def find_warnings(
             message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
             found.append(Caution("queue_above_buffer", "error", message))
     found += _collector_warnings(run)
-    found += _host_warnings(hosts, run)
+    found += _host_warnings(run)
     found += _socket_warnings(sockets, run)
     found += _memory_warnings(run)
     return sorted(found, key=lambda warning: warning.severity != "error")

@@ -27,9 +27,6 @@ CARRIER_WAIT_S = 5.0
 # Nothing in a namespace speaks of its own accord.
 QUIET = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
-# Asked for one link, newer kernels look at once; a list of all has what they know already.
-LINK_STATE = ("-brief", "link", "show", "dev")
-
 Answer = TypeVar("Answer")
 
 
@@ -146,14 +143,22 @@ def wait_for_carrier(*ends: End) -> None:
     """
     deadline = time.monotonic() + CARRIER_WAIT_S
     for end in ends:
-        while not is_up(run(["ip", "-n", end.namespace, *LINK_STATE, end.interface])):
+        while not is_up(run(["ip", "-n", end.namespace, "-brief", *show_state(end.interface).split()])):
             if time.monotonic() > deadline:
                 raise RunError(f"the link {end.interface} in {end.namespace} does not come up")
             time.sleep(0.01)
 
 
+def show_state(interface: str) -> str:
+    """What asks ``ip -brief`` for a link's state, for `is_up`.
+
+    Asked for one link, newer kernels look at once; a list of all has what they know already.
+    """
+    return f"link show dev {interface}"
+
+
 def is_up(line: str) -> bool:
-    """Whether what `LINK_STATE` showed is a link with a carrier."""
+    """Whether what `show_state` asked for is a link with a carrier."""
     return line.split()[1:2] == ["UP"]
 
 

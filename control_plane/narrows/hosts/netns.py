@@ -17,7 +17,17 @@ from typing import Any
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts import tcp_counters, unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
-from narrows.hosts.links import QUIET, End, call_inside, is_up, run, set_offloads, set_sysctls, wait_for_carrier
+from narrows.hosts.links import (
+    QUIET,
+    End,
+    call_inside,
+    is_up,
+    run,
+    set_offloads,
+    set_sysctls,
+    show_state,
+    wait_for_carrier,
+)
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
@@ -80,7 +90,7 @@ class NetnsTestbed:
         late = []
         for host in hosts:
             up = ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)]
-            shown = self._ip(host.name, [*self._address(host), *up, f"link show dev {HOST_INTERFACE}"], "-brief")
+            shown = self._ip(host.name, [*self._address(host), *up, show_state(HOST_INTERFACE)], "-brief")
             late += [] if is_up(shown) else [End(self._state.namespace(host.name), HOST_INTERFACE)]
         wait_for_carrier(*late)
 

@@ -172,8 +172,9 @@ def _setting(experiment: Experiment) -> str:
 def _analyse(directory: Path) -> tuple[Summary | None, str]:
     """Summary of a run, or None and why there is none; the telemetry is kept in either case."""
     try:
-        summary = narrows_analysis.analyze_run(directory)
-        narrows_analysis.write_report(directory)
+        run = narrows_analysis.read_run(directory)
+        summary = narrows_analysis.analyze_run(run)
+        narrows_analysis.write_report(run)
     except narrows_analysis.AnalysisError as error:
         return None, f"analysis: {error}"
     except OSError as error:
