@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from narrows_analysis.report.page import write_report
     from narrows_analysis.run_data import RunData
     from narrows_analysis.summary.analyze import analyze_run
-    from narrows_analysis.summary.capture import SourceSettings, analyze_source
+    from narrows_analysis.summary.source import analyze_source
+    from narrows_analysis.summary.source_settings import SourceSettings
     from narrows_analysis.sweep import load_sweep, write_sweep_report
 
 __all__ = [
@@ -39,9 +40,9 @@ __all__ = [
 _MODULES = {
     "AnalysisError": "errors",
     "RunData": "run_data",
-    "SourceSettings": "summary.capture",
+    "SourceSettings": "summary.source_settings",
     "analyze_run": "summary.analyze",
-    "analyze_source": "summary.capture",
+    "analyze_source": "summary.source",
     "LoadedRun": "loading",
     "load": "loading",
     "load_sweep": "sweep",

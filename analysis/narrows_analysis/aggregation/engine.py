@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,20 +27,35 @@ def duration_argument(seconds: float) -> str:
     return f"{round(seconds * NANOSECONDS)}ns"
 
 
-def aggregate_tables(source: Path, out: Path, *options: str) -> dict[str, Any]:
-    """Aggregate `source` (a capture, a telemetry directory or a run) into tables in `out`; answer aggregate.json.
+@contextmanager
+def aggregating(source: Path, out: Path, *options: str) -> Iterator[Callable[[], dict[str, Any]]]:
+    """Aggregate `source` (a capture, a telemetry directory or a run) into tables in `out`, beside what is done inside.
 
     Args:
         source: where the reports are.
         out: directory for the tables.
         options: further arguments of ``narrows-collector aggregate``.
 
+    Yields:
+        What waits for the engine and answers aggregate.json.
+
     Raises:
         AnalysisError: narrows-collector is not built, or it refuses the source; the message is its own.
     """
-    _run("aggregate", str(source), "--out", str(out), *options)
-    account: dict[str, Any] = json.loads((out / ACCOUNT).read_text(encoding="utf-8"))
-    return account
+
+    def account() -> dict[str, Any]:
+        finish()
+        found: dict[str, Any] = json.loads((out / ACCOUNT).read_text(encoding="utf-8"))
+        return found
+
+    with _running("aggregate", str(source), "--out", str(out), *options) as finish:
+        yield account
+
+
+def aggregate_tables(source: Path, out: Path, *options: str) -> dict[str, Any]:
+    """As `aggregating`, with nothing beside it; answer aggregate.json."""
+    with aggregating(source, out, *options) as account:
+        return account()
 
 
 def store_reports(capture: Path, out: Path, *options: str) -> list[Path]:
@@ -50,17 +67,29 @@ def store_reports(capture: Path, out: Path, *options: str) -> list[Path]:
         options: further arguments of ``narrows-collector convert``.
 
     Raises:
-        AnalysisError: as `aggregate_tables`.
+        AnalysisError: as `aggregating`.
     """
-    _run("convert", str(capture), "--out", str(out), *options)
+    with _running("convert", str(capture), "--out", str(out), *options) as finish:
+        finish()
     return sorted(out.glob(REPORT_FILES))
 
 
-def _run(*arguments: str) -> None:
+@contextmanager
+def _running(*arguments: str) -> Iterator[Callable[[], None]]:
+    """The program at work, which does not outlive the context; what is yielded waits for it, and says if it failed."""
     program = find_binary(COLLECTOR)
     if program is None:
         raise AnalysisError(missing_binary(COLLECTOR))
-    result = subprocess.run([str(program), *arguments], capture_output=True, text=True, check=False)
-    if result.returncode:
-        last = result.stderr.strip().splitlines()[-1:] or [f"narrows-collector ended with code {result.returncode}"]
-        raise AnalysisError(last[0].removeprefix(PREFIX))
+    command = [str(program), *arguments]
+
+    def finish() -> None:
+        _, said = process.communicate()
+        if process.returncode:
+            last = said.strip().splitlines()[-1:] or [f"narrows-collector ended with code {process.returncode}"]
+            raise AnalysisError(last[0].removeprefix(PREFIX))
+
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield finish
+        finally:
+            process.kill()

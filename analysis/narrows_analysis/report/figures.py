@@ -268,7 +268,9 @@ class RunFigures:
     def _of_sockets(
         self, column: str, name: str, title: str, y_name: str, caption: str, unit_of: UnitOf, lines: References
     ) -> Chart | None:
-        """A column of hosts/sockets.parquet, a line for each flow."""
+        """A column of hosts/sockets.parquet, a line for each flow; None if sockets were not read."""
+        if not len(self.sockets):
+            return None
 
         def of(number: int) -> FloatArray:
             mine = self.sockets[self.sockets["flow"] == number].dropna(subset=[column])

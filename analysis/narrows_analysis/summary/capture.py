@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports without a run: a capture, or a telemetry directory by itself, becomes a directory that reads like a run's."""
+"""Reports without a run: what the engine found in them becomes a directory that reads like a run's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import json
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,68 +20,38 @@ from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import measure_paths
-from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument, store_reports
+from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, store_reports
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.flow_table import FlowTable, read_flow_table, reverse_keys
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.summary.analyze import finish
+from narrows_analysis.summary.source_settings import SourceSettings
 
-FLOWS_INTERVAL_S = 0.1
-QUEUE_INTERVAL_S = 1e-3
 # What iperf3's control connections carry, at most: JSON of parameters and results.
 CONTROL_BYTES = 1 << 16
 CONTROL_SHARE = 0.1
-# Intervals of the queue's series in one of the flows', where only the latter is given.
-QUEUE_INTERVALS = 10
 
 
-@dataclass(frozen=True)
-class SourceSettings:
-    """What the reports do not say; None leaves out what needs it.
+def summarise(
+    source: Path, out: Path, settings: SourceSettings, account: dict[str, Any], unreadable: Sequence[str],
+    options: Sequence[str],
+) -> Summary:  # fmt: skip
+    """Make a directory that reads like a run's of what the engine found.
 
-    Rate in L2 bit/s, RTT without queue in seconds, buffer in bytes. `bottleneck` is the index that is analysed: the one
-    with the most reports by default.
-    """
-
-    rate_bps: float | None = None
-    rtt_s: float | None = None
-    buffer_bytes: float | None = None
-    mtu_frame_bytes: int | None = None
-    bottleneck: int | None = None
-    interval_s: float | None = None
-    queue_interval_s: float | None = None
-    time_unit_s: float | None = None
-    depth_unit_bytes: int | None = None
-    port: int | None = None
-    from_reset: bool = False
-
-
-def analyze_source(source: Path, out: Path, settings: SourceSettings | None = None) -> Summary:
-    """Analyse a capture or a telemetry directory: every table of the engine, flows.parquet, queue.parquet,
-    distributions.parquet, summary.json and the run.json that they refer to, in `out`.
-
-    Memory does not grow with the length of the source. Flows are those that carry data, in the order of their arrival,
-    grouped by source address.
+    Args:
+        source: where the reports are.
+        out: where the engine's tables are; the rest goes there too.
+        settings: what the reports do not say.
+        account: the engine's aggregate.json.
+        unreadable: names of report files that were left out.
+        options: what the engine was told.
 
     Raises:
-        AnalysisError: the source cannot be read, holds no report or more than one run; nothing is written then.
+        AnalysisError: there is no report of the bottleneck that is asked for.
     """
-    settings = settings or SourceSettings()
-    made = not out.exists()
-    try:
-        return _analyze(source, out, settings)
-    except AnalysisError:
-        if made:
-            shutil.rmtree(out, ignore_errors=True)
-        raise
-
-
-def _analyze(source: Path, out: Path, settings: SourceSettings) -> Summary:
-    skipped = SkippedReports()
-    options = [*_options(settings), *_unreadable(source, skipped)]
-    account = aggregate_tables(source, out, *options)
+    skipped = SkippedReports(unreadable_files=list(unreadable))
     index = _bottleneck(account, settings)
     if not _depth_left_reported(account["bottlenecks"][str(index)]):
         account = aggregate_tables(source, out, *options, DEPTH_FOUND)
@@ -117,19 +86,6 @@ def _report_files(source: Path, run: Run, table: FlowTable, settings: SourceSett
             yield store_reports(source, Path(directory) / "telemetry", *port)
 
 
-def _options(settings: SourceSettings) -> list[str]:
-    flows_s = settings.interval_s
-    queue_s = settings.queue_interval_s
-    if queue_s is None:
-        queue_s = QUEUE_INTERVAL_S if flows_s is None else min(QUEUE_INTERVAL_S, flows_s / QUEUE_INTERVALS)
-    options = ["--interval", duration_argument(flows_s or FLOWS_INTERVAL_S)]
-    options += ["--queue-interval", duration_argument(queue_s)]
-    for name, value in (("time-unit-s", settings.time_unit_s), ("port", settings.port)):
-        options += [] if value is None else [f"--{name}", str(value)]
-    options += [] if settings.depth_unit_bytes is None else ["--depth-unit-bytes", str(settings.depth_unit_bytes)]
-    return [*options, "--from-reset"] if settings.from_reset else options
-
-
 def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:
     """False for a target that leaves that field 0, such as Tofino: packets waited, yet none left one behind.
 
@@ -137,18 +93,6 @@ def _depth_left_reported(bottleneck: dict[str, Any]) -> bool:
     does not matter which of the two is shown.
     """
     return bool(bottleneck["depth"]["max"] or not bottleneck["depth_peak"])
-
-
-def _unreadable(source: Path, skipped: SkippedReports) -> list[str]:
-    """Report files that were not finished, as arguments to leave them out."""
-    options = []
-    for path in sorted(source.glob(REPORT_FILES)) if source.is_dir() else []:
-        try:
-            pq.read_schema(path)
-        except (OSError, ValueError):
-            skipped.unreadable_files.append(path.name)
-            options += ["--skip", path.name]
-    return options
 
 
 def _bottleneck(account: dict[str, Any], settings: SourceSettings) -> int:
