@@ -10,7 +10,6 @@ from narrows_formats.files import REPORT_FILES
 from narrows_formats.summary import Summary
 
 from narrows_analysis.aggregation.engine import aggregating
-from narrows_analysis.errors import AnalysisError
 from narrows_analysis.summary.source_settings import SourceSettings
 
 
@@ -22,7 +21,9 @@ def analyze_source(source: Path, out: Path, settings: SourceSettings | None = No
     grouped by source address.
 
     Raises:
-        AnalysisError: the source cannot be read, holds no report or more than one run; nothing is written then.
+        AnalysisError: the source cannot be read, holds no report or more than one run.
+
+    Nothing is left in a new `out` then, or when it is interrupted.
     """
     settings = settings or SourceSettings()
     made = not out.exists()
@@ -34,7 +35,7 @@ def analyze_source(source: Path, out: Path, settings: SourceSettings | None = No
             from narrows_analysis.summary.capture import summarise
 
             return summarise(source, out, settings, tables(), unreadable, options)
-    except AnalysisError:
+    except BaseException:
         if made:
             shutil.rmtree(out, ignore_errors=True)
         raise
