@@ -22,6 +22,7 @@ import virtual
 import virtual_accuracy
 import virtual_growth
 import virtual_links
+import virtual_ns3
 import virtual_real
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "virtual-accuracy": virtual_accuracy.run,
     "virtual-growth": virtual_growth.run,
     "virtual-links": virtual_links.run,
+    "virtual-ns3": virtual_ns3.run,
     "virtual-real": virtual_real.run,
 }
 RUNS = 5

@@ -15,7 +15,7 @@ from pathlib import Path
 import host
 import numpy as np
 import pandas as pd
-from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, InputError, NarrowsError
+from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan, make_plan
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
@@ -64,15 +64,22 @@ def main(arguments: list[str]) -> int:
         if not wanted:
             raise InputError(f"{study.name}: no control through tbf is of a statement {options.statement}")
         senders = _senders(options.kernel)
-        points = asyncio.run(_points(study, wanted, senders, options.jobs))
+        fitting = [_fitting(point, senders) for _, point in wanted]
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
+    points: list[Point] = []
+    code = EXIT_OK
+    try:
+        asyncio.run(_measure(study, wanted, fitting, options.jobs, points))
     except NarrowsError as error:
         print(f"error: {error}", file=sys.stderr)
-        return EXIT_FAILED
-    print(f"page: {_publish(study, points, senders, options.publish)}")
-    return EXIT_OK
+        code = EXIT_FAILED
+    except KeyboardInterrupt:
+        code = EXIT_INTERRUPTED
+    if points:
+        print(f"page: {_publish(study, points, senders, options.publish)}")
+    return code
 
 
 def _senders(names: Sequence[str]) -> list[Senders]:
@@ -109,22 +116,39 @@ def _wanted(study: Study, control: Control, only: str | None) -> list[StudyPoint
     ]
 
 
-async def _points(
-    study: Study, wanted: Sequence[tuple[Control, StudyPoint]], senders: Sequence[Senders], at_once: int
-) -> list[Point]:
-    """Each with the first kernel that has its algorithms, so many side by side as there are cores and memory for."""
+def _fitting(point: StudyPoint, senders: Sequence[Senders]) -> Senders:
+    """The first kernel that has the algorithms of a point."""
+    for one in senders:
+        if not one.algorithms.missing(point.point.experiment):
+            return one
+    raise InputError(f"{point.directory}: no kernel has all of its algorithms; fix: narrows kernel build")
+
+
+async def _measure(
+    study: Study,
+    wanted: Sequence[tuple[Control, StudyPoint]],
+    senders: Sequence[Senders],
+    at_once: int,
+    points: list[Point],
+) -> None:
+    """Add each point to ``points`` when it is measured, so many side by side as there are cores and memory for.
+
+    Raises:
+        NarrowsError: one failed; those under way are ended.
+    """
     plans = [make_plan(point.point.experiment) for _, point in wanted]
     places = asyncio.Semaphore(senders[0].environment.at_once(plans, at_once))
 
-    async def one(control: Control, point: StudyPoint) -> Point:
-        experiment = point.point.experiment
-        fitting = next((kernel for kernel in senders if not kernel.algorithms.missing(experiment)), None)
-        if fitting is None:
-            raise InputError(f"{point.directory}: no kernel has all of its algorithms; fix: narrows kernel build")
+    async def one(control: Control, point: StudyPoint, kernel: Senders) -> None:
         async with places:
-            return await _point(study, control, point, fitting)
+            points.append(await _point(study, control, point, kernel))
 
-    return await asyncio.gather(*(one(*each) for each in wanted))
+    try:
+        async with asyncio.TaskGroup() as group:
+            for (control, point), kernel in zip(wanted, senders, strict=True):
+                group.create_task(one(control, point, kernel))
+    except* NarrowsError as failed:
+        raise failed.exceptions[0] from None
 
 
 async def _point(study: Study, control: Control, point: StudyPoint, senders: Senders) -> Point:
@@ -263,11 +287,14 @@ def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], 
     path.parent.mkdir(parents=True, exist_ok=True)
     new = {_setting(point) for point in points}
     known = {control.id for control in study.controls}
-    old = read_results(path).points if path.exists() else ()
-    kept = [point for point in old if point.experiment in known and _setting(point) not in new]
+    old = read_results(path) if path.exists() else None
+    kept = [point for point in old.points if point.experiment in known and _setting(point) not in new] if old else []
+    releases = [str(old.machine["kernel"])] if old and kept else []
+    for one in senders:
+        releases += [] if one.release in ", ".join(releases) else [one.release]
     found = host.description()
     machine = {"target": "tc tbf", "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
-    machine["kernel"] = ", ".join(one.release for one in senders)
+    machine["kernel"] = ", ".join(releases)
     write_results(Results(study.name, "tbf", (*kept, *points), {}, machine), path)
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")
