@@ -7,7 +7,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -59,6 +59,10 @@ class Series:
     def spread(self, contestant: str, figure: str) -> Spread:
         """One figure of one contestant over its runs."""
         return Spread.of([run[figure] for run in self.runs[contestant]])
+
+    def texts(self, contestant: str, figures: Iterable[str], scales: Mapping[str, float] | None = None) -> list[str]:
+        """Figures of one contestant for a table, each times its scale (default 1)."""
+        return [self.spread(contestant, figure).text((scales or {}).get(figure, 1)) for figure in figures]
 
     def ratio(self, contestant: str, other: str, figure: str) -> Spread:
         """One contestant over another, run by run: what disturbs a round disturbs both."""

@@ -91,7 +91,7 @@ def run(runs: int, _: Kernel) -> Outcome:
     table = Table(columns)
     for load in LOADS:
         figures = ("wall_ratio", "cpu_ratio", "us_a_packet", "utilization", "reports_lost")
-        wall, cpu, packet, used, lost = (series.spread(load.name, figure).text() for figure in figures)
+        wall, cpu, packet, used, lost = series.texts(load.name, figures)
         table.rows.append((load.name, wall, f"{load.must:g}", cpu, packet, used, lost))
     conditions = (
         "`narrows run --virtual`, a buffer of 1 BDP, a report on every packet, the guest on one core. Wall time is "

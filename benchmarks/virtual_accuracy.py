@@ -57,7 +57,7 @@ def run(runs: int, kernel: Kernel) -> Outcome:
         data[str(rate)] = series.as_json()
         for name in SHAPERS:
             figures = ("error_p50_us", "error_p99_us", "error_max_us", "rate_error_percent", "frames")
-            spread = [series.spread(name, figure).text() for figure in figures]
+            spread = series.texts(name, figures)
             table.rows.append((f"{rate / 1e6:g} Mbit/s", name, *spread))
     conditions = (
         f"As for real time: a queue that is never empty, {FRAME_BYTES}-byte frames, stamped by the kernel of the guest "

@@ -32,7 +32,7 @@ def run(runs: int, _: Kernel) -> Outcome:
     table = Table(("Load", "Wall / virtual time", "us / packet", "Memory, MB", "Utilization", "Lost"))
     for load in LOADS:
         figures = ("wall_ratio", "us_a_packet", "memory_mb", "utilization", "reports_lost")
-        table.rows.append((load.name, *(series.spread(load.name, figure).text() for figure in figures)))
+        table.rows.append((load.name, *series.texts(load.name, figures)))
     conditions = (
         f"`narrows run --virtual`, 1 Gbit/s, {RTT}, a buffer of 1 BDP, a report on every packet, the guest on one "
         "core; half of the flows BBR, half CUBIC. Wall time is that of the guest, from its boot to its end. Memory is "

@@ -62,7 +62,7 @@ def run(runs: int, _: Kernel) -> Outcome:
     for link in LINKS:
         figures = (*MUST, "bbr_over_cubic", "packets", "wall_s")
         scales = {"rate_error": 1e6}
-        spread = [series.spread(link.name, figure).text(scales.get(figure, 1)) for figure in figures]
+        spread = series.texts(link.name, figures, scales)
         table.rows.append((link.name, *spread))
     conditions = (
         f"`narrows run --virtual`: two flows of BBR and two of CUBIC, RTT {RTT}, a buffer of 1 BDP, a report on every "

@@ -49,9 +49,7 @@ def run(runs: int, _: Kernel) -> Outcome:
         ours = f"Narrows, {load.name}"
         for who in ("Narrows", "ns-3"):
             name = f"{who}, {load.name}"
-            wall, packet, used = (
-                series.spread(name, figure).text() for figure in ("wall_ratio", "us_a_packet", "utilization")
-            )
+            wall, packet, used = series.texts(name, ("wall_ratio", "us_a_packet", "utilization"))
             # Of costs the peer's comes first.
             table.rows.append((load.name, who, wall, series.ratio(name, ours, "wall_ratio").text(), packet, used))
     conditions = (

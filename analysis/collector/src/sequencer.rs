@@ -7,6 +7,8 @@
 //! loss and no report counts twice. A report far from the expected position (a damaged field, a restarted switch, a
 //! second run mixed in) is believed only when the next one continues it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::wire::Record;
 
 /// Positions that a report may overtake before the missing ones count as lost.
@@ -21,8 +23,8 @@ const MAX_SUSPECTS: usize = 3;
 const TIMESTAMP_HALF: u64 = 1 << 47;
 const TIMESTAMP_MASK: u64 = (1 << 48) - 1;
 
-/// What happened to the reports of a bottleneck.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What happened to the reports of a bottleneck; stored under these names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SequenceCounts {
     /// Reports passed on.
     pub reports: u64,

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use common::{column, read_table, Table};
 use narrows_collector::aggregate::summary::Summary;
-use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
+use narrows_collector::aggregate::{aggregate, AggregateSettings};
 use narrows_collector::capture::file::{CaptureFile, End};
 use narrows_collector::generate::truth::Truth;
 use narrows_collector::generate::{frames, Scenario};
@@ -115,18 +115,9 @@ impl Run {
         let source = self.directory.path().join("source");
         fs::write(&source, bytes).unwrap();
         aggregate(&AggregateSettings {
-            source,
-            directory: self.out(),
-            port: PORT,
-            time_unit_s: 1e-9,
             interval_s: 0.000_1,
             queue_interval_s: 0.000_1,
-            origin: None,
-            counters: CountersStart::Detect,
-            depth: DepthShown::Left,
-            depth_unit_bytes: 1,
-            empty_queue_delay: 0,
-            skip: Vec::new(),
+            ..AggregateSettings::new(source, self.out(), PORT)
         })
     }
 

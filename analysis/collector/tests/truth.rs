@@ -6,7 +6,7 @@ mod common;
 
 use common::{capture, column, read_table, Table};
 use narrows_collector::aggregate::summary::BottleneckSummary;
-use narrows_collector::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
+use narrows_collector::aggregate::{aggregate, AggregateSettings, DepthShown};
 use narrows_collector::generate::truth::Truth;
 use narrows_collector::generate::Scenario;
 use tempfile::TempDir;
@@ -22,18 +22,11 @@ fn run(scenario: Scenario, interval_s: f64) -> Aggregated {
     let source = directory.path().join("source.pcap");
     let truth = capture(&scenario, &source);
     let settings = AggregateSettings {
-        source,
-        directory: directory.path().join("out"),
-        port: scenario.port,
-        time_unit_s: 1e-9,
         interval_s,
         queue_interval_s: interval_s,
         origin: Some(0),
-        counters: CountersStart::Detect,
         depth: DepthShown::Found,
-        depth_unit_bytes: 1,
-        empty_queue_delay: 0,
-        skip: Vec::new(),
+        ..AggregateSettings::new(source, directory.path().join("out"), scenario.port)
     };
     let summary = aggregate(&settings).unwrap();
     Aggregated {

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,16 +43,14 @@ _NEVER = np.iinfo(np.int64).max
 _NO_DEPTH = (1 << 32) - 1
 
 
-@dataclass(frozen=True)
-class Intervals:
+class Intervals(NamedTuple):
     """Widths of the time series' intervals in seconds."""
 
     flows_s: float
     queue_s: float
 
 
-@dataclass(frozen=True)
-class Clock:
+class Clock(NamedTuple):
     """Seconds of a time unit; ticks count time units from the origin."""
 
     unit_s: float

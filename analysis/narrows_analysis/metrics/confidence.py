@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import variance
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +23,11 @@ LEVEL = 0.95
 MAX_REPETITIONS = 1000
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """Variance of one value of a sample (already with the square of its weight) and number of values."""
 
     variance: float
-    count: int
+    size: int
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,14 @@ class Estimate:
     @property
     def count(self) -> int:
         """Number of values of the smallest sample."""
-        return min((sample.count for sample in self.samples), default=0)
+        return min((sample.size for sample in self.samples), default=0)
 
     @property
     def half_width(self) -> float | None:
         """Half the width of the 95 % confidence interval; None if a sample has one value only."""
         if self.count < 2:
             return None
-        return float(half_widths(self.samples, np.array([[sample.count for sample in self.samples]], dtype=float))[0])
+        return float(half_widths(self.samples, np.array([[sample.size for sample in self.samples]], dtype=float))[0])
 
     @property
     def interval(self) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,8 +70,7 @@ class Bench(Protocol):
 OpenBench = Callable[[int], AbstractAsyncContextManager[Bench]]
 
 
-@dataclass(frozen=True)
-class MeasuredRate:
+class MeasuredRate(NamedTuple):
     """A rate in the shaper's own bytes as it was set, and as it was."""
 
     set_bps: float

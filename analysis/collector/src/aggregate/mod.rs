@@ -50,6 +50,26 @@ pub struct AggregateSettings {
     pub skip: Vec<String>,
 }
 
+impl AggregateSettings {
+    /// A source of a switch whose units are nanoseconds and bytes, in intervals of 10 and 1 ms.
+    pub fn new(source: PathBuf, directory: PathBuf, port: u16) -> Self {
+        AggregateSettings {
+            source,
+            directory,
+            port,
+            time_unit_s: 1e-9,
+            interval_s: 0.01,
+            queue_interval_s: 0.001,
+            origin: None,
+            counters: CountersStart::Detect,
+            depth: DepthShown::Left,
+            depth_unit_bytes: 1,
+            empty_queue_delay: 0,
+            skip: Vec::new(),
+        }
+    }
+}
+
 /// Aggregates a source into tables.
 ///
 /// # Errors

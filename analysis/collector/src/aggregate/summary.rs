@@ -14,7 +14,6 @@ use super::{AggregateSettings, EngineSettings};
 use crate::error::Result;
 use crate::sequencer::SequenceCounts;
 use crate::storage::write_json;
-use crate::telemetry::account::BottleneckAccount;
 use crate::wire::Reject;
 
 /// Name of the file; it is written last.
@@ -36,7 +35,7 @@ pub struct Distribution {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BottleneckSummary {
     #[serde(flatten)]
-    pub account: BottleneckAccount,
+    pub account: SequenceCounts,
     pub departures: u64,
     pub bytes: u64,
     pub payload_bytes: u64,
@@ -149,10 +148,9 @@ impl Summary {
 }
 
 fn bottleneck_summary(
-    counts: SequenceCounts,
+    account: SequenceCounts,
     state: Option<&BottleneckState>,
 ) -> BottleneckSummary {
-    let account = counts.into();
     let Some(state) = state else {
         return BottleneckSummary {
             account,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use crate::aggregate::{aggregate, AggregateSettings, CountersStart, DepthShown};
+use crate::aggregate::{aggregate, AggregateSettings};
 use crate::capture::file::CaptureFile;
 use crate::telemetry::columns::{Columns, RowBlock, BLOCK_ROWS};
 use crate::wire::Decoder;
@@ -52,20 +52,7 @@ struct Results {
 
 /// Runs both stages and prints their rates as JSON.
 pub fn run(args: &BenchArgs) -> Result<()> {
-    let settings = AggregateSettings {
-        source: args.source.clone(),
-        directory: args.out.clone(),
-        port: args.port,
-        time_unit_s: 1e-9,
-        interval_s: 0.01,
-        queue_interval_s: 0.001,
-        origin: None,
-        counters: CountersStart::Detect,
-        depth: DepthShown::Left,
-        depth_unit_bytes: 1,
-        empty_queue_delay: 0,
-        skip: Vec::new(),
-    };
+    let settings = AggregateSettings::new(args.source.clone(), args.out.clone(), args.port);
     let results = Results {
         decode_to_columns: repeat(args.repeat, || decode(&args.source, args.port))?,
         aggregate: repeat(args.repeat, || {

@@ -104,15 +104,19 @@ fn keep_only_files(directory: &Path) -> Result<()> {
         .map_err(|error| Error::Input(error.to_string()))
 }
 
+/// A receiver, when all that needs rights is open.
+fn ready(settings: Settings) -> Result<Receiver> {
+    keep_only_files(&settings.directory)?;
+    let receiver = Receiver::start(settings)?;
+    announce_ready();
+    Ok(receiver)
+}
+
 /// A pipe; what was written before the signal is stored.
 fn collect_piped(settings: Settings, path: &Path, stop: &StopSignal) -> Result<Account> {
     let mut pipe = Pipe::open(path)?;
-    keep_only_files(&settings.directory)?;
-    let mut receiver = Receiver::start(settings)?;
-    announce_ready();
-
-    let mut stored = true;
-    let mut flushing = Flushing(Instant::now());
+    let mut receiver = ready(settings)?;
+    let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
     while stored && error.is_none() {
         match pipe.wait(stop, FLUSH_EVERY.as_millis() as i32) {
@@ -137,12 +141,8 @@ fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Ac
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let mut ring = Ring::open(&interface, mebibytes).map_err(Error::Input)?;
-    keep_only_files(&settings.directory)?;
-    let mut receiver = Receiver::start(settings)?;
-    announce_ready();
-
-    let mut stored = true;
-    let mut flushing = Flushing(Instant::now());
+    let mut receiver = ready(settings)?;
+    let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
     let mut draining: Option<Instant> = None;
     while stored && draining.is_none_or(|since| since.elapsed() < DRAIN) {

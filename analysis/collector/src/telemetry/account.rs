@@ -15,36 +15,6 @@ use crate::wire::Reject;
 /// Name of the file.
 pub const FILE_NAME: &str = "collector.json";
 
-/// Counts of one bottleneck's reports; the meaning of each is in docs/telemetry-schema.md.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BottleneckAccount {
-    pub reports: u64,
-    pub lost: u64,
-    pub duplicates: u64,
-    pub reordered: u64,
-    pub late: u64,
-    pub implausible: u64,
-    pub restarts: u64,
-    pub first_sequence: Option<u32>,
-    pub last_sequence: Option<u32>,
-}
-
-impl From<SequenceCounts> for BottleneckAccount {
-    fn from(counts: SequenceCounts) -> Self {
-        BottleneckAccount {
-            reports: counts.reports,
-            lost: counts.lost,
-            duplicates: counts.duplicates,
-            reordered: counts.reordered,
-            late: counts.late,
-            implausible: counts.implausible,
-            restarts: counts.restarts,
-            first_sequence: counts.first_sequence,
-            last_sequence: counts.last_sequence,
-        }
-    }
-}
-
 /// The whole account.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Account {
@@ -75,7 +45,7 @@ pub struct Account {
     pub files: u32,
     pub flows: u64,
     pub flow_keys_overflow: u64,
-    pub bottlenecks: BTreeMap<String, BottleneckAccount>,
+    pub bottlenecks: BTreeMap<String, SequenceCounts>,
 }
 
 impl Account {
@@ -96,7 +66,7 @@ impl Account {
     pub fn set_sequences(&mut self, counts: Vec<(u8, SequenceCounts)>) {
         self.bottlenecks = counts
             .into_iter()
-            .map(|(index, c)| (index.to_string(), c.into()))
+            .map(|(index, c)| (index.to_string(), c))
             .collect();
     }
 

@@ -65,6 +65,22 @@ class Endpoint:
         return self.listed or self.address
 
 
+@dataclass(frozen=True)
+class Write:
+    """What `Client.write` is asked for."""
+
+    operation: Operation
+    table: Table
+    key: Key | None
+    data: Data | None
+    action: str | None
+    pipe: int
+
+    def __str__(self) -> str:
+        """For messages."""
+        return f"{self.operation} of {describe(self.table, self.key, self.pipe)}"
+
+
 class Client(ABC):
     """A subscribed client that owns the program on the switch.
 
@@ -87,7 +103,6 @@ class Client(ABC):
     def read_default(self, table: Table, *, pipe: int = ALL_PIPES) -> Entry:
         """Read the default entry: the only one of a table without key."""
 
-    @abstractmethod
     def write(
         self,
         operation: Operation,
@@ -99,6 +114,11 @@ class Client(ABC):
         pipe: int = ALL_PIPES,
     ) -> None:
         """Write one entry; a key of None means the default entry. Counters of a modified entry keep their values."""
+        self._apply(Write(operation, table, key, data, action, pipe))
+
+    @abstractmethod
+    def _apply(self, write: Write) -> None:
+        """See `write`."""
 
     @abstractmethod
     def clear(self, table: Table) -> None:

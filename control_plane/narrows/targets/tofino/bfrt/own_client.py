@@ -18,13 +18,13 @@ from narrows.targets.tofino.bfrt.client import (
     Endpoint,
     Operation,
     Tls,
+    Write,
     describe,
     while_in_use,
 )
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, Refusal, SwitchRefused, code_name
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import (
-    Data,
     DigestMessage,
     Entry,
     Key,
@@ -108,25 +108,16 @@ class OwnClient(Client):
             raise SwitchRefused(describe(table, None, pipe), (Refusal(0, "NOT_FOUND", "the switch sent no entry"),))
         return found[0]
 
-    def write(
-        self,
-        operation: Operation,
-        table: Table,
-        key: Key | None,
-        data: Data | None = None,
-        action: str | None = None,
-        *,
-        pipe: int = ALL_PIPES,
-    ) -> None:
-        """See `Client.write`."""
+    def _apply(self, write: Write) -> None:
+        table, key = write.table, write.key
         # Without reset flags a MODIFY keeps counters and ageing.
         entry = pb.TableEntry(table_id=table.id, is_default_entry=key is None, table_flags=pb.TableFlags())
         if key is not None:
             entry.key.CopyFrom(encode_key(table, key))
-        if data is not None:
-            entry.data.CopyFrom(encode_data(table, data, action))
-        update = pb.Update(type=_TYPES[operation], entity=pb.Entity(table_entry=entry))
-        self._update(f"{operation} of {describe(table, key, pipe)}", update, pipe)
+        if write.data is not None:
+            entry.data.CopyFrom(encode_data(table, write.data, write.action))
+        update = pb.Update(type=_TYPES[write.operation], entity=pb.Entity(table_entry=entry))
+        self._update(str(write), update, write.pipe)
 
     def clear(self, table: Table) -> None:
         """See `Client.clear`."""

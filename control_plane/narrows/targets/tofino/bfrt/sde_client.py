@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from narrows.targets.tofino.bfrt import sde_module
-from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, describe, while_in_use
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client, Endpoint, Operation, Write, describe, while_in_use
 from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost, Refusal, SwitchRefused, code_name
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, KeyValue, Lpm, Ternary, Value
@@ -78,25 +78,16 @@ class SdeClient(Client):
             raise SwitchRefused(describe(table, None, pipe), (Refusal(0, "NOT_FOUND", "the switch sent no entry"),))
         return found[0]
 
-    def write(
-        self,
-        operation: Operation,
-        table: Table,
-        key: Key | None,
-        data: Data | None = None,
-        action: str | None = None,
-        *,
-        pipe: int = ALL_PIPES,
-    ) -> None:
-        """See `Client.write`."""
+    def _apply(self, write: Write) -> None:
+        operation, table, key = write.operation, write.table, write.key
         theirs = self._table(table)
 
         def call(target: Any) -> None:
             payload = None
-            if data is not None:
+            if write.data is not None:
                 # This client takes exact action names only.
-                name = None if action is None else table.action(action).name
-                payload = theirs.make_data(self._data(table, data, action), name)
+                name = None if write.action is None else table.action(write.action).name
+                payload = theirs.make_data(self._data(table, write.data, write.action), name)
             if key is None:
                 if operation is Operation.DELETE:
                     theirs.default_entry_reset(target)
@@ -111,7 +102,7 @@ class SdeClient(Client):
             else:
                 theirs.entry_del(target, keys)
 
-        self._call(f"{operation} of {describe(table, key, pipe)}", pipe, call)
+        self._call(str(write), write.pipe, call)
 
     def clear(self, table: Table) -> None:
         """See `Client.clear`."""
