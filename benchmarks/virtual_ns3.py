@@ -24,10 +24,10 @@ TITLE = "Virtual time and ns-3"
 SOURCE = Path(__file__).with_name("ns3_dumbbell.cc")
 PACKAGE = "ns3"
 LIBRARIES = ("core", "network", "internet", "point-to-point", "applications", "traffic-control")
+# Not more: a second of 10 Gbit/s with 10 ms takes ns-3 more than three minutes.
 LOADS = (
     Load("100 Mbit/s, 2 flows, 10 s", "100Mbit", "40ms", 1500, 2, 10),
     Load("1 Gbit/s, 2 flows, 2 s", "1Gbit", RTT, 1500, 2, 2),
-    Load("10 Gbit/s, 2 flows, 1 s", "10Gbit", RTT, 1500, 2, 1),
 )
 
 

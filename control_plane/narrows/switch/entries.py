@@ -161,13 +161,13 @@ def _observe(index: int, threshold: int, depth_unit: str, sample_shift: int, why
 
 def _paths(plan: Plan, share_of: Callable[[int], int]) -> Iterator[ProgramEntry]:
     for number, path in enumerate(plan.paths):
-        data = {"port": path.egress_port}
         if path.bottleneck is None:
-            action, words = "wire", "a plain cable"
+            action, words, data = "wire", "a plain cable", {"port": path.egress_port}
         else:
             limited = path.bottleneck == plan.bottleneck.index
             action, words = "bottleneck", "the bottleneck" if limited else "the way back, reported"
-            data |= {"index": path.bottleneck, "queue": plan.bottleneck.queue if limited else ACK_QUEUE}
+            queue = plan.bottleneck.queue if limited else ACK_QUEUE
+            data = {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
             if share := share_of(path.ingress_port):
                 # Pipes count arrivals apart and departures together: they may not have an index in common.
                 action = "bottleneck_of_pipe"
