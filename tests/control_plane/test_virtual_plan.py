@@ -64,6 +64,12 @@ def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
         for duration in ("10s", "1800s")
     ]
     assert sizes[0] < 65536 * 1514 < sizes[1] // 2
+    # Of that no more than its socket can hold, which may fit where all of it does not.
+    limited = plan(
+        "1Gbit", "10ms", bottleneck={"rate": "1Gbit", "rtt": "10ms", "buffer": "65536packets"}, tcp_buffer="100MiB",
+        flows=[{"cca": "bbr", "duration": "200s"}, {"cca": "cubic", "duration": "200s"}],
+    )  # fmt: skip
+    assert 100 << 20 < settings(adapted(limited)).ring_bytes < 2 * 65536 * 1514
     # A thousand flows begin with ten segments each, and send twenty when those are acknowledged.
     many = settings(adapted(plan("1Gbit", "20ms", flows=[{"cca": "cubic", "count": 1000, "duration": "1s"}])))
     assert many.ring_bytes >= 20 * 1000 * 1514

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
 SLOT_SHARE = 1.1
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Rings that hold the greatest burst are made where all of them are so small a part of what the experiment carries.
-WHOLE_FLIGHTS, WHOLE_SHARE = 2, 64
+WHOLE_FLIGHTS, WHOLE_SHARE = 2, 48
 # Segments that a flow begins with (RFC 6928).
 INITIAL_WINDOW = 10
 # Receivers wake up about so often in a second, all flows together; a batch fits into the processor's caches.
@@ -100,8 +101,9 @@ def settings(plan: Plan) -> VirtualTime:
     burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start, carried)
     ring = max(MIN_RING_BYTES, int(burst * SLOT_SHARE), min(2 * flight, SMALL_RING_BYTES))
     # Whoever fills the queue in slow start has twice as much in flight, and may send most of that in one instant when a
-    # gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts).
-    whole = int(WHOLE_FLIGHTS * flight * SLOT_SHARE)
+    # gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts), but no more than sockets hold.
+    sockets = max(Counter(flow.sender for flow in plan.flows).values()) * plan.tcp_buffer_bytes
+    whole = int(min(WHOLE_FLIGHTS * flight, sockets) * SLOT_SHARE)
     if plan.end_ns is not None and whole * len(plan.hosts) <= rate * plan.end_ns // (8 * NANOSECONDS) // WHOLE_SHARE:
         ring = max(ring, whole)
     return VirtualTime(
