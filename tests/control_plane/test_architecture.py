@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/architecture.md: the Python part of the map names what there is, and every package says what may be in it."""
+"""docs/architecture.md: the Python part of the map names what there is; packages and folders say what they are for."""
 
 from __future__ import annotations
 
@@ -38,3 +38,9 @@ def test_every_package_of_the_control_plane_is_on_the_map() -> None:
 def test_every_package_says_what_may_be_in_it() -> None:
     silent = [path for path in PACKAGES if not ast.get_docstring(ast.parse((REPOSITORY / path).read_text()))]
     assert silent == []
+
+
+def test_every_folder_at_the_top_says_what_may_be_in_it() -> None:
+    folders = {path.split("/")[0] for path in LISTED if "/" in path and not path.startswith(".")}
+    saying = {path.split("/")[0] for path in LISTED if re.fullmatch(r"[^/]+/(README\.md|index\.md|src/lib\.rs)", path)}
+    assert folders - saying == set()
