@@ -125,5 +125,6 @@ def test_a_full_disk_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(RunError, match=r"the results cannot be written to .*: No space left on device$"):
         runner.execute(run, tmp_path / "out", Console(file=io.StringIO()), "demo")
     assert list((tmp_path / "state").iterdir()) == []
+    monkeypatch.setattr(narrows_analysis, "read_run", lambda _: nothing)
     monkeypatch.setattr(narrows_analysis, "analyze_run", full)
     assert runner._analyse(tmp_path)[1].startswith("analysis: it cannot be written: No space left on device")
