@@ -289,12 +289,11 @@ def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], 
     known = {control.id for control in study.controls}
     old = read_results(path) if path.exists() else None
     kept = [point for point in old.points if point.experiment in known and _setting(point) not in new] if old else []
-    releases = [str(old.machine["kernel"])] if old and kept else []
-    for one in senders:
-        releases += [] if one.release in ", ".join(releases) else [one.release]
+    releases = str(old.machine["kernel"]).split(", ") if old and kept else []
+    releases += [one.release for one in senders]
     found = host.description()
     machine = {"target": "tc tbf", "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
-    machine["kernel"] = ", ".join(releases)
+    machine["kernel"] = ", ".join(dict.fromkeys(releases))
     write_results(Results(study.name, "tbf", (*kept, *points), {}, machine), path)
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")

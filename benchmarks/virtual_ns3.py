@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -34,11 +35,13 @@ LOADS = (
 @in_guests(TITLE)
 def run(runs: int, _: Kernel) -> Outcome:
     """Each load in a guest and in ns-3 in turn."""
-    places = _package()
-    if places is None:
+    package = _package()
+    if package is None:
         return Outcome(TITLE, "Not run.", [], {}, [], ["ns-3: not installed; pip install ns3"])
+    if shutil.which("c++") is None:
+        return Outcome(TITLE, "Not run.", [], {}, [], ["ns-3: no C++ compiler 'c++' on PATH"])
     with tempfile.TemporaryDirectory(prefix="narrows-bench-") as directory:
-        program = _compile(places, Path(directory))
+        program = _compile(package, Path(directory))
         contestants: dict[str, Contestant] = {}
         for load in LOADS:
             contestants[f"Narrows, {load.name}"] = partial(measure, load)
@@ -73,7 +76,7 @@ def _compile(package: Path, directory: Path) -> Path:
     """The scenario as a program.
 
     Raises:
-        RunError: there is no C++ compiler, or it refuses.
+        RunError: the compiler refuses.
     """
     program, libraries = directory / SOURCE.stem, package / "lib64"
     named = [f"-l:{path.name}" for name in LIBRARIES for path in libraries.glob(f"libns3.*-{name}.so")]
