@@ -16,6 +16,7 @@ from narrows.cli.collector_command import options
 from narrows.errors import InputError
 
 if TYPE_CHECKING:
+    from narrows_analysis import Run
     from narrows_formats.summary import Summary
 
 
@@ -94,14 +95,14 @@ def analyze(
             rate_bps=rate_bps, rtt_s=rtt_s, buffer_bytes=buffer_bytes, bottleneck=bottleneck, interval_s=interval_s,
             time_unit_s=time_unit_s, port=port, from_reset=from_reset,
         )  # fmt: skip
-        _finish(out, lambda: narrows_analysis.analyze_source(source, out, settings))
+        _finish(out, lambda: (out, narrows_analysis.analyze_source(source, out, settings)))
         return
     runs = run_directories(source)
     for given, option in ((out, "--out"), (raw, raw[0] if raw else "")):
         if given:
             raise InputError(f"{option}: {source} is a run or a sweep, which is analysed in place; leave it out")
     for path in runs:
-        _finish(path, partial(narrows_analysis.analyze_run, path, interval_s))
+        _finish(path, partial(_analyzed_run, path, interval_s))
     if sweep_results.is_sweep(source) and (page := sweep_results.write_results(source)) is not None:
         print(f"report of all runs: {page}")
 
@@ -145,7 +146,15 @@ def _interval(text: str | None) -> int | None:
     return found
 
 
-def _finish(path: Path, analyse: Callable[[], Summary]) -> None:
+def _analyzed_run(path: Path, interval_s: float | None) -> tuple[Run, Summary]:
+    """A run as its report takes it, read once, and its summary."""
+    import narrows_analysis
+
+    run = narrows_analysis.read_run(path)
+    return run, narrows_analysis.analyze_run(run, interval_s)
+
+
+def _finish(path: Path, analyse: Callable[[], tuple[Run | Path, Summary]]) -> None:
     """Analyse into the directory ``path``, write its report and show the summary."""
     import narrows_analysis
     from rich.console import Console
@@ -155,8 +164,8 @@ def _finish(path: Path, analyse: Callable[[], Summary]) -> None:
 
     console = Console()
     try:
-        summary = analyse()
-        report = narrows_analysis.write_report(path)
+        run, summary = analyse()
+        report = narrows_analysis.write_report(run)
     except narrows_analysis.AnalysisError as error:
         raise InputError(str(error)) from error
     finally:

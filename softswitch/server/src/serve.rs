@@ -10,7 +10,7 @@ use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, Running, Sending,
+    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, RingSettings, Running, Sending,
     VirtualSettings, DIGEST_CHANNEL,
 };
 use narrows_switch::switch::{PortKind, Switch};
@@ -28,6 +28,8 @@ use crate::tm_service::TrafficManagerService;
 
 /// Longest gRPC message, in bytes: a pipeline configuration is the largest.
 const MESSAGE_LIMIT: usize = 64 << 20;
+/// The longest headers of TCP in IP: Ethernet, VLAN tag, IPv6, TCP with all options.
+const MIN_SNAPLEN: i64 = 14 + 4 + 40 + 60;
 /// Calls and streams that one client can have open.
 const STREAMS_PER_CONNECTION: u32 = 64;
 
@@ -57,6 +59,10 @@ pub struct ServeArgs {
     /// Receive ring of each interface, in MiB
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..=1024))]
     ring_mib: u16,
+    /// Bytes of a received frame that are held, at least as many as the program parses; those behind them are sent as zeros. For
+    /// traffic whose payload is zeros
+    #[arg(long, requires = "virtual_time", conflicts_with = "loopbacks", value_parser = clap::value_parser!(u16).range(MIN_SNAPLEN..))]
+    snaplen: Option<u16>,
     /// Keep polling for this many microseconds after the last packet before sleeping
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     busy_poll_us: u32,
@@ -128,7 +134,10 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
     let access_rate = args.access_rates.iter().find(|rate| rate.number == spec.number);
     let moderation = args.moderations.iter().find(|moderation| moderation.number == spec.number);
     let settings = PortSettings {
-        ring_bytes: usize::from(args.ring_mib) << 20,
+        ring: RingSettings {
+            bytes: usize::from(args.ring_mib) << 20,
+            snaplen: args.snaplen.map(usize::from),
+        },
         sending: match (args.virtual_time, args.no_af_xdp) {
             (true, _) => Sending::Timed,
             (false, true) => Sending::Plain,
@@ -218,7 +227,8 @@ fn serve(
         let (Ok(mut terminate), Ok(mut interrupt)) = signals else {
             return Err(Failure::internal("cannot install signal handlers"));
         };
-        let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed));
+        let snaplen = args.snaplen.map(usize::from);
+        let control = Arc::new(Control::new(args.device_id, handle.clone(), args.seed, snaplen));
         let digests = tokio::spawn(send_digests(Arc::clone(&control), digest_receiver));
         let p4runtime =
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
@@ -258,12 +268,13 @@ mod tests {
 
     use super::*;
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
     fn arguments(words: &[&str]) -> ServeArgs {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            args: ServeArgs,
-        }
         <Line as clap::Parser>::parse_from([&["serve"], words].concat()).args
     }
 
@@ -279,6 +290,25 @@ mod tests {
         assert!(lacking.starts_with("--lro: port 2 has no --rx-moderation"), "{lacking}");
         let absent = with(&["--rx-moderation", "1@50", "--lro", "3"]).expect_err("no port");
         assert!(absent.contains("port 3"), "{absent}");
+    }
+
+    #[test]
+    fn the_beginning_of_a_frame_is_held_where_nobody_needs_the_rest() {
+        let given = |words: &[&str]| {
+            let common = ["serve", "--grpc", "unix:/x", "--port", "1@a"];
+            let line = <Line as clap::Parser>::try_parse_from([&common[..], words].concat());
+            line.map(|line| line.args.snaplen).map_err(|error| error.to_string())
+        };
+        assert_eq!(given(&["--virtual-time", "--snaplen", "192"]), Ok(Some(192)));
+        assert_eq!(given(&["--virtual-time"]), Ok(None));
+        for (words, named) in [
+            (&["--snaplen", "192"][..], "--virtual-time"),
+            (&["--virtual-time", "--snaplen", "117"], "117"),
+            (&["--virtual-time", "--snaplen", "192", "--loopback", "9"], "--loopback"),
+        ] {
+            let refused = given(words).expect_err("must be refused");
+            assert!(refused.contains(named), "{refused}");
+        }
     }
 
     fn running() -> (Running, Receiver<DigestRecord>) {

@@ -16,8 +16,10 @@ BATCH_FRAMES = 1_000
 # A window shorter than this saves nothing.
 MIN_WINDOW_NS = 20_000
 MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
-# What a frame takes of a ring beside its own bytes: header, alignment, the rest of a block.
-SLOT_SHARE = 1.1
+# What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros, whoever
+# sends it here (narrows.traffic): they need not be copied. In a ring a frame takes a slot with the kernel's headers, and
+# there is room for a tenth more: some frames are shorter.
+HELD_BYTES, SLOT_BYTES = 192, 336
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Rings that hold the greatest burst are made where all of them are so small a part of what the experiment carries.
 WHOLE_FLIGHTS, WHOLE_SHARE = 2, 48
@@ -54,7 +56,8 @@ class VirtualTime:
         words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
         if reports is not None:
             words += ["--pipe", f"{COLLECTOR_PORT}@{reports}"]
-        words += ["--ring-mib", str(self.ring_bytes >> 20), "--pool", str(self.pool_frames)]
+        words += ["--ring-mib", str(self.ring_bytes >> 20), "--snaplen", str(HELD_BYTES)]
+        words += ["--pool", str(self.pool_frames)]
         for port in sorted(ports):
             # Acknowledgements come as the receiver's card and kernel give rise to them.
             jitter = f",{self.jitter_ns}" if port >= FIRST_SENDER_PORT and self.jitter_ns else ""
@@ -99,11 +102,12 @@ def settings(plan: Plan) -> VirtualTime:
     access = plan.access_rate_bps or access_rate_bps(rate)
     carried = access * window // (8 * NANOSECONDS)
     burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start, carried)
-    ring = max(MIN_RING_BYTES, int(burst * SLOT_SHARE), min(2 * flight, SMALL_RING_BYTES))
+    slots = SLOT_BYTES / plan.frame_bytes
+    ring = max(MIN_RING_BYTES, int(burst * slots), min(int(2 * flight * slots), SMALL_RING_BYTES))
     # Whoever fills the queue in slow start has twice as much in flight, and may send most of that in one instant when a
     # gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts), but no more than sockets hold.
     sockets = max(Counter(flow.sender for flow in plan.flows).values()) * plan.tcp_buffer_bytes
-    whole = int(min(WHOLE_FLIGHTS * flight, sockets) * SLOT_SHARE)
+    whole = int(min(WHOLE_FLIGHTS * flight, sockets) * slots)
     if plan.end_ns is not None and whole * len(plan.hosts) <= rate * plan.end_ns // (8 * NANOSECONDS) // WHOLE_SHARE:
         ring = max(ring, whole)
     return VirtualTime(

@@ -54,6 +54,7 @@ pub struct Control {
     /// The data path.
     pub handle: Handle,
     seed: u64,
+    snaplen: Option<usize>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,8 +67,8 @@ pub fn unavailable(gone: Gone) -> Status {
 }
 
 impl Control {
-    /// A device without a pipeline.
-    pub fn new(device_id: u64, handle: Handle, seed: u64) -> Self {
+    /// A device without a pipeline, which holds the first `snaplen` bytes of a frame or all of them.
+    pub fn new(device_id: u64, handle: Handle, seed: u64, snaplen: Option<usize>) -> Self {
         Control {
             pipelines: tokio::sync::Mutex::default(),
             clients: Mutex::new(Clients::new(device_id)),
@@ -75,6 +76,7 @@ impl Control {
             digests_changed: tokio::sync::Notify::new(),
             handle,
             seed,
+            snaplen,
         }
     }
 
@@ -89,7 +91,8 @@ impl Control {
     }
 
     /// Verifies a configuration: the program loads, and P4Info describes it.
-    pub async fn verify(config: Option<ForwardingPipelineConfig>) -> Result<Configuration, Status> {
+    pub async fn verify(&self, config: Option<ForwardingPipelineConfig>) -> Result<Configuration, Status> {
+        let snaplen = self.snaplen;
         let message = config.ok_or_else(|| Status::invalid_argument("config is missing"))?;
         let load = move || -> Result<Configuration, UpdateError> {
             let info = message.p4info.as_ref().ok_or_else(|| UpdateError::invalid("config.p4info is missing"))?;
@@ -101,6 +104,11 @@ impl Control {
                 .map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
             if program.uses_multicast() {
                 return Err(UpdateError::invalid("p4_device_config: multicast groups are not supported"));
+            }
+            if let Some(snaplen) = snaplen.filter(|snaplen| program.parsed_bytes().is_none_or(|bytes| bytes > *snaplen)) {
+                return Err(UpdateError::invalid(format!(
+                    "p4_device_config: the program may parse more of a frame than the {snaplen} bytes of --snaplen"
+                )));
             }
             let schema = Arc::new(Schema::new(info, &program)?);
             Ok(Configuration { schema, program: Arc::new(program), message, cookies: Arc::new(HashMap::new()) })

@@ -220,14 +220,14 @@ impl P4Runtime for P4RuntimeService {
         self.control.clients().authorize(request.device_id, &request.role, request.election_id.as_ref())?;
         let mut pipelines = self.control.pipelines.lock().await;
         match request.action() {
-            Action::Verify => drop(Control::verify(request.config).await?),
+            Action::Verify => drop(self.control.verify(request.config).await?),
             Action::VerifyAndSave => {
-                let configuration = Control::verify(request.config).await?;
+                let configuration = self.control.verify(request.config).await?;
                 let forwarding = self.control.fresh(&configuration);
                 pipelines.saved = Some((configuration, forwarding));
             }
             Action::VerifyAndCommit => {
-                let configuration = Control::verify(request.config).await?;
+                let configuration = self.control.verify(request.config).await?;
                 let forwarding = self.control.fresh(&configuration);
                 self.control.commit(&mut pipelines, (configuration, forwarding)).await?;
             }

@@ -54,10 +54,11 @@ struct Open {
 
 impl Open {
     /// A delivery that begins with this frame; `None`: nothing can follow it.
-    fn beginning(place: usize, frame: &[u8], parts: TcpFrame) -> Option<Self> {
-        let segment = frame.len() - parts.payload;
+    fn beginning(place: usize, packet: &Packet, parts: TcpFrame) -> Option<Self> {
+        let frame = packet.bytes();
+        let segment = payload_of(packet, &parts);
         let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
-        let can_go_on = segment > 0 && parts.flags(frame) == ACK && parts.is_intact(frame);
+        let can_go_on = segment > 0 && parts.flags(frame) == ACK && parts.is_intact(frame, packet.frame_length() as usize);
         can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags: ACK })
     }
 
@@ -67,20 +68,21 @@ impl Open {
     }
 
     /// True if `frame`, of the same flow, goes on where the others end, and differs from them in nothing that would be lost.
-    fn goes_on(&self, first: &[u8], frame: &[u8], parts: &TcpFrame) -> bool {
-        let payload = frame.len() - parts.payload;
+    fn goes_on(&self, first: &[u8], packet: &Packet, parts: &TcpFrame) -> bool {
+        let frame = packet.bytes();
+        let payload = payload_of(packet, parts);
         *parts == self.parts
             && parts.flags(frame) & !(PSH | FIN) == ACK
             && (1..=self.segment).contains(&payload)
             && self.parts.payload + self.total + payload <= MAX_PACKET
             && parts.sequence(frame) == self.next_sequence
             && parts.constant(frame) == self.parts.constant(first)
-            && parts.is_intact(frame)
+            && parts.is_intact(frame, packet.frame_length() as usize)
     }
 
     /// Takes the frame in; returns whether others can follow.
     fn take(&mut self, frame: Box<Packet>, delivery: &mut Delivery) -> bool {
-        let payload = frame.bytes().len() - self.parts.payload;
+        let payload = payload_of(&frame, &self.parts);
         self.flags = self.parts.flags(frame.bytes());
         self.total += payload;
         self.next_sequence = self.next_sequence.wrapping_add(payload as u32);
@@ -102,6 +104,11 @@ impl Open {
     }
 }
 
+/// Bytes of a segment's payload.
+fn payload_of(packet: &Packet, parts: &TcpFrame) -> usize {
+    packet.frame_length() as usize - parts.payload
+}
+
 /// Joins frames that are delivered together, in the order of their arrival: TCP segments of one flow that follow one another
 /// and differ in nothing but their payload, as Linux's GRO does. Nothing is joined that is not intact.
 pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
@@ -109,7 +116,7 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
     let mut open: Vec<Open> = Vec::new();
     for frame in frames {
         let bytes = frame.bytes();
-        let Some(parts) = TcpFrame::parse(bytes) else {
+        let Some(parts) = TcpFrame::parse(bytes, frame.frame_length() as usize) else {
             deliveries.push(Delivery::of(frame));
             continue;
         };
@@ -117,7 +124,7 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
         if let Some(at) = known {
             let one = &mut open[at];
             let delivery = &mut deliveries[one.place];
-            if one.goes_on(delivery.first.bytes(), bytes, &parts) {
+            if one.goes_on(delivery.first.bytes(), &frame, &parts) {
                 if !one.take(frame, delivery) {
                     open.swap_remove(at).finish(&mut deliveries);
                 }
@@ -126,7 +133,7 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
             open.swap_remove(at).finish(&mut deliveries);
         }
         if open.len() < MAX_FLOWS {
-            open.extend(Open::beginning(deliveries.len(), bytes, parts));
+            open.extend(Open::beginning(deliveries.len(), &frame, parts));
         }
         deliveries.push(Delivery::of(frame));
     }
@@ -175,13 +182,34 @@ mod tests {
             let found = joined_of(&frames);
             assert_eq!(found.len(), 1);
             let mut bytes = whole(&found[0]);
-            let parts = TcpFrame::parse(&bytes).expect("TCP");
+            let parts = TcpFrame::parse(&bytes, bytes.len()).expect("TCP");
             assert_eq!(found[0].header, VnetHeader::joined(is_ipv6, parts.payload, 100, parts.checksum()));
             // What a card would be left to do makes it the frame of one long segment.
             checksum::complete(&mut bytes, parts.checksum());
             assert_eq!(bytes, segment(Header { flags: ACK | PSH, ..numbered(0) }, 0, 950));
             assert_eq!(found[0].packets().count(), 10);
         }
+    }
+
+    #[test]
+    fn a_payload_of_zeros_need_not_be_held() {
+        let mut pool = PacketPool::default();
+        let mut beginning = |number: u32, other: u8| {
+            let mut whole = frame(Header { sequence: number * 1000, ..HEADER }, &[0; 1000]);
+            let mut packet = pool.take_beginning(whole.len(), 192);
+            // The last byte of the header is in the last timestamp.
+            whole[65] ^= other;
+            packet.bytes_mut().copy_from_slice(&whole[..192]);
+            packet
+        };
+        let frames: Vec<_> = (0..4).map(|number| beginning(number, 0)).collect();
+        let found = join(frames.into_iter());
+        assert_eq!((found.len(), found[0].packets().count()), (1, 4));
+        let parts = TcpFrame::parse(found[0].first.bytes(), 66 + 4000).expect("the length of all");
+        assert_eq!(found[0].header, VnetHeader::joined(false, 66, 1000, parts.checksum()));
+        // A checksum that is wrong for that payload.
+        let damaged = [beginning(0, 0), beginning(1, 1)];
+        assert_eq!(join(damaged.into_iter()).len(), 2);
     }
 
     #[test]
@@ -209,7 +237,7 @@ mod tests {
             let mut frame = next.clone();
             assert_eq!(frame[at], from);
             frame[at] ^= 1;
-            let parts = TcpFrame::parse(&frame).expect("TCP");
+            let parts = TcpFrame::parse(&frame, frame.len()).expect("TCP");
             parts.set_length(&mut frame, 100);
             checksum::complete(&mut frame, parts.checksum());
             frame

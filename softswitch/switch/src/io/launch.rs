@@ -20,6 +20,9 @@ const BATCH: usize = 128;
 /// Bytes of frames, with the kernel's own for each, that may wait in the kernel.
 const SEND_BUFFER: libc::c_int = 1 << 30;
 
+/// What is not held of frames.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
 /// A frame and when it is to be sent; 0 = at once.
 type Pending = (u64, Delivery);
 
@@ -128,7 +131,7 @@ impl Launcher {
                 Ok(sent) => {
                     for packet in batch[..sent].iter().flat_map(|(_, delivery)| delivery.packets()) {
                         self.counters.packets += 1;
-                        self.counters.bytes += packet.bytes().len() as u64;
+                        self.counters.bytes += u64::from(packet.frame_length());
                     }
                     done += sent;
                 }
@@ -165,14 +168,14 @@ fn delivering(pending: &mut Vec<Pending>, joins: bool) -> impl FnMut(u64, &mut d
 
 /// Sends a batch; returns how many of it were sent. `announced`: with what the kernel is to be told of each.
 fn send_all(socket: &PacketSocket, batch: &[Pending], announced: bool) -> io::Result<usize> {
-    let mut parts = Vec::with_capacity(2 * batch.len());
+    let mut parts = Vec::with_capacity(3 * batch.len());
     let mut ends = Vec::with_capacity(batch.len());
     for (_, delivery) in batch {
         if announced {
             parts.push(IoSlice::new(delivery.header.bytes()));
         }
-        parts.push(IoSlice::new(delivery.first.bytes()));
-        parts.extend(delivery.rest.iter().map(|packet| IoSlice::new(&packet.bytes()[delivery.payload..])));
+        parts.extend(from(&delivery.first, 0));
+        parts.extend(delivery.rest.iter().flat_map(|packet| from(packet, delivery.payload)));
         ends.push(parts.len());
     }
     let starts = std::iter::once(0).chain(ends.iter().copied());
@@ -181,7 +184,31 @@ fn send_all(socket: &PacketSocket, batch: &[Pending], announced: bool) -> io::Re
     send::<BATCH>(socket, frames)
 }
 
+/// A frame from one of its bytes on that are held.
+fn from(packet: &Packet, start: usize) -> impl Iterator<Item = IoSlice<'_>> {
+    let missing = packet.frame_length() as usize - packet.bytes().len();
+    let parts = [&packet.bytes()[start..], &ZEROS[..missing]];
+    parts.into_iter().filter(|part| !part.is_empty()).map(IoSlice::new)
+}
+
 /// Telemetry may come when it likes.
 fn is_copy(packet: &Packet) -> bool {
     matches!(packet.instance(), Instance::EgressClone | Instance::IngressClone)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_held_of_a_frame_is_sent_as_zeros() {
+        let mut pool = PacketPool::default();
+        let mut packet = pool.take_beginning(9_014, 192);
+        packet.bytes_mut().fill(7);
+        let sent = |packet: &Packet, start| from(packet, start).flat_map(|part| part.to_vec()).collect::<Vec<u8>>();
+        assert_eq!(sent(&packet, 0), [vec![7; 192], vec![0; 9_014 - 192]].concat());
+        assert_eq!(sent(&packet, 66), [vec![7; 126], vec![0; 9_014 - 192]].concat());
+        assert_eq!(sent(&packet, 192), vec![0; 9_014 - 192]);
+        assert_eq!(sent(&pool.packet(&[7; 60]), 0), [7; 60]);
+    }
 }

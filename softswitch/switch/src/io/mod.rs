@@ -33,7 +33,7 @@ mod xdp;
 pub use access::AccessSettings;
 pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL};
 pub use moderation::ModerationSettings;
-pub use port::{Port, PortCounters, PortSettings, Sending};
+pub use port::{Port, PortCounters, PortSettings, RingSettings, Sending};
 pub use real_time::LoopSettings;
 pub use recorder::Recorder;
 pub use socket::link_is_up;

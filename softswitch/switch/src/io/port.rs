@@ -58,7 +58,7 @@ pub struct Port {
     /// Interface name.
     pub name: String,
     ring: ReceiveRing,
-    ring_bytes: usize,
+    ring_settings: RingSettings,
     frame_limit: usize,
     access: AccessLink,
     /// A frame that was sent had not arrived when it was last looked for.
@@ -82,11 +82,21 @@ pub enum Sending {
     Timed,
 }
 
+/// What of frames is received into how much memory.
+#[derive(Debug, Clone, Copy)]
+pub struct RingSettings {
+    /// About the size of the ring.
+    pub bytes: usize,
+    /// Bytes of a frame that are held; all behind them are zeros. `None`: frames are held whole, and longer ones than the
+    /// interface's MTU allows are errors.
+    pub snaplen: Option<usize>,
+}
+
 /// How a port is opened.
 #[derive(Debug, Clone, Copy)]
 pub struct PortSettings {
-    /// About the size of the receive ring, in bytes.
-    pub ring_bytes: usize,
+    /// The receive ring.
+    pub ring: RingSettings,
     /// How frames leave.
     pub sending: Sending,
     /// The link from the host to the switch.
@@ -123,8 +133,8 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(name: &str, ring_bytes: usize, wanted: Wanted) -> Self {
-        let ring = wanted.ring.then(|| open_ring(name, ring_bytes).ok()).flatten();
+    fn open(name: &str, settings: RingSettings, wanted: Wanted) -> Self {
+        let ring = wanted.ring.then(|| open_ring(name, settings).ok()).flatten();
         let frame_limit = ring.as_ref().map_or(0, |(_, frame_limit)| *frame_limit);
         Opened {
             ring,
@@ -140,17 +150,18 @@ fn frame_limit(mtu: usize) -> usize {
 }
 
 /// Opens the interface's ring, with slots for the frames of its MTU (and a VLAN tag).
-fn open_ring(name: &str, ring_bytes: usize) -> io::Result<(ReceiveRing, usize)> {
+fn open_ring(name: &str, settings: RingSettings) -> io::Result<(ReceiveRing, usize)> {
     let frame_limit = frame_limit(mtu(name)?);
     let socket = PacketSocket::receiver(interface_index(name)?)?;
-    Ok((ReceiveRing::new(socket, ring_bytes, frame_limit)?, frame_limit))
+    let held = settings.snaplen.map_or(frame_limit, |snaplen| snaplen.min(frame_limit));
+    Ok((ReceiveRing::new(socket, settings.bytes, held)?, frame_limit))
 }
 
 impl Port {
     /// Opens the interface.
     pub fn open(number: u16, name: &str, settings: PortSettings) -> io::Result<Self> {
-        let PortSettings { ring_bytes, sending, access, moderation } = settings;
-        let (ring, frame_limit) = open_ring(name, ring_bytes)?;
+        let PortSettings { ring: ring_settings, sending, access, moderation } = settings;
+        let (ring, frame_limit) = open_ring(name, ring_settings)?;
         ring.listen()?;
         let index = interface_index(name)?;
         let express_attempts = if sending == Sending::Express { EXPRESS_ATTEMPTS } else { 0 };
@@ -162,7 +173,7 @@ impl Port {
             number,
             name: name.to_owned(),
             ring,
-            ring_bytes,
+            ring_settings,
             frame_limit,
             access: AccessLink::new(access),
             underway: false,
@@ -173,7 +184,7 @@ impl Port {
         };
         let express = port.wants_express();
         port.adopt(
-            Opened::open(name, 0, Wanted { index, ring: false, sender: false, express }),
+            Opened::open(name, ring_settings, Wanted { index, ring: false, sender: false, express }),
             &Background::default(),
         );
         Ok(port)
@@ -208,7 +219,7 @@ impl Port {
             Outlet::Now(transmitter) => transmitter.push(packet, pool, helper),
             Outlet::Timed(launcher) => launcher.push(exit_ns, packet),
             Outlet::Piped(recorder) => {
-                recorder.push(exit_ns, packet.bytes());
+                recorder.push(exit_ns, &packet);
                 pool.give(packet);
             }
         }
@@ -260,8 +271,8 @@ impl Port {
     pub fn receive(&mut self, offset: WallOffset, now_ns: u64, pool: &mut PacketPool) -> Option<Box<Packet>> {
         let (sent_ns, length) = self.head(offset, now_ns)?;
         self.access.take(sent_ns, length);
-        let received = &mut self.received;
-        self.ring.take(|frame| take_frame(&frame, received, pool))?
+        let (received, whole) = (&mut self.received, self.ring_settings.snaplen.is_none());
+        self.ring.take(|frame| take_frame(&frame, whole, received, pool))?
     }
 
     /// Counters so far, the kernel's included.
@@ -331,11 +342,11 @@ impl Port {
         };
         if ring || sender || express.is_some() {
             let (give, take) = mpsc::sync_channel(1);
-            let (name, ring_bytes) = (self.name.clone(), self.ring_bytes);
+            let (name, settings) = (self.name.clone(), self.ring_settings);
             let wanted = Wanted { index, ring, sender, express };
             background.run(move || {
                 // If nobody wants it any more, it is closed here.
-                let _ = give.send(Opened::open(&name, ring_bytes, wanted));
+                let _ = give.send(Opened::open(&name, settings, wanted));
             });
             self.opening = Some(take);
         }
@@ -379,16 +390,22 @@ impl Port {
     }
 }
 
-fn take_frame(frame: &Frame<'_>, counters: &mut PortCounters, pool: &mut PacketPool) -> Option<Box<Packet>> {
+/// Takes a frame that the ring holds `whole`, or the beginning of one.
+fn take_frame(
+    frame: &Frame<'_>,
+    whole: bool,
+    counters: &mut PortCounters,
+    pool: &mut PacketPool,
+) -> Option<Box<Packet>> {
     let tag = if frame.vlan.is_some() { 4 } else { 0 };
-    let length = frame.bytes.len() + tag;
-    if frame.truncated || frame.super_packet || length > MAX_FRAME || frame.bytes.len() < 14 {
+    let (length, held) = (frame.length + tag, frame.bytes.len() + tag);
+    if whole && held < length || frame.super_packet || length > MAX_FRAME || frame.bytes.len() < 14 {
         counters.rx_errors += 1;
         return None;
     }
     counters.rx_packets += 1;
     counters.rx_bytes += length as u64;
-    let mut packet = pool.take(length);
+    let mut packet = pool.take_beginning(length, held);
     let bytes = packet.bytes_mut();
     match frame.vlan {
         None => bytes.copy_from_slice(frame.bytes),
@@ -402,8 +419,41 @@ fn take_frame(frame: &Frame<'_>, counters: &mut PortCounters, pool: &mut PacketP
     }
     if let Some(partial) = frame.partial_checksum {
         counters.rx_partial_checksums += 1;
-        // The kernel's offsets are those of the frame without the tag. One outside the frame: nobody could complete it.
+        // The kernel's offsets are those of the frame without the tag. One outside the frame: nobody could complete it. Zeros that
+        // are not held would add nothing.
         checksum::complete(bytes, Partial { start: partial.start + tag, ..partial });
     }
     Some(packet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 1,000 bytes of which a slot holds so many; the sum of the pseudo-header is at 40 and covers what is behind 20.
+    fn slot(bytes: &[u8]) -> Frame<'_> {
+        let partial_checksum = Some(Partial { start: 20, field: 20 });
+        Frame { bytes, length: 1_000, vlan: Some((0x8100, 5)), partial_checksum, super_packet: false }
+    }
+
+    #[test]
+    fn zeros_that_are_not_held_make_no_difference() {
+        let mut pool = PacketPool::default();
+        let mut counters = PortCounters::default();
+        let mut bytes = [0; 1_000];
+        bytes[..100].copy_from_slice(&std::array::from_fn::<u8, 100, _>(|at| at as u8));
+        let whole = take_frame(&slot(&bytes), true, &mut counters, &mut pool).expect("a frame");
+        let beginning = take_frame(&slot(&bytes[..192]), false, &mut counters, &mut pool).expect("a frame");
+        assert_eq!((whole.bytes().len(), beginning.bytes().len()), (1_004, 196));
+        assert_eq!((whole.frame_length(), whole.length()), (beginning.frame_length(), beginning.length()));
+        assert_eq!(whole.bytes()[..196], *beginning.bytes());
+        assert_eq!((counters.rx_packets, counters.rx_bytes, counters.rx_partial_checksums), (2, 2_008, 2));
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_is_an_error_where_all_of_it_is_wanted() {
+        let mut counters = PortCounters::default();
+        assert!(take_frame(&slot(&[0; 999]), true, &mut counters, &mut PacketPool::default()).is_none());
+        assert_eq!((counters.rx_packets, counters.rx_errors), (0, 1));
+    }
 }

@@ -33,16 +33,16 @@ fn slot_header() -> usize {
 /// A received frame, still in the ring.
 #[derive(Debug)]
 pub struct Frame<'r> {
-    /// The frame as the kernel delivers it: without the outer VLAN tag if `vlan` holds one.
+    /// The frame as the kernel delivers it, as far as its slot holds it: without the outer VLAN tag if `vlan` holds one.
     pub bytes: &'r [u8],
+    /// Length of the whole.
+    pub length: usize,
     /// Outer VLAN tag (TPID, TCI) that the kernel moved out of the frame.
     pub vlan: Option<(u16, u16)>,
     /// The checksum that the sender's kernel left to its hardware; offsets are those of `bytes`.
     pub partial_checksum: Option<Partial>,
     /// Several packets in one, which the sender's kernel left to its hardware to take apart.
     pub super_packet: bool,
-    /// The frame did not fit into its slot: `bytes` is only its beginning.
-    pub truncated: bool,
 }
 
 /// The ring, mapped; owns its socket.
@@ -57,9 +57,9 @@ pub struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// A ring of about `ring_bytes` for frames of up to `frame_limit` bytes of `socket`'s interface; they come in once it listens.
-    pub fn new(socket: PacketSocket, ring_bytes: usize, frame_limit: usize) -> io::Result<Self> {
-        let slot_size = align(slot_header() + VnetHeader::BYTES + frame_limit);
+    /// A ring of about `ring_bytes` for the first `held` bytes of each frame of `socket`'s interface; they come in once it listens.
+    pub fn new(socket: PacketSocket, ring_bytes: usize, held: usize) -> io::Result<Self> {
+        let slot_size = align(slot_header() + VnetHeader::BYTES + held);
         let blocks = ring_bytes.div_ceil(BLOCK).max(1);
         let slots_per_block = BLOCK / slot_size;
         let slots = blocks * slots_per_block;
@@ -142,10 +142,10 @@ impl ReceiveRing {
         });
         let result = take(Frame {
             bytes,
+            length: header.tp_len as usize,
             vlan,
             partial_checksum: left_to_do.checksum(),
             super_packet: left_to_do.is_several(),
-            truncated: (header.tp_len as usize) > length,
         });
         self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.head = if self.head + 1 == self.slots { 0 } else { self.head + 1 };

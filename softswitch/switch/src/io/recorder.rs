@@ -10,6 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use narrows_captures::Writer;
+use narrows_pipeline::Packet;
 
 use super::transmit::TransmitCounters;
 
@@ -38,12 +39,12 @@ impl Recorder {
 
     /// Adds a frame that leaves at `exit_ns`.
     #[inline]
-    pub fn push(&mut self, exit_ns: u64, frame: &[u8]) {
+    pub fn push(&mut self, exit_ns: u64, frame: &Packet) {
         self.waiting = true;
-        match self.writer.write(exit_ns, frame, frame.len() as u32) {
+        match self.writer.write(exit_ns, frame.bytes(), frame.frame_length()) {
             Ok(()) => {
                 self.counters.packets += 1;
-                self.counters.bytes += frame.len() as u64;
+                self.counters.bytes += u64::from(frame.frame_length());
             }
             Err(_) => self.counters.errors += 1,
         }
@@ -68,6 +69,8 @@ mod tests {
     use std::io::Read;
     use std::os::unix::ffi::OsStrExt;
 
+    use narrows_pipeline::PacketPool;
+
     use super::*;
 
     #[test]
@@ -78,8 +81,9 @@ mod tests {
         // SAFETY: a string that ends with a zero and lives on.
         assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
         let mut recorder = Recorder::open(&path).expect("pipe");
-        recorder.push(5, &[5; 60]);
-        recorder.push(1_000_000_007, &[7; 1514]);
+        let mut pool = PacketPool::default();
+        recorder.push(5, &pool.packet(&[5; 60]));
+        recorder.push(1_000_000_007, &pool.packet(&[7; 1514]));
         recorder.flush();
         assert_eq!((recorder.counters().packets, recorder.counters().bytes), (2, 1574));
         let mut read = vec![0; 24 + 16 + 60 + 16 + 1514];

@@ -34,8 +34,8 @@ fn number(frame: &[u8], at: usize) -> u16 {
 }
 
 impl TcpFrame {
-    /// Finds its parts; `None`: it is something else.
-    pub fn parse(frame: &[u8]) -> Option<Self> {
+    /// Finds the parts of a frame of `total` bytes whose headers are held; `None`: it is something else.
+    pub fn parse(frame: &[u8], total: usize) -> Option<Self> {
         let is_ipv6 = match frame.get(ETHERNET - 2..ETHERNET)?.try_into().ok()? {
             IPV4 => false,
             IPV6 => true,
@@ -50,7 +50,7 @@ impl TcpFrame {
         // More fragments, or an offset.
         let is_fragment = !is_ipv6 && number(frame, ETHERNET + 6) & 0x3fff != 0;
         let is_whole = version == first && frame[ETHERNET + protocol] == TCP && !is_fragment;
-        let fits = offset >= 20 && payload <= frame.len() && counted_from + length == frame.len();
+        let fits = offset >= 20 && payload <= frame.len() && counted_from + length == total;
         (is_whole && fits).then_some(TcpFrame { is_ipv6, transport, payload })
     }
 
@@ -85,10 +85,11 @@ impl TcpFrame {
         frame[self.transport + FLAGS] = flags;
     }
 
-    /// Whether the checksums of the segment and of its IPv4 header are right.
-    pub fn is_intact(&self, frame: &[u8]) -> bool {
+    /// Whether the checksums of the segment and of its IPv4 header are right, in a frame of `total` bytes that has zeros behind
+    /// those that are held.
+    pub fn is_intact(&self, frame: &[u8], total: usize) -> bool {
         let network = self.is_ipv6 || checksum::sum(&[&frame[ETHERNET..self.transport]]) == 0xffff;
-        let length = (frame.len() - self.transport) as u16;
+        let length = (total - self.transport) as u16;
         network && checksum::sum(&[&self.pseudo_header(frame, length), &frame[self.transport..]]) == 0xffff
     }
 
@@ -187,10 +188,10 @@ pub mod tests {
     fn parts_of_both_versions_are_found() {
         for (is_ipv6, transport) in [(false, 34), (true, 54)] {
             let frame = frame(Header { is_ipv6, ..HEADER }, b"payload");
-            let parts = TcpFrame::parse(&frame).expect("TCP");
+            let parts = TcpFrame::parse(&frame, frame.len()).expect("TCP");
             assert_eq!(parts, TcpFrame { is_ipv6, transport, payload: transport + 32 });
             assert_eq!((parts.sequence(&frame), parts.flags(&frame)), (7, ACK));
-            assert!(parts.is_intact(&frame));
+            assert!(parts.is_intact(&frame, frame.len()));
         }
     }
 
@@ -203,21 +204,21 @@ pub mod tests {
         {
             let mut bad = good.clone();
             bad[at] = value;
-            assert_eq!(TcpFrame::parse(&bad), None, "byte {at}");
+            assert_eq!(TcpFrame::parse(&bad, bad.len()), None, "byte {at}");
         }
-        assert!((0..good.len()).all(|length| TcpFrame::parse(&good[..length]).is_none()));
-        assert_eq!(TcpFrame::parse(&[&good[..], &[0]].concat()), None);
+        assert!((0..good.len()).all(|length| TcpFrame::parse(&good[..length], length).is_none()));
+        assert_eq!(TcpFrame::parse(&good, good.len() + 1), None);
     }
 
     #[test]
     fn a_changed_byte_is_noticed() {
         for is_ipv6 in [false, true] {
             let good = frame(Header { is_ipv6, ..HEADER }, b"payload");
-            let parts = TcpFrame::parse(&good).expect("TCP");
+            let parts = TcpFrame::parse(&good, good.len()).expect("TCP");
             for at in parts.transport..good.len() {
                 let mut bad = good.clone();
                 bad[at] ^= 0x40;
-                assert!(!parts.is_intact(&bad), "byte {at}");
+                assert!(!parts.is_intact(&bad, bad.len()), "byte {at}");
             }
         }
     }
