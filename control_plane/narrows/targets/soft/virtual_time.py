@@ -16,9 +16,9 @@ BATCH_FRAMES = 1_000
 # A window shorter than this saves nothing.
 MIN_WINDOW_NS = 20_000
 MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
-# What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros, whoever
-# sends it here (narrows.traffic): they need not be copied. In a ring a frame takes a slot with the kernel's headers, and
-# there is room for a tenth more: some frames are shorter.
+# What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros,
+# whoever sends it here (narrows.traffic): they need not be copied. In a ring a frame takes a slot with the kernel's
+# headers, and there is room for a tenth more: some frames are shorter.
 HELD_BYTES, SLOT_BYTES = 192, 336
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Rings that hold the greatest burst are made where all of them are so small a part of what the experiment carries.

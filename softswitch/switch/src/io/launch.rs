@@ -58,17 +58,14 @@ impl Launcher {
         let prompt = PacketSocket::sender(index)?;
         prompt.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER)?;
         let timed = timed_socket(index)?;
-        let joins = moderation.is_some_and(|moderation| moderation.joins);
-        if joins {
-            [&prompt, &timed]
-                .into_iter()
-                .try_for_each(|socket| socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1i32))?;
+        for socket in [&prompt, &timed] {
+            socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, &1i32)?;
         }
         Ok(Launcher {
             timed,
             prompt,
             interrupts: moderation.map(Moderation::new),
-            joins,
+            joins: moderation.is_some_and(|moderation| moderation.joins),
             pending: Vec::new(),
             late: 0,
             counters: TransmitCounters::default(),
@@ -127,7 +124,7 @@ impl Launcher {
             let alike = rest.iter().take(BATCH).take_while(|(launch_ns, _)| (*launch_ns == 0) == prompt).count();
             let batch = &rest[..alike];
             let socket = if prompt { &self.prompt } else { &self.timed };
-            match send_all(socket, batch, self.joins) {
+            match send_all(socket, batch) {
                 Ok(sent) => {
                     for packet in batch[..sent].iter().flat_map(|(_, delivery)| delivery.packets()) {
                         self.counters.packets += 1;
@@ -166,14 +163,12 @@ fn delivering(pending: &mut Vec<Pending>, joins: bool) -> impl FnMut(u64, &mut d
     }
 }
 
-/// Sends a batch; returns how many of it were sent. `announced`: with what the kernel is to be told of each.
-fn send_all(socket: &PacketSocket, batch: &[Pending], announced: bool) -> io::Result<usize> {
+/// Sends a batch, with what the kernel is to be told of each; returns how many of it were sent.
+fn send_all(socket: &PacketSocket, batch: &[Pending]) -> io::Result<usize> {
     let mut parts = Vec::with_capacity(3 * batch.len());
     let mut ends = Vec::with_capacity(batch.len());
     for (_, delivery) in batch {
-        if announced {
-            parts.push(IoSlice::new(delivery.header.bytes()));
-        }
+        parts.push(IoSlice::new(delivery.header.bytes()));
         parts.extend(from(&delivery.first, 0));
         parts.extend(delivery.rest.iter().flat_map(|packet| from(packet, delivery.payload)));
         ends.push(parts.len());

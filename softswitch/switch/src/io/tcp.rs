@@ -103,16 +103,21 @@ impl TcpFrame {
         header
     }
 
-    /// Says that the segment has `payload` bytes: completes the IP header, and writes the sum of the pseudo-header to where the
-    /// segment's checksum is to be completed.
+    /// Says that the segment has `payload` bytes: completes the IP header, and leaves the segment's checksum.
     pub fn set_length(&self, frame: &mut [u8], payload: usize) {
         let segment = self.payload - self.transport + payload;
         let counted = if self.is_ipv6 { segment } else { segment + self.transport - ETHERNET };
         let at = ETHERNET + if self.is_ipv6 { 4 } else { 2 };
         frame[at..at + 2].copy_from_slice(&(counted as u16).to_be_bytes());
+        self.leave_checksum(frame, segment);
+        self.complete_network(frame);
+    }
+
+    /// Writes the sum of the pseudo-header to where the checksum of the segment, `segment` bytes with its header, is to be
+    /// completed.
+    pub fn leave_checksum(&self, frame: &mut [u8], segment: usize) {
         let sum = checksum::sum(&[&self.pseudo_header(frame, segment as u16)]);
         frame[self.transport + CHECKSUM..self.transport + CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
-        self.complete_network(frame);
     }
 
     fn complete_network(&self, frame: &mut [u8]) {

@@ -21,9 +21,18 @@ impl VnetHeader {
     /// Nothing is left to do.
     pub const COMPLETE: Self = VnetHeader([0; BYTES]);
 
-    /// Of a frame with `headers` bytes in front of the payload of several TCP segments, all but the last one of `segment` bytes.
+    /// Of a frame with `headers` bytes in front of the payload of a TCP segment whose checksum was right: in its place is the
+    /// sum of the pseudo-header.
+    pub fn checked(headers: usize, checksum: Partial) -> Self {
+        Self::announced(GSO_NONE, headers, 0, checksum)
+    }
+
+    /// The same of several TCP segments, all but the last one of `segment` bytes.
     pub fn joined(is_ipv6: bool, headers: usize, segment: usize, checksum: Partial) -> Self {
-        let kind = if is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 };
+        Self::announced(if is_ipv6 { GSO_TCPV6 } else { GSO_TCPV4 }, headers, segment, checksum)
+    }
+
+    fn announced(kind: u8, headers: usize, segment: usize, checksum: Partial) -> Self {
         let mut header = [NEEDS_CSUM, kind, 0, 0, 0, 0, 0, 0, 0, 0];
         let numbers = [headers, segment, checksum.start, checksum.field];
         for (field, number) in header[2..].chunks_exact_mut(2).zip(numbers) {
@@ -69,6 +78,8 @@ mod tests {
         assert_eq!(numbers.collect::<Vec<_>>(), [66, 1448, 34, 16]);
         assert_eq!((header.bytes()[0], header.bytes()[1]), (1, 1));
         assert_eq!(VnetHeader::joined(true, 86, 1428, checksum).bytes()[1], 4);
+        let checked = VnetHeader::checked(66, checksum);
+        assert_eq!((checked.checksum(), checked.is_several()), (Some(checksum), false));
         assert_eq!((VnetHeader::COMPLETE.checksum(), VnetHeader::COMPLETE.is_several()), (None, false));
     }
 }
