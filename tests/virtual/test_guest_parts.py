@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 import platform
 import shutil
@@ -20,8 +21,9 @@ from narrows.errors import InputError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts.process import start_time
-from narrows.virtual import cores, keeper, measurement, memory, room, watch
+from narrows.virtual import cores, guest, keeper, measurement, memory, room, watch
 from narrows.virtual.guest import Guest
+from narrows.virtual.kernels import Kernel
 from narrows.virtual.measurement import how_it_ended
 
 # A child that a grandchild outlives; both say who they are.
@@ -110,6 +112,22 @@ def test_guests_have_a_core_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert shared in (3, 5)
     with cores.core() as again:
         assert again == one
+
+
+def test_no_guest_is_the_first_to_compile_our_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "package").mkdir()
+    module, broken = tmp_path / "package" / "module.py", tmp_path / "package" / "broken.py"
+    module.write_text("WHICH = 1\n")
+    broken.write_text("def\n")
+    monkeypatch.setattr(guest, "OWN", [tmp_path])
+    guest.compile_modules()
+    bytecode = Path(importlib.util.cache_from_source(str(module)))
+    first = bytecode.read_bytes()
+    module.write_text("WHICH = 'another'\n")
+    os.utime(module, (0, 0))
+    guest.compile_modules()
+    assert bytecode.read_bytes() != first
+    assert "PYTHONDONTWRITEBYTECODE=1" in guest.command_line(Kernel("any", tmp_path), 1 << 30, ["python"])
 
 
 def test_symbols_of_a_program(tmp_path: Path) -> None:

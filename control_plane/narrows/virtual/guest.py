@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import compileall
 import contextlib
 import os
 import site
@@ -21,6 +22,8 @@ TAIL_BYTES = 8000
 PANIC = "Kernel panic"
 START_NS = 1_767_225_600 * 1_000_000_000  # 2026-01-01T00:00:00Z
 EVENT_BYTES = 1 << 20
+# The packages that a guest runs.
+OWN = [Path(package.__path__[0]) for package in (narrows, narrows_formats)]
 
 
 def python(*words: str) -> list[str]:
@@ -35,8 +38,17 @@ def modules() -> str:
     """
     places = [*site.getsitepackages(), *([site.getusersitepackages()] if site.ENABLE_USER_SITE else [])]
     found = [each for place in map(Path, places) if place.is_dir() for each in (place, *_named_in(place))]
-    own = (Path(package.__path__[0]).parent for package in (narrows, narrows_formats))
-    return ":".join(dict.fromkeys(str(each) for each in (*own, *found)))
+    return ":".join(dict.fromkeys(str(each) for each in (*(package.parent for package in OWN), *found)))
+
+
+def compile_modules() -> None:
+    """Make the bytecode of our own modules where it is missing; installers have done so for others.
+
+    A guest that had to would allocate other memory than the next one, and what pages a kernel finds has a say in what
+    TCP does: two runs with one seed would differ.
+    """
+    for package in OWN:
+        compileall.compile_dir(package, quiet=2)
 
 
 def _named_in(place: Path) -> list[Path]:
@@ -60,7 +72,7 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list
         "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw",
         "time-travel=inf-cpu", f"time-travel-start={START_NS}",
         # Two runs with one seed differ in as little as can be.
-        "norandmaps", "PYTHONHASHSEED=0", "random.trust_cpu=off",
+        "norandmaps", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "random.trust_cpu=off",
         f"PYTHONPATH={modules()}",
         "seccomp=auto",
         "con=null", "con0=fd:0,fd:1", "con1=fd:{},fd:{}".format(*keeper.CONTROL),
@@ -88,6 +100,7 @@ class Guest:
             InputError: nothing here can hold its memory.
         """
         environment = {**os.environ, "TMPDIR": str(room.place(memory_bytes))}
+        compile_modules()
         control_in, control_out = os.pipe()
         told_in, told_out = os.pipe()
         log = directory / "console.log"

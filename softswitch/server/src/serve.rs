@@ -10,8 +10,8 @@ use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
 use narrows_switch::failure::Failure;
 use narrows_switch::heap;
 use narrows_switch::io::{
-    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, RingSettings, Running, Sending,
-    VirtualSettings, DIGEST_CHANNEL,
+    spawn, AccessSettings, LoopSettings, ModerationSettings, Pace, Port, PortSettings, Recorder, RingSettings, Running,
+    Sending, VirtualSettings, DIGEST_CHANNEL,
 };
 use narrows_switch::switch::{PortKind, Switch};
 use narrows_switch::tm::PORTS;
@@ -134,10 +134,7 @@ fn open_port(spec: &PortSpec, args: &ServeArgs) -> Result<Port, Failure> {
     let access_rate = args.access_rates.iter().find(|rate| rate.number == spec.number);
     let moderation = args.moderations.iter().find(|moderation| moderation.number == spec.number);
     let settings = PortSettings {
-        ring: RingSettings {
-            bytes: usize::from(args.ring_mib) << 20,
-            snaplen: args.snaplen.map(usize::from),
-        },
+        ring: RingSettings { bytes: usize::from(args.ring_mib) << 20, snaplen: args.snaplen.map(usize::from) },
         sending: match (args.virtual_time, args.no_af_xdp) {
             (true, _) => Sending::Timed,
             (false, true) => Sending::Plain,

@@ -105,7 +105,8 @@ impl Control {
             if program.uses_multicast() {
                 return Err(UpdateError::invalid("p4_device_config: multicast groups are not supported"));
             }
-            if let Some(snaplen) = snaplen.filter(|snaplen| program.parsed_bytes().is_none_or(|bytes| bytes > *snaplen)) {
+            if let Some(snaplen) = snaplen.filter(|snaplen| program.parsed_bytes().is_none_or(|bytes| bytes > *snaplen))
+            {
                 return Err(UpdateError::invalid(format!(
                     "p4_device_config: the program may parse more of a frame than the {snaplen} bytes of --snaplen"
                 )));

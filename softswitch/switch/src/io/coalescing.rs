@@ -66,7 +66,8 @@ impl Open {
         let frame = packet.bytes();
         let segment = payload_of(packet, &parts);
         let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
-        let can_go_on = segment > 0 && parts.flags(frame) == ACK && parts.is_intact(frame, packet.frame_length() as usize);
+        let can_go_on =
+            segment > 0 && parts.flags(frame) == ACK && parts.is_intact(frame, packet.frame_length() as usize);
         can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags: ACK })
     }
 
