@@ -169,8 +169,8 @@ fn send_all(socket: &PacketSocket, batch: &[Pending]) -> io::Result<usize> {
     let mut ends = Vec::with_capacity(batch.len());
     for (_, delivery) in batch {
         parts.push(IoSlice::new(delivery.header.bytes()));
-        parts.extend(from(&delivery.first, 0));
-        parts.extend(delivery.rest.iter().flat_map(|packet| from(packet, delivery.payload)));
+        parts.extend(tail(&delivery.first, 0));
+        parts.extend(delivery.rest.iter().flat_map(|packet| tail(packet, delivery.payload)));
         ends.push(parts.len());
     }
     let starts = std::iter::once(0).chain(ends.iter().copied());
@@ -179,8 +179,8 @@ fn send_all(socket: &PacketSocket, batch: &[Pending]) -> io::Result<usize> {
     send::<BATCH>(socket, frames)
 }
 
-/// A frame from one of its bytes on that are held.
-fn from(packet: &Packet, start: usize) -> impl Iterator<Item = IoSlice<'_>> {
+/// A frame from one of the bytes on that are held of it.
+fn tail(packet: &Packet, start: usize) -> impl Iterator<Item = IoSlice<'_>> {
     let missing = packet.frame_length() as usize - packet.bytes().len();
     let parts = [&packet.bytes()[start..], &ZEROS[..missing]];
     parts.into_iter().filter(|part| !part.is_empty()).map(IoSlice::new)
@@ -200,7 +200,7 @@ mod tests {
         let mut pool = PacketPool::default();
         let mut packet = pool.take_beginning(9_014, 192);
         packet.bytes_mut().fill(7);
-        let sent = |packet: &Packet, start| from(packet, start).flat_map(|part| part.to_vec()).collect::<Vec<u8>>();
+        let sent = |packet: &Packet, start| tail(packet, start).flat_map(|part| part.to_vec()).collect::<Vec<u8>>();
         assert_eq!(sent(&packet, 0), [vec![7; 192], vec![0; 9_014 - 192]].concat());
         assert_eq!(sent(&packet, 66), [vec![7; 126], vec![0; 9_014 - 192]].concat());
         assert_eq!(sent(&packet, 192), vec![0; 9_014 - 192]);
