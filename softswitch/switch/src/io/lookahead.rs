@@ -39,12 +39,16 @@ impl Lookahead {
     ///
     /// `taken`: frames have arrived since the last time. `underway`: when the next of those frames arrives that were sent
     /// already. `start`: when the next packet leaves a queue. `exit`: when the next frame leaves that was not handed over.
+    ///
+    /// With a window that is never sooner than its end: nothing is due before, and a time that is almost over when a timer is set
+    /// may be missed.
     pub fn next(&self, now_ns: u64, taken: bool, underway: Option<u64>, start: Option<u64>, exit: Option<u64>) -> Wait {
         if self.window_ns == 0 {
             return Wait::FrameOr(underway.into_iter().chain(start).chain(exit).min());
         }
-        if taken || underway.is_some() {
-            return Wait::Until(now_ns + self.window_ns);
+        let end_ns = now_ns + self.window_ns;
+        if taken || underway.is_some() || start.is_some_and(|start_ns| start_ns < end_ns) {
+            return Wait::Until(end_ns);
         }
         let exit = exit.map(|exit_ns| exit_ns.saturating_sub(self.window_ns));
         Wait::FrameOr(start.into_iter().chain(exit).min())
@@ -67,10 +71,12 @@ mod tests {
     fn nothing_arrives_but_something_is_still_on_its_way() {
         let ahead = Lookahead::new(1_000);
         assert_eq!(ahead.next(5_000, false, None, None, None), Wait::FrameOr(None));
-        assert_eq!(ahead.next(5_000, false, None, Some(5_300), None), Wait::FrameOr(Some(5_300)));
+        assert_eq!(ahead.next(5_000, false, None, Some(6_300), None), Wait::FrameOr(Some(6_300)));
         // It is handed over a window before it leaves.
         assert_eq!(ahead.next(5_000, false, None, None, Some(7_500)), Wait::FrameOr(Some(6_500)));
         assert_eq!(ahead.next(5_000, false, None, Some(6_800), Some(7_500)), Wait::FrameOr(Some(6_500)));
+        // What leaves its queue within the window is worked out at its end.
+        assert_eq!(ahead.next(5_000, false, None, Some(5_300), Some(7_500)), Wait::Until(6_000));
     }
 
     #[test]
