@@ -2,8 +2,8 @@
 """Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
-ends (but for those that the experiment asks for), neighbours static (no ARP or ND in the bottleneck), TCP buffers
-large, TCP metrics not cached.
+ends (but for those that the experiment asks for, and what every card does in a guest), neighbours static (no ARP or ND
+in the bottleneck), TCP buffers large, TCP metrics not cached.
 """
 
 from __future__ import annotations
