@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,8 +66,8 @@ LOADS = (
 )
 
 
-def in_guests(title: str) -> Callable[[Callable[[int, Kernel], Outcome]], Callable[[int], Outcome]]:
-    """Gives a benchmark the default kernel, and says that it was not run where there is none."""
+def in_guests(title: str, *programs: str) -> Callable[[Callable[[int, Kernel], Outcome]], Callable[[int], Outcome]]:
+    """Gives a benchmark the default kernel, and says that it was not run where that or a program is not there."""
 
     def found(benchmark: Callable[[int, Kernel], Outcome]) -> Callable[[int], Outcome]:
         @wraps(benchmark)
@@ -75,6 +76,8 @@ def in_guests(title: str) -> Callable[[Callable[[int, Kernel], Outcome]], Callab
                 kernel = kernels.find(kernels.DEFAULT)
             except InputError as error:
                 return Outcome(title, "Not run.", [], {}, [], [str(error)])
+            if lacks := [program for program in programs if shutil.which(program) is None]:
+                return Outcome(title, "Not run.", [], {}, [], [f"{program} is not installed" for program in lacks])
             return benchmark(runs, kernel)
 
         return run

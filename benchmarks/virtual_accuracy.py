@@ -44,7 +44,7 @@ MEMORY_BYTES = 2 << 30
 SHAPERS = {"Narrows": "narrows", "tbf, burst of 1 frame": "tbf"}
 
 
-@in_guests(TITLE)
+@in_guests(TITLE, "tcpdump")
 def run(runs: int, kernel: Kernel) -> Outcome:
     """A saturated queue at each rate, in a guest for each."""
     table = Table(("Rate", "Shaper", "p50, us", "p99, us", "max, us", "Rate error, %", "Frames"))

@@ -34,6 +34,8 @@ __all__ = [
 
 # A test run in the background of a script inherits an ignored SIGINT, and so would the programs that tests interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# Whoever ends a test run ends it as the interrupt key does: fixtures remove their namespaces and processes.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -73,12 +73,20 @@ def test_the_default_kernel_comes_first(own_cache: Path) -> None:
     ],
 )
 def test_bbr_is_named_by_its_version(versions: dict[str, str], names: list[str]) -> None:
-    assert About("6.12", "", ("reno", "bbr"), versions).cca_names() == names
+    assert About("6.12", "", ("reno", "bbr"), versions, 1).cca_names() == names
 
 
 def test_both_versions_of_bbr_are_told_apart() -> None:
-    both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"})
+    both = About("6.12", "", ("bbr", "bbr1"), {"bbr": "3"}, 1)
     assert both.cca_names() == ["bbr (BBRv3)", "bbr1 (BBRv1)"]
+
+
+def test_what_sets_a_kernel_apart_is_said() -> None:
+    assert About("7.3", "", (), {}, 1, repeatable=True).notes() == []
+    other = About("7.3", "", (), {}, 256).notes()
+    assert len(other) == 2
+    assert "runs with one seed differ" in other[0]
+    assert "reading its clock takes 256 ns" in other[1]
 
 
 def test_all_algorithms_of_a_source_are_built(tmp_path: Path) -> None:
@@ -109,6 +117,15 @@ def test_traced_processes_end_with_their_kernel(tmp_path: Path) -> None:
     file.write_text("(void *) PTRACE_O_TRACESYSGOOD) < 0) {\n(void *)PTRACE_O_TRACESYSGOOD) < 0) {\n")
     build.adjust(tmp_path)
     assert file.read_text().count("(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) < 0) {") == 2
+
+
+def test_the_clock_counts_nanoseconds(tmp_path: Path) -> None:
+    """As sources from Linux 5.5 on write it."""
+    file = tmp_path / "arch" / "um" / "include" / "linux" / "time-internal.h"
+    file.parent.mkdir(parents=True)
+    file.write_text("#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n")
+    build.adjust(tmp_path)
+    assert file.read_text() == "#define TIMER_MULTIPLIER 1\n#define TIMER_MIN_DELTA  500\n"
 
 
 def test_random_numbers_are_not_this_machines(tmp_path: Path) -> None:

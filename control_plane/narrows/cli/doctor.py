@@ -59,7 +59,8 @@ def _virtual_time() -> list[Diagnosis]:
     for kernel in kernels.installed():
         about = kernels.remembered(kernel)
         known = "never booted" if about is None else f"Linux {about.release}, CCAs {', '.join(about.cca_names())}"
-        found.append(Diagnosis("virtual time", f"kernel {kernel.name}: {known}"))
+        notes = [] if about is None else about.notes()
+        found.append(Diagnosis("virtual time", "; ".join([f"kernel {kernel.name}: {known}", *notes])))
     return found or [Diagnosis("virtual time", "no kernel is built (narrows kernel build)")]
 
 

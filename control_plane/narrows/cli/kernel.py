@@ -40,8 +40,8 @@ def build(
 
     kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say)
     say(f"Linux {about.release}, its clock jumps; {', '.join(about.cca_names())}")
-    if not about.repeatable:
-        say("note: its random numbers come from this machine too: runs with one seed differ")
+    for note in about.notes():
+        say(f"note: {note}")
     say(str(kernel.path))
 
 
@@ -59,7 +59,8 @@ def list_kernels() -> None:
     for kernel in found:
         about = kernels.remembered(kernel)
         told = "unknown" if about is None else f"Linux {about.release}; {', '.join(about.cca_names())}"
-        console.print(f"{kernel.name}: {told}", highlight=False, markup=False, soft_wrap=True)
+        notes = [] if about is None else [f"note: {note}" for note in about.notes()]
+        console.print("\n  ".join([f"{kernel.name}: {told}", *notes]), highlight=False, markup=False, soft_wrap=True)
 
 
 @app.command()

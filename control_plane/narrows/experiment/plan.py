@@ -186,6 +186,11 @@ class Plan:
     offloads: tuple[str, ...] = ()
 
     @property
+    def in_guest(self) -> bool:
+        """Whether its hosts are in a guest: processors take no time there, and processes take long to start."""
+        return self.receive_batch_bytes > 0
+
+    @property
     def hosts(self) -> tuple[Host, ...]:
         """All hosts: senders, receiver, collector."""
         return (*self.senders, self.receiver, self.collector_host)

@@ -85,7 +85,7 @@ class NetnsTestbed:
         for host in hosts:
             self._set_sysctls(host)
             asked = self._plan.offloads if host.address else ()
-            card = CARD if self._plan.receive_batch_bytes else ()
+            card = CARD if self._plan.in_guest else ()
             self._set_offloads(host.name, HOST_INTERFACE, (*card, "gro") if "gro" in asked else card)
             self._set_offloads(SWITCH, f"port{host.port}", JOINED_FRAMES if "lro" in asked else card)
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
@@ -123,9 +123,9 @@ class NetnsTestbed:
     async def python(self, host: str, script: Path) -> list[str]:
         """See `narrows.hosts.base.Testbed.python`. What the user has in the environment must not change the script."""
         # A guest has no users, and its root may write where the results are.
-        in_guest = bool(self._plan.receive_batch_bytes)
+        first = [] if self._plan.in_guest else [unprivileged.__file__]
         # Without a look at the installed packages (-S), which takes longer than all the rest of the start.
-        return [sys.executable, "-IS", *([] if in_guest else [unprivileged.__file__]), str(script)]
+        return [sys.executable, "-IS", *first, str(script)]
 
     def open_socket(self, host: str, family: int, kind: int, protocol: int = 0) -> socket.socket:
         """See `narrows.hosts.base.Testbed.open_socket`."""
@@ -191,7 +191,7 @@ class NetnsTestbed:
             f"net.ipv6.conf.{HOST_INTERFACE}.accept_ra": "0",
             f"net.ipv6.conf.{HOST_INTERFACE}.router_solicitations": "0",
             f"net.ipv6.conf.{HOST_INTERFACE}.addr_gen_mode": "1",
-            "net.ipv4.tcp_rmem": f"4096\t{buffer if self._plan.receive_batch_bytes else 131072}\t{buffer}",
+            "net.ipv4.tcp_rmem": f"4096\t{buffer if self._plan.in_guest else 131072}\t{buffer}",
             "net.ipv4.tcp_wmem": f"4096\t65536\t{buffer}",
             "net.ipv4.tcp_no_metrics_save": "1",
             "net.ipv4.tcp_ecn": "1" if self._plan.bottleneck.ecn_threshold_bytes is not None else "0",

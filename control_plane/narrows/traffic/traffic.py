@@ -24,10 +24,8 @@ class Traffic:
         """Take the plan; results go to ``results``. Sockets are read every ``socket_interval_ns``, never if 0."""
         self._plan = plan
         self._results = results
-        # In a guest, whose processors take no time and whose processes take long to start.
-        in_guest = bool(plan.receive_batch_bytes)
-        bulk = BulkTraffic if in_guest else Iperf3Traffic
-        sampler = SamplingThread if in_guest else SamplingProcesses
+        bulk = BulkTraffic if plan.in_guest else Iperf3Traffic
+        sampler = SamplingThread if plan.in_guest else SamplingProcesses
         self._bulk = bulk(plan, testbed, results)
         self._sized = SizedTraffic(plan, testbed, results)
         self._sampler: SocketSampler = sampler(plan, testbed, results, socket_interval_ns)

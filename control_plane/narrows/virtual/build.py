@@ -48,6 +48,9 @@ class Edit:
 ADJUSTMENTS = (
     # TCP's timers count in ticks: as long ones as in the kernels that people use, not 10 ms.
     (Edit("arch/um/Kconfig", "config HZ\n\tint\n\tdefault 100\n", "config HZ\n\tint\n\tdefault 250\n"),),
+    # The clock counts nanoseconds, and time goes on by one when a process reads it: with 256 a sender that reads it for
+    # each packet keeps the guest's other processes from their timers, at 100 Gbit/s for a millisecond.
+    (Edit("arch/um/include/linux/time-internal.h", "#define TIMER_MULTIPLIER 256\n", "#define TIMER_MULTIPLIER 1\n"),),
     # Random numbers begin with the seed that a run has, and with nothing else.
     (
         Edit(

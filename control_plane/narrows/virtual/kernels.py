@@ -21,6 +21,8 @@ from narrows.errors import InputError, RunError
 DEFAULT = "default"
 IMAGE, DESCRIPTION = "linux", "kernel.json"
 TIME_TRAVEL = "CONFIG_UML_TIME_TRAVEL_SUPPORT=y"
+# A reading for each packet of a window is nothing beside its round-trip time.
+FINE_STEP_NS = 10
 # Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
 UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 
@@ -29,18 +31,32 @@ UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 class About:
     """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is of its configuration.
 
-    ``repeatable``: its random numbers come from the seed of a run alone, not from this machine.
+    ``clock_step_ns``: how far time goes on when a process reads the clock. ``repeatable``: its random numbers come from
+    the seed of a run alone, not from this machine.
     """
 
     release: str
     config_sha256: str
     ccas: tuple[str, ...]
     versions: dict[str, str]
+    clock_step_ns: int
     repeatable: bool = False
 
     def cca_names(self) -> list[str]:
         """All algorithms, those with versions as people call them: ``bbr (BBRv3)``."""
         return [f"{name} ({label})" if (label := self.label(name)) else name for name in self.ccas]
+
+    def notes(self) -> list[str]:
+        """What sets it apart from a kernel that `narrows kernel build` makes of today's source."""
+        found = []
+        if not self.repeatable:
+            found.append("its random numbers come from this machine too: runs with one seed differ")
+        if self.clock_step_ns > FINE_STEP_NS:
+            found.append(
+                f"reading its clock takes {self.clock_step_ns} ns: hosts that send at tens of Gbit/s keep packets from "
+                "their times; fix: narrows kernel build"
+            )
+        return found
 
     def label(self, cca: str) -> str:
         """What people call an algorithm whose name in the kernel does not say its version; else empty."""
@@ -145,8 +161,8 @@ def remembered(kernel: Kernel) -> About | None:
     """What is known of a kernel from when it was booted first."""
     try:
         data: dict[str, Any] = json.loads(_memory(kernel).read_text())
-        versions, repeatable = dict(data["versions"]), bool(data.get("repeatable", False))
-        return About(data["release"], data["config_sha256"], tuple(data["ccas"]), versions, repeatable)
+        versions, step_ns, repeatable = dict(data["versions"]), int(data["clock_step_ns"]), bool(data["repeatable"])
+        return About(data["release"], data["config_sha256"], tuple(data["ccas"]), versions, step_ns, repeatable)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

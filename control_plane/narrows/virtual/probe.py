@@ -2,7 +2,8 @@
 """The first process of a guest that is only to say what its kernel is and whether its clock jumps.
 
 Used as ``python -m narrows.virtual.probe``; tells ``about`` when it is up and ``slept_s`` after a sleep. What is about
-it too are ``random`` numbers, which are the same at every boot if the seed is all that they come from.
+it too are ``random`` numbers, which are the same at every boot if the seed is all that they come from, and how far time
+goes on when a process reads the clock.
 """
 
 from __future__ import annotations
@@ -29,7 +30,13 @@ def main() -> None:
             path.parent.name.removeprefix("tcp_"): path.read_text().strip()
             for path in Path("/sys/module").glob("tcp_*/version")
         }
-        about = {"release": os.uname().release, "ccas": AVAILABLE_CCAS.read_text().split(), "versions": versions}
+        read = time.monotonic_ns()
+        about = {
+            "clock_step_ns": time.monotonic_ns() - read,
+            "release": os.uname().release,
+            "ccas": AVAILABLE_CCAS.read_text().split(),
+            "versions": versions,
+        }
         channel.tell(about=about, random=os.urandom(16).hex())
         before = time.monotonic()
         time.sleep(SLEEP_S)

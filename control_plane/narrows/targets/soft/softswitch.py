@@ -170,7 +170,10 @@ class Softswitch:
             found.append(f"{looped} packets dropped because a loopback port had no room for them")
         late = sum(port.tx_late for port in (await self.manager.port_stats()).ports)
         if late and self._virtual_time is not None and self._virtual_time.window_ns:
-            found.append(f"{late} packets sent after their time: the switch looked further ahead than a port's delay")
+            found.append(
+                f"{late} packets sent after their time: processes of the guest kept the switch from waking up in time "
+                "(`narrows kernel list` says whether the kernel's clock is too coarse)"
+            )
         for port in await self.ports():
             if port.port in ports_except:
                 continue

@@ -28,12 +28,17 @@ pub struct Delivery {
 impl Delivery {
     /// A frame by itself. The card checks the checksum of a TCP segment: to read all of it would cost the kernel more than
     /// anything else that it does with a long one.
-    pub fn of(mut first: Box<Packet>) -> Self {
-        let total = first.frame_length() as usize;
-        let bytes = first.bytes_mut();
-        let segment = TcpFrame::parse(bytes, total).filter(|parts| parts.is_intact(bytes, total));
-        let header = segment.map_or(VnetHeader::COMPLETE, |parts| {
-            parts.leave_checksum(bytes, total - parts.transport);
+    pub fn of(first: Box<Packet>) -> Self {
+        let (bytes, total) = (first.bytes(), first.frame_length() as usize);
+        let intact = TcpFrame::parse(bytes, total).filter(|parts| parts.is_intact(bytes, total));
+        Self::checked(first, intact)
+    }
+
+    /// A frame by itself, with its parts if it is an intact TCP segment.
+    fn checked(mut first: Box<Packet>, intact: Option<TcpFrame>) -> Self {
+        let header = intact.map_or(VnetHeader::COMPLETE, |parts| {
+            let segment = first.frame_length() as usize - parts.transport;
+            parts.leave_checksum(first.bytes_mut(), segment);
             VnetHeader::checked(parts.payload, parts.checksum())
         });
         Delivery { header, first, rest: Vec::new(), payload: 0 }
@@ -61,13 +66,12 @@ struct Open {
 }
 
 impl Open {
-    /// A delivery that begins with this frame; `None`: nothing can follow it.
+    /// A delivery that begins with this frame, which is intact; `None`: nothing can follow it.
     fn beginning(place: usize, packet: &Packet, parts: TcpFrame) -> Option<Self> {
         let frame = packet.bytes();
         let segment = payload_of(packet, &parts);
         let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
-        let can_go_on =
-            segment > 0 && parts.flags(frame) == ACK && parts.is_intact(frame, packet.frame_length() as usize);
+        let can_go_on = segment > 0 && parts.flags(frame) == ACK;
         can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags: ACK })
     }
 
@@ -76,7 +80,8 @@ impl Open {
         parts.is_ipv6 == self.parts.is_ipv6 && frame[parts.flow()] == first[self.parts.flow()]
     }
 
-    /// True if `frame`, of the same flow, goes on where the others end, and differs from them in nothing that would be lost.
+    /// True if `packet`, intact and of the same flow, goes on where the others end, and differs from them in nothing that would
+    /// be lost.
     fn goes_on(&self, first: &[u8], packet: &Packet, parts: &TcpFrame) -> bool {
         let frame = packet.bytes();
         let payload = payload_of(packet, parts);
@@ -86,7 +91,6 @@ impl Open {
             && self.parts.payload + self.total + payload <= MAX_PACKET
             && parts.sequence(frame) == self.next_sequence
             && parts.constant(frame) == self.parts.constant(first)
-            && parts.is_intact(frame, packet.frame_length() as usize)
     }
 
     /// Takes the frame in; returns whether others can follow.
@@ -124,16 +128,17 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
     let mut deliveries: Vec<Delivery> = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     for frame in frames {
-        let bytes = frame.bytes();
-        let Some(parts) = TcpFrame::parse(bytes, frame.frame_length() as usize) else {
-            deliveries.push(Delivery::of(frame));
+        let (bytes, total) = (frame.bytes(), frame.frame_length() as usize);
+        let Some(parts) = TcpFrame::parse(bytes, total) else {
+            deliveries.push(Delivery::checked(frame, None));
             continue;
         };
+        let intact = Some(parts).filter(|parts| parts.is_intact(bytes, total));
         let known = open.iter().position(|one| one.is_flow_of(deliveries[one.place].first.bytes(), bytes, &parts));
         if let Some(at) = known {
             let one = &mut open[at];
             let delivery = &mut deliveries[one.place];
-            if one.goes_on(delivery.first.bytes(), &frame, &parts) {
+            if intact.is_some() && one.goes_on(delivery.first.bytes(), &frame, &parts) {
                 if !one.take(frame, delivery) {
                     open.swap_remove(at).finish(&mut deliveries);
                 }
@@ -142,9 +147,9 @@ pub fn join(frames: impl Iterator<Item = Box<Packet>>) -> Vec<Delivery> {
             open.swap_remove(at).finish(&mut deliveries);
         }
         if open.len() < MAX_FLOWS {
-            open.extend(Open::beginning(deliveries.len(), &frame, parts));
+            open.extend(intact.and_then(|parts| Open::beginning(deliveries.len(), &frame, parts)));
         }
-        deliveries.push(Delivery::of(frame));
+        deliveries.push(Delivery::checked(frame, intact));
     }
     open.into_iter().for_each(|one| one.finish(&mut deliveries));
     deliveries

@@ -35,6 +35,8 @@ pub(super) fn run(
     let lookahead = Lookahead::new(settings.window_ns);
     let mut waiter = Waiter::default();
     let mut now = now_ns();
+    // What the clock says: later than `now` where other processes took the time of a window's end.
+    let mut clock = now;
     let mut offset = WallOffset::between_readings();
     let mut next_maintenance = now + MAINTENANCE_NS;
     loop {
@@ -43,7 +45,7 @@ pub(super) fn run(
         let horizon = lookahead.horizon_ns(now);
         data_path.switch.release(horizon, &mut data_path.ports);
         data_path.pass_digests();
-        data_path.ports.launch(now, horizon, data_path.switch.pool());
+        data_path.ports.launch(clock, horizon, data_path.switch.pool());
         // Nobody has to wait: time stands still.
         while data_path.obey(commands) {}
         if data_path.stopped() {
@@ -56,14 +58,15 @@ pub(super) fn run(
         }
         let underway = data_path.ports.next_arrival(offset, now);
         let exit = data_path.switch.next_exit().into_iter().chain(data_path.ports.held_until()).min();
-        now = match lookahead.next(now, taken > 0, underway, data_path.switch.next_start(), exit) {
+        (now, clock) = match lookahead.next(now, taken > 0, underway, data_path.switch.next_start(), exit) {
             Wait::Until(due) => {
                 sleep_until(due);
-                due
+                (due, now_ns())
             }
             Wait::FrameOr(due) => {
                 waiter.wait_exactly(&data_path.ports.list, wake, timer, due, Port::is_quiet);
-                now_ns()
+                let now = now_ns();
+                (now, now)
             }
         };
     }
