@@ -12,7 +12,8 @@ impl Random {
         Self { state: seed }
     }
 
-    fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,7 +24,7 @@ impl Random {
     /// A number from `low` to `high`, both included; `None` if that is empty.
     pub fn uniform(&mut self, low: u64, high: u64) -> Option<u64> {
         let count = high.checked_sub(low)?.wrapping_add(1);
-        let number = self.next();
+        let number = self.next_u64();
         // Scaling by a multiplication is biased by less than count / 2^64.
         let offset = if count == 0 {
             number

@@ -68,15 +68,6 @@ impl Pipeline {
         state.delete(code, key, priority)
     }
 
-    /// All entries of a table, in the order of insertion, with their direct counters (zero if it has none).
-    ///
-    /// # Errors
-    /// A table id of another program.
-    pub fn table_entries(&self, table: TableId) -> Result<Vec<(Entry, CounterValue)>> {
-        let (code, state) = self.table(table)?;
-        Ok(state.entries(code))
-    }
-
     /// Some entries of a table: those in its places from `place` on, `count` places at most, with their order of insertion, and
     /// the place to go on from (`None`: that was all). So a large table can be read a part at a time.
     ///

@@ -59,7 +59,6 @@ pub struct Pipeline {
     pub(crate) program: Arc<Program>,
     /// Native code is not used even if there is some.
     interpreted: bool,
-    seed: u64,
     /// [`Program::zeros`].
     zeros: usize,
     /// The longest array of rows: its bank, and bytes of a row.
@@ -85,7 +84,6 @@ impl Pipeline {
             rows: program.cells.longest_rows(),
             program,
             interpreted: false,
-            seed,
             machine,
             original: Vec::new(),
             cloned_at_ingress: None,
@@ -277,13 +275,6 @@ impl Pipeline {
     #[must_use]
     pub fn digests_lost(&self) -> u64 {
         self.digests_lost
-    }
-
-    /// Back to the state after loading: tables, counters, registers, digests, random numbers.
-    pub fn reset(&mut self) {
-        self.machine = NativeMachine::new(&self.program, self.seed);
-        self.digests.clear();
-        self.digests_lost = 0;
     }
 }
 

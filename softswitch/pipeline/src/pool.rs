@@ -27,7 +27,7 @@ impl PacketPool {
     #[must_use]
     pub fn new(program: &Program) -> Self {
         Self {
-            headroom: program.headroom(),
+            headroom: program.headroom,
             ..Self::default()
         }
     }

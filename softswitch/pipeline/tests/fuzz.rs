@@ -6,29 +6,56 @@ mod common;
 
 use std::sync::{Arc, OnceLock};
 
-use common::{fill, Change, Document, CONFORMANCE, NARROWS};
-use narrows_pipeline::{
-    ActionCall, EgressMeta, Entry, Forward, KeyMatch, PacketPool, Pipeline, Program,
-};
+use common::{fill, insert, table_program, Change, Document, CONFORMANCE, NARROWS};
+use narrows_pipeline::{EgressMeta, Forward, KeyMatch, PacketPool, Pipeline, Program};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use serde_json::Value;
+use serde_json::{json, Value};
 
 const REPORT_BYTES: usize = 176;
 const SESSION: u16 = 7;
 
-fn documents() -> &'static [Document; 2] {
-    static DOCUMENTS: OnceLock<[Document; 2]> = OnceLock::new();
-    DOCUMENTS.get_or_init(|| [NARROWS, CONFORMANCE].map(Document::parse))
+fn documents() -> &'static [Document; 3] {
+    static DOCUMENTS: OnceLock<[Document; 3]> = OnceLock::new();
+    DOCUMENTS.get_or_init(|| {
+        let [narrows, conformance] = [NARROWS, CONFORMANCE].map(Document::parse);
+        [narrows, conformance, Document::new(table_program())]
+    })
 }
 
 fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         3 => any::<usize>().prop_map(Change::Copy),
         3 => any::<u8>().prop_map(Change::Turn),
-        1 => Just(Change::Put(Value::Null)),
+        2 => replacement().prop_map(Change::Put),
+    ]
+}
+
+/// A value that comes from nowhere in the program.
+fn replacement() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(json!(null)),
+        Just(json!([])),
+        Just(json!({})),
+        Just(json!(true)),
+        any::<u64>().prop_map(|n| json!(n)),
+        (0u64..64).prop_map(|n| json!(n)),
+        any::<i32>().prop_map(|n| json!(n)),
+        any::<u128>().prop_map(|n| json!(format!("{n:#x}"))),
+        "[a-z_.]{0,12}".prop_map(|s| json!(s)),
+        prop::sample::select(vec![
+            "assign",
+            "extract",
+            "+",
+            ">>",
+            "lookahead",
+            "start",
+            "register_read",
+            "ternary"
+        ])
+        .prop_map(|s| json!(s)),
     ]
 }
 
@@ -58,20 +85,7 @@ fn bottleneck() -> (Pipeline, PacketPool) {
         ),
     ];
     for (table, key, priority, action, params) in entries {
-        let table = program.tables().iter().find(|t| t.name.ends_with(table));
-        let table = table.unwrap_or_else(|| panic!("no such table"));
-        let action = table.actions.iter().find(|a| a.name.ends_with(action));
-        let action = action
-            .unwrap_or_else(|| panic!("no such action"))
-            .name
-            .clone();
-        let action = ActionCall { action, params };
-        let entry = Entry {
-            key,
-            priority,
-            action,
-        };
-        assert_eq!(pipeline.table_insert(table.id, &entry), Ok(()));
+        insert(&mut pipeline, table, key, priority, action, params);
     }
     let pool = PacketPool::new(&program);
     (pipeline, pool)
@@ -190,7 +204,7 @@ proptest! {
     /// A program of which some values were changed is refused by name, or runs.
     #[test]
     fn changed_programs_are_refused_or_run(
-        which in 0..2usize,
+        which in 0..3usize,
         changes in prop::collection::vec((any::<usize>(), change()), 1..4),
         values in prop::collection::vec(any::<u128>(), 1..5),
         frames in prop::collection::vec((frame(), meta()), 1..4),
@@ -208,6 +222,11 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn random_bytes_are_no_program(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(Program::load(&bytes).is_err());
     }
 
     /// Text that is cut off or has bytes changed is no reason to panic either.
@@ -245,7 +264,7 @@ fn changed_programs_are_of_both_sorts() {
             .new_tree(&mut runner)
             .map(|tree| tree.current())
             .unwrap_or_default();
-        let root = documents()[number % 2].changed(&changes);
+        let root = documents()[number % 3].changed(&changes);
         loaded += u32::from(Program::load(root.to_string().as_bytes()).is_ok());
     }
     assert!((40..=160).contains(&loaded), "{loaded} of 200 load");

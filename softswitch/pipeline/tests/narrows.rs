@@ -5,10 +5,9 @@ mod common;
 
 use std::sync::Arc;
 
-use common::NARROWS;
+use common::{insert, NARROWS};
 use narrows_pipeline::{
-    ActionCall, CounterValue, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline,
-    Program, TableId,
+    CounterValue, EgressMeta, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
 };
 
 const ANY: KeyMatch = KeyMatch::Ternary { value: 0, mask: 0 };
@@ -28,34 +27,6 @@ impl Switch {
         }
     }
 
-    fn table(&self, suffix: &str) -> TableId {
-        let tables = self.pipeline.program().tables();
-        tables
-            .iter()
-            .find(|t| t.name.ends_with(suffix))
-            .map_or_else(|| panic!("no table {suffix}"), |t| t.id)
-    }
-
-    fn add(
-        &mut self,
-        table: &str,
-        key: Vec<KeyMatch>,
-        priority: i32,
-        action: &str,
-        params: Vec<u128>,
-    ) {
-        let id = self.table(table);
-        let info = self.pipeline.program().tables().iter().find(|t| t.id == id);
-        let action = info.and_then(|t| t.actions.iter().find(|a| a.name.ends_with(action)));
-        let action = action.map_or_else(|| panic!("no action"), |a| a.name.clone());
-        let entry = Entry {
-            key,
-            priority,
-            action: ActionCall { action, params },
-        };
-        assert_eq!(self.pipeline.table_insert(id, &entry), Ok(()));
-    }
-
     /// Bottleneck 5 from port 1 to port 2, queue 3; every packet is reported to session 7, at most 150 bytes.
     fn with_bottleneck() -> Self {
         let mut switch = Self::new();
@@ -64,9 +35,17 @@ impl Switch {
             value: 1,
             mask: 0x1ff,
         };
-        switch.add(".cross_connect", key, 1, ".bottleneck", vec![5, 2, 3]);
+        insert(
+            &mut switch.pipeline,
+            ".cross_connect",
+            key,
+            1,
+            ".bottleneck",
+            vec![5, 2, 3],
+        );
         let five = vec![KeyMatch::Exact(5)];
-        switch.add(
+        insert(
+            &mut switch.pipeline,
             ".settings.bottleneck",
             five.clone(),
             0,
@@ -74,7 +53,14 @@ impl Switch {
             vec![20_000, 0, 0, 9, 7],
         );
         let to = vec![0x0a, 0x0b, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 150];
-        switch.add(".collector", five, 0, ".encapsulate", to);
+        insert(
+            &mut switch.pipeline,
+            ".collector",
+            five,
+            0,
+            ".encapsulate",
+            to,
+        );
         switch
     }
 
@@ -208,7 +194,7 @@ fn a_report_says_what_the_packet_met() {
     }
     let program = switch.pipeline.program().clone();
     let counter = program
-        .counters()
+        .counters
         .iter()
         .find(|c| c.name.ends_with("departure_counter.flows"));
     let counter = counter.map_or_else(|| panic!("no counter"), |c| c.id);
@@ -248,7 +234,7 @@ fn a_new_flow_is_learned_once() {
     let mut records = Vec::new();
     switch.pipeline.drain_digests(&mut records);
     assert_eq!(records.len(), 1);
-    let widths = &switch.pipeline.program().digests()[0].widths;
+    let widths = &switch.pipeline.program().digests[0].widths;
     assert_eq!(records[0].values.len(), widths.len());
     assert!(records[0].values.contains(&0x0a00_0001) && records[0].values.contains(&5201));
 }
@@ -256,7 +242,8 @@ fn a_new_flow_is_learned_once() {
 #[test]
 fn loss_follows_its_probability_and_is_counted() {
     let mut switch = Switch::with_bottleneck();
-    switch.add(
+    insert(
+        &mut switch.pipeline,
         ".loss",
         vec![KeyMatch::Exact(5)],
         0,

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{frame, load, program, run, with_table};
+use common::{entries, frame, load, program, run, table_named, with_table};
 use narrows_pipeline::{
     ActionCall, ControlError, CounterValue, Entry, KeyMatch, Pipeline, TableId,
 };
@@ -20,9 +20,7 @@ fn pipeline(kinds: &[(&str, &str)], match_type: &str) -> (Pipeline, TableId) {
         key(kinds),
         match_type,
     ));
-    let Some(table) = pipeline.program().table_id("t") else {
-        panic!("no table")
-    };
+    let table = table_named(pipeline.program(), "t").id;
     (pipeline, table)
 }
 
@@ -56,7 +54,6 @@ fn matches(part: &KeyMatch, value: u128, width: u32) -> bool {
         } => prefix_len == 0 || (value ^ v) >> (width - prefix_len) == 0,
         KeyMatch::Ternary { value: v, mask } => value & mask == v,
         KeyMatch::Range { low, high } => (low..=high).contains(&value),
-        KeyMatch::Optional(v) => v.is_none_or(|v| v == value),
     }
 }
 
@@ -205,10 +202,7 @@ fn entries_are_read_modified_and_counted() {
         packets: 2,
         bytes: 66,
     };
-    assert_eq!(
-        pipeline.table_entries(table),
-        Ok(vec![(changed.clone(), count)])
-    );
+    assert_eq!(entries(&pipeline, table), [(changed.clone(), count)]);
     let written = CounterValue {
         packets: 5,
         bytes: 6,
@@ -217,10 +211,7 @@ fn entries_are_read_modified_and_counted() {
         pipeline.direct_counter_write(table, &changed.key, 0, written),
         Ok(())
     );
-    assert_eq!(
-        pipeline.table_entries(table),
-        Ok(vec![(changed.clone(), written)])
-    );
+    assert_eq!(entries(&pipeline, table), [(changed.clone(), written)]);
     assert_eq!(pipeline.table_delete(table, &changed.key, 0), Ok(()));
     assert!(matches!(
         pipeline.table_delete(table, &changed.key, 0),
@@ -264,7 +255,7 @@ fn a_table_is_read_in_parts() {
         .into_iter()
         .map(|(_, entry, count)| (entry, count))
         .collect();
-    assert_eq!(Ok(found), pipeline.table_entries(table));
+    assert_eq!(found, entries(&pipeline, table));
 }
 
 #[test]
@@ -281,9 +272,7 @@ fn the_default_action_can_be_set_and_reset() {
     );
     assert_eq!(pipeline.table_set_default(table, None), Ok(()));
     assert_eq!(hit(&mut pipeline, 1, 0, 0), None);
-    let Some(constant) = pipeline.program().table_id("t1") else {
-        panic!("no table")
-    };
+    let constant = table_named(pipeline.program(), "t1").id;
     assert!(matches!(
         pipeline.table_set_default(constant, None),
         Err(ControlError::PermissionDenied(_))
@@ -330,7 +319,13 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
             },
         ],
         vec![any, KeyMatch::Exact(1)],
-        vec![KeyMatch::Optional(Some(0x100)), lpm],
+        vec![
+            KeyMatch::Ternary {
+                value: 0x100,
+                mask: 0x1ff,
+            },
+            lpm,
+        ],
     ];
     for key in bad_keys {
         let error = pipeline.table_insert(table, &entry(key.clone(), 1, 1));
@@ -355,7 +350,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         pipeline.table_insert(table, &wrong),
         Err(ControlError::NotFound { .. })
     ));
-    assert_eq!(pipeline.table_entries(table), Ok(Vec::new()));
+    assert_eq!(entries(&pipeline, table), []);
 }
 
 #[test]
@@ -367,9 +362,7 @@ fn a_table_holds_as_many_entries_as_it_says() {
     );
     root["pipelines"][0]["tables"][1]["max_size"] = json!(2);
     let mut pipeline = load(&root);
-    let Some(table) = pipeline.program().table_id("t") else {
-        panic!("no table")
-    };
+    let table = table_named(pipeline.program(), "t").id;
     for i in 0..2 {
         assert_eq!(
             pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(i)], 0, i)),
@@ -403,10 +396,8 @@ fn constant_entries_win_in_the_order_of_the_program_and_cannot_change() {
         (hit(&mut pipeline, 1, 0, 0), hit(&mut pipeline, 2, 0, 0)),
         (Some(0xa), Some(0xb))
     );
-    let Some(table) = pipeline.program().table_id("t") else {
-        panic!("no table")
-    };
-    let entries = pipeline.table_entries(table).unwrap_or_default();
+    let table = table_named(pipeline.program(), "t").id;
+    let entries = entries(&pipeline, table);
     assert!(entries[0].0.priority > entries[1].0.priority);
     let denied = pipeline.table_delete(table, &entries[0].0.key, entries[0].0.priority);
     assert!(matches!(denied, Err(ControlError::PermissionDenied(_))));

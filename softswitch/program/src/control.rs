@@ -76,8 +76,6 @@ pub enum KeyMatch {
         low: u128,
         high: u128,
     },
-    /// `None` matches everything. Accepted for ternary key fields.
-    Optional(Option<u128>),
 }
 
 /// An action with its arguments.

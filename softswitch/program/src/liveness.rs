@@ -228,6 +228,15 @@ impl Ends {
             left_for_update,
         }
     }
+
+    /// Metadata that must be 0 when a packet comes in.
+    pub fn zeroed(&self, program: &Program) -> Vec<Slot> {
+        let code = &program.code;
+        let (_, first) = analyse(program, code.parser, code.verify, &self.parser);
+        (0..program.metadata_slots)
+            .filter(|&slot| first.contains(slot))
+            .collect()
+    }
 }
 
 /// For each instruction of parser, verification and ingress the slots that are live before it, and last those behind
@@ -257,28 +266,4 @@ pub fn needed_at_ingress(program: &Program) -> Vec<Set> {
         all = before;
     }
     all
-}
-
-/// Sets of slots that the finished program needs to know.
-pub struct Sets {
-    /// Metadata that packets carry from ingress to egress.
-    pub carried: Vec<Slot>,
-    /// Metadata that must be 0 when a packet comes in.
-    pub zeroed: Vec<Slot>,
-    /// What the update of checksums reads of what egress left.
-    pub left_for_update: Vec<Slot>,
-}
-
-impl Sets {
-    pub fn of(program: &Program, kept: &[Field]) -> Self {
-        let ends = Ends::of(program, kept);
-        let code = &program.code;
-        let (_, first) = analyse(program, code.parser, code.verify, &ends.parser);
-        let zeroed = (0..program.metadata_slots).filter(|&slot| first.contains(slot));
-        Self {
-            zeroed: zeroed.collect(),
-            carried: ends.carried,
-            left_for_update: ends.left_for_update,
-        }
-    }
 }

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::calculation::{Calculation, Piece};
 use crate::cells::CellLayout;
-use crate::control::{
-    CounterId, CounterInfo, DigestInfo, RegisterId, RegisterInfo, TableId, TableInfo,
-};
+use crate::control::{CounterInfo, DigestInfo, RegisterInfo, TableInfo};
 use crate::field::{Field, Place, Slot};
 use crate::intrinsics::Intrinsics;
 use crate::op::Op;
@@ -149,48 +147,6 @@ impl Program {
         &self.infos
     }
 
-    /// The table with this fully qualified name.
-    #[must_use]
-    pub fn table_id(&self, name: &str) -> Option<TableId> {
-        self.infos.iter().find(|t| t.name == name).map(|t| t.id)
-    }
-
-    /// All counter arrays.
-    #[must_use]
-    pub fn counters(&self) -> &[CounterInfo] {
-        &self.counters
-    }
-
-    /// The counter array with this fully qualified name.
-    #[must_use]
-    pub fn counter_id(&self, name: &str) -> Option<CounterId> {
-        self.counters.iter().find(|c| c.name == name).map(|c| c.id)
-    }
-
-    /// All register arrays.
-    #[must_use]
-    pub fn registers(&self) -> &[RegisterInfo] {
-        &self.registers
-    }
-
-    /// The register array with this fully qualified name.
-    #[must_use]
-    pub fn register_id(&self, name: &str) -> Option<RegisterId> {
-        self.registers.iter().find(|r| r.name == name).map(|r| r.id)
-    }
-
-    /// All digests.
-    #[must_use]
-    pub fn digests(&self) -> &[DigestInfo] {
-        &self.digests
-    }
-
-    /// True if the program can send packets to multicast groups.
-    #[must_use]
-    pub fn uses_multicast(&self) -> bool {
-        self.uses_multicast
-    }
-
     /// The most bytes of a frame that the program parses; `None` if it may look at any of them.
     #[must_use]
     pub fn parsed_bytes(&self) -> Option<usize> {
@@ -211,11 +167,5 @@ impl Program {
         }
         let parsed = (0..self.headers.len()).filter(|h| parsed >> h & 1 == 1);
         Some(parsed.map(|h| self.headers[h] as usize).sum())
-    }
-
-    /// Bytes in front of each frame: zeros that stand for invalid headers, and room for headers that are added.
-    #[must_use]
-    pub fn headroom(&self) -> usize {
-        self.headroom
     }
 }

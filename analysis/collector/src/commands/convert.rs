@@ -27,7 +27,7 @@ pub struct StorageArgs {
     #[arg(long, default_value_t = BOTTLENECKS as u8, value_parser = clap::value_parser!(u8).range(1..=BOTTLENECKS as i64))]
     pub bottleneck_count: u8,
     /// Rows after which a new file is begun.
-    #[arg(long, default_value_t = Rotation::default().rows, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 16 << 20, value_parser = clap::value_parser!(u64).range(1..))]
     rotate_rows: u64,
     /// MiB after which a new file is begun.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]

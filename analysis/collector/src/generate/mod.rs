@@ -10,6 +10,7 @@ pub mod truth;
 
 use std::io::{self, Write};
 
+use clap::Args;
 pub use frame::FrameOptions;
 use narrows_captures::Writer;
 
@@ -20,29 +21,46 @@ use truth::Truth;
 const SNAP_LENGTH: usize = 65_535;
 
 /// What to generate.
-#[derive(Clone, Copy, Debug)]
+#[derive(Args, Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Reports to write, over all bottlenecks.
+    /// Reports to write, of all bottlenecks.
+    #[arg(long, default_value_t = Scenario::default().reports, value_parser = clap::value_parser!(u64).range(1..))]
     pub reports: u64,
+    /// Number of bottlenecks.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub bottlenecks: u8,
     /// Flows of each bottleneck; 1 in 8 is UDP, the others TCP.
+    #[arg(long, default_value_t = Scenario::default().flows, value_parser = clap::value_parser!(u16).range(1..))]
     pub flows: u16,
-    /// Rate of each bottleneck in bits of Ethernet frame a second.
+    /// Rate of each bottleneck in bit/s of Ethernet frame.
+    #[arg(long, default_value_t = Scenario::default().rate_bps, value_parser = clap::value_parser!(u64).range(1_000..=1_000_000_000_000))]
     pub rate_bps: u64,
+    /// Tail-drop limit in bytes.
+    #[arg(long, default_value_t = Scenario::default().buffer_bytes)]
     pub buffer_bytes: u64,
-    /// Queue depth from which packets are CE-marked.
+    /// Queue depth in bytes from which packets are CE-marked.
+    #[arg(long, default_value_t = Scenario::default().ecn_threshold_bytes)]
     pub ecn_threshold_bytes: u64,
     /// One report in 2^k departures.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=20))]
     pub sample_shift: u8,
-    /// 1 packet in this many is dropped by loss emulation; 0 = none.
+    /// Loss emulation drops 1 packet in this many (0 = none).
+    #[arg(long, default_value_t = 0)]
     pub loss_one_in: u32,
-    /// Counters start here, to meet their wrap.
+    /// Value at which all counters start, to meet their wrap.
+    #[arg(long, default_value_t = 0)]
     pub counters_start: u32,
     /// Drops of every flow that its counters show from the start.
+    #[arg(long, default_value_t = 0)]
     pub drops_start: u32,
-    /// IPv6 and VLAN-tagged flows among IPv4 ones: records differ in length.
+    /// Mix IPv4, IPv6 and VLAN-tagged flows, so that records differ in length.
+    #[arg(long)]
     pub mixed_headers: bool,
+    /// UDP destination port of the reports.
+    #[arg(long, default_value_t = 5500)]
     pub port: u16,
+    /// Seed of the random numbers.
+    #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 

@@ -28,17 +28,6 @@ pub struct Rotation {
     pub row_group: usize,
 }
 
-impl Default for Rotation {
-    fn default() -> Self {
-        Rotation {
-            rows: 16 << 20,
-            bytes: 512 << 20,
-            age: Duration::from_secs(60),
-            row_group: 256 << 10,
-        }
-    }
-}
-
 /// Rotating writer of `reports-NNNNN.parquet`.
 pub struct TelemetryWriter {
     directory: PathBuf,

@@ -13,7 +13,7 @@ mod sums;
 use narrows_program::cells::CellLayout;
 use narrows_program::control::TableId;
 use narrows_program::field::{Field, Slot, TAIL};
-use narrows_program::liveness::Sets;
+use narrows_program::liveness::Ends;
 use narrows_program::op::Op;
 use narrows_program::table::TableCode;
 use narrows_program::{Code, Program};
@@ -134,9 +134,9 @@ fn finish(
     let kept: Vec<Field> = objects.field_lists.values().flatten().copied().collect();
     crate::optimise::optimise(&mut program, &kept);
     program.verifies = program.code.ops[program.code.verify as usize] != Op::End;
-    let sets = Sets::of(&program, &kept);
-    (program.live, program.zeroed) = (sets.carried, sets.zeroed);
-    program.left_for_update = sets.left_for_update;
+    let ends = Ends::of(&program, &kept);
+    program.zeroed = ends.zeroed(&program);
+    (program.live, program.left_for_update) = (ends.carried, ends.left_for_update);
     for (id, fields) in &objects.field_lists {
         let kept = program.kept_slots(fields);
         program.kept.push((*id as u16, kept));

@@ -90,12 +90,7 @@ pub(super) fn canonical(code: &TableCode, key: &[KeyMatch]) -> Result<Vec<KeyMat
                 }
                 KeyMatch::Ternary { value, mask }
             }
-            (MatchKind::Ternary, KeyMatch::Optional(None)) => {
-                KeyMatch::Ternary { value: 0, mask: 0 }
-            }
-            (MatchKind::Ternary, KeyMatch::Optional(Some(value)) | KeyMatch::Exact(value)) => {
-                KeyMatch::Ternary { value, mask: all }
-            }
+            (MatchKind::Ternary, KeyMatch::Exact(value)) => KeyMatch::Ternary { value, mask: all },
             (MatchKind::Range, KeyMatch::Range { low, high }) => {
                 if low > high || high & !all != 0 {
                     return bad(format!(
@@ -128,7 +123,7 @@ pub(super) fn packed(code: &TableCode, layout: &KeyLayout, key: &[KeyMatch]) -> 
                 KeyMatch::Exact(v) => (v, wide_ones(info.width)),
                 KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(info.width, prefix_len)),
                 KeyMatch::Ternary { value, mask } => (value, mask),
-                KeyMatch::Range { .. } | KeyMatch::Optional(_) => (0, 0),
+                KeyMatch::Range { .. } => (0, 0),
             }),
     )
 }

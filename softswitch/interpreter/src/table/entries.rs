@@ -98,21 +98,6 @@ impl TableState {
         Ok(())
     }
 
-    /// All entries, in the order of insertion.
-    pub fn entries(&self, code: &TableCode) -> Vec<(Entry, CounterValue)> {
-        let mut handles: Vec<(u32, usize)> = self
-            .stored
-            .iter()
-            .enumerate()
-            .filter_map(|(h, s)| Some((s.as_ref()?.sequence, h)))
-            .collect();
-        handles.sort_unstable();
-        handles
-            .into_iter()
-            .filter_map(|(_, handle)| self.entry(code, handle))
-            .collect()
-    }
-
     /// The entries in `count` places from `place` on.
     pub fn entries_from(&self, code: &TableCode, place: usize, count: usize) -> EntriesPart {
         let end = place.saturating_add(count).min(self.stored.len());

@@ -133,9 +133,8 @@ pub(super) fn constant_rules(code: &TableCode) -> Option<Vec<Rule>> {
         for (part, key) in code.parts.iter().zip(&entry.key) {
             let all = wide_ones(part.width);
             let (value, mask) = match *key {
-                KeyMatch::Exact(value) | KeyMatch::Optional(Some(value)) => (value, all),
+                KeyMatch::Exact(value) => (value, all),
                 KeyMatch::Ternary { value, mask } => (value, mask),
-                KeyMatch::Optional(None) => (0, 0),
                 KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(part.width, prefix_len)),
                 KeyMatch::Range { .. } => return None,
             };

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use narrows_pipeline::{
-    ActionCall, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool, Pipeline, Program,
+    ActionCall, CounterValue, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool,
+    Pipeline, Program, TableId, TableInfo,
 };
 use serde_json::{json, Value};
 
@@ -215,6 +216,65 @@ pub fn with_table(mut root: Value, key: Value, match_type: &str) -> Value {
         tables.push(table);
     }
     root
+}
+
+/// A small program with a table, a wide sum, and a copy made at ingress.
+pub fn table_program() -> Value {
+    let steps = json!([
+        call(
+            "assign",
+            json!([
+                field("m", "e"),
+                binary("+", field("h", "d"), field("h", "e"))
+            ])
+        ),
+        call("clone_ingress_pkt_to_egress", json!([hex(1), hex(1)])),
+        call(
+            "assign_header",
+            json!([{"type": "header", "value": "g"}, {"type": "header", "value": "h"}])
+        ),
+    ]);
+    let key = json!([{"match_type": "ternary", "target": ["h", "e"], "mask": null, "name": "e"}]);
+    with_table(program(steps, json!([])), key, "ternary")
+}
+
+/// The table whose name ends like this.
+pub fn table_named<'p>(program: &'p Program, suffix: &str) -> &'p TableInfo {
+    let found = program.tables().iter().find(|t| t.name.ends_with(suffix));
+    found.unwrap_or_else(|| panic!("no table {suffix}"))
+}
+
+/// Inserts an entry; table and action by the ends of their names.
+pub fn insert(
+    pipeline: &mut Pipeline,
+    name: &str,
+    key: Vec<KeyMatch>,
+    priority: i32,
+    action: &str,
+    params: Vec<u128>,
+) {
+    let program = Arc::clone(pipeline.program());
+    let table = table_named(&program, name);
+    let found = table.actions.iter().find(|a| a.name.ends_with(action));
+    let action = found.map_or_else(|| panic!("no action {action}"), |a| a.name.clone());
+    let action = ActionCall { action, params };
+    let entry = Entry {
+        key,
+        priority,
+        action,
+    };
+    assert_eq!(pipeline.table_insert(table.id, &entry), Ok(()));
+}
+
+/// All entries of a table in the order of insertion.
+pub fn entries(pipeline: &Pipeline, table: TableId) -> Vec<(Entry, CounterValue)> {
+    let part = pipeline.table_entries_from(table, 0, usize::MAX);
+    let mut found = part.unwrap_or_default().entries;
+    found.sort_by_key(|(sequence, ..)| *sequence);
+    found
+        .into_iter()
+        .map(|(_, entry, count)| (entry, count))
+        .collect()
 }
 
 /// An entry in each table that takes one, for any key or a key of ones; wrong ones are refused.

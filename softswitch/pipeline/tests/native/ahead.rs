@@ -2,6 +2,8 @@
 //! Announcements of packets, and what can come between them and the packets.
 
 use narrows_pipeline::{Entry, Pipeline, TableId};
+
+use crate::common::entries;
 use proptest::prelude::*;
 
 /// What is said of a packet before it comes in, and what happens meanwhile. None of it must change anything.
@@ -37,10 +39,7 @@ pub fn take_entries(pipeline: &mut Pipeline) -> Vec<(TableId, Entry)> {
     let tables: Vec<TableId> = pipeline.program().tables().iter().map(|t| t.id).collect();
     let mut taken = Vec::new();
     for table in tables {
-        let Ok(entries) = pipeline.table_entries(table) else {
-            continue;
-        };
-        let Some((entry, _)) = entries.into_iter().next() else {
+        let Some((entry, _)) = entries(pipeline, table).into_iter().next() else {
             continue;
         };
         if pipeline

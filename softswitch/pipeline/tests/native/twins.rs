@@ -6,6 +6,7 @@ use std::sync::Arc;
 use narrows_pipeline::{EgressMeta, Entry, Forward, Packet, PacketPool, Pipeline, Program};
 
 use super::ahead::{take_entries, Ahead};
+use crate::common::{entries, table_named};
 
 /// The same program twice.
 pub struct Twins {
@@ -40,13 +41,7 @@ impl Twins {
     }
 
     pub fn insert(&mut self, table: &str, entry: &Entry) {
-        let id = self
-            .program
-            .tables()
-            .iter()
-            .find(|t| t.name.ends_with(table))
-            .map(|t| t.id);
-        let id = id.unwrap_or_else(|| panic!("no table {table}"));
+        let id = table_named(&self.program, table).id;
         let [a, b] = &mut self.both;
         assert_eq!(a.table_insert(id, entry), b.table_insert(id, entry));
     }
@@ -71,25 +66,21 @@ impl Twins {
             records
         });
         assert_eq!(records[0], records[1]);
-        for register in self.program.registers() {
+        for register in &self.program.registers {
             for i in 0..register.size as u64 {
                 let [x, y] = [&*a, &*b].map(|p| p.register_read(register.id, i));
                 assert_eq!(x, y, "{} {i}", register.name);
             }
         }
-        for counter in self.program.counters() {
+        for counter in &self.program.counters {
             for i in 0..counter.size as u64 {
                 let [x, y] = [&*a, &*b].map(|p| p.counter_read(counter.id, i));
                 assert_eq!(x, y, "{} {i}", counter.name);
             }
         }
         for table in self.program.tables() {
-            assert_eq!(
-                a.table_entries(table.id),
-                b.table_entries(table.id),
-                "{}",
-                table.name
-            );
+            let [x, y] = [&*a, &*b].map(|p| entries(p, table.id));
+            assert_eq!(x, y, "{}", table.name);
         }
     }
 }

@@ -102,7 +102,7 @@ impl Control {
             // INVALID_ARGUMENT also for what the switch cannot do: the specification's code for what cannot be realized.
             let program = Program::load(&message.p4_device_config)
                 .map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
-            if program.uses_multicast() {
+            if program.uses_multicast {
                 return Err(UpdateError::invalid("p4_device_config: multicast groups are not supported"));
             }
             if let Some(snaplen) = snaplen.filter(|snaplen| program.parsed_bytes().is_none_or(|bytes| bytes > *snaplen))

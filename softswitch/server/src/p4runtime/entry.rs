@@ -150,16 +150,12 @@ fn to_field(key: &Key, found: &KeyMatch) -> Option<FieldMatch> {
         return None;
     }
     let field_match_type = match (*found, key.kind) {
-        (KeyMatch::Optional(None), _) | (KeyMatch::Ternary { mask: 0, .. }, _) => return None,
+        (KeyMatch::Ternary { mask: 0, .. }, _) => return None,
         (KeyMatch::Exact(value), _) => FieldMatchType::Exact(field_match::Exact { value: encode(value) }),
         (KeyMatch::Lpm { value, prefix_len }, _) => {
             FieldMatchType::Lpm(field_match::Lpm { value: encode(value), prefix_len: prefix_len as i32 })
         }
-        (KeyMatch::Optional(Some(value)), MatchType::Ternary) => {
-            let mask = encode(bits::wide_ones(key.width));
-            FieldMatchType::Ternary(field_match::Ternary { value: encode(value), mask })
-        }
-        (KeyMatch::Ternary { value, .. }, MatchType::Optional) | (KeyMatch::Optional(Some(value)), _) => {
+        (KeyMatch::Ternary { value, .. }, MatchType::Optional) => {
             FieldMatchType::Optional(field_match::Optional { value: encode(value) })
         }
         (KeyMatch::Ternary { value, mask }, _) => {

@@ -114,13 +114,13 @@ impl Schema {
         }
         for counter in &info.counters {
             let (id, name) = identity(counter.preamble.as_ref(), "counter")?;
-            let found = program.counters().iter().find(|known| known.name == name && known.table.is_none());
+            let found = program.counters.iter().find(|known| known.name == name && known.table.is_none());
             let found = found.ok_or_else(|| mismatch("counter", name, "the program has none of this name"))?;
             schema.counters.insert(id, Counter { id: found.id, size: found.size as u64 });
         }
         for register in &info.registers {
             let (id, name) = identity(register.preamble.as_ref(), "register")?;
-            let found = program.registers().iter().find(|known| known.name == name);
+            let found = program.registers.iter().find(|known| known.name == name);
             let found = found.ok_or_else(|| mismatch("register", name, "the program has none of this name"))?;
             let (size, name) = (found.size as u64, name.to_owned());
             schema.registers.insert(id, Register { id: found.id, name, size, width: found.width });
@@ -191,7 +191,7 @@ fn key(table: &str, ours: &KeyInfo, theirs: &config::MatchField) -> Result<Key, 
 
 fn digest_of(digest: &config::Digest, name: &str, program: &Program) -> Result<Digest, UpdateError> {
     use config::p4_data_type_spec::TypeSpec;
-    let known = program.digests().iter().find(|known| known.name == name);
+    let known = program.digests.iter().find(|known| known.name == name);
     let known = known.ok_or_else(|| mismatch("digest", name, "the program has none of this name"))?;
     let shape = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
         Some(TypeSpec::Bitstring(_)) => DigestShape::Bits,

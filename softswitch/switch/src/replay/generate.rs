@@ -5,6 +5,8 @@ use std::collections::BinaryHeap;
 use std::net::Ipv4Addr;
 
 use super::config::{Arrivals, GeneratorConfig};
+use narrows_pipeline::Random;
+
 use crate::io::MAX_FRAME;
 use crate::tm::{ByteClock, MAX_RATE_BPS};
 
@@ -16,29 +18,11 @@ const FIRST_PORT: u32 = 1_024;
 const SOURCE_PORTS: u32 = 64_512;
 const DESTINATION_PORT: u16 = 5_001;
 
-/// SplitMix64 (Steele, Lea and Flood 2014): 64 bits of state, equidistributed, the same on every machine.
-#[derive(Debug, Clone)]
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Exponential with mean 1.
-    fn exponential(&mut self) -> f64 {
-        // Uniform on (0, 1]: the logarithm is finite.
-        let uniform = ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        -uniform.ln()
-    }
-
-    /// Uniform on 0..=limit, by the high half of a product.
-    fn up_to(&mut self, limit: u64) -> u64 {
-        ((u128::from(self.next()) * (u128::from(limit) + 1)) >> 64) as u64
-    }
+/// Exponential with mean 1.
+fn exponential(random: &mut Random) -> f64 {
+    // Uniform on (0, 1]: the logarithm is finite.
+    let uniform = ((random.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
+    -uniform.ln()
 }
 
 enum Pattern {
@@ -89,7 +73,7 @@ impl Generator {
         if !(1..=MAX_FLOWS).contains(&config.flows) {
             return Err(format!("flows {}: allowed are 1 to {MAX_FLOWS}", config.flows));
         }
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let pattern = Self::pattern(config, &mut random)?;
         let destination = address(config.dst_ip.as_ref(), [10, 128, 0, 1], "dst_ip")?;
         let headers = headers(config.frame_bytes, destination);
@@ -130,7 +114,8 @@ impl Generator {
                 if left == 0 || period_ns == 0 {
                     return Err("burst_packets and period_ns must be at least 1".into());
                 }
-                let due = (0..config.flows).map(|flow| Reverse((start_ns + random.up_to(config.jitter_ns), flow)));
+                let due = (0..config.flows)
+                    .map(|flow| Reverse((start_ns + random.uniform(0, config.jitter_ns).unwrap_or(0), flow)));
                 let due: BinaryHeap<_> = due.collect();
                 let sender = |_| Sender { clock, left, period_start_ns: start_ns };
                 Pattern::Incast { due, senders: (0..config.flows).map(sender).collect() }
@@ -150,14 +135,14 @@ impl Generator {
         let time_ns = match &mut self.pattern {
             Pattern::Constant(clock) => clock.start(config.start_ns, config.frame_bytes),
             Pattern::Poisson { time_ns, fraction, mean_gap_ns } => {
-                let gap = *fraction + self.random.exponential() * *mean_gap_ns;
+                let gap = *fraction + exponential(&mut self.random) * *mean_gap_ns;
                 *time_ns += gap as u64;
                 *fraction = gap.fract();
                 *time_ns
             }
             Pattern::OnOff { clock, burst_end_ns, on_ns, off_ns, random } => {
                 let mut scaled = |mean: u64| match random {
-                    true => (self.random.exponential() * mean as f64) as u64,
+                    true => (exponential(&mut self.random) * mean as f64) as u64,
                     false => mean,
                 };
                 while clock.finish_ns().max(config.start_ns) >= *burst_end_ns {
@@ -182,7 +167,7 @@ impl Generator {
                     sender.left = config.burst_packets.unwrap_or(1);
                     sender.period_start_ns += config.period_ns.unwrap_or(1);
                     // A burst longer than its period delays the next one.
-                    next = next.max(sender.period_start_ns + self.random.up_to(config.jitter_ns));
+                    next = next.max(sender.period_start_ns + self.random.uniform(0, config.jitter_ns).unwrap_or(0));
                 }
                 due.push(Reverse((next, sender_flow)));
                 time_ns

@@ -64,7 +64,7 @@ fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
     let place = config.program.display();
     let json = std::fs::read(&config.program).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
     let program = Program::load(&json).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
-    if program.uses_multicast() {
+    if program.uses_multicast {
         return Err(Failure::usage(format!("{place}: multicast groups are not supported")));
     }
     let program = Arc::new(program);

@@ -457,28 +457,14 @@ fn tail_drop_at_every_limit() {
         let run = saturated(1_000, (limit, 0), 15, 100);
         let counters = run.tm.status()[0].counters;
         assert_eq!(counters.peak_depth_bytes, limit / 100 * 100, "limit {limit}");
-        assert_eq!(counters.dropped_packets, 14 - limit / 100, "limit {limit}");
+        // The first packet is in service.
+        assert_eq!(run.dropped, (limit as usize / 100 + 2..=15).collect::<Vec<_>>(), "limit {limit}");
     }
     for limit in 1..=14 {
         let run = saturated(1_000, (0, limit), 15, 100);
-        assert_eq!(run.tm.status()[0].counters.dropped_packets, 14 - limit, "limit {limit}");
+        assert_eq!(run.tm.status()[0].counters.peak_depth_packets, limit, "limit {limit}");
+        assert_eq!(run.dropped, (limit as usize + 2..=15).collect::<Vec<_>>(), "limit {limit}");
     }
-}
-
-#[test]
-fn tail_drop_at_exactly_the_bytes() {
-    // One packet in service, then 10 * 100 bytes fit exactly; the eleventh would exceed by its whole length.
-    let run = saturated(1_000, (1_000, 0), 12, 100);
-    assert_eq!(run.dropped, vec![12]);
-    assert_eq!(saturated(1_000, (999, 0), 12, 100).dropped, vec![11, 12]);
-    assert_eq!(run.tm.status()[0].counters.peak_depth_bytes, 1_000);
-}
-
-#[test]
-fn tail_drop_at_exactly_the_packets() {
-    let run = saturated(1_000, (0, 10), 12, 100);
-    assert_eq!(run.dropped, vec![12]);
-    assert_eq!(run.tm.status()[0].counters.peak_depth_packets, 10);
 }
 
 #[test]
