@@ -138,7 +138,7 @@ impl Analysis<'_> {
         let mut end: Option<Known> = None;
         for at in start..limit {
             let op = &self.program.code.ops[at as usize];
-            if let Some(known) = self.before[at as usize].filter(|_| may_end(op)) {
+            if let Some(known) = self.before[at as usize].filter(|_| op.may_end()) {
                 end = Some(end.map_or(known, |e| Known {
                     valid: e.valid & known.valid,
                     invalid: e.invalid & known.invalid,
@@ -178,18 +178,4 @@ impl Analysis<'_> {
             self.flow(at + 1, next);
         }
     }
-}
-
-/// True if a part of the program can end at the instruction.
-fn may_end(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::End
-            | Op::ParserError { .. }
-            | Op::Extract { .. }
-            | Op::Advance { .. }
-            | Op::LookAhead { .. }
-            | Op::LookAheadWide { .. }
-            | Op::LoopGuard
-    )
 }

@@ -98,19 +98,6 @@ impl Effect {
     }
 }
 
-fn successors(op: &Op, at: usize, program: &Program) -> Vec<usize> {
-    let mut next = Vec::new();
-    if let Op::Table { table } = *op {
-        let targets = program.tables[usize::from(table)].targets();
-        next.extend(targets.map(|t| t as usize));
-    }
-    next.extend(op.clone().target().map(|t| *t as usize));
-    if !op.is_last() {
-        next.push(at + 1);
-    }
-    next
-}
-
 /// For each instruction from `start` to `limit`, the slots that are live behind it, and those before the first one.
 /// `at_end` are those live where this part of the program ends.
 pub fn analyse(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec<Set>, Set) {
@@ -132,23 +119,17 @@ fn analyse_both(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec
         let mut changed = false;
         for at in (start..limit).rev() {
             let op = &program.code.ops[at];
-            let ends = matches!(op, Op::End | Op::ParserError { .. });
-            // Wherever a parser may fail, it ends.
-            let fails = matches!(
-                op,
-                Op::Extract { .. }
-                    | Op::Advance { .. }
-                    | Op::LookAhead { .. }
-                    | Op::LookAheadWide { .. }
-                    | Op::LoopGuard
-            );
-            let mut live = if ends || fails {
+            let mut live = if op.may_end() {
                 at_end.clone()
             } else {
                 empty.clone()
             };
-            for next in successors(op, at, program) {
-                if let Some(set) = next.checked_sub(start).and_then(|n| before.get(n)) {
+            let following = (!op.is_last()).then_some(at as u32 + 1);
+            for next in program.targets(op).into_iter().chain(following) {
+                if let Some(set) = (next as usize)
+                    .checked_sub(start)
+                    .and_then(|n| before.get(n))
+                {
                     live.unite(set);
                 }
             }
@@ -156,7 +137,7 @@ fn analyse_both(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec
             after[at - start] = live.clone();
             effect.writes.iter().for_each(|&s| live.remove(s));
             effect.reads.iter().for_each(|&s| live.add(s));
-            if fails {
+            if op.may_fail() {
                 live.unite(at_end);
             }
             if before[at - start] != live {

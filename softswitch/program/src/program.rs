@@ -71,6 +71,20 @@ pub struct Code {
     pub update: u32,
 }
 
+impl Code {
+    /// Where the parts of the program begin.
+    #[must_use]
+    pub fn starts(&self) -> [u32; 5] {
+        [
+            self.parser,
+            self.verify,
+            self.ingress,
+            self.egress,
+            self.update,
+        ]
+    }
+}
+
 /// Codes of the core library's parser errors in this program.
 #[derive(Debug)]
 pub struct ParserErrors {
@@ -145,6 +159,15 @@ impl Program {
     #[must_use]
     pub fn tables(&self) -> &[TableInfo] {
         &self.infos
+    }
+
+    /// Where control can go on from an instruction, other than to the next one.
+    #[must_use]
+    pub fn targets(&self, op: &Op) -> Vec<u32> {
+        match op {
+            Op::Table { table } => self.tables[usize::from(*table)].targets().collect(),
+            _ => op.clone().target().map(|to| *to).into_iter().collect(),
+        }
     }
 
     /// The most bytes of a frame that the program parses; `None` if it may look at any of them.

@@ -99,23 +99,14 @@ pub(super) fn compact(program: &mut Program) {
 fn reached(program: &Program) -> Vec<bool> {
     let code = &program.code;
     let mut reached = vec![false; code.ops.len()];
-    let mut pending = vec![
-        code.parser,
-        code.verify,
-        code.ingress,
-        code.egress,
-        code.update,
-    ];
+    let mut pending = code.starts().to_vec();
     while let Some(at) = pending.pop() {
         let Some(mark) = reached.get_mut(at as usize).filter(|m| !**m) else {
             continue;
         };
         *mark = true;
         let op = code.ops[at as usize];
-        if let Op::Table { table } = op {
-            pending.extend(program.tables[usize::from(table)].targets());
-        }
-        pending.extend(op.clone().target().map(|t| *t));
+        pending.extend(program.targets(&op));
         if !op.is_last() {
             pending.push(at + 1);
         }

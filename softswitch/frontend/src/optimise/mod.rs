@@ -85,13 +85,7 @@ fn count_uses(program: &Program, index: usize) -> usize {
 fn leaders(program: &Program) -> Vec<bool> {
     let code = &program.code;
     let mut leaders = vec![false; code.ops.len() + 1];
-    for start in [
-        code.parser,
-        code.verify,
-        code.ingress,
-        code.egress,
-        code.update,
-    ] {
+    for start in code.starts() {
         leaders[start as usize] = true;
     }
     for op in &code.ops {

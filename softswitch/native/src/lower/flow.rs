@@ -258,11 +258,7 @@ impl Lowering<'_, '_> {
 pub(super) fn leads(program: &Program) -> Vec<bool> {
     let mut leads = vec![false; program.code.ops.len()];
     for op in &program.code.ops {
-        let targets: Vec<u32> = match op {
-            Op::Table { table } => program.tables[usize::from(*table)].targets().collect(),
-            _ => op.clone().target().map(|to| *to).into_iter().collect(),
-        };
-        for to in targets {
+        for to in program.targets(op) {
             if let Some(leads) = leads.get_mut(to as usize) {
                 *leads = true;
             }

@@ -168,6 +168,23 @@ impl Op {
         )
     }
 
+    /// True if a part of the program can end here: wherever a parser may fail, it ends.
+    pub fn may_end(&self) -> bool {
+        matches!(self, Op::End | Op::ParserError { .. }) || self.may_fail()
+    }
+
+    /// True if a parser may fail here.
+    pub fn may_fail(&self) -> bool {
+        matches!(
+            self,
+            Op::Extract { .. }
+                | Op::Advance { .. }
+                | Op::LookAhead { .. }
+                | Op::LookAheadWide { .. }
+                | Op::LoopGuard
+        )
+    }
+
     /// True if the instruction only computes: without its destination it is useless, and the same operands give the
     /// same result as long as the headers stay.
     pub fn is_pure(&self) -> bool {
