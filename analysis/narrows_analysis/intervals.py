@@ -22,10 +22,6 @@ FLOW_INTERVAL_UNITS = {
     "payload_bps": "bit/s (payload, retransmissions included)", "queue_delay_mean_s": "s", "queue_delay_max_s": "s",
     "drops": "packets",
 }  # fmt: skip
-QUEUE_INTERVAL_UNITS = {
-    "time_s": "s", "packets": "packets", "throughput_bps": "bit/s (L2)", "depth_mean_bytes": "bytes",
-    "depth_min_bytes": "bytes", "depth_max_bytes": "bytes", "delay_mean_s": "s", "delay_min_s": "s", "delay_max_s": "s",
-}  # fmt: skip
 
 
 def _in_memory(frame: Any) -> pd.DataFrame:
@@ -77,36 +73,4 @@ def flow_intervals(reports: Frame, interval_s: float, bottleneck: int = 0) -> pd
     ).reset_index()
     frame.insert(1, "time_s", frame.pop("interval") * interval_s)
     frame.attrs = {"units": FLOW_INTERVAL_UNITS, "source": "telemetry/reports-*.parquet"}
-    return frame
-
-
-def queue_intervals(reports: Frame, interval_s: float, bottleneck: int = 0) -> pd.DataFrame:
-    """A row for each interval with departures, by time; QUEUE_INTERVAL_UNITS has the columns.
-
-    Depth is the one that departing packets left behind. Arguments as for flow_intervals.
-    """
-    grouped = _with_interval(reports, interval_s, bottleneck).groupby("interval")
-    columns = {
-        "packets": ("packet_bytes", "count"), "bytes": ("packet_bytes", "sum"),
-        "depth_mean_bytes": ("dequeue_depth_bytes", "mean"), "depth_min_bytes": ("dequeue_depth_bytes", "min"),
-        "depth_max_bytes": ("dequeue_depth_bytes", "max"), "delay_mean_s": ("queue_delay_s", "mean"),
-        "delay_min_s": ("queue_delay_s", "min"), "delay_max_s": ("queue_delay_s", "max"),
-    }  # fmt: skip
-    frame = _in_memory(grouped.agg(**columns)).sort_index().reset_index()
-    frame.insert(0, "time_s", frame.pop("interval") * interval_s)
-    frame.insert(2, "throughput_bps", frame.pop("bytes") * 8 / interval_s)
-    frame.attrs = {"units": QUEUE_INTERVAL_UNITS, "source": "telemetry/reports-*.parquet"}
-    return frame
-
-
-def group_intervals(flows: pd.DataFrame, groups: list[str]) -> pd.DataFrame:
-    """Rates of flow_intervals summed by group: group, time_s, throughput_bps, payload_bps, drops.
-
-    `groups` holds the group of each flow number; traffic outside the experiment (flow -1) is left out.
-    """
-    mine = flows[flows["flow"] >= 0]
-    named = mine.assign(group=[groups[number] for number in mine["flow"]])
-    columns = ["throughput_bps", "payload_bps", "drops"]
-    frame = named.groupby(["group", "time_s"], sort=False)[columns].sum().reset_index()
-    frame.attrs = {"units": {name: FLOW_INTERVAL_UNITS[name] for name in columns}, "source": flows.attrs.get("source")}
     return frame

@@ -53,7 +53,6 @@ class Scenario:
     sample_shift: int = 0
     loss: float = 0.0
     seed: int = 1
-    bidirectional: bool = False
     name: str = "synthetic"
     target: str = "soft"
 

@@ -28,18 +28,6 @@ class LogLinearHistogram:
         shift = np.maximum(exponent - (PRECISION_BITS + 1), 0)
         return np.asarray(shift * (1 << PRECISION_BITS) + (values >> shift), dtype=np.int64)
 
-    def add(self, values: npt.NDArray[np.int64]) -> None:
-        """Count each of `values` once; negative values raise ValueError."""
-        if not len(values):
-            return
-        if int(values.min()) < 0:
-            raise ValueError("a histogram of unsigned values was given a negative one")
-        counts = np.bincount(self._bin(values), minlength=0)
-        self._counts[: len(counts)] += counts
-        self._sum += int(values.sum())
-        self.count += len(values)
-        self.maximum = max(self.maximum, int(values.max()))
-
     def add_bins(self, lowest: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> None:
         """Count values by the lowest value of their bin; `set_totals` then has to give their exact sum and maximum."""
         np.add.at(self._counts, self._bin(lowest), counts)

@@ -36,8 +36,6 @@ FLOW_SUMS = (
 QUEUE_SUMS = (
     "departures", "bytes", "drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks", "missing",
 )  # fmt: skip
-# Columns that stand for the reports of an interval, and become estimates where reports are missing.
-_OF_REPORTS = ("bytes", "payload_bytes")
 _DEPTH, _DELAY = 1, 0
 _NEVER = np.iinfo(np.int64).max
 _NO_DEPTH = (1 << 32) - 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from narrows_formats.files import REPORT_FILES, RUN, TELEMETRY
 from narrows_formats.flow_names import flow_names
-from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
+from narrows_formats.run_record import BottleneckRecord, FlowRecord, Number, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.validation import problems
 from pydantic import ValidationError
@@ -20,24 +20,17 @@ from narrows_analysis.records.iperf3 import HostRecord, read_host_record
 from narrows_analysis.records.json_files import read_json
 
 
-@dataclass(frozen=True)
-class FlowSpec:
-    """One flow of the experiment as run.json lists it; times in seconds from the experiment's origin."""
+class FlowSpec(FlowRecord):
+    """One flow of the experiment as run.json lists it, with its number there, a group and a start."""
 
     number: int
     group: str
-    cca: str | None
-    src: str
-    dst: str
-    src_port: int | None
-    dst_port: int | None
-    start_s: float
-    duration_s: float | None
-    size_bytes: int | None
-    rtt_s: float | None
-    iperf3: str | None
-    # Flow index and signature, where run.json knows them.
-    key: tuple[int, int] | None = None
+    start_s: Number
+
+    @property
+    def key(self) -> tuple[int, int] | None:
+        """Flow index and signature, where run.json knows them."""
+        return None if self.flow is None or self.signature is None else (self.flow, self.signature)
 
 
 @dataclass(frozen=True)
@@ -90,21 +83,8 @@ def _only_files(directory: Path) -> None:
 
 
 def _flow(number: int, flow: FlowRecord) -> FlowSpec:
-    return FlowSpec(
-        number=number,
-        group=flow.group or flow.cca or "flows",
-        cca=flow.cca,
-        src=flow.src,
-        dst=flow.dst,
-        src_port=flow.src_port,
-        dst_port=flow.dst_port,
-        start_s=flow.start_s or 0.0,
-        duration_s=flow.duration_s,
-        size_bytes=flow.size_bytes,
-        rtt_s=flow.rtt_s,
-        iperf3=flow.iperf3,
-        key=None if flow.flow is None or flow.signature is None else (flow.flow, flow.signature),
-    )
+    own = {"number": number, "group": flow.group or flow.cca or "flows", "start_s": flow.start_s or 0.0}
+    return FlowSpec.model_validate(dict(flow) | own)
 
 
 def read_run(run_dir: Run | Path | str) -> Run:

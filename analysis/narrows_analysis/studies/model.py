@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal
 
 from narrows_analysis.studies.checks import Check, Condition, Where
@@ -89,7 +89,7 @@ class Said:
     source: str
     id: str
     says: str
-    quote: str
+    quote: str = ""
 
     def agrees_if(self, rule: str, check: Check, changed: str = "") -> Statement:
         """The statement that ours agrees with if ``check``, in words ``rule``, holds."""
@@ -104,9 +104,8 @@ class Said:
         )
 
 
-def says(source: str, id: str, text: str, quote: str = "") -> Said:
-    """A row of a study's table: ``says(...).agrees_if(...).with_evidence(...)``; `Statement` names the columns."""
-    return Said(source, id, text, quote)
+# A row of a study's table: ``says(...).agrees_if(...).with_evidence(...)``.
+says = Said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +137,7 @@ def lines(title: str, *measures: str, x: str, by: str, where: Where | None = Non
     return Plot(kind="lines", title=title, panels=measures, x=x, by=by, where=where or {})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class StudyFigure:
     """One figure (or table) of a publication.
 
@@ -154,6 +153,7 @@ class StudyFigure:
     id: str
     experiment: str
     title: str
+    _: KW_ONLY
     statements: tuple[Statement, ...] = ()
     plots: tuple[Plot, ...] = ()
     window: tuple[float, float] = (0.25, 1.0)
@@ -174,17 +174,8 @@ class StudyFigure:
         return (self.experiment, *self.beside)
 
 
-def figure(
-    id: str,
-    experiment: str,
-    title: str,
-    *,
-    window: tuple[float, float] = (0.25, 1.0),
-    life_of: str = "",
-    beside: tuple[str, ...] = (),
-) -> StudyFigure:
-    """A figure of a study's table: ``figure(...).states(...).plotted(...)``; `StudyFigure` names the columns."""
-    return StudyFigure(id=id, experiment=experiment, title=title, window=window, life_of=life_of, beside=beside)
+# A row of a study's table: ``figure(...).states(...).plotted(...)``.
+figure = StudyFigure
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pandas as pd
-from narrows_formats.files import HOSTS, SOCKETS
 
 from narrows_analysis.run_data import RunData
 
@@ -21,12 +20,10 @@ DRAINED_BDP = 0.1
 
 def read_sockets(run: RunData) -> pd.DataFrame | None:
     """The sockets' state over time with the flows' groups; None if it was not sampled."""
-    path = run.path / HOSTS / SOCKETS
-    if not path.exists():
+    if run.sockets.empty:
         return None
-    frame = pd.read_parquet(path)
     groups = [flow.group for flow in run.run.flows]
-    return frame[frame["flow"] < len(groups)].assign(group=lambda rows: [groups[flow] for flow in rows["flow"]])
+    return run.sockets.assign(group=[groups[int(flow)] for flow in run.sockets["flow"]])
 
 
 def probe_times(sockets: pd.DataFrame) -> list[list[float]]:

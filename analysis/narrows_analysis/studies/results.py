@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.storage import write_json
+
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.model import Point, Results, StudyFigure
 
@@ -32,9 +34,7 @@ def write_results(results: Results, path: Path) -> None:
             for point in results.points
         ],
     }
-    temporary = path.with_name(path.name + ".partial")
-    temporary.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    temporary.replace(path)
+    write_json(path, data, indent=1)
 
 
 def read_results(path: Path) -> Results:

@@ -96,7 +96,6 @@ def finish(
     bottleneck = bottleneck_section(run, aggregation)
     flows = flow_sections(run, aggregation, table, paths or {}, sockets)
     groups = group_sections(run, aggregation, flows)
-    cautions = find_warnings(run, aggregation, table, skipped, sockets, bottleneck)
     summary: Summary = {
         "format": FORMAT,
         "status": run.status,
@@ -106,7 +105,7 @@ def finish(
         "groups": groups,
         "flows": flows,
         "telemetry": telemetry_section(aggregation),
-        "warnings": [caution.as_dict() for caution in cautions],
+        "warnings": find_warnings(run, aggregation, table, skipped, sockets, bottleneck),
     }
     write_flows(run.path / "flows.parquet", aggregation)
     write_queue(run.path / "queue.parquet", aggregation)

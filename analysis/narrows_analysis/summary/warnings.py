@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from narrows_formats.summary import BottleneckSummary, WarningSummary
@@ -33,22 +32,14 @@ SHORT_OF_MEMORY = (
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True)
-class Caution:
+def _caution(code: str, severity: Severity, message: str) -> WarningSummary:
     """One warning: a stable code, "error" (a number is withheld or wrong to compare) or "warning", and a sentence."""
-
-    code: str
-    severity: Severity
-    message: str
-
-    def as_dict(self) -> WarningSummary:
-        """For summary.json."""
-        return {"code": self.code, "severity": self.severity, "message": self.message}
+    return {"code": code, "severity": severity, "message": message}
 
 
-def _applying(*rows: tuple[object, str, Severity, str]) -> list[Caution]:
+def _applying(*rows: tuple[object, str, Severity, str]) -> list[WarningSummary]:
     """The warnings, each (whether it applies, code, severity, message), that apply."""
-    return [Caution(code, severity, message) for applies, code, severity, message in rows if applies]
+    return [_caution(code, severity, message) for applies, code, severity, message in rows if applies]
 
 
 def plural(count: float, noun: str) -> str:
@@ -62,23 +53,22 @@ def missing_ratio(aggregation: Aggregation) -> float:
     return aggregation.order.unusable / due if due else 0.0
 
 
-def _collector_warnings(run: Run) -> list[Caution]:
+def _collector_warnings(run: Run) -> list[WarningSummary]:
     path = run.path / "telemetry" / "collector.json"
     if not path.exists():
-        return [
-            Caution("collector", "warning", "telemetry/collector.json is missing: losses in the collector unknown.")
-        ]
+        message = "telemetry/collector.json is missing: losses in the collector unknown."
+        return [_caution("collector", "warning", message)]
     try:
         raw = read_json(path)
     except AnalysisError as error:
-        return [Caution("collector", "warning", str(error))]
+        return [_caution("collector", "warning", str(error))]
     losses = (
         ("kernel_ring_drops", "collector_drops", "The collector's kernel ring dropped {}."),
         ("rows_not_stored", "collector_not_stored", "The collector could not store {}."),
         ("flow_keys_overflow", "collector_flow_keys", "The collector had no room for the addresses of {}."),
     )
     lost = [
-        Caution(code, "error", sentence.format(plural(_count(raw[key]), "report")))
+        _caution(code, "error", sentence.format(plural(_count(raw[key]), "report")))
         for key, code, sentence in losses
         if _count(raw.get(key))
     ]
@@ -115,15 +105,15 @@ def _objects(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value.values() if isinstance(entry, dict)] if isinstance(value, dict) else []
 
 
-def _status_warnings(run: Run) -> list[Caution]:
+def _status_warnings(run: Run) -> list[WarningSummary]:
     if run.status == "complete":
         return []
     reason = f": {run.reason}" if run.reason else ""
     word = "failed" if run.status == "failed" else "was stopped early"
-    return [Caution(f"run_{run.status}", "error", f"The run {word}{reason}. Results cover what was recorded.")]
+    return [_caution(f"run_{run.status}", "error", f"The run {word}{reason}. Results cover what was recorded.")]
 
 
-def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[Caution]:
+def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports) -> list[WarningSummary]:
     order, ratio = aggregation.order, missing_ratio(aggregation)
     duplicates, late = plural(order.skipped.duplicates, "duplicate"), plural(order.skipped.late, "late report")
     implausible = order.skipped.implausible
@@ -179,33 +169,33 @@ def _report_warnings(run: Run, aggregation: Aggregation, skipped: SkippedReports
     )  # fmt: skip
     for name in skipped.unreadable_files:
         message = f"telemetry/{name} is not complete and was skipped: its reports are missing from every figure."
-        found.append(Caution("file_unreadable", "error", message))
+        found.append(_caution("file_unreadable", "error", message))
     return found
 
 
-def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Caution]:
+def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[WarningSummary]:
     found = []
     names = run.flow_names
     for number in table.unmatched:
         flow = run.flows[number]
         message = f"{names[number]} ({flow.src} to {flow.dst}) never crossed the bottleneck."
-        found.append(Caution("flow_unseen", "error", message))
+        found.append(_caution("flow_unseen", "error", message))
     for number in table.guessed:
         message = f"{names[number]}: source port unknown; taken to be the last connection opened between its hosts."
-        found.append(Caution("flow_guessed", "warning", message))
+        found.append(_caution("flow_guessed", "warning", message))
     collided = [n for n, index in enumerate(table.index_of) if index >= 0 and aggregation.collided[index]]
     if collided:
         who = ", ".join(names[number] for number in collided)
         message = f"Flow index collision: each of {who} shares its counters with another flow; its drops are withheld."
-        found.append(Caution("collision", "error", message))
+        found.append(_caution("collision", "error", message))
     other, total = aggregation.flows.totals["bytes"][-1], aggregation.flows.totals["bytes"].sum()
     if total and other / total > MAX_OTHER_SHARE:
         message = f"{other / total:.1%} of the bytes do not belong to a flow of the experiment."
-        found.append(Caution("other_traffic", "warning", message))
+        found.append(_caution("other_traffic", "warning", message))
     return found
 
 
-def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[Caution]:
+def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[WarningSummary]:
     manager = run.raw.get("traffic_manager")
     rows = manager.get("flow_drops") if isinstance(manager, dict) else None
     if not isinstance(rows, list):
@@ -223,11 +213,11 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
                 f"{names[number]}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
                 "(drops after a flow's last departing packet leave no report)."
             )
-            found.append(Caution("drops_disagree", "warning", message))
+            found.append(_caution("drops_disagree", "warning", message))
     return found
 
 
-def _late_service_warnings(run: Run, bottleneck: BottleneckSummary) -> list[Caution]:
+def _late_service_warnings(run: Run, bottleneck: BottleneckSummary) -> list[WarningSummary]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
     link, delay_s = run.bottleneck, bottleneck["queue_delay_s"]["p99"]
     if delay_s is None or link.buffer_bytes is None or link.rate_bps is None:
@@ -240,10 +230,10 @@ def _late_service_warnings(run: Run, bottleneck: BottleneckSummary) -> list[Caut
         f"1 % of the packets waited {delay_s * 1e3:.1f} ms or more, and a full buffer takes {full_s * 1e3:.1f} ms at "
         "the rate that was set: the switch did not keep up. Set a lower rate, or take load off the machine."
     )
-    return [Caution("late_service", "warning", message)]
+    return [_caution("late_service", "warning", message)]
 
 
-def _balance_warnings(run: Run) -> list[Caution]:
+def _balance_warnings(run: Run) -> list[WarningSummary]:
     """Packets that the control plane found to be lost where the target counts no losses."""
     rows = run.raw.get("balances")
     found = []
@@ -253,7 +243,7 @@ def _balance_warnings(run: Run) -> list[Caution]:
                 f"{plural(int(row['lost']), 'packet')} of {int(row['entered']):,} lost {row['place']}: "
                 "neither the bottleneck's queue nor loss emulation took them."
             )
-            found.append(Caution("lost_elsewhere", "warning", message))
+            found.append(_caution("lost_elsewhere", "warning", message))
     return found
 
 
@@ -266,18 +256,18 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
     return {int(row["flow"]): int(row.get("after_last_report", 0)) for row in rows if isinstance(row, dict)}
 
 
-def _host_warnings(run: Run) -> list[Caution]:
+def _host_warnings(run: Run) -> list[WarningSummary]:
     found = []
     for name, flow, host in zip(run.flow_names, run.flows, run.host_records, strict=True):
         if host.error:
-            found.append(Caution("host", "warning", f"{name}: {host.error}"))
+            found.append(_caution("host", "warning", f"{name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
             message = f"{name} ran {host.cca}, not {flow.cca} as the experiment asks."
-            found.append(Caution("cca", "error", message))
+            found.append(_caution("cca", "error", message))
     return found
 
 
-def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution]:
+def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[WarningSummary]:
     """Flows that their sockets held back where the algorithm would have sent."""
     found = []
     for name, flow in zip(run.flow_names, run.flows, strict=True):
@@ -287,11 +277,11 @@ def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[Caution
                 f"{name} was limited by its socket buffers in {share:.0%} of the time, not by its congestion control "
                 "or the link. Set a larger tcp_buffer if that is not what was to be tested."
             )
-            found.append(Caution("buffer_limited", "warning", message))
+            found.append(_caution("buffer_limited", "warning", message))
     return found
 
 
-def _memory_warnings(run: Run) -> list[Caution]:
+def _memory_warnings(run: Run) -> list[WarningSummary]:
     """Hosts whose kernel had no memory for what TCP had received, or was to send."""
     host = run.raw.get("host")
     testbed = host.get("testbed") if isinstance(host, dict) else None
@@ -304,7 +294,7 @@ def _memory_warnings(run: Run) -> list[Caution]:
                 f"The kernel of {name} had too little memory for TCP: {', '.join(told)}. It threw data away that had "
                 "arrived, or held senders back, which no congestion control asked for."
             )
-            found.append(Caution("host_memory", "warning", message))
+            found.append(_caution("host_memory", "warning", message))
     return found
 
 
@@ -315,13 +305,15 @@ def find_warnings(
     skipped: SkippedReports,
     sockets: dict[int, SocketRecord],
     bottleneck: BottleneckSummary,
-) -> list[Caution]:
+) -> list[WarningSummary]:
     """All warnings of a run, gravest first; `bottleneck` is that section of the summary."""
     found = _status_warnings(run)
     if aggregation is None or not aggregation.order.reports:
-        found.append(Caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure."))
+        found.append(
+            _caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure.")
+        )
         for name in skipped.unreadable_files:
-            found.append(Caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
+            found.append(_caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
     else:
         found += _report_warnings(run, aggregation, skipped)
         found += _flow_warnings(run, aggregation, table)
@@ -332,19 +324,19 @@ def find_warnings(
             message += (
                 "(iperf3's control) is not among the flows." if control == 1 else "(iperf3's) are not among the flows."
             )
-            found.append(Caution("control_connections", "warning", message))
+            found.append(_caution("control_connections", "warning", message))
         found += _late_service_warnings(run, bottleneck)
         utilization = bottleneck["utilization"]
         if utilization is not None and utilization < MIN_UTILIZATION:
             message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
-            found.append(Caution("unsaturated", "warning", message))
+            found.append(_caution("unsaturated", "warning", message))
         peak, buffer = bottleneck["queue_bytes"]["max"], run.bottleneck.buffer_bytes
         unit = run.depth_unit_bytes
         if peak is not None and buffer is not None and peak > buffer + unit:
             message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
-            found.append(Caution("queue_above_buffer", "error", message))
+            found.append(_caution("queue_above_buffer", "error", message))
     found += _collector_warnings(run)
     found += _host_warnings(run)
     found += _socket_warnings(sockets, run)
     found += _memory_warnings(run)
-    return sorted(found, key=lambda warning: warning.severity != "error")
+    return sorted(found, key=lambda warning: warning["severity"] != "error")
