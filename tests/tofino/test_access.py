@@ -39,23 +39,28 @@ def test_mutual_tls(pki: Path) -> None:
     )
     switch = FakeSwitch(tls=credentials)
     try:
-        tls = Tls(pki / "server.pem", pki / "client.pem", pki / "client.key", "switch.lab")
+        tls = Tls(
+            ca=pki / "server.pem",
+            certificate=pki / "client.pem",
+            key=pki / "client.key",
+            server_name="switch.lab",
+        )
         endpoint = Endpoint(switch.address, PROGRAM, tls=tls, timeout_s=5)
         # The SDE's client has no TLS: ours is taken, whatever is installed.
         client = connect(endpoint)
         assert client.kind == "own" and client.schema.table("tm.cfg")
         client.close()
         for wrong in (
-            replace(tls, ca=pki / "other.pem"),
-            replace(tls, certificate=pki / "other.pem", key=pki / "other.key"),
-            replace(tls, certificate=None, key=None),
+            {"ca": pki / "other.pem"},
+            {"certificate": pki / "other.pem", "key": pki / "other.key"},
+            {"certificate": None, "key": None},
         ):
             with pytest.raises(ConnectionLost):
-                connect(replace(endpoint, tls=wrong, client_id=2, timeout_s=2))
+                connect(replace(endpoint, tls=tls.model_copy(update=wrong), client_id=2, timeout_s=2))
         with pytest.raises(ConnectionLost):
             connect(replace(endpoint, tls=None, client_id=3, timeout_s=2), prefer=("own",))
         with pytest.raises(BfrtError, match=r"switch\.tls: .*nowhere\.pem: No such file"):
-            connect(replace(endpoint, tls=replace(tls, ca=Path("nowhere.pem"))))
+            connect(replace(endpoint, tls=tls.model_copy(update={"ca": Path("nowhere.pem")})))
         with pytest.raises(InputError, match="no BF Runtime client of sde can be used"):
             connect(endpoint, prefer=("sde",))
     finally:

@@ -16,6 +16,7 @@ from fakeswitch.fixtures import (
     PIPE,
     RECEIVER_PORT,
     SENDER_PORT,
+    fresh_counters,
     inventory,
     inventory_data,
     kind,
@@ -33,16 +34,10 @@ from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.calibration import Calibration, calibration_path
 from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
 
-__all__ = ["inventory", "kind", "switch"]
+__all__ = ["fresh_counters", "inventory", "kind", "switch"]
 
 RATES = (20_000_000, 100_000_000)
 PACKETS = 6000
-
-
-@pytest.fixture(autouse=True)
-def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake's counters are never old."""
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
 
 
 class FakeBench:

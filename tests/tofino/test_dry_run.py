@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakeswitch.fixtures import inventory, kind, make_experiment, switch
+from fakeswitch.fixtures import fresh_counters, inventory, kind, make_experiment, switch
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import make_plan
@@ -22,7 +22,7 @@ from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows.targets.tofino.writes.planned import PlannedWrite
 
-__all__ = ["inventory", "kind", "switch"]
+__all__ = ["fresh_counters", "inventory", "kind", "switch"]
 
 TYPES = {"insert": pb.Update.INSERT, "modify": pb.Update.MODIFY, "delete": pb.Update.DELETE}
 Written = tuple[Any, int, int, str, bool, str]
@@ -62,12 +62,6 @@ def _ordered(message: Any) -> Any:
     del message.fields[:]
     message.fields.extend(fields)
     return message
-
-
-@pytest.fixture(autouse=True)
-def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake's counters are never old."""
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
 
 
 @pytest.mark.parametrize("bottleneck", EXPERIMENTS.values(), ids=EXPERIMENTS.keys())

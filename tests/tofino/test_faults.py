@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 import pytest
 from fakeswitch.faults import Fault, abort, refuse, stall
-from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, inventory, kind, make_experiment
+from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, fresh_counters, inventory, kind, make_experiment
 from fakeswitch.server import PROGRAM, FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
@@ -24,7 +24,7 @@ from narrows.targets.tofino.restore import restore_from
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
 
-__all__ = ["inventory", "kind"]
+__all__ = ["fresh_counters", "inventory", "kind"]
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "tofino-faults.md"
 TIMEOUT_S = 1.5
@@ -36,7 +36,6 @@ def quickly(endpoint: Endpoint, prefer: Sequence[str]) -> Client:
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
     monkeypatch.setattr("narrows.targets.tofino.target.LINK_WAIT_S", 0.3)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fakeswitch.data_plane import COLLISION, DataPlane, Packet, Reported
-from fakeswitch.fixtures import RECEIVER_PORT, inventory_data, kind, machine, switch
+from fakeswitch.fixtures import RECEIVER_PORT, fresh_counters, inventory_data, kind, machine, switch
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan, make_plan
@@ -20,17 +20,11 @@ from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows.targets.tofino.writes import entries
 from narrows.targets.tofino.writes.entries import index_shares
 
-__all__ = ["kind", "switch"]
+__all__ = ["fresh_counters", "kind", "switch"]
 
 # One in each pipe.
 SENDER_PORTS = (136, 264, 8, 392)
 FLOWS = 1000
-
-
-@pytest.fixture(autouse=True)
-def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake's counters are never old."""
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
 
 
 def inventory_of(switch: FakeSwitch, kind: str, pipes: int) -> Inventory:

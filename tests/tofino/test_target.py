@@ -18,6 +18,7 @@ from fakeswitch.fixtures import (
     RECEIVER_PORT,
     SECOND_SENDER_PORT,
     SENDER_PORT,
+    fresh_counters,
     inventory,
     kind,
     make_experiment,
@@ -36,13 +37,12 @@ from narrows.switch.readings import FlowDrops, FlowTotals
 from narrows.targets.base import Target
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.programming.audit import outstanding, read_audit
-from narrows.targets.tofino.readings import checks
 from narrows.targets.tofino.restore import main as restore_main
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
 from narrows.targets.tofino.testbed.machines import SshTestbed
 
-__all__ = ["inventory", "kind", "switch"]
+__all__ = ["fresh_counters", "inventory", "kind", "switch"]
 
 T = TypeVar("T")
 SENDERS = (SENDER_PORT, SECOND_SENDER_PORT)
@@ -50,13 +50,6 @@ SENDERS = (SENDER_PORT, SECOND_SENDER_PORT)
 
 def do(coroutine: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(coroutine)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fake's counters are never old."""
-    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
-    assert checks.COUNTER_AGE_S >= 2
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from narrows.errors import EXIT_FAILED, InputError
+from narrows.errors import EXIT_FAILED
 from narrows.targets.registry import LOCAL, check_options, target_class
 
 if TYPE_CHECKING:
@@ -89,14 +89,10 @@ def doctor(
 
 
 def _findings_of(target: str, inventory: Path | None) -> list[Diagnosis]:
-    if target == "tofino":
-        from narrows.targets.tofino.doctor import examine
-        from narrows.targets.tofino.testbed.inventory import load_inventory
+    check_options(target, None, inventory)
+    if inventory is None:
+        return findings(target)
+    from narrows.targets.tofino.doctor import examine
+    from narrows.targets.tofino.testbed.inventory import load_inventory
 
-        if inventory is None:
-            raise InputError("--inventory: is needed for --target tofino; allowed: an inventory file")
-        return examine(load_inventory(inventory))
-    if inventory is not None:
-        raise InputError(f"--inventory: --target {target} has no testbed; allowed: with --target tofino")
-    check_options(target, None, None)
-    return findings(target)
+    return examine(load_inventory(inventory))

@@ -16,6 +16,7 @@ from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.programming.audit import AuditLog
 from narrows.targets.tofino.programming.programmer import Programmer
+from narrows.targets.tofino.readings import checks
 from narrows.targets.tofino.testbed.inventory import Inventory
 
 from fakeswitch.server import PROGRAM, FakeSwitch
@@ -108,6 +109,13 @@ def client(switch: FakeSwitch, kind: str) -> Iterator[Client]:
     assert one.kind == kind
     yield one
     one.close()
+
+
+@pytest.fixture(autouse=True)
+def fresh_counters(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fake's counters are never old."""
+    monkeypatch.setattr("narrows.targets.tofino.target.COUNTER_AGE_S", 0)
+    assert checks.COUNTER_AGE_S >= 2
 
 
 @pytest.fixture

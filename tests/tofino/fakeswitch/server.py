@@ -13,7 +13,6 @@ from typing import Any
 import grpc
 from google.protobuf import any_pb2
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
-from narrows.targets.tofino.bfrt.errors import CODES
 
 from fakeswitch.device import Device
 from fakeswitch.faults import Fault
@@ -201,7 +200,7 @@ class FakeSwitch(Device):
                 self._update(update, request.target, context)
                 errors.append(pb.Error())
             except Refused as refused:
-                errors.append(pb.Error(canonical_code=CODES.index(refused.code), message=str(refused)))
+                errors.append(pb.Error(canonical_code=grpc.StatusCode[refused.code].value[0], message=str(refused)))
         self._fail_if_any(errors, context)
         return pb.WriteResponse()
 
@@ -221,7 +220,7 @@ class FakeSwitch(Device):
                     )
                 errors.append(pb.Error())
             except Refused as refused:
-                errors.append(pb.Error(canonical_code=CODES.index(refused.code), message=str(refused)))
+                errors.append(pb.Error(canonical_code=grpc.StatusCode[refused.code].value[0], message=str(refused)))
         self._fail_if_any(errors, context)
 
     def _authorised(self, client: int, p4_name: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
@@ -13,12 +14,11 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing
 from narrows.errors import NarrowsError
 from narrows.targets.soft.softswitch import missing_parts
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client
-from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.readings.counters import Counters
 from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory, Machine
 from narrows.targets.tofino.testbed.machines import HOST_SCRIPT
 from narrows.targets.tofino.testbed.preflight import PYTHON
-from narrows.targets.tofino.testbed.session import Connect, SwitchSession
+from narrows.targets.tofino.testbed.session import SwitchSession
 from narrows.targets.tofino.testbed.ssh import run
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.reader import LiveReader
@@ -38,15 +38,14 @@ class Diagnosis:
     problem: str = ""
 
 
-def examine(inventory: Inventory, ccas: Sequence[str] = (), connect_to: Connect = connect) -> list[Diagnosis]:
+def examine(inventory: Inventory, ccas: Sequence[str] = ()) -> list[Diagnosis]:
     """Everything a run on this testbed depends on.
 
     Args:
         inventory: the testbed.
         ccas: congestion controls that senders must have.
-        connect_to: what opens a session with the switch.
     """
-    about_switch, added = _switch(inventory, connect_to)
+    about_switch, added = _switch(inventory)
     with ThreadPoolExecutor(len(inventory.machines)) as pool:
         machines = list(
             pool.map(lambda one: list(_machine(inventory, one, added.get(one.port), ccas)), inventory.machines)
@@ -179,11 +178,11 @@ def _exposure(inventory: Inventory) -> Iterator[Diagnosis]:
     yield Diagnosis("switch: protection", "SSH tunnel, port closed", problem)
 
 
-def _switch(inventory: Inventory, connect_to: Connect) -> tuple[list[Diagnosis], dict[str, bool]]:
+def _switch(inventory: Inventory) -> tuple[list[Diagnosis], dict[str, bool]]:
     """What is to be said of the switch, and which ports, by name, it has already; those not in it are not known."""
     found: list[Diagnosis] = []
     added: dict[str, bool] = {}
-    with SwitchSession(inventory, connect_to) as session:
+    with closing(SwitchSession(inventory)) as session:
         try:
             client = session.open()
         except NarrowsError as error:

@@ -18,7 +18,7 @@ from narrows.targets.tofino.writes.mirror import mirror_writes
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
 from narrows.targets.tofino.writes.ports import port_writes
 from narrows.targets.tofino.writes.reader import AssumedReader
-from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, Layer, TrafficManager
+from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, TrafficManager
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,6 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
     return [*found, *clear_writes(), *planned.writes, *planned.watermarks]
 
 
-def layer_of(plan: Plan) -> Layer:
-    """The layer that the experiment states its rate in."""
-    rate_bps = plan.bottleneck.l1_rate_bps
-    return Layer() if rate_bps is None else Layer("l1", rate_bps)
-
-
 def used_ports(plan: Plan) -> list[int]:
     """All ports of a bound plan, ascending."""
     return sorted({port.number for port in plan.ports})
@@ -73,7 +67,7 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
     Raises:
         InputError: it does not fit the switch.
     """
-    manager = TrafficManager(inventory, reader, plan, layer_of(plan))
+    manager = TrafficManager(inventory, reader, plan)
     writes = [*manager.writes(), *mirror_writes(inventory, plan, reader)]
     writes += program_writes(plan, inventory.switch.generation.cell_bytes, reader)
     switch = inventory.switch

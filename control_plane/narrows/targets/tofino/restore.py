@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import closing
 from pathlib import Path
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, NarrowsError
@@ -29,7 +30,7 @@ def restore_from(inventory: Inventory, log: Path) -> tuple[int, list[str]]:
         return 0, []
     audit = AuditLog(log)
     try:
-        with SwitchSession(inventory) as session:
+        with closing(SwitchSession(inventory)) as session:
             return len(changes), restore_all(session.open(), changes, audit)[0]
     finally:
         audit.close()

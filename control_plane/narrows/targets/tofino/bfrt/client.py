@@ -9,8 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
+from narrows_formats.validation import refuse
+from pydantic import model_validator
+
+from narrows.experiment.quantities import Model
 from narrows.targets.tofino.bfrt.errors import SwitchRefused
 from narrows.targets.tofino.bfrt.schema import Schema, Table
 from narrows.targets.tofino.bfrt.values import Data, DigestMessage, Entry, Key, KeyValue, Lpm, Ternary
@@ -34,14 +38,19 @@ class Operation(enum.StrEnum):
     CLEAR = "clear"
 
 
-@dataclass(frozen=True)
-class Tls:
-    """Files for a TLS connection; ``certificate`` and ``key`` are the client's own, for mutual TLS."""
+class Tls(Model):
+    """PEM files for TLS to the switch; ``certificate`` and ``key`` are the client's own, for mutual TLS."""
 
     ca: Path
     certificate: Path | None = None
     key: Path | None = None
     server_name: str | None = None
+
+    @model_validator(mode="after")
+    def _pair(self) -> Self:
+        if (self.certificate is None) != (self.key is None):
+            raise refuse("has one of certificate and key", "both, or neither")
+        return self
 
 
 @dataclass(frozen=True)

@@ -7,27 +7,6 @@ from dataclasses import dataclass
 
 from narrows.errors import RunError
 
-# google.rpc.Code, by number.
-CODES = (
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-)
-
 
 class BfrtError(RunError):
     """The switch cannot be reached or does not do what it was asked."""
@@ -67,4 +46,7 @@ class SwitchRefused(BfrtError):
 
 def code_name(number: int) -> str:
     """Name of a google.rpc code."""
-    return CODES[number] if 0 <= number < len(CODES) else f"CODE_{number}"
+    # Not above: what a plan can be refused for is imported with this, and gRPC takes long.
+    import grpc
+
+    return next((code.name for code in grpc.StatusCode if code.value[0] == number), f"CODE_{number}")

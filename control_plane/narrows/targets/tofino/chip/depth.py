@@ -79,11 +79,6 @@ def capacity_cells(chip: Chip, total_cells: int) -> int:
     return min(total_cells - chip.reserve_cells - HEADROOM_CELLS, (1 << chip.static_limit_bits) - 1)
 
 
-def hysteresis_cells(chip: Chip) -> int:
-    """The smallest hysteresis the driver sets; anything less is silently raised to it."""
-    return chip.hysteresis_floor_cells
-
-
 def depth_for(
     chip: Chip,
     cell_bytes: int,
@@ -110,7 +105,7 @@ def depth_for(
     """
     per_frame = cells_per_frame(cell_bytes, frame_bytes)
     cells = limit_bytes * per_frame // frame_bytes
-    hysteresis = hysteresis_cells(chip)
+    hysteresis = chip.hysteresis_floor_cells
     least = hysteresis + 2 * per_frame
     if cells < least:
         raise InputError(

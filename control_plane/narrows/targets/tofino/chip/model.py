@@ -28,10 +28,8 @@ class Chip:
     shaper_rounds_up: bool
     rate_mantissa_bits: int
     burst_mantissa_bits: int
-    burst_exponent_max: int
     max_burst_bytes: int
     hysteresis_floor_cells: int
-    hysteresis_step_cells: int
     static_limit_bits: int
     mirror_sessions: int
     mirror_length_step: int
@@ -55,11 +53,9 @@ TOFINO1 = Chip(
     shaper_rounds_up=False,
     rate_mantissa_bits=10,
     burst_mantissa_bits=4,
-    burst_exponent_max=15,
     # The driver's conversion of anything larger loses bits of the mantissa.
     max_burst_bytes=65_535,
     hysteresis_floor_cells=32,
-    hysteresis_step_cells=8,
     static_limit_bits=19,
     mirror_sessions=1014,
     mirror_length_step=1,
@@ -79,10 +75,8 @@ TOFINO2 = Chip(
     shaper_rounds_up=True,
     rate_mantissa_bits=12,
     burst_mantissa_bits=8,
-    burst_exponent_max=15,
     max_burst_bytes=255 << 15,
     hysteresis_floor_cells=32,
-    hysteresis_step_cells=8,
     static_limit_bits=19,
     mirror_sessions=255,
     mirror_length_step=4,

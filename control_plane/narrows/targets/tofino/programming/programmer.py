@@ -8,7 +8,7 @@ what was there before, and whatever fails, everything written so far is restored
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from narrows.errors import RunError
@@ -23,8 +23,6 @@ from narrows.targets.tofino.writes.planned import PlannedWrite
 # What the driver says of a queue without a port.
 _NOT_READY = "Not ready"
 
-Progress = Callable[[str], None]
-
 
 class ReadBackError(RunError):
     """The switch accepted a write and then shows something else."""
@@ -33,12 +31,11 @@ class ReadBackError(RunError):
 class Programmer:
     """The one that writes to a switch. Not safe for use from several threads at once."""
 
-    def __init__(self, client: Client, audit: AuditLog, progress: Progress = lambda _: None) -> None:
-        """``progress`` is told of every write before it is made."""
+    def __init__(self, client: Client, audit: AuditLog) -> None:
+        """Take a connected client and the log of its changes; nothing is written yet."""
         self.client = client
         self.journal: list[Change] = []
         self._audit = audit
-        self._progress = progress
         self._planned: list[PlannedWrite] = []
 
     def apply(self, writes: Sequence[PlannedWrite]) -> None:
@@ -50,11 +47,8 @@ class Programmer:
         """
         mark = len(self.journal)
         planned = len(self._planned)
-        numbers = itertools.count(1)
         try:
             for table, batch in self._batches(writes):
-                for write in batch:
-                    self._progress(f"{next(numbers)}/{len(writes)} {write}")
                 self._carry_out(table, batch)
                 self._planned += batch
         except BaseException as error:
@@ -72,7 +66,6 @@ class Programmer:
         """
         schema = self.client.schema
         for write in writes:
-            self._progress(str(write))
             table = counting_table(schema, write.table) if write.key is None else schema.table(write.table)
             change = Change(Operation.CLEAR, table.name, write.key, write.pipe, None, write.data, None, None)
             self._audit.record(replace(change, phase="intent"))
@@ -109,8 +102,7 @@ class Programmer:
             RunError: a write is refused or reads back differently.
         """
         drifted = self._drifted()
-        for write, words in drifted:
-            self._progress(f"again: {words}")
+        for write, _ in drifted:
             table = self.client.schema.table(write.table)
             name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
             first = next((change for change in self.journal if change.entry == name), None)

@@ -42,21 +42,6 @@ def _switch_word(value: object) -> object:
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
 
 
-class TlsFiles(Model):
-    """PEM files for TLS to the switch; ``certificate`` and ``key`` for mutual TLS."""
-
-    ca: Path
-    certificate: Path | None = None
-    key: Path | None = None
-    server_name: str | None = None
-
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
-        if (self.certificate is None) != (self.key is None):
-            raise refuse("has one of certificate and key", "both, or neither")
-        return self
-
-
 class Ssh(Model):
     """How to reach a machine: what ``ssh`` takes. Keys come from the agent or ``identity``; passwords are not asked."""
 
@@ -89,7 +74,7 @@ class Switch(Model):
     program: str = "narrows"
     device: Annotated[StrictInt, Field(ge=0, le=7)] = 0
     client: Literal["auto", "sde", "own"] = "auto"
-    tls: TlsFiles | None = None
+    tls: Tls | None = None
     tunnel: Ssh | None = None
     insecure: StrictBool = False
     shaper_clock_hz: Annotated[float, Field(gt=1e8, lt=1e10)] | None = None
@@ -271,12 +256,11 @@ class Inventory(Model):
 
     def endpoint(self, address: str | None = None) -> Endpoint:
         """Where to connect; ``address`` replaces the switch's when a tunnel stands in between."""
-        tls = self.switch.tls
         return Endpoint(
             address=address or self.switch.address,
             program=self.switch.program,
             device=self.switch.device,
-            tls=None if tls is None else Tls(tls.ca, tls.certificate, tls.key, tls.server_name),
+            tls=self.switch.tls,
             listed=self.switch.address,
         )
 

@@ -4,8 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
 
 from narrows.targets.tofino.bfrt.client import Client, Endpoint
 from narrows.targets.tofino.bfrt.connect import connect
@@ -59,13 +57,3 @@ class SwitchSession:
         if self._client is not None:
             self._client.close()
             self._client = None
-
-    def __enter__(self) -> Self:
-        """As it is: nothing is opened yet."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Close it."""
-        self.close()

@@ -7,7 +7,7 @@ from narrows.errors import InputError
 from narrows.experiment.plan import REPORT_ENCAPSULATION_BYTES, Plan
 from narrows.switch.entries import COLLECTOR_SESSION
 from narrows.targets.tofino.bfrt.client import Operation
-from narrows.targets.tofino.chip.depth import about_size, hysteresis_cells
+from narrows.targets.tofino.chip.depth import about_size
 from narrows.targets.tofino.chip.model import Chip, pipe_of
 from narrows.targets.tofino.sampling import refuse_more_reports_than_fit
 from narrows.targets.tofino.testbed.inventory import Inventory
@@ -93,7 +93,7 @@ def _memory(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWri
                 None,
                 {
                     "guaranteed_cells": number(found, "guaranteed_cells"),
-                    "hysteresis_cells": hysteresis_cells(chip),
+                    "hysteresis_cells": chip.hysteresis_floor_cells,
                     "pool_id": text(found, "pool_id"),
                     "pool_max_cells": MIRROR_CELLS,
                     "dynamic_baf": "DISABLE",

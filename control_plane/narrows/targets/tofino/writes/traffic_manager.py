@@ -7,13 +7,13 @@ queue's own depth, then its rate. Every table is one of fixed function; docs/tof
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from narrows_formats.units import format_rate
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Plan
-from narrows.targets.tofino.bfrt.client import Operation
+from narrows.targets.tofino.bfrt.client import ALL_PIPES, Operation
 from narrows.targets.tofino.bfrt.values import Entry, Key
 from narrows.targets.tofino.chip.depth import (
     HEADROOM_CELLS,
@@ -21,7 +21,6 @@ from narrows.targets.tofino.chip.depth import (
     about_size,
     capacity_cells,
     depth_for,
-    hysteresis_cells,
 )
 from narrows.targets.tofino.chip.model import Chip, pipe_of
 from narrows.targets.tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, shape
@@ -35,7 +34,10 @@ NEAREST = "MIN_ERROR"
 
 @dataclass(frozen=True)
 class Queue:
-    """Where a bottleneck's queue is: its port, and the port group and number that the queue tables are keyed by."""
+    """Where a bottleneck's queue is: its port, and the port group and number that the queue tables are keyed by.
+
+    Tables of queues and pipes refuse a target of all pipes, so what is written there names ``pipe``.
+    """
 
     dev_port: int
     queue: int
@@ -59,21 +61,10 @@ class BottleneckQueue:
     shaping: Shaping
 
 
-@dataclass(frozen=True)
-class Layer:
-    """What layer the rate of an experiment is in: ``rate_bps`` replaces the plan's L2 rate for ``l1``."""
-
-    name: str = "l2"
-    rate_bps: int | None = None
-
-
-L2 = Layer()
-
-
 class TrafficManager:
     """Plans the traffic manager's part of a switch with one bottleneck."""
 
-    def __init__(self, inventory: Inventory, reader: Reader, plan: Plan, layer: Layer) -> None:
+    def __init__(self, inventory: Inventory, reader: Reader, plan: Plan) -> None:
         """Work out queue, depth and rate.
 
         Raises:
@@ -91,7 +82,7 @@ class TrafficManager:
                 f"inventory: switch.chip is {self._chip.name}, but the switch has cells of {self._cell_bytes} B "
                 f"(tofino has 80, tofino2 176)"
             )
-        self.bottleneck = self._bottleneck(plan, layer)
+        self.bottleneck = self._bottleneck(plan)
 
     @property
     def input_ports(self) -> list[int]:
@@ -122,14 +113,15 @@ class TrafficManager:
         speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
         return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
 
-    def _bottleneck(self, plan: Plan, layer: Layer) -> BottleneckQueue:
+    def _bottleneck(self, plan: Plan) -> BottleneckQueue:
         switch = self._inventory.switch
         settings = plan.bottleneck
         port = self._inventory.port(settings.port)
         calibration = self._inventory.calibration
         shaper_bytes = None if calibration is None else calibration.shaper_bytes
-        overhead = overhead_for(layer.name, plan.frame_bytes, shaper_bytes)
-        rate = layer.rate_bps or settings.rate_bps
+        layer = "l2" if settings.l1_rate_bps is None else "l1"
+        overhead = overhead_for(layer, plan.frame_bytes, shaper_bytes)
+        rate = settings.l1_rate_bps or settings.rate_bps
         shaping = shape(self._chip, rate, plan.frame_bytes, overhead, port.speed_bps, switch.clock_hz)
         queue = self._queue(settings.port, settings.queue)
         found = self._need("tm.queue.buffer", queue.key, queue.pipe)
@@ -183,7 +175,7 @@ class TrafficManager:
                     f"port {dev_port}: a priority group (tm.ppg.cfg) holds its traffic, whose limit would drop first; "
                     "delete that group on the switch"
                 )
-            hysteresis = hysteresis_cells(self._chip)
+            hysteresis = self._chip.hysteresis_floor_cells
             writes.append(
                 PlannedWrite(
                     Operation.MODIFY,
@@ -223,23 +215,24 @@ class TrafficManager:
         """Limits of whole ports and pipes, raised only where they are in the way."""
         writes: list[PlannedWrite] = []
         queue, wanted = self.bottleneck.queue, self.bottleneck.depth.cells + HEADROOM_CELLS
-        checks: list[tuple[str, Key | None, int | None, str]] = [
-            ("tm.port.buffer", {"dev_port": port}, None, "ig_limit_cells") for port in self.input_ports
+        checks: list[tuple[str, Key | None, int, str]] = [
+            ("tm.port.buffer", {"dev_port": port}, ALL_PIPES, "ig_limit_cells") for port in self.input_ports
         ]
-        checks.append(("tm.port.buffer", {"dev_port": queue.dev_port}, None, "eg_limit_cells"))
+        checks.append(("tm.port.buffer", {"dev_port": queue.dev_port}, ALL_PIPES, "eg_limit_cells"))
         checks.append(("tm.pipe.cfg", None, queue.pipe, "eg_limit_cells"))
         for table, key, pipe, field in checks:
-            entry = self._need(table, key) if pipe is None else self._need(table, key, pipe)
-            if number(entry, field) < wanted:
-                write = PlannedWrite(
-                    Operation.MODIFY,
-                    self._name(table),
-                    key,
-                    {field: wanted},
-                    "a limit below the bottleneck's depth would drop first",
-                    units={field: self._bytes(wanted)},
+            if number(self._need(table, key, pipe), field) < wanted:
+                writes.append(
+                    PlannedWrite(
+                        Operation.MODIFY,
+                        self._name(table),
+                        key,
+                        {field: wanted},
+                        "a limit below the bottleneck's depth would drop first",
+                        pipe=pipe,
+                        units={field: self._bytes(wanted)},
+                    )
                 )
-                writes.append(write if pipe is None else _on(write, pipe))
         return writes
 
     def _flow_control(self) -> list[PlannedWrite]:
@@ -258,86 +251,78 @@ class TrafficManager:
 
     def _compensation(self) -> PlannedWrite:
         overhead = self.bottleneck.shaping.overhead
-        return _on(
-            PlannedWrite(
-                Operation.MODIFY,
-                self._name("tm.pipe.sched_cfg"),
-                None,
-                {"packet_ifg_compensation": overhead.ifg_compensation},
-                f"{overhead.note}; holds for every shaper of the pipe",
-                units={"packet_ifg_compensation": "B a packet"},
-            ),
-            self.bottleneck.queue.pipe,
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.pipe.sched_cfg"),
+            None,
+            {"packet_ifg_compensation": overhead.ifg_compensation},
+            f"{overhead.note}; holds for every shaper of the pipe",
+            units={"packet_ifg_compensation": "B a packet"},
+            pipe=self.bottleneck.queue.pipe,
         )
 
     def _buffer(self) -> PlannedWrite:
         bottleneck, depth = self.bottleneck, self.bottleneck.depth
-        return _on(
-            PlannedWrite(
-                Operation.MODIFY,
-                self._name("tm.queue.buffer"),
-                bottleneck.queue.key,
-                {
-                    "guaranteed_cells": depth.guaranteed_cells,
-                    "hysteresis_cells": depth.hysteresis_cells,
-                    "tail_drop_enable": True,
-                    "pool_id": self._inventory.switch.egress_pool,
-                    "pool_max_cells": depth.pool_cells,
-                    "dynamic_baf": STATIC,
-                },
-                f"tail drop at {depth.cells} cells, which hold {depth.packets} frames of {depth.frame_bytes} B",
-                action="shared_pool",
-                units={
-                    "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
-                    "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
-                },
-            ),
-            bottleneck.queue.pipe,
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.buffer"),
+            bottleneck.queue.key,
+            {
+                "guaranteed_cells": depth.guaranteed_cells,
+                "hysteresis_cells": depth.hysteresis_cells,
+                "tail_drop_enable": True,
+                "pool_id": self._inventory.switch.egress_pool,
+                "pool_max_cells": depth.pool_cells,
+                "dynamic_baf": STATIC,
+            },
+            f"tail drop at {depth.cells} cells, which hold {depth.packets} frames of {depth.frame_bytes} B",
+            action="shared_pool",
+            units={
+                "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
+                "hysteresis_cells": f"drops go on for {about_size(depth.hysteresis_bytes)}",
+            },
+            pipe=bottleneck.queue.pipe,
         )
 
     def _shaper(self) -> PlannedWrite:
         bottleneck, shaping = self.bottleneck, self.bottleneck.shaping
         realised = int(shaping.shaper_bps / 1000)
         burst = quantise_burst(self._chip, shaping.burst_bytes)
-        return _on(
-            PlannedWrite(
-                Operation.MODIFY,
-                self._name("tm.queue.sched_shaping"),
-                bottleneck.queue.key,
-                {
-                    "unit": SHAPING_UNIT,
-                    "provisioning": NEAREST,
-                    "max_rate": shaping.rate_kbps,
-                    "max_burst_size": shaping.burst_bytes,
-                },
-                f"{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} kbit/s made "
-                f"({shaping.error:+.3%})",
-                units={"max_rate": "kbit/s", "max_burst_size": "B"},
-                # A chip answers with what it made of the rate, the model with what it was told.
-                expect={
-                    "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
-                    "max_burst_size": (shaping.burst_bytes, burst),
-                },
-            ),
-            bottleneck.queue.pipe,
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.sched_shaping"),
+            bottleneck.queue.key,
+            {
+                "unit": SHAPING_UNIT,
+                "provisioning": NEAREST,
+                "max_rate": shaping.rate_kbps,
+                "max_burst_size": shaping.burst_bytes,
+            },
+            f"{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} kbit/s made "
+            f"({shaping.error:+.3%})",
+            units={"max_rate": "kbit/s", "max_burst_size": "B"},
+            # A chip answers with what it made of the rate, the model with what it was told.
+            expect={
+                "max_rate": (shaping.rate_kbps, realised - 1, realised, realised + 1),
+                "max_burst_size": (shaping.burst_bytes, burst),
+            },
+            pipe=bottleneck.queue.pipe,
         )
 
     def _shaper_on(self) -> PlannedWrite:
         bottleneck = self.bottleneck
-        return _on(
-            PlannedWrite(
-                Operation.MODIFY,
-                self._name("tm.queue.sched_cfg"),
-                bottleneck.queue.key,
-                {"max_rate_enable": True, "scheduling_enable": True},
-                "without this the rate above is not used",
-            ),
-            bottleneck.queue.pipe,
+        return PlannedWrite(
+            Operation.MODIFY,
+            self._name("tm.queue.sched_cfg"),
+            bottleneck.queue.key,
+            {"max_rate_enable": True, "scheduling_enable": True},
+            "without this the rate above is not used",
+            pipe=bottleneck.queue.pipe,
         )
 
-    def _need(self, table: str, key: Key | None, pipe: int | None = None) -> Entry:
+    def _need(self, table: str, key: Key | None, pipe: int = ALL_PIPES) -> Entry:
         name = self._name(table)
-        entry = self._reader.entry(name, key) if pipe is None else self._reader.entry(name, key, pipe)
+        entry = self._reader.entry(name, key, pipe)
         if entry is None:
             raise InputError(f"the switch has no entry {dict(key or {})} in {name}")
         return entry
@@ -347,8 +332,3 @@ class TrafficManager:
 
     def _bytes(self, cells: int) -> str:
         return f"cells of {self._cell_bytes} B, {about_size(cells * self._cell_bytes)}"
-
-
-def _on(write: PlannedWrite, pipe: int) -> PlannedWrite:
-    """The write for one pipe: tables of queues and pipes refuse a target of all pipes."""
-    return replace(write, pipe=pipe)
