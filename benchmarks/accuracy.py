@@ -119,9 +119,11 @@ def _tbf(network: Network, rate: int, burst_s: float) -> Iterator[None]:
         yield
 
 
-def _capture(path: Path, frame_bytes: int = FRAME_BYTES) -> list[str]:
+def _capture(
+    path: Path, frame_bytes: int = FRAME_BYTES, interface: str = "eth0", buffer_kib: int = 65_536
+) -> list[str]:
     filters = f"udp and greater {frame_bytes}".split()
-    options = f"-i eth0 -s {SNAP_BYTES} -B 65536 --time-stamp-precision=nano -w {path}".split()
+    options = f"-i {interface} -s {SNAP_BYTES} -B {buffer_kib} --time-stamp-precision=nano -w {path}".split()
     return ["tcpdump", *options, *filters]
 
 
@@ -141,13 +143,20 @@ def _departures(shaper: Shaper, rate: int) -> dict[str, float]:
 
 
 @contextmanager
-def capturing(network: Network, host: str, path: Path, frame_bytes: int = FRAME_BYTES) -> Iterator[None]:
+def capturing(
+    network: Network,
+    host: str,
+    path: Path,
+    frame_bytes: int = FRAME_BYTES,
+    interface: str = "eth0",
+    buffer_kib: int = 65_536,
+) -> Iterator[None]:
     """Capture the UDP frames of at least this length at a host's interface while the block runs.
 
     Raises:
         RunError: the capture does not start, or has not kept up.
     """
-    command = network.inside(host, *_capture(path, frame_bytes))
+    command = network.inside(host, *_capture(path, frame_bytes, interface, buffer_kib))
     capture = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert capture.stderr is not None
     try:

@@ -18,6 +18,7 @@ from narrows.errors import RunError
 from narrows.hosts.links import run as call
 from narrows.paths import binary
 from narrows_formats.programs import COLLECTOR
+from network import ready
 from replaying import FAR, highest_held, inside, replay, veth_link
 from results import Outcome, Table
 
@@ -104,9 +105,7 @@ def _start(namespace: str, out: Path, rings: int) -> subprocess.Popen[str]:
     command = inside(namespace, str(binary(COLLECTOR)), "collect", "--interface", FAR)
     command += ["--out", str(out / "telemetry"), "--rings", str(rings), "--ring-mib", str(RING_MIB)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    if process.stdout.readline() != "ready\n":
-        raise RunError("the collector does not start")
+    ready(process, "the collector")
     return process
 
 

@@ -125,6 +125,17 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.stdout.close()
 
 
+def ready(process: subprocess.Popen[str], name: str) -> None:
+    """Wait until a process says that it is ready.
+
+    Raises:
+        RunError: it ends before.
+    """
+    assert process.stdout is not None
+    if process.stdout.readline() != "ready\n":
+        raise RunError(f"{name} does not come up")
+
+
 def iperf3(server: str, seconds: int) -> list[str]:
     """The command line of one CUBIC flow; the first second is not counted."""
     words = f"iperf3 --client {server} --port 5201 --congestion cubic --omit 1 --time {seconds} --json"

@@ -32,7 +32,7 @@ from narrows.switch.p4runtime import P4RuntimeSession
 from narrows.switch.traffic_manager import TrafficManagerClient
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
 from network import COLLECTOR as COLLECTOR_HOST
-from network import RECEIVER, SENDER, Network, address
+from network import RECEIVER, SENDER, Network, address, ready
 from results import Outcome, Table
 from switches import entries, softswitch_command
 
@@ -113,17 +113,6 @@ def client_command(seconds: int) -> list[str]:
 def collector_command(directory: Path) -> list[str]:
     """The collector's command line."""
     return [str(binary(COLLECTOR)), "collect", "--interface", "eth0", "--out", str(directory)]
-
-
-def ready(process: subprocess.Popen[str], name: str) -> None:
-    """Wait until a process says that it is ready.
-
-    Raises:
-        RunError: it ends before.
-    """
-    assert process.stdout is not None
-    if process.stdout.readline() != "ready\n":
-        raise RunError(f"{name} does not come up")
 
 
 async def soak(seconds: int, telemetry: Path) -> Soak:

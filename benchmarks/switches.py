@@ -7,7 +7,7 @@ import asyncio
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 from finsy import P4CloneSessionEntry, P4TableAction, P4TableEntry, P4TableMatch
@@ -20,7 +20,7 @@ from narrows.switch.p4runtime import P4RuntimeSession, Writable
 from narrows.switch.traffic_manager import TrafficManagerClient
 from narrows.targets.bmv2 import simple_switch
 from narrows_formats.programs import SOFTSWITCH
-from network import Network, mac
+from network import Network, mac, ready
 
 READY_S = 20.0
 # BMv2's default of 64 packets is too small for a TCP flow at this speed.
@@ -86,9 +86,7 @@ def softswitch(
     """Narrows, with these settings of its queues: without any, all rates are unlimited."""
     command = [*softswitch_command(network.directory, str(binary(SOFTSWITCH)), ports), *options]
     process = network.start("switch", *command, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    if process.stdout.readline() != "ready\n":
-        raise RunError("the softswitch does not come up")
+    ready(process, "the softswitch")
 
     async def configure() -> None:
         async with _session(f"unix:{network.directory}/switch.sock") as session:
@@ -120,7 +118,7 @@ def bmv2(network: Network) -> Iterator[None]:
     asyncio.run(configure())
 
     def deepen() -> None:
-        with simple_switch.connect() as thrift:
+        with closing(simple_switch.connect()) as thrift:
             for port in PORTS:
                 thrift.set_queue_depth(port, 0, BMV2_QUEUE_PACKETS)
 
@@ -155,7 +153,5 @@ def compile_c(source: Path, directory: Path) -> Path:
 def naive_forwarder(network: Network, program: Path) -> Iterator[None]:
     """recvmmsg and sendmmsg between ports 1 and 2, nothing else."""
     process = network.start("switch", str(program), "p1", "p2", stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    if process.stdout.readline() != "ready\n":
-        raise RunError("the naive forwarder does not come up")
+    ready(process, "the naive forwarder")
     yield

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from accuracy import FRAME_BYTES, PAYLOAD_BYTES, SEND, SNAP_BYTES, errors, read_frames
+from accuracy import FRAME_BYTES, PAYLOAD_BYTES, SEND, capturing, errors, read_frames
 from measuring import Contestant, alternate
 from narrows.errors import RunError
 from narrows.experiment.loader import validate
@@ -113,19 +112,10 @@ def _departures(shaper: str, rate: int) -> dict[str, float]:
     with Network() as network, (_narrows if shaper == "narrows" else _tbf)(network, rate) as (host, interface):
         path = network.directory / "capture.pcap"
         set_sysctls(network.namespace(RECEIVER), {"net.ipv4.icmp_ratelimit": "1000000"})
-        words = (
-            f"tcpdump -i {interface} -s {SNAP_BYTES} -B 262144 --time-stamp-precision=nano -w {path} udp and greater"
-        )
-        command = network.inside(host, *words.split(), str(FRAME_BYTES))
-        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as capture:
-            assert capture.stderr is not None
-            while "listening on" not in (line := capture.stderr.readline()):
-                if not line:
-                    raise RunError("tcpdump does not start")
+        with capturing(network, host, path, interface=interface, buffer_kib=262_144):
             numbers = (OVERLOAD * rate / 8 / FRAME_BYTES, seconds, PAYLOAD_BYTES, rate // 80 // FRAME_BYTES)
             network.call(SENDER, sys.executable, "-c", SEND, address(2), *map(str, numbers))
             time.sleep(0.3)
-            capture.terminate()
         times, lengths, _ = read_frames(path)
     return errors(times, lengths, rate, SETTLE * seconds)
 

@@ -13,7 +13,6 @@ from scapy.packet import Packet, Raw
 SRC_MAC = "02:00:00:00:00:01"
 DST_MAC = "02:00:00:00:00:02"
 SMALLEST_BYTES = 60
-BOUNDARY_BYTES = (64, 65, 1500, 9216)
 
 
 def padded(packet: Packet, size: int) -> bytes:

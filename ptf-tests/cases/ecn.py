@@ -10,7 +10,7 @@ from expected import FLAG_CE_MARKED
 from targets.base import Ability
 
 SIZE = 500
-NOT_ECT, ECT_1, ECT_0, CE = range(4)
+ECT_1, ECT_0, CE = range(1, 4)
 
 
 def with_checksum(wanted: int, ecn: int) -> bytes:

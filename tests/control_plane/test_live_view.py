@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import ipaddress
 import json
 import socket
 import threading
@@ -20,10 +21,10 @@ from narrows.experiment.loader import load
 from narrows.experiment.plan import Plan, make_plan
 from narrows.live.server import ADDRESS, HISTORY, LivePage
 from narrows.run import snapshot_text
-from narrows.run.observer import learned_flow
 from narrows.run.progress import RunProgress
-from narrows.run.sampler import MAX_BUSY, MAX_IDLE, LearnedFlow, Reading, Sampler, Snapshot
+from narrows.run.sampler import MAX_BUSY, MAX_IDLE, Reading, Sampler, Snapshot
 from narrows.switch.readings import QueueStats
+from narrows_formats.digest import address
 from rich.console import Console
 
 RATE_BPS = 100_000_000
@@ -53,13 +54,14 @@ def queue(dequeued: int | None = 0, depth: int | None = 0, drops: int | None = 0
     )  # fmt: skip
 
 
-def learned(plan: Plan, number: int, index: int, connection: int = 0, **changes: Any) -> LearnedFlow:
+def learned(plan: Plan, number: int, index: int, connection: int = 0, **changes: Any) -> dict[str, Any]:
+    """A record of the digest of new flows."""
     flow = plan.flows[number]
-    found = {
-        "src": flow.src, "dst": flow.dst, "protocol": 6, "src_port": flow.src_port + connection,
-        "dst_port": flow.dst_port,
-    }  # fmt: skip
-    return LearnedFlow(index, **{**found, **changes})
+    found: dict[str, Any] = {
+        "index": index, "is_ipv6": 0, "src": flow.src, "dst": flow.dst, "protocol": 6,
+        "src_port": flow.src_port + connection, "dst_port": flow.dst_port,
+    } | changes  # fmt: skip
+    return found | {end: int(ipaddress.ip_address(found[end])) for end in ("src", "dst")}
 
 
 def test_rates_are_differences_over_the_window(plan: Plan) -> None:
@@ -148,11 +150,9 @@ def test_a_target_that_is_not_reached_by_p4runtime(plan: Plan) -> None:
     assert "(bbr-1 -, cubic-1 -, cubic-2 -)" in snapshot_text.line(found)
 
 
-def test_a_digest_becomes_a_flow() -> None:
-    record = {"bottleneck": 0, "index": 4, "signature": 1, "is_ipv6": 0, "src": 0xC6120003, "dst": 0xC6120001}
-    record |= {"protocol": 6, "src_port": 10_000, "dst_port": 5201}
-    assert learned_flow(record) == LearnedFlow(4, "198.18.0.3", "198.18.0.1", 6, 10_000, 5201)
-    assert learned_flow({**record, "is_ipv6": 1, "src": 0x20010002 << 96}).src == "2001:2::"
+def test_addresses_of_a_digest() -> None:
+    assert address({"is_ipv6": 0, "src": 0xC6120003}, "src") == "198.18.0.3"
+    assert address({"is_ipv6": 1, "src": 0x20010002 << 96}, "src") == "2001:2::"
 
 
 def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from narrows.errors import InputError
@@ -167,10 +167,7 @@ def test_a_guest_that_does_nothing_is_told_from_one_that_is_held_up(monkeypatch:
         def __init__(self, *_: object) -> None:
             pass
 
-        def __enter__(self) -> Self:
-            return self
-
-        def __exit__(self, *_: object) -> None:
+        def close(self) -> None:
             pass
 
         def time_ns(self) -> int:

@@ -13,7 +13,6 @@ from typing import Any
 from narrows_formats.suggestion import suggestion
 
 AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
-ALLOWED_CCAS = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
 
 # Where root's programs are; an ordinary user's PATH has it not, and in a guest every process's has.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from narrows_formats.digest import address
-
 from narrows.experiment.plan import Plan
-from narrows.run.sampler import LearnedFlow, Reading, Sampler, Snapshot
+from narrows.run.sampler import Reading, Sampler, Snapshot
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import Target
 
@@ -63,17 +61,5 @@ class Observer:
         """
         records = await self._target.new_flows()
         for record in records:
-            self._sampler.learn(learned_flow(record))
+            self._sampler.learn(record)
         self.learned += records
-
-
-def learned_flow(record: dict[str, Any]) -> LearnedFlow:
-    """A record of the program's digest of new flows."""
-    return LearnedFlow(
-        index=record["index"],
-        src=address(record, "src"),
-        dst=address(record, "dst"),
-        protocol=record["protocol"],
-        src_port=record["src_port"],
-        dst_port=record["dst_port"],
-    )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from narrows_formats.digest import address
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Plan
@@ -22,18 +23,6 @@ WINDOW_S = 1.0
 MAX_BUSY = 128
 MAX_IDLE = 8
 IDLE_S = 3.0
-
-
-@dataclass(frozen=True)
-class LearnedFlow:
-    """A flow index and the 5-tuple that owns it, as the switch told."""
-
-    index: int
-    src: str
-    dst: str
-    protocol: int
-    src_port: int
-    dst_port: int
 
 
 @dataclass(frozen=True)
@@ -105,17 +94,21 @@ class Sampler:
         self._moved_at: dict[int, float] = {}
         self._read_at: dict[int, float] = {}
 
-    def learn(self, learned: LearnedFlow) -> None:
-        """Note who owns an index. What is no flow of the plan (control connections, acknowledgements) is left out."""
-        number = self._by_server.get((learned.dst, learned.dst_port))
-        if number is None or learned.protocol != TCP:
+    def learn(self, record: dict[str, Any]) -> None:
+        """Note who owns an index, of a record of the program's digest of new flows.
+
+        What is no flow of the plan (control connections, acknowledgements) is left out.
+        """
+        number = self._by_server.get((address(record, "dst"), record["dst_port"]))
+        if number is None or record["protocol"] != TCP:
             return
         flow = self._plan.flows[number]
-        if learned.src == flow.src and flow.src_port <= learned.src_port < flow.src_port + flow.repeat:
-            self._owner[learned.index] = number
-            self._totals[learned.index] = 0
-            self._moved_at[learned.index] = self._readings[-1].time_s if self._readings else 0.0
-            self._read_at[learned.index] = -1.0
+        if address(record, "src") == flow.src and flow.src_port <= record["src_port"] < flow.src_port + flow.repeat:
+            index = record["index"]
+            self._owner[index] = number
+            self._totals[index] = 0
+            self._moved_at[index] = self._readings[-1].time_s if self._readings else 0.0
+            self._read_at[index] = -1.0
 
     def to_read(self, time_s: float) -> list[int]:
         """The flow indices to be read now, those first that have waited longest."""

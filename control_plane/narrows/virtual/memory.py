@@ -13,8 +13,6 @@ import re
 import struct
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 # Of arch/um/kernel/time.c, arch/um/kernel/process.c and init/init_task.c.
 CLOCK, CURRENT, FIRST_TASK = "time_travel_time", "cpu_tasks", "init_task"
@@ -53,7 +51,7 @@ def symbols(image: Path, wanted: Collection[str]) -> dict[str, int]:
 
 
 class GuestMemory:
-    """Reads the memory of a running guest; a context manager."""
+    """Reads the memory of a running guest until it is closed."""
 
     def __init__(self, pid: int, image: Path) -> None:
         """Take the kernel's process and the program that it runs.
@@ -71,13 +69,7 @@ class GuestMemory:
         name = FIRST_NAME.search(os.pread(self._file, TASK_BYTES, places[FIRST_TASK]))
         self._name_at = None if name is None else name.start()
 
-    def __enter__(self) -> Self:
-        """Nothing more to do."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         """Close the memory."""
         os.close(self._file)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 from narrows.errors import RunError
@@ -64,7 +64,7 @@ class Watch:
 
     async def until_still(self) -> str:
         """Look until the guest's time stands still; returns why that is, in words. Ends quietly with the guest."""
-        with self._memory:
+        with closing(self._memory):
             moved_ns, idle_s, spent_s = 0, 0.0, cpu_s(self._pid)
             seen: Counter[str] = Counter()
             while True:

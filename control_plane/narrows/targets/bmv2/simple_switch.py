@@ -13,7 +13,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 
 from thrift.protocol.TBinaryProtocol import TBinaryProtocol
 from thrift.protocol.TMultiplexedProtocol import TMultiplexedProtocol
@@ -143,16 +142,6 @@ class Thrift:
         binary = TBinaryProtocol(self._transport)
         self._standard = TMultiplexedProtocol(binary, "standard")
         self._simple_switch = TMultiplexedProtocol(binary, "simple_switch")
-
-    def __enter__(self) -> Thrift:
-        """Use it as a context manager."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection."""
-        self.close()
 
     def close(self) -> None:
         """Close the connection."""

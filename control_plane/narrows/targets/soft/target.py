@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,21 +149,4 @@ class SoftTarget(P4RuntimeTarget):
 
 
 def _queue_stats(queue: pb.Queue) -> QueueStats:
-    return QueueStats(
-        port=queue.port,
-        queue=queue.queue,
-        rate_bps=queue.rate_bps,
-        limit_bytes=queue.limit_bytes,
-        limit_packets=queue.limit_packets,
-        delay_ns=queue.delay_ns,
-        epoch=queue.epoch,
-        enqueued_packets=queue.enqueued_packets,
-        enqueued_bytes=queue.enqueued_bytes,
-        dequeued_packets=queue.dequeued_packets,
-        dequeued_bytes=queue.dequeued_bytes,
-        dropped_packets=queue.dropped_packets,
-        dropped_bytes=queue.dropped_bytes,
-        depth_packets=queue.depth_packets,
-        depth_bytes=queue.depth_bytes,
-        peak_depth_bytes=queue.peak_depth_bytes,
-    )
+    return QueueStats(**{field.name: getattr(queue, field.name) for field in fields(QueueStats)})
