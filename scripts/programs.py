@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PROGRAMS = ("narrows-softswitch", "narrows-collector")
 LABEL = "built-from.json"
 # What the programs are compiled from.
-SOURCES = ("Cargo.toml", "Cargo.lock", "captures", "privileges", "softswitch", "analysis/collector",
-           "analysis/narrows_formats")  # fmt: skip
+SOURCES = ("Cargo.toml", "Cargo.lock", "captures", "packet-sockets", "privileges", "softswitch",
+           "analysis/collector", "analysis/narrows_formats")  # fmt: skip
 KINDS = {".rs", ".toml", ".lock", ".proto", ".json"}
 MAX_BYTES = 200 << 20
 UNUSABLE, UNFIT = 2, 3

@@ -15,6 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Each crate's folder, and the crates of this repository that it may use (not those for its tests).
 CRATES = {
     "captures": set(),
+    "packet-sockets": set(),
     "privileges": set(),
     "softswitch/program": set(),
     "softswitch/proto": set(),
@@ -27,9 +28,9 @@ CRATES = {
         "softswitch/interpreter",
         "softswitch/native",
     },
-    "softswitch/switch": {"softswitch/pipeline", "captures"},
+    "softswitch/switch": {"softswitch/pipeline", "captures", "packet-sockets"},
     "softswitch/server": {"softswitch/switch", "softswitch/pipeline", "softswitch/proto", "privileges"},
-    "analysis/collector": {"captures", "privileges"},
+    "analysis/collector": {"captures", "packet-sockets", "privileges"},
 }
 
 

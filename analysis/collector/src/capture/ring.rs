@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::packet_socket::{self, bind, get_option, interface_index, set_option};
+use narrows_packet_sockets::{be_promiscuous, bind, get, open, set, Mapping};
+
+use super::interface_index;
 use super::signals::StopSignal;
 
 /// A frame as the ring holds it, and when the kernel took it (nanoseconds since 1970).
@@ -82,16 +84,15 @@ impl Ring {
             move |e: io::Error| format!("interface {interface}: cannot {what}: {e}")
         };
         let index = interface_index(interface)?;
-        let socket =
-            packet_socket::open().map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
-        set_option(
+        let socket = open(0).map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
+        set(
             &socket,
             libc::SOL_PACKET,
             libc::PACKET_VERSION,
             &(libc::tpacket_versions::TPACKET_V3 as libc::c_int),
         )
         .map_err(step("use TPACKET_V3"))?;
-        set_option(
+        set(
             &socket,
             libc::SOL_PACKET,
             libc::PACKET_IGNORE_OUTGOING,
@@ -108,24 +109,12 @@ impl Ring {
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
+        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
             .map_err(step("allocate the ring"))?;
-        let memory =
-            Mapping::new(&socket, mebibytes * BLOCK_BYTES).map_err(step("map the ring"))?;
+        let memory = Mapping::of(socket.as_raw_fd(), mebibytes * BLOCK_BYTES, 0)
+            .map_err(step("map the ring"))?;
         bind(&socket, index, libc::ETH_P_ALL as u16).map_err(step("bind"))?;
-        let promiscuous = libc::packet_mreq {
-            mr_ifindex: index,
-            mr_type: libc::PACKET_MR_PROMISC as u16,
-            mr_alen: 0,
-            mr_address: [0; 8],
-        };
-        set_option(
-            &socket,
-            libc::SOL_PACKET,
-            libc::PACKET_ADD_MEMBERSHIP,
-            &promiscuous,
-        )
-        .map_err(step("set promiscuous mode"))?;
+        be_promiscuous(&socket, index).map_err(step("set promiscuous mode"))?;
         Ok(Ring {
             socket,
             memory,
@@ -171,8 +160,8 @@ impl Ring {
         }
         if entries[0].revents & libc::POLLERR != 0 {
             // The interface went down; reading the error clears it, and frames come again once it is up.
-            let mut error: libc::c_int = 0;
-            get_option(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
+            // SAFETY: any bytes are a valid integer.
+            unsafe { get::<libc::c_int>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) }?;
         }
         Ok(if entries[1].revents != 0 {
             Wake::Stop
@@ -195,7 +184,7 @@ impl Ring {
 
     /// Hands every frame of the next block to `take`; false if that block is not ready.
     pub fn drain_block(&mut self, take: &mut impl FnMut(&Captured<'_>)) -> bool {
-        let Some(block) = self.memory.block(self.next_block) else {
+        let Some(block) = self.block() else {
             return false;
         };
         block.frames(take);
@@ -204,77 +193,32 @@ impl Ring {
         true
     }
 
-    /// Frames that the kernel had no room for since the ring was opened.
-    ///
-    /// # Errors
-    /// If the system refuses.
-    pub fn dropped(&mut self) -> io::Result<u64> {
-        // SAFETY: an all-zero tpacket_stats_v3 is a valid value of that plain structure.
-        let mut statistics: libc::tpacket_stats_v3 = unsafe { std::mem::zeroed() };
-        get_option(
-            &self.socket,
-            libc::SOL_PACKET,
-            libc::PACKET_STATISTICS,
-            &mut statistics,
-        )?;
-        // Reading resets the kernel's count.
-        self.dropped += u64::from(statistics.tp_drops);
-        Ok(self.dropped)
-    }
-}
-
-/// The mapped ring.
-struct Mapping {
-    start: *mut u8,
-    length: usize,
-}
-
-// SAFETY: the mapping belongs to this value alone; moving it to another thread moves the only user.
-unsafe impl Send for Mapping {}
-
-impl Mapping {
-    fn new(socket: &OwnedFd, length: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
-        let start = unsafe {
-            libc::mmap(
-                ptr::null_mut(),
-                length,
-                protection,
-                libc::MAP_SHARED,
-                socket.as_raw_fd(),
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Mapping {
-            start: start.cast(),
-            length,
-        })
-    }
-
-    /// Block `index` if the kernel has handed it over.
-    fn block(&self, index: usize) -> Option<Block<'_>> {
-        let offset = index * BLOCK_BYTES;
-        if offset + BLOCK_BYTES > self.length {
+    /// The next block if the kernel has handed it over.
+    fn block(&self) -> Option<Block<'_>> {
+        let offset = self.next_block * BLOCK_BYTES;
+        if offset + BLOCK_BYTES > self.memory.length() {
             return None;
         }
         // SAFETY: the block lies within the mapping, which lives as long as `self`; blocks are page-aligned.
-        let start = unsafe { self.start.add(offset) };
+        let start = unsafe { self.memory.start().add(offset) };
         let block = Block {
             start,
             mapping: std::marker::PhantomData,
         };
         (block.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0).then_some(block)
     }
-}
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: unmaps exactly what `new` mapped; no reference into it outlives `self`.
-        unsafe { libc::munmap(self.start.cast(), self.length) };
+    /// Frames that the kernel had no room for since the ring was opened.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn dropped(&mut self) -> io::Result<u64> {
+        // SAFETY: any bytes are a valid value of that plain structure.
+        let statistics: libc::tpacket_stats_v3 =
+            unsafe { get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS) }?;
+        // Reading resets the kernel's count.
+        self.dropped += u64::from(statistics.tp_drops);
+        Ok(self.dropped)
     }
 }
 
@@ -339,12 +283,12 @@ fn join(socket: &OwnedFd, first: Option<&OwnedFd>) -> io::Result<()> {
     let option = match first {
         None => (how | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16,
         Some(first) => {
-            let mut group: u32 = 0;
-            get_option(first, libc::SOL_PACKET, libc::PACKET_FANOUT, &mut group)?;
+            // SAFETY: any bytes are a valid integer.
+            let group: u32 = unsafe { get(first, libc::SOL_PACKET, libc::PACKET_FANOUT) }?;
             how << 16 | group & 0xffff
         }
     };
-    set_option(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &option)
+    set(socket, libc::SOL_PACKET, libc::PACKET_FANOUT, &option)
 }
 
 /// A filter that cuts every frame to `bytes`; none of them is taken with 0.
@@ -360,5 +304,5 @@ fn attach_filter(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
         filter: program.as_mut_ptr(),
     };
     // `program` lives until the kernel has copied it in this call.
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }

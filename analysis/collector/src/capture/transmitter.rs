@@ -5,7 +5,9 @@ use std::io;
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use super::packet_socket::{bind, interface_index, open, set_option};
+use narrows_packet_sockets::{bind, open, set};
+
+use super::interface_index;
 
 /// Frames that one call sends at most.
 pub const BURST: usize = 64;
@@ -25,8 +27,8 @@ impl Transmitter {
             move |e: io::Error| format!("interface {interface}: cannot {what}: {e}")
         };
         let index = interface_index(interface)?;
-        let socket = open().map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
-        set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)
+        let socket = open(0).map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)
             .map_err(step("pass the queueing discipline by"))?;
         bind(&socket, index, 0).map_err(step("bind"))?;
         Ok(Transmitter { socket })

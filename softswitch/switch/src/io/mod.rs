@@ -9,7 +9,6 @@ mod dataplane;
 mod helper;
 mod launch;
 mod lookahead;
-mod memory;
 mod moderation;
 mod plain;
 mod port;

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 
+use narrows_packet_sockets::interface_index;
 use narrows_pipeline::{Packet, PacketPool};
 
 use super::access::{AccessLink, AccessSettings};
@@ -14,7 +15,7 @@ use super::launch::Launcher;
 use super::moderation::ModerationSettings;
 use super::receive::{Frame, ReceiveRing};
 use super::recorder::Recorder;
-use super::socket::{interface_index, is_up, mtu, PacketSocket};
+use super::socket::{is_up, mtu, PacketSocket};
 use super::transmit::Transmitter;
 use super::xdp::XdpSender;
 use super::MAX_FRAME;

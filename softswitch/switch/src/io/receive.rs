@@ -8,14 +8,16 @@ use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use narrows_packet_sockets::Mapping;
+
 use super::checksum::Partial;
 use super::clock::WallOffset;
-use super::memory::Mapping;
 use super::socket::PacketSocket;
 use super::vnet::{VnetHeader, PACKET_VNET_HDR};
 
 /// Ring slots are allocated by the kernel in blocks of this size.
 const BLOCK: usize = 1 << 20;
+const PAGE: usize = 4096;
 const ALIGNMENT: usize = 16;
 /// The kernel leaves room for a link-layer header of this length, and for the address behind the slot's header.
 const MIN_HEADER: usize = 16;
@@ -28,6 +30,18 @@ fn align(size: usize) -> usize {
 fn slot_header() -> usize {
     let header = align(size_of::<libc::tpacket2_hdr>()) + size_of::<libc::sockaddr_ll>();
     align(align(header) + MIN_HEADER) + ALIGNMENT
+}
+
+/// Writes every page as it is, so that the kernel sees all of them alike. In a User-Mode Linux guest neighbours are one
+/// mapping of the machine's then; it allows a process only so many, and pages that were only read count apart.
+fn touch(memory: &Mapping) {
+    for offset in (0..memory.length()).step_by(PAGE) {
+        // SAFETY: within the mapping, which may be written to, and aligned; whoever else writes there does so after this.
+        unsafe {
+            let byte = memory.start().add(offset);
+            byte.write_volatile(byte.read_volatile());
+        }
+    }
 }
 
 /// A received frame, still in the ring.
@@ -74,7 +88,7 @@ impl ReceiveRing {
         };
         socket.set(libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
         let memory = Mapping::of(socket.fd(), blocks * BLOCK, 0)?;
-        memory.touch();
+        touch(&memory);
         socket.be_promiscuous()?;
         Ok(ReceiveRing { socket, memory, slot_size, slots_per_block, slots, head: 0 })
     }

@@ -5,12 +5,12 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
-use super::memory::Mapping;
+use narrows_packet_sockets::{check, get, owned, set, Mapping};
 
 /// Frames that can be on their way into one interface.
 pub const PLACES: u32 = 1024;
@@ -108,36 +108,6 @@ impl Ring {
     }
 }
 
-fn check(result: libc::c_int) -> io::Result<()> {
-    if result < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
-}
-
-fn set<T: Copy>(fd: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
-    let length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` points at `length` readable bytes; the kernel checks the length against the option.
-    check(unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, std::ptr::from_ref(value).cast(), length) })
-}
-
-fn offsets(fd: &OwnedFd) -> io::Result<libc::xdp_mmap_offsets> {
-    // SAFETY: all-zero is a valid value of that plain structure.
-    let mut offsets: libc::xdp_mmap_offsets = unsafe { mem::zeroed() };
-    let size = size_of_val(&offsets) as libc::socklen_t;
-    let mut length = size;
-    let target = std::ptr::from_mut(&mut offsets).cast();
-    // SAFETY: `target` has room for `length` bytes.
-    check(unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, target, &mut length) })?;
-    // Kernels before 5.4 have another layout.
-    if length == size {
-        Ok(offsets)
-    } else {
-        Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
-    }
-}
-
 impl XdpSender {
     /// Opens the first transmit queue of interface `index` for frames of up to `frame_bytes`.
     ///
@@ -146,11 +116,8 @@ impl XdpSender {
     pub fn open(index: libc::c_int, frame_bytes: usize) -> io::Result<Self> {
         let place_bytes = PLACE_BYTES.into_iter().find(|place| frame_bytes <= *place);
         let place_bytes = place_bytes.ok_or_else(|| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
-        // SAFETY: plain system call; the result is checked.
-        let fd = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-        check(fd)?;
-        // SAFETY: `fd` was just opened and is owned by nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: passes no memory; what it opens is new.
+        let fd = unsafe { owned(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0)) }?;
         let frames = Mapping::anonymous(PLACES as usize * place_bytes)?;
         // SAFETY: all-zero is a valid value of that plain structure.
         let mut registration: libc::xdp_umem_reg = unsafe { mem::zeroed() };
@@ -163,7 +130,9 @@ impl XdpSender {
         set(&fd, libc::SOL_XDP, libc::XDP_TX_RING, &PLACES)?;
         // Allowed to root only; without it the system's default applies.
         let _ = set(&fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
-        let offsets = offsets(&fd)?;
+        // Kernels before 5.4 have another, shorter layout.
+        // SAFETY: any bytes are a valid value of that plain structure.
+        let offsets: libc::xdp_mmap_offsets = unsafe { get(&fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS) }?;
         let ring = Ring::map::<libc::xdp_desc>(&fd, &offsets.tx, PLACES, libc::XDP_PGOFF_TX_RING)?;
         let place = libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t;
         let completions = Ring::map::<u64>(&fd, &offsets.cr, PLACES, place)?;

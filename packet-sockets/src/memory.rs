@@ -1,12 +1,11 @@
-//! Memory shared with the kernel.
 // SPDX-License-Identifier: Apache-2.0
+//! Mapped memory.
+
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
 
-const PAGE: usize = 4096;
-
-/// A shared mapping; unmapped when dropped.
+/// A mapping; unmapped when dropped.
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut u8,
@@ -19,36 +18,34 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `length` bytes of `fd` from `offset` on.
+    /// Maps `length` bytes of `fd` from `offset` on, shared with the kernel.
+    ///
+    /// # Errors
+    /// If the system refuses.
     pub fn of(fd: RawFd, length: usize, offset: libc::off_t) -> io::Result<Self> {
         Self::map(length, libc::MAP_SHARED, fd, offset)
     }
 
     /// Zeroed memory of the process, on pages of its own.
+    ///
+    /// # Errors
+    /// If the system refuses.
     pub fn anonymous(length: usize) -> io::Result<Self> {
         Self::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
     fn map(length: usize, kind: libc::c_int, fd: RawFd, offset: libc::off_t) -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let kind = kind | libc::MAP_POPULATE;
         // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
-        let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, kind | libc::MAP_POPULATE, fd, offset) };
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, kind, fd, offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Mapping { start: start.cast(), length })
-    }
-
-    /// Writes every page as it is, so that the kernel sees all of them alike. In a User-Mode Linux guest neighbours are one
-    /// mapping of the machine's then; it allows a process only so many, and pages that were only read count apart.
-    pub fn touch(&self) {
-        for offset in (0..self.length).step_by(PAGE) {
-            // SAFETY: within the mapping, and aligned; whoever else writes there does so after this.
-            unsafe {
-                let byte = self.start.add(offset);
-                byte.write_volatile(byte.read_volatile());
-            }
-        }
+        Ok(Mapping {
+            start: start.cast(),
+            length,
+        })
     }
 
     /// First byte.
