@@ -2,8 +2,10 @@
 //! SIGINT and SIGTERM as a readable descriptor, so that one `poll` waits for packets and for the end.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
+
+use narrows_packet_sockets::owned;
 
 /// Becomes readable when the process is asked to stop.
 pub struct StopSignal {
@@ -16,7 +18,8 @@ impl StopSignal {
     /// # Errors
     /// If the system refuses.
     pub fn install() -> io::Result<Self> {
-        // SAFETY: `set` is a plain value that sigemptyset initialises before use; all pointers are to live locals.
+        // SAFETY: `set` is a plain value that sigemptyset initialises before use; all pointers are to live locals;
+        // what signalfd opens is new.
         let descriptor = unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
@@ -26,13 +29,12 @@ impl StopSignal {
             if error != 0 {
                 return Err(io::Error::from_raw_os_error(error));
             }
-            libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK)
+            owned(libc::signalfd(
+                -1,
+                &set,
+                libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
+            ))?
         };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: signalfd returned a new descriptor that nothing else owns.
-        let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
         Ok(StopSignal { descriptor })
     }
 }

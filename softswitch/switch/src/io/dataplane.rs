@@ -3,11 +3,12 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use narrows_packet_sockets::owned;
 use narrows_pipeline::DigestRecord;
 use tokio::sync::{oneshot, Semaphore};
 
@@ -130,13 +131,8 @@ pub fn spawn(
     pace: Pace,
     digests: tokio::sync::mpsc::Sender<DigestRecord>,
 ) -> io::Result<Running> {
-    // SAFETY: plain system call; the result is checked.
-    let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` was just opened and is owned by nobody else.
-    let wake = Arc::new(unsafe { OwnedFd::from_raw_fd(fd) });
+    // SAFETY: passes no memory; what it opens is new.
+    let wake = Arc::new(unsafe { owned(libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK)) }?);
     let timer = Timer::new()?;
     let (sender, receiver) = mpsc::channel();
     let ports = Ports::new(ports, matches!(pace, Pace::RealTime(_)))?;

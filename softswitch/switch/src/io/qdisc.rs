@@ -1,8 +1,9 @@
 //! The queueing discipline that sends frames at their launch times: Linux's fq, set by rtnetlink as `tc` does.
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::AsRawFd;
+
+use narrows_packet_sockets::{check, owned};
 
 // linux/rtnetlink.h and linux/pkt_sched.h
 const RTM_NEWQDISC: u16 = 36;
@@ -76,26 +77,16 @@ fn verdict(answer: &[u8]) -> Option<i32> {
 
 /// Makes fq the root queueing discipline of an interface. Errors: the kernel has none (ENOENT), or no permission.
 pub fn set_fq(index: libc::c_int) -> io::Result<()> {
-    // SAFETY: plain system call; the result is checked.
-    let fd = unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` was just opened and is owned by nobody else.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
+    // SAFETY: passes no memory; what it opens is new.
+    let socket = unsafe { owned(libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE)) }?;
     let message = request(index);
     // SAFETY: sends the bytes of `message`, which lives until the call returns. A netlink socket without an address talks to
     // the kernel.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    check(unsafe { libc::send(socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) })?;
     let mut answer = [0u8; 4096];
     // SAFETY: receives at most as many bytes as `answer` has.
-    let received = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), mem::size_of_val(&answer), 0) };
-    if received < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let received = check(unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) })?;
     match verdict(&answer[..received as usize]) {
         Some(0) => Ok(()),
         Some(error) => Err(io::Error::from_raw_os_error(error)),

@@ -4,6 +4,8 @@ use std::io::{self, IoSlice};
 use std::mem;
 use std::ptr;
 
+use narrows_packet_sockets::check;
+
 use super::socket::PacketSocket;
 
 // linux/socket.h: the option of a socket and its control message; absent from the libc crate on some targets.
@@ -34,12 +36,8 @@ pub fn send<'f, const BATCH: usize>(
     }
     // SAFETY: the first `count` messages point at vectors, which point at a frame's bytes, and at a control message or none; all live
     // until the call returns, and the kernel only reads them.
-    let sent = unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) };
-    if sent < 0 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(sent as usize)
-    }
+    let sent = check(unsafe { libc::sendmmsg(socket.fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT) })?;
+    Ok(sent as usize)
 }
 
 /// Adds the control message that holds a launch time.

@@ -2,8 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
+
+use narrows_packet_sockets::owned;
 
 /// A timerfd of CLOCK_MONOTONIC.
 #[derive(Debug)]
@@ -12,13 +14,9 @@ pub struct Timer(OwnedFd);
 impl Timer {
     /// A timer that is not set.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: plain system call; the result is checked.
-        let fd = unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC | libc::TFD_NONBLOCK) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: `fd` was just opened and is owned by nobody else.
-        Ok(Timer(unsafe { OwnedFd::from_raw_fd(fd) }))
+        let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
+        // SAFETY: passes no memory; what it opens is new.
+        unsafe { owned(libc::timerfd_create(libc::CLOCK_MONOTONIC, flags)) }.map(Timer)
     }
 
     /// Becomes readable at `due_ns` (at once if that has passed), or never. It stays so until it is set again.
