@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mapped memory.
 
+use std::fs::File;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
 /// A mapping; unmapped when dropped.
@@ -23,7 +24,8 @@ impl Mapping {
     /// # Errors
     /// If the system refuses.
     pub fn of(fd: RawFd, length: usize, offset: libc::off_t) -> io::Result<Self> {
-        Self::map(length, libc::MAP_SHARED, fd, offset)
+        let kind = libc::MAP_SHARED | libc::MAP_POPULATE;
+        Self::map(length, libc::PROT_READ | libc::PROT_WRITE, kind, fd, offset)
     }
 
     /// Zeroed memory of the process, on pages of its own.
@@ -31,12 +33,29 @@ impl Mapping {
     /// # Errors
     /// If the system refuses.
     pub fn anonymous(length: usize) -> io::Result<Self> {
-        Self::map(length, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+        let kind = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
+        Self::map(length, libc::PROT_READ | libc::PROT_WRITE, kind, -1, 0)
     }
 
-    fn map(length: usize, kind: libc::c_int, fd: RawFd, offset: libc::off_t) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        let kind = kind | libc::MAP_POPULATE;
+    /// The first `length` bytes of a file, to be read only, in order.
+    ///
+    /// # Errors
+    /// If the system refuses: the file is a pipe, for example.
+    pub fn of_file(file: &File, length: usize) -> io::Result<Self> {
+        let (protection, kind) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        let mapping = Self::map(length, protection, kind, file.as_raw_fd(), 0)?;
+        // SAFETY: the mapping made above. Only advice: what comes back makes no difference.
+        unsafe { libc::madvise(mapping.start.cast(), length, libc::MADV_SEQUENTIAL) };
+        Ok(mapping)
+    }
+
+    fn map(
+        length: usize,
+        protection: libc::c_int,
+        kind: libc::c_int,
+        fd: RawFd,
+        offset: libc::off_t,
+    ) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice; the result is checked.
         let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, kind, fd, offset) };
         if start == libc::MAP_FAILED {

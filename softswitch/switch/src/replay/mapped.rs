@@ -1,50 +1,14 @@
 //! A pcap file in memory: frames are looked at where they lie in the page cache, so that what nobody reads is not copied.
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::File;
-use std::os::fd::AsRawFd;
 
 use narrows_captures::pcap::{PcapHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
 use narrows_captures::ReadError;
-
-/// A file mapped for reading.
-struct Mapping {
-    start: *const u8,
-    length: usize,
-}
-
-impl Mapping {
-    /// `None` if the file cannot be mapped: a pipe, for example, or an empty file.
-    fn new(file: &File) -> Option<Self> {
-        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|length| *length > 0)?;
-        // SAFETY: a new mapping of a file that is open for reading; the kernel chooses the address.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: the mapping made above. Only advice: what comes back makes no difference.
-        unsafe { libc::madvise(start, length, libc::MADV_SEQUENTIAL) };
-        Some(Mapping { start: start.cast(), length })
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping is as long and lives as long as `self`. A capture must not be written to while it is
-        // replayed, as the documentation says: cutting it short ends the process.
-        unsafe { std::slice::from_raw_parts(self.start, self.length) }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping made in `new`, which nothing refers to any more.
-        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
-    }
-}
+use narrows_packet_sockets::Mapping;
 
 /// Frames of a mapped pcap file (not pcapng), one by one.
 pub struct MappedPcap {
-    mapping: Mapping,
+    file: Mapping,
     header: PcapHeader,
     next: usize,
 }
@@ -72,20 +36,20 @@ const LINE: usize = 64;
 impl MappedPcap {
     /// `None` if the file cannot be mapped or is no pcap file.
     pub fn open(file: &File) -> Result<Option<Self>, ReadError> {
-        let Some(mapping) = Mapping::new(file) else {
+        let Some(file) = map(file) else {
             return Ok(None);
         };
-        if !PcapHeader::starts(mapping.bytes()) {
+        if !PcapHeader::starts(bytes(&file)) {
             return Ok(None);
         }
-        let header = PcapHeader::parse(mapping.bytes()).map_err(ReadError::Format)?;
-        Ok(Some(MappedPcap { mapping, header, next: FILE_HEADER_BYTES }))
+        let header = PcapHeader::parse(bytes(&file)).map_err(ReadError::Format)?;
+        Ok(Some(MappedPcap { file, header, next: FILE_HEADER_BYTES }))
     }
 
     /// The next frame; `None` at the end.
     #[inline]
     pub fn next(&mut self) -> Result<Option<Head>, ReadError> {
-        let rest = self.mapping.bytes().get(self.next..).unwrap_or_default();
+        let rest = bytes(&self.file).get(self.next..).unwrap_or_default();
         let Some((header, rest)) = rest.split_first_chunk::<RECORD_HEADER_BYTES>() else {
             return if rest.is_empty() { Ok(None) } else { cut_short() };
         };
@@ -110,7 +74,7 @@ impl MappedPcap {
             record if record <= FAR => (behind + AHEAD, record),
             _ => (behind, RECORD_HEADER_BYTES + shown.min(FAR)),
         };
-        let bytes = self.mapping.bytes();
+        let bytes = bytes(&self.file);
         let mut at = from;
         while at < from + count {
             if let Some(byte) = bytes.get(at) {
@@ -123,8 +87,20 @@ impl MappedPcap {
     /// The captured bytes of a frame.
     #[inline]
     pub fn bytes(&self, head: &Head) -> &[u8] {
-        self.mapping.bytes().get(head.first..head.first + head.captured).unwrap_or_default()
+        bytes(&self.file).get(head.first..head.first + head.captured).unwrap_or_default()
     }
+}
+
+/// `None` if the file cannot be mapped: a pipe, for example, or an empty file.
+fn map(file: &File) -> Option<Mapping> {
+    Mapping::of_file(file, usize::try_from(file.metadata().ok()?.len()).ok()?).ok()
+}
+
+#[inline]
+fn bytes(file: &Mapping) -> &[u8] {
+    // SAFETY: the mapping is as long and lives as long as `file`. A capture must not be written to while it is replayed, as
+    // the documentation says: cutting it short ends the process.
+    unsafe { std::slice::from_raw_parts(file.start(), file.length()) }
 }
 
 /// A frame cannot be shorter on the wire than what was captured of it.
