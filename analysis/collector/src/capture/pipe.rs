@@ -11,7 +11,7 @@ use narrows_captures::Reader;
 
 use crate::capture::file::failed;
 use crate::capture::ring::Wake;
-use crate::capture::signals::StopSignal;
+use crate::capture::signals::{poll, StopSignal};
 use crate::error::{Error, Result};
 
 /// A pipe, and what has been read of the capture in it.
@@ -69,21 +69,11 @@ impl Pipe {
     /// # Errors
     /// If the system refuses.
     pub fn wait(&self, stop: &StopSignal, timeout_ms: i32) -> Result<Option<Wake>> {
-        let entry = |fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        let mut entries = [entry(self.descriptor), entry(stop.as_raw_fd())];
-        // SAFETY: two live entries, and two are what is passed.
-        match unsafe { libc::poll(entries.as_mut_ptr(), 2, timeout_ms) } {
-            0.. if entries[0].revents != 0 => Ok(Some(Wake::Packets)),
-            0.. if entries[1].revents != 0 => Ok(Some(Wake::Stop)),
-            0.. => Ok(None),
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == ErrorKind::Interrupted => Ok(None),
-                error => Err(Error::io(&self.path, "wait for", error)),
-            },
+        let ready = poll([self.descriptor, stop.as_raw_fd()], timeout_ms);
+        match ready.map_err(|error| Error::io(&self.path, "wait for", error))? {
+            [0, 0] => Ok(None),
+            [0, _] => Ok(Some(Wake::Stop)),
+            _ => Ok(Some(Wake::Packets)),
         }
     }
 

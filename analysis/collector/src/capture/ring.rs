@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use narrows_packet_sockets::{be_promiscuous, bind, get, open, set, Mapping};
 
 use super::interface_index;
-use super::signals::StopSignal;
+use super::signals::{poll, StopSignal};
 
 /// A frame as the ring holds it, and when the kernel took it (nanoseconds since 1970).
 pub struct Captured<'a> {
@@ -134,40 +134,14 @@ impl Ring {
     /// # Errors
     /// If the system refuses to wait.
     pub fn wait(&self, stop: Option<&StopSignal>, timeout_ms: i32) -> io::Result<Wake> {
-        let entry = |descriptor| libc::pollfd {
-            fd: descriptor,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // A negative descriptor is passed over.
         let stop = stop.map_or(-1, AsRawFd::as_raw_fd);
-        let mut entries = [entry(self.socket.as_raw_fd()), entry(stop)];
-        // SAFETY: `entries` is live for the call and its length is passed.
-        let ready = unsafe {
-            libc::poll(
-                entries.as_mut_ptr(),
-                entries.len() as libc::nfds_t,
-                timeout_ms,
-            )
-        };
-        if ready < 0 {
-            let error = io::Error::last_os_error();
-            return if error.kind() == io::ErrorKind::Interrupted {
-                Ok(Wake::Packets)
-            } else {
-                Err(error)
-            };
-        }
-        if entries[0].revents & libc::POLLERR != 0 {
+        let [packets, stop] = poll([self.socket.as_raw_fd(), stop], timeout_ms)?;
+        if packets & libc::POLLERR != 0 {
             // The interface went down; reading the error clears it, and frames come again once it is up.
             // SAFETY: any bytes are a valid integer.
             unsafe { get::<libc::c_int>(&self.socket, libc::SOL_SOCKET, libc::SO_ERROR) }?;
         }
-        Ok(if entries[1].revents != 0 {
-            Wake::Stop
-        } else {
-            Wake::Packets
-        })
+        Ok(if stop != 0 { Wake::Stop } else { Wake::Packets })
     }
 
     /// Hands every frame of every ready block to `take`; false if no block was ready.

@@ -5,7 +5,28 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use narrows_packet_sockets::owned;
+use narrows_packet_sockets::{check, owned};
+
+/// Waits until one of some descriptors is readable, `timeout_ms` passed or a signal came; answers what `poll` says of each.
+/// A negative one is passed over.
+///
+/// # Errors
+/// If the system refuses to wait.
+pub(super) fn poll<const N: usize>(
+    descriptors: [RawFd; N],
+    timeout_ms: i32,
+) -> io::Result<[libc::c_short; N]> {
+    let mut entries = descriptors.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    // SAFETY: `entries` is live for the call and its length is passed.
+    match check(unsafe { libc::poll(entries.as_mut_ptr(), N as libc::nfds_t, timeout_ms) }) {
+        Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(entries.map(|entry| entry.revents)),
+    }
+}
 
 /// Becomes readable when the process is asked to stop.
 pub struct StopSignal {
@@ -45,19 +66,7 @@ impl StopSignal {
     /// # Errors
     /// If the system refuses to tell.
     pub fn is_raised(&self) -> io::Result<bool> {
-        let mut entry = libc::pollfd {
-            fd: self.descriptor.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: `entry` is one live entry, and one is what is passed.
-        match unsafe { libc::poll(&mut entry, 1, 0) } {
-            0.. => Ok(entry.revents != 0),
-            _ => match io::Error::last_os_error() {
-                error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-                error => Err(error),
-            },
-        }
+        Ok(poll([self.as_raw_fd()], 0)? != [0])
     }
 }
 
