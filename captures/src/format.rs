@@ -7,7 +7,7 @@ use crate::pcapng::Sections;
 /// Link type of Ethernet in both formats.
 pub const ETHERNET: u32 = 1;
 /// No captured frame and no block is longer; a greater length means a damaged file.
-pub const MAX_RECORD_BYTES: usize = 16 << 20;
+pub(crate) const MAX_RECORD_BYTES: usize = 16 << 20;
 
 /// A captured frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub struct Frame<'a> {
 
 /// A step through a file: bytes to skip and the frame among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Step<'a> {
-    pub consumed: usize,
-    pub frame: Option<Frame<'a>>,
+pub(crate) struct Step<'a> {
+    pub(crate) consumed: usize,
+    pub(crate) frame: Option<Frame<'a>>,
 }
 
 /// A file's format, and what has been learnt of it so far.
 #[derive(Debug, Clone)]
-pub enum Format {
+pub(crate) enum Format {
     Pcap(PcapHeader),
     Pcapng(Sections),
 }
@@ -42,23 +42,11 @@ impl Format {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn of(head: &[u8]) -> Result<(Self, usize), String> {
+    pub(crate) fn of(head: &[u8]) -> Result<(Self, usize), String> {
         if Sections::starts(head) {
             return Ok((Format::Pcapng(Sections::default()), 0));
         }
         let header = PcapHeader::parse(head)?;
         Ok((Format::Pcap(header), pcap::FILE_HEADER_BYTES))
-    }
-
-    /// The record at the start of `bytes`; `None` if it is not there in full.
-    ///
-    /// # Errors
-    /// If it contradicts itself.
-    #[inline]
-    pub fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Step<'a>>, String> {
-        match self {
-            Format::Pcap(header) => header.next(bytes),
-            Format::Pcapng(sections) => sections.next(bytes),
-        }
     }
 }

@@ -116,7 +116,7 @@ impl PcapHeader {
     /// # Errors
     /// If the record's length cannot be.
     #[inline]
-    pub fn next<'a>(&self, bytes: &'a [u8]) -> Result<Option<Step<'a>>, String> {
+    pub(crate) fn next<'a>(&self, bytes: &'a [u8]) -> Result<Option<Step<'a>>, String> {
         let Some((header, rest)) = bytes.split_first_chunk::<RECORD_HEADER_BYTES>() else {
             return Ok(None);
         };
