@@ -35,9 +35,7 @@ impl PcapHeader {
     /// Whether a file that starts like this is a pcap file.
     #[must_use]
     pub fn starts(bytes: &[u8]) -> bool {
-        bytes
-            .first_chunk()
-            .is_some_and(|&magic| Self::of_magic(magic).is_some())
+        bytes.first_chunk().is_some_and(|&magic| Self::of_magic(magic).is_some())
     }
 
     fn of_magic(magic: [u8; 4]) -> Option<Self> {
@@ -51,10 +49,7 @@ impl PcapHeader {
             MAGIC_NANOSECONDS => 1,
             _ => return None,
         };
-        Some(Self {
-            big_endian,
-            fraction_ns,
-        })
+        Some(Self { big_endian, fraction_ns })
     }
 
     /// Reads the file header.
@@ -79,9 +74,7 @@ impl PcapHeader {
         // The upper bits carry the FCS length.
         let link_type = header.number([head[20], head[21], head[22], head[23]]) & 0x0fff_ffff;
         if link_type != ETHERNET {
-            return Err(format!(
-                "link type {link_type}, only {ETHERNET} (Ethernet) is known"
-            ));
+            return Err(format!("link type {link_type}, only {ETHERNET} (Ethernet) is known"));
         }
         Ok(header)
     }
@@ -92,15 +85,9 @@ impl PcapHeader {
     /// If the record's length cannot be.
     #[inline(always)]
     pub fn record(&self, header: &[u8; RECORD_HEADER_BYTES]) -> Result<RecordHeader, String> {
-        let word = |at: usize| {
-            u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
-        };
+        let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         let words = [word(0), word(4), word(8), word(12)];
-        let [seconds, fraction, captured, wire_length] = if self.big_endian {
-            swapped(words)
-        } else {
-            words
-        };
+        let [seconds, fraction, captured, wire_length] = if self.big_endian { swapped(words) } else { words };
         if captured as usize > MAX_RECORD_BYTES {
             return Err(damaged(captured));
         }

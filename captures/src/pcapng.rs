@@ -39,20 +39,14 @@ struct Units {
 }
 
 impl Units {
-    const MICROSECONDS: Units = Units {
-        nanoseconds: 1_000,
-        count: 1,
-    };
+    const MICROSECONDS: Units = Units { nanoseconds: 1_000, count: 1 };
 
     /// From the option if_tsresol: a power of 10, or of 2 if the highest bit is set, in a second.
     fn from_option(value: u8) -> Option<Self> {
         let exponent = u32::from(value & 0x7f);
         let base: u128 = if value & 0x80 == 0 { 10 } else { 2 };
         let count = base.checked_pow(exponent).filter(|_| exponent <= 64)?;
-        Some(Units {
-            nanoseconds: 1_000_000_000,
-            count,
-        })
+        Some(Units { nanoseconds: 1_000_000_000, count })
     }
 
     #[inline]
@@ -65,9 +59,7 @@ impl Sections {
     /// Whether a file that starts like this is pcapng.
     #[must_use]
     pub fn starts(bytes: &[u8]) -> bool {
-        bytes
-            .first_chunk::<4>()
-            .is_some_and(|word| u32::from_be_bytes(*word) == SECTION_HEADER)
+        bytes.first_chunk::<4>().is_some_and(|word| u32::from_be_bytes(*word) == SECTION_HEADER)
     }
 
     /// The block at the start of `bytes`; `None` if it is not there in full.
@@ -108,10 +100,7 @@ impl Sections {
             SIMPLE_PACKET => Some(self.simple_packet(body)?),
             _ => None,
         };
-        Ok(Some(Step {
-            consumed: length,
-            frame,
-        }))
+        Ok(Some(Step { consumed: length, frame }))
     }
 
     fn add_interface(&mut self, body: &[u8]) -> Result<(), String> {
@@ -148,15 +137,10 @@ impl Sections {
         let Some(fixed) = body.first_chunk::<20>() else {
             return Err("a packet block that is too short".into());
         };
-        let interface = if kind == ENHANCED_PACKET {
-            self.word(&fixed[..4]) as usize
-        } else {
-            usize::from(self.half(&fixed[..2]))
-        };
+        let interface =
+            if kind == ENHANCED_PACKET { self.word(&fixed[..4]) as usize } else { usize::from(self.half(&fixed[..2])) };
         let length = self.word(&fixed[12..16]) as usize;
-        let bytes = body[20..]
-            .get(..length)
-            .ok_or("a packet longer than its block: the file is damaged")?;
+        let bytes = body[20..].get(..length).ok_or("a packet longer than its block: the file is damaged")?;
         let interface = self.interface(interface)?;
         let units = u64::from(self.word(&fixed[4..8])) << 32 | u64::from(self.word(&fixed[8..12]));
         Ok(Frame {
@@ -176,12 +160,7 @@ impl Sections {
         let bytes = data
             .get(..wire_length.min(interface.snapshot))
             .ok_or("a packet longer than its block: the file is damaged")?;
-        Ok(Frame {
-            link_type: interface.link_type,
-            time_ns: None,
-            wire_length,
-            bytes,
-        })
+        Ok(Frame { link_type: interface.link_type, time_ns: None, wire_length, bytes })
     }
 
     #[inline]

@@ -70,14 +70,7 @@ impl<R: Read> Reader<R> {
         }
         let (format, start) = Format::of(&buffer[..end]).map_err(ReadError::Format)?;
         let position = start as u64;
-        Ok(Self {
-            input,
-            format,
-            buffer,
-            start,
-            end,
-            position,
-        })
+        Ok(Self { input, format, buffer, start, end, position })
     }
 
     /// Hands every frame to `take` until the file ends or `take` answers false.
@@ -91,15 +84,10 @@ impl<R: Read> Reader<R> {
             // One loop for each format: which it is is settled outside.
             let walked = match &mut self.format {
                 Format::Pcap(header) => walk(available, |bytes| header.next(bytes), &mut take),
-                Format::Pcapng(sections) => {
-                    walk(available, |bytes| sections.next(bytes), &mut take)
-                }
+                Format::Pcapng(sections) => walk(available, |bytes| sections.next(bytes), &mut take),
             };
             let (consumed, go_on) = walked.map_err(|(consumed, message)| {
-                ReadError::Format(format!(
-                    "{message} at byte {}",
-                    self.position + consumed as u64
-                ))
+                ReadError::Format(format!("{message} at byte {}", self.position + consumed as u64))
             })?;
             self.start += consumed;
             self.position += consumed as u64;
@@ -109,9 +97,7 @@ impl<R: Read> Reader<R> {
             if !self.read_more()? {
                 return Ok(match self.end - self.start {
                     0 => End::Complete,
-                    _ => End::Truncated {
-                        offset: self.position,
-                    },
+                    _ => End::Truncated { offset: self.position },
                 });
             }
         }

@@ -52,63 +52,29 @@ fn block(kind: u32, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn pcapng_with_nanoseconds_in_big_endian() {
-    let mut file = block(
-        0x0a0d_0d0a,
-        &[
-            0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
-        ],
-    );
+    let mut file = block(0x0a0d_0d0a, &[0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
     // Interface: Ethernet, snap length 0, if_tsresol 9.
-    file.extend(block(
-        1,
-        &[0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0],
-    ));
+    file.extend(block(1, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 9, 0, 0, 0, 0, 0, 0, 0]));
     file.extend(block(0xbad, &[1, 2, 3, 4]));
-    file.extend(block(
-        6,
-        &[
-            0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 9, 0xaa, 0xbb, 0, 0,
-        ],
-    ));
+    file.extend(block(6, &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 9, 0xaa, 0xbb, 0, 0]));
     let records = read_all(&file).expect("valid");
-    assert_eq!(
-        records,
-        vec![Record {
-            time_ns: (1 << 32) + 5,
-            wire_length: 9,
-            bytes: vec![0xaa, 0xbb]
-        }]
-    );
+    assert_eq!(records, vec![Record { time_ns: (1 << 32) + 5, wire_length: 9, bytes: vec![0xaa, 0xbb] }]);
 }
 
 #[test]
 fn microsecond_pcap() {
-    let mut file = vec![
-        0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,
-    ];
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0];
     file.extend([2, 0, 0, 0, 3, 0, 0, 0, 1, 0, 0, 0, 60, 0, 0, 0, 0x55]);
-    let expected = Record {
-        time_ns: 2_000_003_000,
-        wire_length: 60,
-        bytes: vec![0x55],
-    };
+    let expected = Record { time_ns: 2_000_003_000, wire_length: 60, bytes: vec![0x55] };
     assert_eq!(read_all(&file).expect("valid"), vec![expected]);
     let cut = read_all(&file[..file.len() - 1]).expect_err("cut");
-    assert!(
-        cut.to_string().contains("Truncated { offset: 24 }"),
-        "{cut}"
-    );
+    assert!(cut.to_string().contains("Truncated { offset: 24 }"), "{cut}");
 }
 
 #[test]
 fn other_link_types_are_refused_by_number() {
-    let file = [
-        0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 113, 0, 0, 0,
-    ];
-    assert!(read_all(&file)
-        .expect_err("cooked")
-        .to_string()
-        .contains("113"));
+    let file = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 113, 0, 0, 0];
+    assert!(read_all(&file).expect_err("cooked").to_string().contains("113"));
 }
 
 proptest! {
@@ -138,16 +104,7 @@ proptest! {
 #[test]
 fn frames_across_blocks_are_read_back() {
     // The first frame fills the first block to the byte.
-    let lengths = [
-        BLOCK - 24 - RECORD_HEADER_BYTES,
-        14,
-        60_000,
-        BLOCK - 9,
-        1,
-        BLOCK,
-        3 * BLOCK + 5,
-        200,
-    ];
+    let lengths = [BLOCK - 24 - RECORD_HEADER_BYTES, 14, 60_000, BLOCK - 9, 1, BLOCK, 3 * BLOCK + 5, 200];
     let frame = |number: usize| vec![number as u8; lengths[number % lengths.len()]];
     let mut file = vec![];
     let mut writer = Writer::new(&mut file, 4 * BLOCK);
@@ -155,18 +112,13 @@ fn frames_across_blocks_are_read_back() {
         let frame = frame(number);
         // A frame of zeros need not be there.
         let there = if number % 256 == 0 { 7 } else { frame.len() };
-        writer
-            .write(number as u64, &frame[..there], frame.len() as u32)
-            .expect("memory");
+        writer.write(number as u64, &frame[..there], frame.len() as u32).expect("memory");
     }
     writer.finish().expect("memory");
     let records = read_all(&file).expect("valid");
     assert_eq!(records.len(), 40);
     for (number, record) in records.iter().enumerate() {
-        assert_eq!(
-            (record.time_ns, &record.bytes),
-            (number as u64, &frame(number))
-        );
+        assert_eq!((record.time_ns, &record.bytes), (number as u64, &frame(number)));
     }
 }
 
@@ -175,9 +127,7 @@ fn reading_goes_on_behind_the_frame_at_which_it_was_stopped() {
     let mut file = vec![];
     let mut writer = Writer::new(&mut file, 0);
     for number in 0..3u8 {
-        writer
-            .write(u64::from(number), &[number; 60], 60)
-            .expect("memory");
+        writer.write(u64::from(number), &[number; 60], 60).expect("memory");
     }
     writer.finish().expect("memory");
     let (mut reader, mut seen) = (Reader::new(&file[..]).expect("valid"), vec![]);
@@ -189,32 +139,18 @@ fn reading_goes_on_behind_the_frame_at_which_it_was_stopped() {
         end.expect("valid")
     };
     let ends = [(); 4].map(|()| take_one());
-    assert_eq!(
-        ends,
-        [End::Stopped, End::Stopped, End::Stopped, End::Complete]
-    );
+    assert_eq!(ends, [End::Stopped, End::Stopped, End::Stopped, End::Complete]);
     assert_eq!(seen, [0, 1, 2]);
 }
 
 /// Timestamps in a unit that is no power, and frames of other link types: they are handed out as such.
 #[test]
 fn what_only_the_reader_can_judge_is_left_to_it() {
-    let section = block(
-        0x0a0d_0d0a,
-        &[
-            0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
-        ],
-    );
+    let section = block(0x0a0d_0d0a, &[0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
     let cooked = block(1, &[0, 113, 0, 0, 0, 0, 0, 0]);
     let too_fine = block(1, &[0, 1, 0, 0, 0, 0, 0, 0, 0, 9, 0, 1, 100, 0, 0, 0]);
-    let packet = |interface: u8| {
-        block(
-            6,
-            &[
-                0, 0, 0, interface, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 1, 0xaa, 0, 0, 0,
-            ],
-        )
-    };
+    let packet =
+        |interface: u8| block(6, &[0, 0, 0, interface, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 1, 0xaa, 0, 0, 0]);
     let simple = block(3, &[0, 0, 0, 2, 1, 2, 0, 0]);
     let file = [section, cooked, too_fine, packet(0), packet(1), simple].concat();
     let mut found = vec![];

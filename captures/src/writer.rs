@@ -23,22 +23,13 @@ pub struct Writer<W> {
 impl<W: Write> Writer<W> {
     /// Starts with the file header. `snap_length`: bytes of each frame that are kept at most; 0 = all.
     pub fn new(output: W, snap_length: usize) -> Self {
-        let snap_length = if snap_length == 0 {
-            262_144
-        } else {
-            snap_length
-        };
+        let snap_length = if snap_length == 0 { 262_144 } else { snap_length };
         let mut block = vec![0; BLOCK].into_boxed_slice();
         block[..4].copy_from_slice(&MAGIC_NANOSECONDS.to_le_bytes());
         block[4..8].copy_from_slice(&[2, 0, 4, 0]);
         block[16..20].copy_from_slice(&(snap_length as u32).to_le_bytes());
         block[20..24].copy_from_slice(&ETHERNET.to_le_bytes());
-        Writer {
-            output,
-            snap_length,
-            block,
-            filled: FILE_HEADER_BYTES,
-        }
+        Writer { output, snap_length, block, filled: FILE_HEADER_BYTES }
     }
 
     /// Appends a frame of `wire_length` bytes: `frame`, then zeros.
@@ -51,10 +42,8 @@ impl<W: Write> Writer<W> {
         let kept = &frame[..frame.len().min(length)];
         let time = (time_ns / 1_000_000_000) | ((time_ns % 1_000_000_000) << 32);
         let lengths = length as u64 | (u64::from(wire_length) << 32);
-        let rest = self
-            .block
-            .get_mut(self.filled..)
-            .and_then(|rest| rest.split_first_chunk_mut::<RECORD_HEADER_BYTES>());
+        let rest =
+            self.block.get_mut(self.filled..).and_then(|rest| rest.split_first_chunk_mut::<RECORD_HEADER_BYTES>());
         let Some((header, rest)) = rest.filter(|(_, rest)| rest.len() > length) else {
             return self.write_out(time, lengths, kept, length - kept.len());
         };
@@ -72,12 +61,7 @@ impl<W: Write> Writer<W> {
     /// Appends a frame that the block has no room for.
     #[cold]
     fn write_out(&mut self, time: u64, lengths: u64, kept: &[u8], zeros: usize) -> io::Result<()> {
-        for mut rest in [
-            &time.to_le_bytes()[..],
-            &lengths.to_le_bytes()[..],
-            kept,
-            &vec![0; zeros],
-        ] {
+        for mut rest in [&time.to_le_bytes()[..], &lengths.to_le_bytes()[..], kept, &vec![0; zeros]] {
             while !rest.is_empty() {
                 let (fits, later) = rest.split_at(rest.len().min(BLOCK - self.filled));
                 self.block[self.filled..self.filled + fits.len()].copy_from_slice(fits);
@@ -97,8 +81,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Writing failed.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.output
-            .write_all(&self.block[..std::mem::take(&mut self.filled)])
+        self.output.write_all(&self.block[..std::mem::take(&mut self.filled)])
     }
 
     /// Writes what is left.

@@ -28,12 +28,7 @@ fn read(input: impl Read) -> (Vec<Frame>, Result<End, String>) {
     let mut frames = Vec::new();
     let end = Reader::new(input).and_then(|mut reader| {
         reader.for_each(|frame| {
-            frames.push((
-                frame.link_type,
-                frame.time_ns,
-                frame.wire_length,
-                frame.bytes.to_vec(),
-            ));
+            frames.push((frame.link_type, frame.time_ns, frame.wire_length, frame.bytes.to_vec()));
             true
         })
     });
@@ -51,9 +46,7 @@ fuzz_target!(|bytes: &[u8]| {
     // What a pcap file can say: 32 bits of seconds, no more bytes than the frame had, and not all the zeros of a jumbo one.
     let fits = |frame: &Frame| {
         frame.0 == ETHERNET
-            && frame
-                .1
-                .is_some_and(|time| time / SECOND <= u64::from(u32::MAX))
+            && frame.1.is_some_and(|time| time / SECOND <= u64::from(u32::MAX))
             && (frame.3.len()..=LONGEST).contains(&frame.2)
     };
     let mut again: Vec<Frame> = frames.into_iter().filter(fits).collect();
@@ -65,8 +58,6 @@ fuzz_target!(|bytes: &[u8]| {
     }
     writer.finish().expect("memory takes it");
     // What was not captured is written as zeros.
-    again
-        .iter_mut()
-        .for_each(|frame| frame.3.resize(frame.2, 0));
+    again.iter_mut().for_each(|frame| frame.3.resize(frame.2, 0));
     assert_eq!(read(&file[..]), (again, Ok(End::Complete)));
 });

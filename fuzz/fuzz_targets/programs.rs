@@ -7,9 +7,7 @@ use std::sync::{Arc, LazyLock};
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use libfuzzer_sys::fuzz_target;
 use narrows_fuzz::circumstances;
-use narrows_fuzz::common::{
-    binary, call, field, fill, hex, program, with_table, Change, Document, CONFORMANCE,
-};
+use narrows_fuzz::common::{binary, call, field, fill, hex, program, with_table, Change, Document, CONFORMANCE};
 use narrows_fuzz::twins::Twins;
 use narrows_pipeline::Program;
 use serde_json::{json, Value};
@@ -66,23 +64,11 @@ const OPERATIONS: [&str; 24] = [
 static DOCUMENTS: LazyLock<[Document; 2]> = LazyLock::new(|| {
     let sum = binary("+", field("h", "d"), field("h", "e"));
     let steps = json!([
-        call(
-            "assign",
-            json!([field("m", "e"), {"type": "expression", "value": sum}])
-        ),
+        call("assign", json!([field("m", "e"), {"type": "expression", "value": sum}])),
         call("clone_ingress_pkt_to_egress", json!([hex(1), hex(1)])),
-        call(
-            "assign_header",
-            json!([{"type": "header", "value": "g"}, {"type": "header", "value": "h"}])
-        ),
-        call(
-            "count",
-            json!([{"type": "counter_array", "value": "n"}, field("h", "a")])
-        ),
-        call(
-            "register_write",
-            json!([{"type": "register_array", "value": "r"}, field("h", "a"), field("h", "b")])
-        ),
+        call("assign_header", json!([{"type": "header", "value": "g"}, {"type": "header", "value": "h"}])),
+        call("count", json!([{"type": "counter_array", "value": "n"}, field("h", "a")])),
+        call("register_write", json!([{"type": "register_array", "value": "r"}, field("h", "a"), field("h", "b")])),
     ]);
     let key = json!([{"match_type": "ternary", "target": ["h", "e"], "mask": null, "name": "e"}]);
     let small = with_table(program(steps, json!([])), key, "ternary");
@@ -97,9 +83,7 @@ fn change(replacement: &Replacement) -> Change {
         Replacement::Number(number) => Change::Put(json!(number)),
         Replacement::Small(number) => Change::Put(json!(number)),
         Replacement::Hex(number) => Change::Put(json!(format!("{number:#x}"))),
-        Replacement::Operation(number) => {
-            Change::Put(json!(OPERATIONS[usize::from(*number) % OPERATIONS.len()]))
-        }
+        Replacement::Operation(number) => Change::Put(json!(OPERATIONS[usize::from(*number) % OPERATIONS.len()])),
         Replacement::Cut => Change::Put(json!([])),
     }
 }
@@ -107,9 +91,7 @@ fn change(replacement: &Replacement) -> Change {
 fuzz_target!(|case: Case| {
     let document = &DOCUMENTS[usize::from(case.which % 8 == 7)];
     let changes = case.changes.iter().take(MOST);
-    let changes: Vec<_> = changes
-        .map(|(place, replacement)| (usize::from(*place), change(replacement)))
-        .collect();
+    let changes: Vec<_> = changes.map(|(place, replacement)| (usize::from(*place), change(replacement))).collect();
     match Program::load(document.changed(&changes).to_string().as_bytes()) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(program) => {

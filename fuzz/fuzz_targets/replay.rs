@@ -22,11 +22,7 @@ struct Command {
 static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let place = std::env::temp_dir().join(format!("narrows-fuzz-{}", std::process::id()));
     fs::create_dir_all(&place).expect("a directory");
-    fs::write(
-        place.join("program.json"),
-        program(json!([]), json!([])).to_string(),
-    )
-    .expect("a file");
+    fs::write(place.join("program.json"), program(json!([]), json!([])).to_string()).expect("a file");
     let config = json!({
         "program": "program.json",
         "ports": [1, 2],
@@ -42,13 +38,7 @@ static PLACE: LazyLock<PathBuf> = LazyLock::new(|| {
 fuzz_target!(|bytes: &[u8]| {
     fs::write(PLACE.join("capture"), bytes).expect("a file");
     let (config, out) = (PLACE.join("config.json"), PLACE.join("out"));
-    let words = [
-        "replay".as_ref(),
-        "--config".as_ref(),
-        config.as_os_str(),
-        "--out".as_ref(),
-        out.as_os_str(),
-    ];
+    let words = ["replay".as_ref(), "--config".as_ref(), config.as_os_str(), "--out".as_ref(), out.as_os_str()];
     let command = Command::try_parse_from(words).expect("these are its words");
     match run(&command.replay) {
         Err(failure) => assert!(!failure.to_string().is_empty()),
@@ -61,14 +51,8 @@ fuzz_target!(|bytes: &[u8]| {
             let discarded: u64 = discards.values().filter_map(Value::as_u64).sum();
             let queued = number(queue, "enqueued_packets") + number(queue, "dropped_packets");
             assert_eq!(number(input, "packets"), queued + discarded);
-            assert_eq!(
-                number(queue, "enqueued_packets"),
-                number(queue, "dequeued_packets")
-            );
-            assert_eq!(
-                number(queue, "dequeued_packets"),
-                number(&summary["outputs"][0], "packets")
-            );
+            assert_eq!(number(queue, "enqueued_packets"), number(queue, "dequeued_packets"));
+            assert_eq!(number(queue, "dequeued_packets"), number(&summary["outputs"][0], "packets"));
         }
     }
 });

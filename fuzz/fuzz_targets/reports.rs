@@ -21,16 +21,7 @@ fn carried(report: &[u8]) -> Vec<u8> {
     let sum = !encapsulation::checksum(0, &ip);
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
     let ports = [PORT.to_be_bytes(), PORT.to_be_bytes()].concat();
-    [
-        &[2; 12][..],
-        &[0x08, 0],
-        &ip,
-        &ports,
-        &(udp as u16).to_be_bytes(),
-        &[0, 0],
-        report,
-    ]
-    .concat()
+    [&[2; 12][..], &[0x08, 0], &ip, &ports, &(udp as u16).to_be_bytes(), &[0, 0], report].concat()
 }
 
 fuzz_target!(|bytes: &[u8]| {
@@ -40,11 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
     for ([front], rest) in frames(bytes) {
         kind = *front;
         // One of eight is a frame of its own, the others are reports in order.
-        let frame = if kind % 8 == 7 {
-            rest.to_vec()
-        } else {
-            carried(rest)
-        };
+        let frame = if kind % 8 == 7 { rest.to_vec() } else { carried(rest) };
         let decoded = decoder.decode(&frame);
         assert_eq!(decoded, wire::decode(&frame, PORT));
         records.extend(decoded.map(|(record, _)| record));
@@ -53,24 +40,13 @@ fuzz_target!(|bytes: &[u8]| {
         interval_units: 100_000_000,
         queue_units: 10_000_000,
         origin: (kind & 8 != 0).then_some(u64::from(kind)),
-        counters: [
-            CountersStart::Detect,
-            CountersStart::Zero,
-            CountersStart::Run,
-        ][usize::from(kind >> 4) % 3],
-        depth: if kind & 64 == 0 {
-            DepthShown::Left
-        } else {
-            DepthShown::Found
-        },
+        counters: [CountersStart::Detect, CountersStart::Zero, CountersStart::Run][usize::from(kind >> 4) % 3],
+        depth: if kind & 64 == 0 { DepthShown::Left } else { DepthShown::Found },
         depth_unit_bytes: if kind & 128 == 0 { 1 } else { 80 },
     });
     engine.take(&records);
     let (counts, placed) = engine.finish();
-    let told: u64 = counts
-        .iter()
-        .map(|(_, one)| one.reports + one.duplicates + one.late + one.implausible)
-        .sum();
+    let told: u64 = counts.iter().map(|(_, one)| one.reports + one.duplicates + one.late + one.implausible).sum();
     assert_eq!(told, records.len() as u64);
     assert!(placed.flows.states.len() <= records.len());
 });

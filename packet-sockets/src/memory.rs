@@ -61,10 +61,7 @@ impl Mapping {
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(Mapping {
-            start: start.cast(),
-            length,
-        })
+        Ok(Mapping { start: start.cast(), length })
     }
 
     /// First byte.

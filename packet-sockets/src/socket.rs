@@ -90,12 +90,7 @@ pub fn be_promiscuous(socket: &OwnedFd, index: libc::c_int) -> io::Result<()> {
 ///
 /// # Errors
 /// If the system refuses.
-pub fn set<T: Copy>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-    value: &T,
-) -> io::Result<()> {
+pub fn set<T: Copy>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
     let length = size_of::<T>() as libc::socklen_t;
     let from = (&raw const *value).cast();
     // SAFETY: `from` points at `length` readable bytes; the kernel compares the length with the option's.
@@ -110,11 +105,7 @@ pub fn set<T: Copy>(
 ///
 /// # Safety
 /// Any bytes are a valid `T`.
-pub unsafe fn get<T: Copy>(
-    socket: &OwnedFd,
-    level: libc::c_int,
-    option: libc::c_int,
-) -> io::Result<T> {
+pub unsafe fn get<T: Copy>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int) -> io::Result<T> {
     // SAFETY: as the caller promises.
     let mut value: T = unsafe { zeroed() };
     let size = size_of::<T>() as libc::socklen_t;

@@ -6,8 +6,8 @@ use std::path::Path;
 pub use caps::Capability;
 use caps::{CapSet, CapsHashSet};
 use landlock::{
-    path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus, ABI,
+    path_beneath_rules, Access, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus,
+    ABI,
 };
 
 /// What this was written for; a kernel that knows less gives up as much of it as it can.
@@ -71,34 +71,22 @@ pub fn give_up(keep: &[Capability], below: Below<'_>) -> Result<bool, Kept> {
 fn leave_files(below: Below<'_>) -> Result<bool, landlock::RulesetError> {
     let all = AccessFs::from_all(KERNEL);
     // Programs are not executed, and nothing is made but files.
-    let special = AccessFs::Execute
-        | AccessFs::MakeChar
-        | AccessFs::MakeBlock
-        | AccessFs::MakeSock
-        | AccessFs::MakeFifo;
+    let special =
+        AccessFs::Execute | AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock | AccessFs::MakeFifo;
     let (directory, access): (Option<&Path>, BitFlags<AccessFs>) = match below {
         Below::Nothing => (None, BitFlags::EMPTY),
         Below::Remove(directory) => (Some(directory), AccessFs::RemoveFile.into()),
         Below::Write(directory) => (Some(directory), all & !special),
     };
-    let ruleset = Ruleset::default()
-        .handle_access(all)?
-        .handle_access(AccessNet::from_all(KERNEL))?
-        .create()?;
+    let ruleset = Ruleset::default().handle_access(all)?.handle_access(AccessNet::from_all(KERNEL))?.create()?;
     // Also forbids to gain anything by executing a program (no_new_privs), with Landlock or without.
-    let status = ruleset
-        .add_rules(path_beneath_rules(directory, access))?
-        .restrict_self()?;
+    let status = ruleset.add_rules(path_beneath_rules(directory, access))?.restrict_self()?;
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
 fn leave_capabilities(keep: &[Capability]) -> Result<(), caps::errors::CapsError> {
     let held = caps::read(None, CapSet::Permitted)?;
-    let kept: CapsHashSet = keep
-        .iter()
-        .copied()
-        .filter(|capability| held.contains(capability))
-        .collect();
+    let kept: CapsHashSet = keep.iter().copied().filter(|capability| held.contains(capability)).collect();
     caps::clear(None, CapSet::Inheritable)?;
     caps::set(None, CapSet::Effective, &kept)?;
     caps::set(None, CapSet::Permitted, &kept)
@@ -112,15 +100,10 @@ mod tests {
     use super::*;
 
     /// In a thread of its own: what is given up is gone for ever.
-    fn after<R: Send + 'static>(
-        directory: &Path,
-        below: fn(&Path) -> Below<'_>,
-        check: fn(&Path, bool) -> R,
-    ) -> R {
+    fn after<R: Send + 'static>(directory: &Path, below: fn(&Path) -> Below<'_>, check: fn(&Path, bool) -> R) -> R {
         let directory = directory.to_owned();
         let run = move || {
-            let guarded = give_up(&[Capability::CAP_NET_RAW], below(&directory))
-                .expect("privileges are given up");
+            let guarded = give_up(&[Capability::CAP_NET_RAW], below(&directory)).expect("privileges are given up");
             check(&directory, guarded)
         };
         thread::spawn(run).join().expect("no panic")
@@ -129,14 +112,9 @@ mod tests {
     #[test]
     fn only_the_named_capabilities_are_kept() {
         let directory = tempfile::tempdir().expect("directory");
-        let before =
-            caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_RAW).expect("capabilities");
+        let before = caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_RAW).expect("capabilities");
         after(directory.path(), |_| Below::Nothing, |_, _| ());
-        let left = after(
-            directory.path(),
-            |_| Below::Nothing,
-            |_, _| caps::read(None, CapSet::Permitted),
-        );
+        let left = after(directory.path(), |_| Below::Nothing, |_, _| caps::read(None, CapSet::Permitted));
         let left = left.expect("capabilities");
         assert_eq!(left.len(), usize::from(before));
         assert_eq!(left.contains(&Capability::CAP_NET_RAW), before);
@@ -144,10 +122,7 @@ mod tests {
 
     #[test]
     fn files_are_written_below_the_directory_only() {
-        let (directory, other) = (
-            tempfile::tempdir().expect("directory"),
-            tempfile::tempdir().expect("directory"),
-        );
+        let (directory, other) = (tempfile::tempdir().expect("directory"), tempfile::tempdir().expect("directory"));
         fs::write(other.path().join("secret"), "of others").expect("written");
         let inside = directory.path().join("inside");
         fs::create_dir(&inside).expect("made");
@@ -157,20 +132,12 @@ mod tests {
             |path| Below::Write(path),
             |inside, guarded| {
                 fs::write(inside.join("partial"), "rows").expect("within the directory");
-                fs::rename(inside.join("partial"), inside.join("whole"))
-                    .expect("within the directory");
-                assert_eq!(
-                    fs::read(inside.join("whole")).expect("within the directory"),
-                    b"rows"
-                );
-                let allowed = |path: &Path| {
-                    fs::read(path.join("secret")).is_ok() || fs::write(path.join("new"), "").is_ok()
-                };
+                fs::rename(inside.join("partial"), inside.join("whole")).expect("within the directory");
+                assert_eq!(fs::read(inside.join("whole")).expect("within the directory"), b"rows");
+                let allowed =
+                    |path: &Path| fs::read(path.join("secret")).is_ok() || fs::write(path.join("new"), "").is_ok();
                 assert_eq!(allowed(&inside.join("link")), !guarded);
-                assert_eq!(
-                    fs::write(inside.with_file_name("beside"), "").is_ok(),
-                    !guarded
-                );
+                assert_eq!(fs::write(inside.with_file_name("beside"), "").is_ok(), !guarded);
             },
         );
     }

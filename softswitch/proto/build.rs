@@ -31,10 +31,7 @@ fn p4runtime_directory(crate_directory: &Path) -> Result<PathBuf, String> {
         let path = PathBuf::from(path);
         return match path.join(P4RUNTIME).is_file() {
             true => Ok(path),
-            false => Err(format!(
-                "NARROWS_PROTO_PATH={} has no {P4RUNTIME}",
-                path.display()
-            )),
+            false => Err(format!("NARROWS_PROTO_PATH={} has no {P4RUNTIME}", path.display())),
         };
     }
     let library = crate_directory.join("../../.venv/lib");
@@ -56,39 +53,20 @@ fn p4runtime_directory(crate_directory: &Path) -> Result<PathBuf, String> {
 }
 
 /// The definitions, compiled by the protoc of the Python package grpcio-tools.
-fn descriptors(
-    crate_directory: &Path,
-    include: &[PathBuf],
-) -> Result<FileDescriptorSet, Box<dyn Error>> {
+fn descriptors(crate_directory: &Path, include: &[PathBuf]) -> Result<FileDescriptorSet, Box<dyn Error>> {
     let python = crate_directory.join("../../.venv/bin/python");
     let compiled = PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin");
-    let done = Command::new(if python.exists() {
-        python
-    } else {
-        "python3".into()
-    })
-    .args(["-m", "grpc_tools.protoc", "--include_imports"])
-    .arg(format!("--descriptor_set_out={}", compiled.display()))
-    .args(
-        include
-            .iter()
-            .map(|directory| format!("-I{}", directory.display())),
-    )
-    .args([
-        P4RUNTIME,
-        "google/rpc/status.proto",
-        "narrows/v1/traffic_manager.proto",
-    ])
-    .output()?;
+    let done = Command::new(if python.exists() { python } else { "python3".into() })
+        .args(["-m", "grpc_tools.protoc", "--include_imports"])
+        .arg(format!("--descriptor_set_out={}", compiled.display()))
+        .args(include.iter().map(|directory| format!("-I{}", directory.display())))
+        .args([P4RUNTIME, "google/rpc/status.proto", "narrows/v1/traffic_manager.proto"])
+        .output()?;
     if !done.status.success() {
         let said = String::from_utf8_lossy(&done.stderr);
-        return Err(
-            format!("grpc_tools.protoc, of the Python package grpcio-tools: {said}").into(),
-        );
+        return Err(format!("grpc_tools.protoc, of the Python package grpcio-tools: {said}").into());
     }
-    Ok(FileDescriptorSet::decode(
-        std::fs::read(compiled)?.as_slice(),
-    )?)
+    Ok(FileDescriptorSet::decode(std::fs::read(compiled)?.as_slice())?)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -98,14 +76,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let crate_directory = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let third_party = p4runtime_directory(&crate_directory)?;
     println!("cargo:rerun-if-changed=narrows");
-    println!(
-        "cargo:rerun-if-changed={}",
-        third_party.join(P4RUNTIME).display()
-    );
+    println!("cargo:rerun-if-changed={}", third_party.join(P4RUNTIME).display());
     let descriptors = descriptors(&crate_directory, &[third_party, crate_directory.clone()])?;
-    tonic_prost_build::configure()
-        .build_client(false)
-        .include_file("proto.rs")
-        .compile_fds(descriptors)?;
+    tonic_prost_build::configure().build_client(false).include_file("proto.rs").compile_fds(descriptors)?;
     Ok(())
 }

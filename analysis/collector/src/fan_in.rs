@@ -73,15 +73,9 @@ pub struct FanIn {
 impl FanIn {
     /// A fan-in of batches from these channels, one a ring.
     pub fn new(channels: Vec<Receiver<Batch>>) -> Self {
-        let streams = channels.into_iter().map(|batches| Stream {
-            batches,
-            batch: Batch::default(),
-            next: 0,
-            ended: false,
-        });
-        FanIn {
-            streams: streams.collect(),
-        }
+        let streams =
+            channels.into_iter().map(|batches| Stream { batches, batch: Batch::default(), next: 0, ended: false });
+        FanIn { streams: streams.collect() }
     }
 
     /// Passes on in order what is certain; then waits up to `patience` for the ring that holds the others up.
@@ -132,11 +126,7 @@ impl RingThread {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub fn start(
-        ring: Ring,
-        intake: Intake,
-        stop: Arc<AtomicBool>,
-    ) -> io::Result<(Self, Receiver<Batch>)> {
+    pub fn start(ring: Ring, intake: Intake, stop: Arc<AtomicBool>) -> io::Result<(Self, Receiver<Batch>)> {
         let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
         let thread = std::thread::Builder::new().name("ring".into());
         let thread = thread.spawn(move || read(ring, intake, &sender, &stop))?;
@@ -195,9 +185,7 @@ fn read(
 }
 
 fn unix_nanoseconds() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |elapsed| elapsed.as_nanos() as u64)
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_nanos() as u64)
 }
 
 #[cfg(test)]
@@ -218,8 +206,7 @@ mod tests {
 
     /// Sends batches to a fan-in of as many rings, and ends them.
     fn merged(rings: Vec<Vec<Batch>>) -> Vec<u64> {
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            rings.iter().map(|_| sync_channel::<Batch>(1000)).unzip();
+        let (senders, receivers): (Vec<_>, Vec<_>) = rings.iter().map(|_| sync_channel::<Batch>(1000)).unzip();
         for (sender, batches) in senders.into_iter().zip(rings) {
             for batch in batches {
                 assert!(sender.send(batch).is_ok());

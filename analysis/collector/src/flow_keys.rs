@@ -24,11 +24,7 @@ impl FlowId {
     /// The identity that a report states.
     #[inline]
     pub fn of(report: &Report) -> Self {
-        FlowId {
-            bottleneck: report.bottleneck,
-            flow: report.flow,
-            signature: report.signature,
-        }
+        FlowId { bottleneck: report.bottleneck, flow: report.flow, signature: report.signature }
     }
 
     /// All three numbers in one, never 0xffff_ffff_ffff_ffff.
@@ -58,11 +54,7 @@ pub struct FlowKeys {
 
 impl Default for FlowKeys {
     fn default() -> Self {
-        FlowKeys {
-            keys: HashMap::new(),
-            observed: vec![u64::MAX; CACHE_SLOTS],
-            overflow: 0,
-        }
+        FlowKeys { keys: HashMap::new(), observed: vec![u64::MAX; CACHE_SLOTS], overflow: 0 }
     }
 }
 
@@ -130,10 +122,7 @@ pub struct ConfirmedFlows {
 
 impl Default for ConfirmedFlows {
     fn default() -> Self {
-        ConfirmedFlows {
-            flows: HashSet::new(),
-            seen: vec![u64::MAX; CACHE_SLOTS],
-        }
+        ConfirmedFlows { flows: HashSet::new(), seen: vec![u64::MAX; CACHE_SLOTS] }
     }
 }
 

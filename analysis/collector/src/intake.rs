@@ -57,9 +57,7 @@ pub struct Sequencers {
 
 impl Default for Sequencers {
     fn default() -> Self {
-        Sequencers {
-            sequencers: [const { None }; BOTTLENECKS],
-        }
+        Sequencers { sequencers: [const { None }; BOTTLENECKS] }
     }
 }
 
@@ -68,9 +66,7 @@ impl Sequencers {
     #[inline]
     pub fn push(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
         let index = usize::from(record.report.bottleneck) % BOTTLENECKS;
-        self.sequencers[index]
-            .get_or_insert_default()
-            .push(record, emit);
+        self.sequencers[index].get_or_insert_default().push(record, emit);
     }
 
     /// Passes on what is still held.
@@ -82,18 +78,13 @@ impl Sequencers {
 
     /// The first bottleneck whose sequence began anew.
     pub fn first_restart(&self) -> Option<u8> {
-        let restarted =
-            |s: &Option<Box<Sequencer>>| s.as_ref().is_some_and(|s| s.counts().restarts > 0);
-        self.sequencers
-            .iter()
-            .position(restarted)
-            .map(|index| index as u8)
+        let restarted = |s: &Option<Box<Sequencer>>| s.as_ref().is_some_and(|s| s.counts().restarts > 0);
+        self.sequencers.iter().position(restarted).map(|index| index as u8)
     }
 
     /// Counts of every bottleneck that sent a report.
     pub fn counts(&self) -> Vec<(u8, SequenceCounts)> {
         let seen = self.sequencers.iter().enumerate();
-        seen.filter_map(|(index, s)| s.as_ref().map(|s| (index as u8, s.counts())))
-            .collect()
+        seen.filter_map(|(index, s)| s.as_ref().map(|s| (index as u8, s.counts()))).collect()
     }
 }

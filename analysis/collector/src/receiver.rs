@@ -40,10 +40,7 @@ impl Intake {
     /// An intake that has seen nothing.
     pub fn new(settings: &Settings) -> Self {
         Intake {
-            decoder: Decoder::new(Path {
-                port: settings.port,
-                switch: settings.switch,
-            }),
+            decoder: Decoder::new(Path { port: settings.port, switch: settings.switch }),
             bottlenecks: settings.bottlenecks,
             counts: FrameCounts::default(),
             malformed: 0,
@@ -97,13 +94,7 @@ impl Store {
             started_unix_s: unix_seconds(),
             ..Account::default()
         };
-        Ok(Store {
-            settings,
-            sequencers: Sequencers::default(),
-            confirmed: ConfirmedFlows::default(),
-            sink,
-            account,
-        })
+        Ok(Store { settings, sequencers: Sequencers::default(), confirmed: ConfirmedFlows::default(), sink, account })
     }
 
     /// Takes a report; false when nothing can be stored any more.
@@ -183,10 +174,7 @@ impl Receiver {
     /// # Errors
     /// As [`TelemetrySink::start`].
     pub fn start(settings: Settings) -> Result<Self> {
-        Ok(Receiver {
-            intake: Intake::new(&settings),
-            store: Store::start(settings)?,
-        })
+        Ok(Receiver { intake: Intake::new(&settings), store: Store::start(settings)? })
     }
 
     /// Takes a frame; false when nothing can be stored any more.
@@ -207,14 +195,8 @@ impl Receiver {
     ///
     /// # Errors
     /// As there.
-    pub fn finish(
-        self,
-        stop_reason: &str,
-        ring_drops: u64,
-        error: Option<Error>,
-    ) -> Result<Account> {
-        self.store
-            .finish(vec![self.intake], stop_reason, ring_drops, error)
+    pub fn finish(self, stop_reason: &str, ring_drops: u64, error: Option<Error>) -> Result<Account> {
+        self.store.finish(vec![self.intake], stop_reason, ring_drops, error)
     }
 }
 
@@ -227,7 +209,5 @@ fn reason_of<'a>(error: Option<&Error>, stop_reason: &'a str) -> &'a str {
 }
 
 fn unix_seconds() -> f64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0.0, |elapsed| elapsed.as_secs_f64())
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |elapsed| elapsed.as_secs_f64())
 }

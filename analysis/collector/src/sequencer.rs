@@ -125,8 +125,7 @@ impl Sequencer {
         let starting = std::mem::take(&mut self.starting);
         let near = |a: &Record, b: &Record| {
             let report = &a.report;
-            self.distance(report.sequence, report.sample_shift, b)
-                .filter(|steps| steps.unsigned_abs() < WINDOW as u64)
+            self.distance(report.sequence, report.sample_shift, b).filter(|steps| steps.unsigned_abs() < WINDOW as u64)
         };
         let fitting = |record: &Record| {
             let others = starting.iter();
@@ -136,9 +135,7 @@ impl Sequencer {
         let Some(anchor) = starting.iter().find(fits).or(starting.first()) else {
             return;
         };
-        let first = starting
-            .iter()
-            .filter_map(|record| Some((near(anchor, record)?, record)));
+        let first = starting.iter().filter_map(|record| Some((near(anchor, record)?, record)));
         let first = first.min_by_key(|(steps, _)| *steps);
         let first = first.map_or(*anchor, |(_, record)| *record);
         self.start_at(&first);
@@ -244,9 +241,7 @@ impl Sequencer {
         self.release_held(emit);
         let elapsed = first.report.timestamp.wrapping_sub(self.last_timestamp) & TIMESTAMP_MASK;
         match self.distance(self.next, self.shift, first) {
-            Some(ahead) if ahead > 0 && elapsed < TIMESTAMP_HALF => {
-                self.counts.lost += ahead as u64
-            }
+            Some(ahead) if ahead > 0 && elapsed < TIMESTAMP_HALF => self.counts.lost += ahead as u64,
             _ => self.counts.restarts += 1,
         }
         self.start_at(first);
@@ -268,9 +263,7 @@ impl Sequencer {
     #[inline]
     fn pass(&mut self, record: &Record, emit: &mut impl FnMut(&Record)) {
         self.counts.reports += 1;
-        self.counts
-            .first_sequence
-            .get_or_insert(record.report.sequence);
+        self.counts.first_sequence.get_or_insert(record.report.sequence);
         self.counts.last_sequence = Some(record.report.sequence);
         self.last_timestamp = record.report.timestamp;
         self.step(true);

@@ -17,9 +17,7 @@ fn run(sequences: &[u32], shift: u8) -> (Vec<u32>, SequenceCounts) {
     let mut sequencer = Sequencer::default();
     let mut out = Vec::new();
     for &sequence in sequences {
-        sequencer.push(&record(sequence, shift), &mut |r| {
-            out.push(r.report.sequence)
-        });
+        sequencer.push(&record(sequence, shift), &mut |r| out.push(r.report.sequence));
     }
     sequencer.finish(&mut |r| out.push(r.report.sequence));
     (out, sequencer.counts())
@@ -27,9 +25,7 @@ fn run(sequences: &[u32], shift: u8) -> (Vec<u32>, SequenceCounts) {
 
 #[test]
 fn a_complete_sequence_passes_across_the_wrap() {
-    let sequences: Vec<u32> = (0..2000_u32)
-        .map(|i| (u32::MAX - 1000).wrapping_add(i))
-        .collect();
+    let sequences: Vec<u32> = (0..2000_u32).map(|i| (u32::MAX - 1000).wrapping_add(i)).collect();
     let (out, counts) = run(&sequences, 0);
     assert_eq!(out, sequences);
     assert_eq!((counts.reports, counts.lost, counts.restarts), (2000, 0, 0));
@@ -44,10 +40,7 @@ fn the_first_to_come_need_not_be_the_first() {
     let sequences: Vec<u32> = std::iter::once(1 << 30).chain(10..200).collect();
     let (out, counts) = run(&sequences, 0);
     assert_eq!(out, (10..200).collect::<Vec<u32>>());
-    assert_eq!(
-        (counts.lost, counts.implausible, counts.restarts),
-        (0, 1, 0)
-    );
+    assert_eq!((counts.lost, counts.implausible, counts.restarts), (0, 1, 0));
 }
 
 #[test]
@@ -70,15 +63,7 @@ fn a_long_gap_is_lost_once() {
 fn reordering_and_duplicates_are_no_loss() {
     let (out, counts) = run(&[1, 2, 4, 5, 3, 5, 6, 2], 0);
     assert_eq!(out, [1, 2, 3, 4, 5, 6]);
-    assert_eq!(
-        (
-            counts.lost,
-            counts.reordered,
-            counts.duplicates,
-            counts.late
-        ),
-        (0, 1, 2, 0)
-    );
+    assert_eq!((counts.lost, counts.reordered, counts.duplicates, counts.late), (0, 1, 2, 0));
 }
 
 #[test]
@@ -95,10 +80,7 @@ fn a_report_already_given_up_is_late_and_stays_lost() {
 fn one_damaged_sequence_is_skipped_not_followed() {
     let (out, counts) = run(&[1, 2, 0x8000_0003, 3, 4, 5], 0);
     assert_eq!(out, [1, 2, 3, 4, 5]);
-    assert_eq!(
-        (counts.lost, counts.implausible, counts.restarts),
-        (0, 1, 0)
-    );
+    assert_eq!((counts.lost, counts.implausible, counts.restarts), (0, 1, 0));
 }
 
 #[test]

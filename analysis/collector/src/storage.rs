@@ -23,10 +23,7 @@ pub fn temporary_name(path: &Path) -> PathBuf {
 /// If the system refuses, or something is put there at the same time.
 pub fn create(temporary: &Path) -> io::Result<File> {
     remove_quietly(temporary);
-    OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(temporary)
+    OpenOptions::new().write(true).create_new(true).open(temporary)
 }
 
 /// Removes a file, best effort: on the way out of an error that is reported itself, or before another one takes its place.
@@ -57,10 +54,7 @@ mod tests {
     #[test]
     fn a_planted_link_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
-        let (victim, path) = (
-            directory.path().join("victim"),
-            directory.path().join("account.json"),
-        );
+        let (victim, path) = (directory.path().join("victim"), directory.path().join("account.json"));
         fs::write(&victim, "untouched").unwrap();
         symlink(&victim, temporary_name(&path)).unwrap();
         write_json(&path, &[1, 2]).unwrap();

@@ -23,12 +23,7 @@ const PORT: u16 = 5500;
 const REPORT: usize = 42;
 
 fn scenario() -> Scenario {
-    Scenario {
-        reports: 3000,
-        flows: 5,
-        buffer_bytes: 60_000,
-        ..Scenario::default()
-    }
+    Scenario { reports: 3000, flows: 5, buffer_bytes: 60_000, ..Scenario::default() }
 }
 
 fn all_frames(scenario: &Scenario) -> (Vec<Vec<u8>>, Truth) {
@@ -42,13 +37,9 @@ fn all_frames(scenario: &Scenario) -> (Vec<Vec<u8>>, Truth) {
 
 fn pcap(frames: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1]
-        .iter()
-        .for_each(|word| bytes.extend(word.to_le_bytes()));
+    [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
     for frame in frames {
-        [0, 0, frame.len() as u32, frame.len() as u32]
-            .iter()
-            .for_each(|word| bytes.extend(word.to_le_bytes()));
+        [0, 0, frame.len() as u32, frame.len() as u32].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
         bytes.extend(frame);
     }
     bytes
@@ -76,10 +67,7 @@ fn pcapng(frames: &[Vec<u8>], big_endian: bool) -> Vec<u8> {
         let length = word((12 + body.len() + padding) as u32);
         bytes.extend([&word(kind)[..], &length, body, &vec![0; padding], &length].concat());
     };
-    block(
-        0x0a0d_0d0a,
-        &[&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat(),
-    );
+    block(0x0a0d_0d0a, &[&word(0x1a2b_3c4d)[..], &half(1), &half(0), &[0xff; 8]].concat());
     block(1, &[&half(1)[..], &half(0), &word(0)].concat());
     block(5, &[0; 12]);
     for (index, frame) in frames.iter().enumerate() {
@@ -87,10 +75,7 @@ fn pcapng(frames: &[Vec<u8>], big_endian: bool) -> Vec<u8> {
         if index % 3 == 0 {
             block(3, &[&length[..], frame].concat());
         } else {
-            block(
-                6,
-                &[&word(0)[..], &word(0), &word(0), &length, &length, frame].concat(),
-            );
+            block(6, &[&word(0)[..], &word(0), &word(0), &length, &length, frame].concat());
         }
     }
     bytes
@@ -102,9 +87,7 @@ struct Run {
 
 impl Run {
     fn new() -> Self {
-        Run {
-            directory: TempDir::new().unwrap(),
-        }
+        Run { directory: TempDir::new().unwrap() }
     }
 
     fn out(&self) -> PathBuf {
@@ -128,39 +111,23 @@ impl Run {
     /// Departures and drops of each flow of the truth.
     fn counters(&self, truth: &Truth) -> Vec<(u64, u64)> {
         let totals = self.totals();
-        let flows = truth
-            .bottlenecks
-            .iter()
-            .flat_map(|b| b.flows.iter().map(|flow| (b.index, flow)));
+        let flows = truth.bottlenecks.iter().flat_map(|b| b.flows.iter().map(|flow| (b.index, flow)));
         flows
             .map(|(index, flow)| {
-                let key = [
-                    u64::from(index),
-                    u64::from(flow.flow),
-                    u64::from(flow.signature),
-                ];
-                (
-                    totals.sum_where("departures", key),
-                    totals.sum_where("drops", key),
-                )
+                let key = [u64::from(index), u64::from(flow.flow), u64::from(flow.signature)];
+                (totals.sum_where("departures", key), totals.sum_where("drops", key))
             })
             .collect()
     }
 }
 
 fn true_counters(truth: &Truth) -> Vec<(u64, u64)> {
-    truth
-        .bottlenecks
-        .iter()
-        .flat_map(|b| b.flows.iter().map(|flow| (flow.departures, flow.drops)))
-        .collect()
+    truth.bottlenecks.iter().flat_map(|b| b.flows.iter().map(|flow| (flow.departures, flow.drops))).collect()
 }
 
 fn files_in(directory: &PathBuf) -> Vec<String> {
     let entries = fs::read_dir(directory).unwrap();
-    entries
-        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-        .collect()
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
 }
 
 #[test]
@@ -179,13 +146,7 @@ fn every_file_format_gives_the_same_reports() {
     big[4..8].copy_from_slice(&[0, 2, 0, 4]);
     let mut nanoseconds = little.clone();
     nanoseconds[..4].copy_from_slice(&0xa1b2_3c4d_u32.to_le_bytes());
-    for bytes in [
-        little,
-        big,
-        nanoseconds,
-        pcapng(&frames, false),
-        pcapng(&frames, true),
-    ] {
+    for bytes in [little, big, nanoseconds, pcapng(&frames, false), pcapng(&frames, true)] {
         let run = Run::new();
         let summary = run.aggregate(&bytes).unwrap();
         assert_eq!((summary.reports, summary.truncated_at), (3000, None));
@@ -205,10 +166,7 @@ fn what_is_no_capture_is_refused_and_leaves_nothing() {
     length[24 + 8..24 + 12].copy_from_slice(&u32::MAX.to_le_bytes());
     let cases: [(&[u8], &str); 7] = [
         (b"", "too short"),
-        (
-            b"not a capture file at all, really",
-            "neither a pcap nor a pcapng",
-        ),
+        (b"not a capture file at all, really", "neither a pcap nor a pcapng"),
         (&link_type, "link type 113"),
         (&version, "pcap version 3"),
         (&length, "damaged at byte 24"),
@@ -218,48 +176,22 @@ fn what_is_no_capture_is_refused_and_leaves_nothing() {
     for (bytes, message) in cases {
         let run = Run::new();
         let error = run.aggregate(bytes).unwrap_err();
-        assert!(
-            matches!(error, Error::Input(_)) && error.to_string().contains(message),
-            "{message}: {error}"
-        );
+        assert!(matches!(error, Error::Input(_)) && error.to_string().contains(message), "{message}: {error}");
         assert_eq!(error.exit_code(), 2);
-        assert!(
-            !run.out().exists() || files_in(&run.out()).is_empty(),
-            "{message}"
-        );
+        assert!(!run.out().exists() || files_in(&run.out()).is_empty(), "{message}");
     }
 }
 
 #[test]
 fn two_runs_in_one_file_are_refused() {
     let (first, _) = all_frames(&scenario());
-    let (second, _) = all_frames(&Scenario {
-        seed: 2,
-        ..scenario()
-    });
+    let (second, _) = all_frames(&Scenario { seed: 2, ..scenario() });
     let run = Run::new();
-    let error = run
-        .aggregate(&pcap(&[first.clone(), second.clone()].concat()))
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("bottleneck 0 begins anew"),
-        "{error}"
-    );
+    let error = run.aggregate(&pcap(&[first.clone(), second.clone()].concat())).unwrap_err();
+    assert!(error.to_string().contains("bottleneck 0 begins anew"), "{error}");
     assert!(files_in(&run.out()).is_empty());
-    let rates = [
-        first,
-        all_frames(&Scenario {
-            sample_shift: 2,
-            ..scenario()
-        })
-        .0,
-    ]
-    .concat();
-    assert!(run
-        .aggregate(&pcap(&rates))
-        .unwrap_err()
-        .to_string()
-        .contains("sampling rate"));
+    let rates = [first, all_frames(&Scenario { sample_shift: 2, ..scenario() }).0].concat();
+    assert!(run.aggregate(&pcap(&rates)).unwrap_err().to_string().contains("sampling rate"));
 }
 
 #[test]
@@ -275,14 +207,7 @@ fn other_versions_and_damaged_headers_are_counted() {
     damaged[70][40..42].copy_from_slice(&[0x12, 0x34]); // a UDP checksum that does not hold
     let run = Run::new();
     let summary = run.aggregate(&pcap(&damaged)).unwrap();
-    for reason in [
-        "version",
-        "ipv4_checksum",
-        "short",
-        "bottleneck",
-        "sample_shift",
-        "udp_checksum",
-    ] {
+    for reason in ["version", "ipv4_checksum", "short", "bottleneck", "sample_shift", "udp_checksum"] {
         assert_eq!(summary.bad[reason], 1, "{reason}");
     }
     assert_eq!(summary.other_traffic, 1);
@@ -304,39 +229,19 @@ fn assert_damage_is_harmless(frame: usize, bit: usize) {
     let (mut frames, truth) = all_frames(&scenario());
     frames[frame][bit / 8] ^= 1 << (bit % 8);
     let run = Run::new();
-    let summary = run
-        .aggregate(&pcap(&frames))
-        .unwrap_or_else(|e| panic!("frame {frame} bit {bit}: {e}"));
+    let summary = run.aggregate(&pcap(&frames)).unwrap_or_else(|e| panic!("frame {frame} bit {bit}: {e}"));
     let account = &summary.bottlenecks["0"].account;
-    assert!(
-        account.lost <= 1 && account.reports >= 2999,
-        "frame {frame} bit {bit}: {account:?}"
-    );
+    assert!(account.lost <= 1 && account.reports >= 2999, "frame {frame} bit {bit}: {account:?}");
     // Damage to flow index or signature makes one packet another flow's, with the drops just before it.
-    let identity = [REPORT + 4, REPORT + 5].contains(&(bit / 8))
-        || (REPORT + 8..REPORT + 12).contains(&(bit / 8));
+    let identity = [REPORT + 4, REPORT + 5].contains(&(bit / 8)) || (REPORT + 8..REPORT + 12).contains(&(bit / 8));
     if !identity {
-        assert_eq!(
-            run.counters(&truth),
-            true_counters(&truth),
-            "frame {frame} bit {bit}"
-        );
+        assert_eq!(run.counters(&truth), true_counters(&truth), "frame {frame} bit {bit}");
     }
     // A flow that exists only in the damaged report has at most that one packet.
     let totals = run.totals();
-    assert!(
-        (3000..=3001).contains(&column(&totals, "departures").iter().sum::<u64>()),
-        "frame {frame} bit {bit}"
-    );
-    let drops: u64 = true_counters(&truth)
-        .iter()
-        .map(|counters| counters.1)
-        .sum();
-    assert_eq!(
-        column(&totals, "drops").iter().sum::<u64>(),
-        drops,
-        "frame {frame} bit {bit}"
-    );
+    assert!((3000..=3001).contains(&column(&totals, "departures").iter().sum::<u64>()), "frame {frame} bit {bit}");
+    let drops: u64 = true_counters(&truth).iter().map(|counters| counters.1).sum();
+    assert_eq!(column(&totals, "drops").iter().sum::<u64>(), drops, "frame {frame} bit {bit}");
 }
 
 proptest! {

@@ -29,11 +29,7 @@ fn run(scenario: Scenario, interval_s: f64) -> Aggregated {
         ..AggregateSettings::new(source, directory.path().join("out"), scenario.port)
     };
     let summary = aggregate(&settings).unwrap();
-    Aggregated {
-        directory,
-        truth,
-        summary,
-    }
+    Aggregated { directory, truth, summary }
 }
 
 impl Aggregated {
@@ -50,11 +46,7 @@ impl Aggregated {
         for bottleneck in &self.truth.bottlenecks {
             for flow in &bottleneck.flows {
                 flows += 1;
-                let key = [
-                    u64::from(bottleneck.index),
-                    u64::from(flow.flow),
-                    u64::from(flow.signature),
-                ];
+                let key = [u64::from(bottleneck.index), u64::from(flow.flow), u64::from(flow.signature)];
                 let expected = [
                     ("reports", flow.departures),
                     ("departures", flow.departures),
@@ -68,18 +60,10 @@ impl Aggregated {
                     ("loss_drops", flow.loss_drops),
                 ];
                 for (name, value) in expected {
-                    assert_eq!(
-                        totals.sum_where(name, key),
-                        value,
-                        "{name} of {key:?} in the totals"
-                    );
+                    assert_eq!(totals.sum_where(name, key), value, "{name} of {key:?} in the totals");
                     let of_arrivals = ["drops", "arrivals", "loss_drops"].contains(&name);
                     let series = if of_arrivals { &arrived } else { &series };
-                    assert_eq!(
-                        series.sum_where(name, key),
-                        value,
-                        "{name} of {key:?} in the series"
-                    );
+                    assert_eq!(series.sum_where(name, key), value, "{name} of {key:?} in the series");
                 }
                 for (name, value) in [
                     ("delay_min", u64::from(flow.delay_min)),
@@ -98,11 +82,7 @@ impl Aggregated {
 /// While it was never idle the link carried its rate; it was idle at times, so that less left over the whole trace.
 fn assert_link_rate(run: &Aggregated, summary: &BottleneckSummary, rate_bps: u64) {
     let flows = run.truth.bottlenecks[0].flows.iter();
-    let first = flows
-        .clone()
-        .map(|flow| flow.first_timestamp)
-        .min()
-        .unwrap();
+    let first = flows.clone().map(|flow| flow.first_timestamp).min().unwrap();
     let last = flows.map(|flow| flow.last_timestamp).max().unwrap();
     let rate = |bytes: u64, units: u64| bytes as f64 * 8e9 / units as f64 / rate_bps as f64;
     let busy = rate(summary.saturated_bytes, summary.saturated_units);
@@ -114,50 +94,21 @@ fn assert_link_rate(run: &Aggregated, summary: &BottleneckSummary, rate_bps: u64
 #[test]
 fn every_total_and_series_of_a_line_rate_trace_is_exact() {
     for rate_bps in [25_000_000_000, 100_000_000_000] {
-        let scenario = Scenario {
-            reports: 120_000,
-            rate_bps,
-            buffer_bytes: 2_000_000,
-            loss_one_in: 500,
-            ..Scenario::default()
-        };
+        let scenario =
+            Scenario { reports: 120_000, rate_bps, buffer_bytes: 2_000_000, loss_one_in: 500, ..Scenario::default() };
         let run = run(scenario, 0.001);
         run.assert_flows_equal_the_truth();
         let truth = &run.truth.bottlenecks[0];
-        assert!(
-            truth.flows.iter().map(|flow| flow.drops).sum::<u64>() > 100,
-            "the scenario must drop packets"
-        );
-        assert!(
-            truth
-                .flows
-                .iter()
-                .map(|flow| flow.retransmitted_bytes)
-                .sum::<u64>()
-                > 0
-        );
+        assert!(truth.flows.iter().map(|flow| flow.drops).sum::<u64>() > 100, "the scenario must drop packets");
+        assert!(truth.flows.iter().map(|flow| flow.retransmitted_bytes).sum::<u64>() > 0);
         let summary = &run.summary.bottlenecks["0"];
-        assert_eq!(
-            (summary.account.lost, summary.account.reports),
-            (0, 120_000)
-        );
-        assert_eq!(
-            (summary.departures, summary.bytes),
-            (truth.departures, truth.bytes)
-        );
+        assert_eq!((summary.account.lost, summary.account.reports), (0, 120_000));
+        assert_eq!((summary.departures, summary.bytes), (truth.departures, truth.bytes));
         assert_link_rate(&run, summary, rate_bps);
-        assert_eq!(
-            (summary.delay.min, summary.delay.max),
-            (truth.delay_min, truth.delay_max)
-        );
+        assert_eq!((summary.delay.min, summary.delay.max), (truth.delay_min, truth.delay_max));
         assert_eq!(summary.depth.max, truth.depth_max);
-        assert!(
-            (summary.delay.mean - truth.delay_sum as f64 / truth.departures as f64).abs() < 1e-6
-        );
-        assert_eq!(
-            (summary.first_timestamp, summary.last_timestamp),
-            (truth.first_timestamp, truth.last_timestamp)
-        );
+        assert!((summary.delay.mean - truth.delay_sum as f64 / truth.departures as f64).abs() < 1e-6);
+        assert_eq!((summary.first_timestamp, summary.last_timestamp), (truth.first_timestamp, truth.last_timestamp));
     }
 }
 
@@ -180,21 +131,14 @@ fn several_bottlenecks_and_mixed_headers_are_kept_apart() {
 
 #[test]
 fn series_of_a_bottleneck_and_its_envelope_cover_every_report() {
-    let scenario = Scenario {
-        reports: 50_000,
-        buffer_bytes: 1_000_000,
-        ..Scenario::default()
-    };
+    let scenario = Scenario { reports: 50_000, buffer_bytes: 1_000_000, ..Scenario::default() };
     let run = run(scenario, 0.000_1);
     let series = run.table("bottleneck_series.parquet");
     let truth = &run.truth.bottlenecks[0];
     assert_eq!(column(&series, "reports").iter().sum::<u64>(), 50_000);
     assert_eq!(column(&series, "departures").iter().sum::<u64>(), 50_000);
     assert_eq!(column(&series, "bytes").iter().sum::<u64>(), truth.bytes);
-    assert_eq!(
-        column(&series, "delay_max").iter().max(),
-        Some(&u64::from(truth.delay_max))
-    );
+    assert_eq!(column(&series, "delay_max").iter().max(), Some(&u64::from(truth.delay_max)));
     assert_eq!(series.histogram_total(), 50_000);
     let intervals = column(&series, "interval");
     assert!(intervals.windows(2).all(|pair| pair[0] < pair[1]));
@@ -216,12 +160,7 @@ fn series_of_a_bottleneck_and_its_envelope_cover_every_report() {
 
 #[test]
 fn sampled_reports_give_exact_drops_and_departures() {
-    let scenario = Scenario {
-        reports: 20_000,
-        sample_shift: 3,
-        buffer_bytes: 300_000,
-        ..Scenario::default()
-    };
+    let scenario = Scenario { reports: 20_000, sample_shift: 3, buffer_bytes: 300_000, ..Scenario::default() };
     let run = run(scenario, 0.001);
     let totals = run.table("flow_totals.parquet");
     assert_eq!(column(&totals, "reports").iter().sum::<u64>(), 20_000);
@@ -260,12 +199,8 @@ fn drops_beyond_half_of_a_counter_are_counted_on() {
 
 #[test]
 fn counters_wrap_without_a_trace() {
-    let scenario = Scenario {
-        reports: 60_000,
-        counters_start: u32::MAX - 2_000,
-        buffer_bytes: 300_000,
-        ..Scenario::default()
-    };
+    let scenario =
+        Scenario { reports: 60_000, counters_start: u32::MAX - 2_000, buffer_bytes: 300_000, ..Scenario::default() };
     let run = run(scenario, 0.001);
     // The source begins in the middle of the counters, before anything was dropped.
     run.assert_flows_equal_the_truth();

@@ -20,10 +20,7 @@ impl LoadError {
     }
 
     pub(crate) fn unsupported(what: impl Into<String>, place: impl Into<String>) -> Self {
-        LoadError::Unsupported {
-            what: what.into(),
-            place: place.into(),
-        }
+        LoadError::Unsupported { what: what.into(), place: place.into() }
     }
 }
 

@@ -59,10 +59,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    const BOOL: Range = Range {
-        signed: false,
-        bits: 1,
-    };
+    const BOOL: Range = Range { signed: false, bits: 1 };
 
     /// Fits an unsigned 64-bit word.
     pub(crate) fn narrow(self) -> bool {
@@ -80,19 +77,13 @@ pub(crate) type Params<'p> = &'p [Expr];
 
 impl Expr {
     pub(crate) fn constant(value: u128) -> Self {
-        Expr::Const {
-            negative: false,
-            magnitude: value,
-        }
+        Expr::Const { negative: false, magnitude: value }
     }
 
     /// The constant's value if it is one and not negative.
     pub(crate) fn as_constant(&self) -> Option<u128> {
         match self {
-            Expr::Const {
-                negative: false,
-                magnitude,
-            } => Some(*magnitude),
+            Expr::Const { negative: false, magnitude } => Some(*magnitude),
             Expr::Bool(b) => Some(u128::from(*b)),
             _ => None,
         }
@@ -114,25 +105,12 @@ impl Expr {
 
     pub(crate) fn range(&self) -> Range {
         match self {
-            Expr::Const {
-                negative,
-                magnitude,
-            } => Range {
-                signed: *negative,
-                bits: (128 - magnitude.leading_zeros()).max(1),
-            },
-            Expr::Field(f) if f.signed => Range {
-                signed: true,
-                bits: f.width - 1,
-            },
-            Expr::Field(f) => Range {
-                signed: false,
-                bits: f.width,
-            },
-            Expr::BitNot(x) => Range {
-                signed: true,
-                bits: x.range().bits,
-            },
+            Expr::Const { negative, magnitude } => {
+                Range { signed: *negative, bits: (128 - magnitude.leading_zeros()).max(1) }
+            }
+            Expr::Field(f) if f.signed => Range { signed: true, bits: f.width - 1 },
+            Expr::Field(f) => Range { signed: false, bits: f.width },
+            Expr::BitNot(x) => Range { signed: true, bits: x.range().bits },
             Expr::Choose(_, a, b) => union(a.range(), b.range()),
             Expr::Binary(op, a, b) => binary_range(*op, a, b),
             _ => Range::BOOL,
@@ -140,12 +118,7 @@ impl Expr {
     }
 
     /// Parses a JSON value object (`{"type": ..., "value": ...}`).
-    pub(crate) fn parse(
-        value: &Value,
-        layout: &Layout,
-        params: Params,
-        place: &str,
-    ) -> Result<Expr, LoadError> {
+    pub(crate) fn parse(value: &Value, layout: &Layout, params: Params, place: &str) -> Result<Expr, LoadError> {
         if value.get("type").is_none() && value.get("op").is_some() {
             return parse_operation(value, layout, params, place);
         }
@@ -155,14 +128,12 @@ impl Expr {
             "expression" => Expr::parse(content, layout, params, place),
             "hexstr" => {
                 let (negative, magnitude) = json::hex(json::as_text(content, place)?, place)?;
-                Ok(Expr::Const {
-                    negative,
-                    magnitude,
-                })
+                Ok(Expr::Const { negative, magnitude })
             }
-            "bool" => content.as_bool().map(Expr::Bool).ok_or_else(|| {
-                LoadError::malformed(format!("{place}: a bool is neither true nor false"))
-            }),
+            "bool" => content
+                .as_bool()
+                .map(Expr::Bool)
+                .ok_or_else(|| LoadError::malformed(format!("{place}: a bool is neither true nor false"))),
             "field" => Ok(Expr::Field(layout.field_ref(content, place)?)),
             "local" | "runtime_data" => {
                 let index = json::as_number(content, place)?;
@@ -172,19 +143,13 @@ impl Expr {
                     .cloned()
                     .ok_or_else(|| LoadError::malformed(format!("{place}: no parameter {index}")))
             }
-            other => Err(LoadError::unsupported(
-                format!("a {other} in an expression"),
-                place,
-            )),
+            other => Err(LoadError::unsupported(format!("a {other} in an expression"), place)),
         }
     }
 }
 
 fn union(a: Range, b: Range) -> Range {
-    Range {
-        signed: a.signed || b.signed,
-        bits: a.bits.max(b.bits),
-    }
+    Range { signed: a.signed || b.signed, bits: a.bits.max(b.bits) }
 }
 
 fn binary_range(op: Binary, left: &Expr, right: &Expr) -> Range {
@@ -225,18 +190,10 @@ fn binary_range(op: Binary, left: &Expr, right: &Expr) -> Range {
         Binary::Shl | Binary::Shr => a.signed,
         _ => a.signed || b.signed,
     };
-    Range {
-        signed,
-        bits: bits.min(1 << 20),
-    }
+    Range { signed, bits: bits.min(1 << 20) }
 }
 
-fn parse_operation(
-    value: &Value,
-    layout: &Layout,
-    params: Params,
-    place: &str,
-) -> Result<Expr, LoadError> {
+fn parse_operation(value: &Value, layout: &Layout, params: Params, place: &str) -> Result<Expr, LoadError> {
     let op = json::text(value, "op", place)?;
     let side = |key: &str| -> Result<Box<Expr>, LoadError> {
         Expr::parse(json::member(value, key, place)?, layout, params, place).map(Box::new)
@@ -246,11 +203,7 @@ fn parse_operation(
     let compare = |op| Ok(Expr::Compare(op, side("left")?, side("right")?));
     match op {
         "+" if !has_left => side("right").map(|x| *x),
-        "-" if !has_left => Ok(Expr::Binary(
-            Binary::Sub,
-            Box::new(Expr::constant(0)),
-            side("right")?,
-        )),
+        "-" if !has_left => Ok(Expr::Binary(Binary::Sub, Box::new(Expr::constant(0)), side("right")?)),
         "+" => binary(Binary::Add),
         "-" => binary(Binary::Sub),
         "*" => binary(Binary::Mul),
@@ -264,10 +217,7 @@ fn parse_operation(
         "two_comp_mod" | "usat_cast" | "sat_cast" => {
             let width = side("right")?;
             if !matches!(width.as_constant(), Some(1..=128)) {
-                return Err(LoadError::unsupported(
-                    format!("{op} to a width that is not a constant up to 128"),
-                    place,
-                ));
+                return Err(LoadError::unsupported(format!("{op} to a width that is not a constant up to 128"), place));
             }
             let op = match op {
                 "two_comp_mod" => Binary::TwoComplement,
@@ -291,19 +241,11 @@ fn parse_operation(
         "valid" => {
             let header = json::member(value, "right", place)?;
             if json::text(header, "type", place)? != "header" {
-                return Err(LoadError::unsupported(
-                    "valid() of something other than a header",
-                    place,
-                ));
+                return Err(LoadError::unsupported("valid() of something other than a header", place));
             }
-            Ok(Expr::Valid(
-                layout.header(json::text(header, "value", place)?, place)?,
-            ))
+            Ok(Expr::Valid(layout.header(json::text(header, "value", place)?, place)?))
         }
         "?" => Ok(Expr::Choose(side("cond")?, side("left")?, side("right")?)),
-        other => Err(LoadError::unsupported(
-            format!("the operator {other}"),
-            place,
-        )),
+        other => Err(LoadError::unsupported(format!("the operator {other}"), place)),
     }
 }

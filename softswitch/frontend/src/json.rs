@@ -9,9 +9,7 @@ type Result<T> = std::result::Result<T, LoadError>;
 
 /// The member `key` of an object.
 pub(crate) fn member<'v>(value: &'v Value, key: &str, place: &str) -> Result<&'v Value> {
-    value
-        .get(key)
-        .ok_or_else(|| LoadError::malformed(format!("{place}: `{key}` is missing")))
+    value.get(key).ok_or_else(|| LoadError::malformed(format!("{place}: `{key}` is missing")))
 }
 
 /// The array `key`; an absent one is empty.
@@ -19,9 +17,7 @@ pub(crate) fn array<'v>(value: &'v Value, key: &str, place: &str) -> Result<&'v 
     match value.get(key) {
         None | Some(Value::Null) => Ok(&[]),
         Some(Value::Array(a)) => Ok(a),
-        Some(_) => Err(LoadError::malformed(format!(
-            "{place}: `{key}` is not an array"
-        ))),
+        Some(_) => Err(LoadError::malformed(format!("{place}: `{key}` is not an array"))),
     }
 }
 
@@ -30,9 +26,7 @@ pub(crate) fn text<'v>(value: &'v Value, key: &str, place: &str) -> Result<&'v s
 }
 
 pub(crate) fn as_text<'v>(value: &'v Value, place: &str) -> Result<&'v str> {
-    value
-        .as_str()
-        .ok_or_else(|| LoadError::malformed(format!("{place} is not a string")))
+    value.as_str().ok_or_else(|| LoadError::malformed(format!("{place} is not a string")))
 }
 
 pub(crate) fn number(value: &Value, key: &str, place: &str) -> Result<u64> {
@@ -40,9 +34,7 @@ pub(crate) fn number(value: &Value, key: &str, place: &str) -> Result<u64> {
 }
 
 pub(crate) fn as_number(value: &Value, place: &str) -> Result<u64> {
-    value
-        .as_u64()
-        .ok_or_else(|| LoadError::malformed(format!("{place} is not a non-negative integer")))
+    value.as_u64().ok_or_else(|| LoadError::malformed(format!("{place} is not a non-negative integer")))
 }
 
 pub(crate) fn flag(value: &Value, key: &str) -> bool {
@@ -50,11 +42,7 @@ pub(crate) fn flag(value: &Value, key: &str) -> bool {
 }
 
 /// A name, or `None` for null or an absent member.
-pub(crate) fn optional_text<'v>(
-    value: &'v Value,
-    key: &str,
-    place: &str,
-) -> Result<Option<&'v str>> {
+pub(crate) fn optional_text<'v>(value: &'v Value, key: &str, place: &str) -> Result<Option<&'v str>> {
     match value.get(key) {
         None | Some(Value::Null) => Ok(None),
         Some(v) => as_text(v, &format!("{place}: `{key}`")).map(Some),
@@ -77,22 +65,16 @@ pub(crate) fn hex(text: &str, place: &str) -> Result<(bool, u128)> {
     };
     let digits = rest.strip_prefix("0x").unwrap_or(rest);
     if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(LoadError::malformed(format!(
-            "{place}: `{text}` is not a hexadecimal number"
-        )));
+        return Err(LoadError::malformed(format!("{place}: `{text}` is not a hexadecimal number")));
     }
     let significant = digits.trim_start_matches('0');
     if significant.len() > 32 {
-        return Err(LoadError::unsupported(
-            format!("the constant {text}, wider than 128 bits"),
-            place,
-        ));
+        return Err(LoadError::unsupported(format!("the constant {text}, wider than 128 bits"), place));
     }
     let magnitude = if significant.is_empty() {
         0
     } else {
-        u128::from_str_radix(significant, 16)
-            .map_err(|e| LoadError::malformed(format!("{place}: {e}")))?
+        u128::from_str_radix(significant, 16).map_err(|e| LoadError::malformed(format!("{place}: {e}")))?
     };
     Ok((negative && magnitude != 0, magnitude))
 }

@@ -59,10 +59,7 @@ impl Layout {
             metadata_slots: 0,
         };
         if let Some(union) = json::array(root, "header_unions", "program")?.first() {
-            return Err(LoadError::unsupported(
-                "a header union",
-                json::text(union, "name", "header_unions")?,
-            ));
+            return Err(LoadError::unsupported("a header union", json::text(union, "name", "header_unions")?));
         }
         for instance in json::array(root, "headers", "program")? {
             layout.add_instance(instance)?;
@@ -71,9 +68,7 @@ impl Layout {
             let (name, target) = json::pair(alias, "field_aliases")?;
             let (header, field) = json::pair(target, "field_aliases")?;
             let text = |v| json::as_text(v, "field_aliases").map(str::to_owned);
-            layout
-                .aliases
-                .insert(text(name)?, (text(header)?, text(field)?));
+            layout.aliases.insert(text(name)?, (text(header)?, text(field)?));
         }
         Ok(layout)
     }
@@ -94,37 +89,23 @@ impl Layout {
                     .metadata_slots
                     .checked_add(used)
                     .filter(|&s| s < 1 << 14)
-                    .ok_or_else(|| {
-                        LoadError::unsupported("more than 16,384 words of metadata", name)
-                    })?;
+                    .ok_or_else(|| LoadError::unsupported("more than 16,384 words of metadata", name))?;
             }
             Instance::Metadata(slots)
         } else {
             if self.headers.len() == MAX_HEADERS {
-                return Err(LoadError::unsupported(
-                    format!("more than {MAX_HEADERS} headers"),
-                    name,
-                ));
+                return Err(LoadError::unsupported(format!("more than {MAX_HEADERS} headers"), name));
             }
             if header_type.bits % 8 != 0 {
-                return Err(LoadError::malformed(format!(
-                    "{name}: {} bits are not whole bytes",
-                    header_type.bits
-                )));
+                return Err(LoadError::malformed(format!("{name}: {} bits are not whole bytes", header_type.bits)));
             }
             if header_type.bits > 8 * 1024 {
-                return Err(LoadError::unsupported(
-                    "a header of more than 1,024 bytes",
-                    name,
-                ));
+                return Err(LoadError::unsupported("a header of more than 1,024 bytes", name));
             }
-            self.headers.push(Header {
-                bytes: header_type.bits / 8,
-            });
+            self.headers.push(Header { bytes: header_type.bits / 8 });
             Instance::Header((self.headers.len() - 1) as u8)
         };
-        self.instances
-            .insert(name.to_owned(), (type_name.to_owned(), made));
+        self.instances.insert(name.to_owned(), (type_name.to_owned(), made));
         Ok(())
     }
 
@@ -132,10 +113,7 @@ impl Layout {
     pub(crate) fn header(&self, name: &str, place: &str) -> Result<u8, LoadError> {
         match self.instances.get(name) {
             Some((_, Instance::Header(index))) => Ok(*index),
-            Some(_) => Err(LoadError::unsupported(
-                format!("metadata {name} used as a header"),
-                place,
-            )),
+            Some(_) => Err(LoadError::unsupported(format!("metadata {name} used as a header"), place)),
             None => Err(LoadError::malformed(format!("{place}: no header {name}"))),
         }
     }
@@ -151,15 +129,7 @@ impl Layout {
             return None;
         };
         let fields = self.types.get(type_name)?.fields.iter().zip(slots);
-        Some(
-            fields
-                .map(|(f, &slot)| Field {
-                    place: Place::Slot(slot),
-                    width: f.width,
-                    signed: f.signed,
-                })
-                .collect(),
-        )
+        Some(fields.map(|(f, &slot)| Field { place: Place::Slot(slot), width: f.width, signed: f.signed }).collect())
     }
 
     /// The field `header.field`.
@@ -170,40 +140,22 @@ impl Layout {
             let Instance::Header(index) = instance else {
                 return Err(missing());
             };
-            return Ok(Field {
-                place: Place::Valid(*index),
-                width: 1,
-                signed: false,
-            });
+            return Ok(Field { place: Place::Valid(*index), width: 1, signed: false });
         }
         let fields = &self.types[type_name].fields;
-        let index = fields
-            .iter()
-            .position(|f| f.name == field)
-            .ok_or_else(missing)?;
+        let index = fields.iter().position(|f| f.name == field).ok_or_else(missing)?;
         let found = &fields[index];
         let place = match instance {
-            Instance::Header(header) => Place::Header {
-                header: *header,
-                bit: found.bit,
-            },
+            Instance::Header(header) => Place::Header { header: *header, bit: found.bit },
             Instance::Metadata(slots) => Place::Slot(slots[index]),
         };
-        Ok(Field {
-            place,
-            width: found.width,
-            signed: found.signed,
-        })
+        Ok(Field { place, width: found.width, signed: found.signed })
     }
 
     /// A JSON reference `["header", "field"]`.
     pub(crate) fn field_ref(&self, value: &Value, place: &str) -> Result<Field, LoadError> {
         let (header, field) = json::pair(value, place)?;
-        self.field(
-            json::as_text(header, place)?,
-            json::as_text(field, place)?,
-            place,
-        )
+        self.field(json::as_text(header, place)?, json::as_text(field, place)?, place)
     }
 
     /// The field that the architecture calls `name` (`header.field`), by alias or by its own name.
@@ -235,9 +187,7 @@ fn load_types(root: &Value) -> Result<HashMap<String, HeaderType>, LoadError> {
         for field in json::array(value, "fields", name)? {
             let parts = field.as_array().map_or(&[][..], Vec::as_slice);
             let [field_name, width, rest @ ..] = parts else {
-                return Err(LoadError::malformed(format!(
-                    "header type {name}: a field is not a pair"
-                )));
+                return Err(LoadError::malformed(format!("header type {name}: a field is not a pair")));
             };
             let field_name = json::as_text(field_name, name)?;
             let place = format!("{name}.{field_name}");
@@ -246,18 +196,10 @@ fn load_types(root: &Value) -> Result<HashMap<String, HeaderType>, LoadError> {
             }
             let width = json::as_number(width, &place)?;
             if width == 0 || width > u64::from(MAX_WIDTH) {
-                return Err(LoadError::unsupported(
-                    format!("a field of {width} bits (1 to {MAX_WIDTH} are)"),
-                    place,
-                ));
+                return Err(LoadError::unsupported(format!("a field of {width} bits (1 to {MAX_WIDTH} are)"), place));
             }
             let signed = rest.first().and_then(Value::as_bool).unwrap_or(false);
-            fields.push(FieldType {
-                name: field_name.to_owned(),
-                width: width as u32,
-                signed,
-                bit: bits,
-            });
+            fields.push(FieldType { name: field_name.to_owned(), width: width as u32, signed, bit: bits });
             bits = bits.saturating_add(width as u32);
         }
         types.insert(name.to_owned(), HeaderType { fields, bits });

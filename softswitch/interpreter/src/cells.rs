@@ -23,9 +23,7 @@ impl Bank {
             return None;
         }
         let at = row as usize * self.stride + word;
-        self.lines
-            .get_mut(at / LINE)
-            .map(|line| &mut line.0[at % LINE])
+        self.lines.get_mut(at / LINE).map(|line| &mut line.0[at % LINE])
     }
 
     fn read(&self, row: u64, word: usize) -> Option<u64> {
@@ -75,12 +73,7 @@ impl Cells {
 
     /// Replaces the cell's value by what `change` makes of it, and returns that; `None` beyond the array.
     #[inline(always)]
-    pub fn change(
-        &mut self,
-        register: u16,
-        index: u64,
-        change: impl FnOnce(u64) -> u64,
-    ) -> Option<u64> {
+    pub fn change(&mut self, register: u16, index: u64, change: impl FnOnce(u64) -> u64) -> Option<u64> {
         let column = self.registers.get(usize::from(register))?;
         let word = self.banks.get_mut(column.bank)?.word(index, column.word)?;
         let value = change(*word >> column.shift & column.mask) & column.mask;
@@ -110,10 +103,7 @@ impl Cells {
     pub fn counter(&self, counter: usize, index: u64) -> Option<CounterValue> {
         let column = self.counters.get(counter)?;
         let bank = self.banks.get(column.bank)?;
-        Some(CounterValue {
-            packets: bank.read(index, column.word)?,
-            bytes: bank.read(index, column.word + 1)?,
-        })
+        Some(CounterValue { packets: bank.read(index, column.word)?, bytes: bank.read(index, column.word + 1)? })
     }
 
     /// Sets a counter's cell.
@@ -134,64 +124,27 @@ mod tests {
     #[test]
     fn cells_of_one_bank_do_not_touch_each_other() {
         let widths = [32, 8, 64, 16, 33, 1];
-        let register = |(i, &width): (usize, &u32)| RegisterInfo {
-            id: RegisterId(i as u32),
-            name: String::new(),
-            size: 5,
-            width,
-        };
+        let register =
+            |(i, &width): (usize, &u32)| RegisterInfo { id: RegisterId(i as u32), name: String::new(), size: 5, width };
         let registers: Vec<RegisterInfo> = widths.iter().enumerate().map(register).collect();
-        let counter = |i| CounterInfo {
-            id: CounterId(i),
-            name: String::new(),
-            size: 5,
-            table: None,
-        };
+        let counter = |i| CounterInfo { id: CounterId(i), name: String::new(), size: 5, table: None };
         let layout = CellLayout::new(&registers, &[counter(0), counter(1)]);
         let mut cells = Cells::new(&layout);
         assert_eq!(cells.banks.len(), 1);
-        let value = |r: usize, i: u64| {
-            (i + 1)
-                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-                .rotate_left(r as u32)
-        };
+        let value = |r: usize, i: u64| (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(r as u32);
         for i in 0..5 {
             for r in 0..widths.len() {
                 assert!(cells.change(r as u16, i, |_| value(r, i)).is_some());
             }
             cells.count(1, i, 100 + i as u32);
-            assert!(cells
-                .set_counter(
-                    0,
-                    i,
-                    CounterValue {
-                        packets: i,
-                        bytes: u64::MAX
-                    }
-                )
-                .is_some());
+            assert!(cells.set_counter(0, i, CounterValue { packets: i, bytes: u64::MAX }).is_some());
         }
         for i in 0..5 {
             for (r, width) in widths.iter().enumerate() {
-                assert_eq!(
-                    cells.register(r, i),
-                    Some(value(r, i) & narrows_program::bits::ones(*width))
-                );
+                assert_eq!(cells.register(r, i), Some(value(r, i) & narrows_program::bits::ones(*width)));
             }
-            assert_eq!(
-                cells.counter(1, i),
-                Some(CounterValue {
-                    packets: 1,
-                    bytes: 100 + i
-                })
-            );
-            assert_eq!(
-                cells.counter(0, i),
-                Some(CounterValue {
-                    packets: i,
-                    bytes: u64::MAX
-                })
-            );
+            assert_eq!(cells.counter(1, i), Some(CounterValue { packets: 1, bytes: 100 + i }));
+            assert_eq!(cells.counter(0, i), Some(CounterValue { packets: i, bytes: u64::MAX }));
         }
         assert_eq!((cells.register(0, 5), cells.counter(0, 5)), (None, None));
         assert_eq!(cells.change(0, 5, |v| v + 1), None);

@@ -30,10 +30,7 @@ impl Machine {
         copy.bytes_mut().copy_from_slice(original);
         copy.owner = program.id;
         clear(program, self);
-        program
-            .intrinsics
-            .ingress_port
-            .set(&mut self.frame, copy, port);
+        program.intrinsics.ingress_port.set(&mut self.frame, copy, port);
         parse(program, self, copy);
         copy.live.clear();
         copy.live.resize(program.live.len(), 0);
@@ -49,19 +46,10 @@ impl Machine {
     ///
     /// At most `limit` bytes of the frame (but all parsed headers) are copied, and accounted by queues.
     #[inline(never)]
-    pub fn clone_egress(
-        &self,
-        program: &Program,
-        packet: &Packet,
-        copy: &mut Packet,
-        zeros: usize,
-        limit: usize,
-    ) {
+    pub fn clone_egress(&self, program: &Program, packet: &Packet, copy: &mut Packet, zeros: usize, limit: usize) {
         let start = program.headroom;
         let whole = packet.end as usize + packet.missing as usize;
-        let end = start
-            .saturating_add(limit)
-            .clamp(packet.payload as usize, whole);
+        let end = start.saturating_add(limit).clamp(packet.payload as usize, whole);
         // Added headers lie in the headroom, behind its zeros.
         let from = match packet.valid & program.added_headers {
             0 => start,

@@ -29,10 +29,7 @@ impl fmt::Display for ControlError {
             | ControlError::ResourceExhausted(m)
             | ControlError::PermissionDenied(m) => f.write_str(m),
             ControlError::OutOfRange { name, index, size } => {
-                write!(
-                    f,
-                    "index {index} is out of range: {name} has {size} elements"
-                )
+                write!(f, "index {index} is out of range: {name} has {size} elements")
             }
         }
     }

@@ -16,10 +16,7 @@ pub fn compute(algorithm: Algorithm, data: &[u8]) -> u64 {
         Algorithm::Crc32 => u64::from(CRC32.checksum(data)),
         Algorithm::CrcCcitt => u64::from(CRC_CCITT.checksum(data)),
         Algorithm::Csum16 => u64::from(csum16(data)),
-        Algorithm::Identity => data
-            .iter()
-            .take(8)
-            .fold(0, |value, &b| value << 8 | u64::from(b)),
+        Algorithm::Identity => data.iter().take(8).fold(0, |value, &b| value << 8 | u64::from(b)),
         Algorithm::Xor16 => xor_words(data, 2),
         Algorithm::Xor32 => xor_words(data, 4),
     }
@@ -114,8 +111,7 @@ impl Bits {
         self.count += width;
         if self.count >= 64 {
             self.count -= 64;
-            self.bytes
-                .extend_from_slice(&((joined >> self.count) as u64).to_be_bytes());
+            self.bytes.extend_from_slice(&((joined >> self.count) as u64).to_be_bytes());
         }
         self.rest = joined as u64 & ones(self.count);
     }
@@ -125,10 +121,7 @@ impl Bits {
         for word in &mut words {
             self.push(word.iter().fold(0, |v, &b| v << 8 | u64::from(b)), 64);
         }
-        words
-            .remainder()
-            .iter()
-            .for_each(|&b| self.push(u64::from(b), 8));
+        words.remainder().iter().for_each(|&b| self.push(u64::from(b), 8));
     }
 
     /// `width` bits of `data` behind the first `skip` ones.
@@ -136,10 +129,7 @@ impl Bits {
         let (mut data, mut left) = (data, width);
         if skip > 0 {
             let count = left.min(8 - skip);
-            self.push(
-                u64::from(data[0] >> (8 - skip - count)) & ones(count),
-                count,
-            );
+            self.push(u64::from(data[0] >> (8 - skip - count)) & ones(count), count);
             data = &data[1..];
             left -= count;
         }
@@ -155,8 +145,7 @@ impl Bits {
     fn finish(&mut self) -> &[u8] {
         if self.count > 0 {
             let bytes = (self.rest << (64 - self.count)).to_be_bytes();
-            self.bytes
-                .extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
+            self.bytes.extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
             (self.rest, self.count) = (0, 0);
         }
         &self.bytes
@@ -175,22 +164,13 @@ mod tests {
         assert_eq!(compute(Algorithm::CrcCcitt, text), 0x29b1);
         assert_eq!(compute(Algorithm::Identity, &[1, 2, 3]), 0x01_0203);
         assert_eq!(compute(Algorithm::Identity, text), 0x3132_3334_3536_3738);
-        assert_eq!(
-            compute(Algorithm::Xor16, &[0x12, 0x34, 0x56]),
-            0x1234 ^ 0x5600
-        );
-        assert_eq!(
-            compute(Algorithm::Xor32, &[1, 2, 3, 4, 5]),
-            0x0102_0304 ^ 0x0500_0000
-        );
+        assert_eq!(compute(Algorithm::Xor16, &[0x12, 0x34, 0x56]), 0x1234 ^ 0x5600);
+        assert_eq!(compute(Algorithm::Xor32, &[1, 2, 3, 4, 5]), 0x0102_0304 ^ 0x0500_0000);
     }
 
     #[test]
     fn internet_checksum_of_the_rfc_1071_example() {
-        assert_eq!(
-            csum16(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
-            !0xddf2
-        );
+        assert_eq!(csum16(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(csum16(&[0xff]), !0xff00);
     }
 

@@ -19,11 +19,7 @@ impl Access for Intrinsic {
         match self {
             Intrinsic::Absent => 0,
             Intrinsic::Slot { slot, .. } => frame[usize::from(slot)],
-            Intrinsic::Header {
-                header,
-                byte,
-                count,
-            } => packet.read_bytes(header, byte, usize::from(count)) as u64,
+            Intrinsic::Header { header, byte, count } => packet.read_bytes(header, byte, usize::from(count)) as u64,
         }
     }
 
@@ -32,11 +28,7 @@ impl Access for Intrinsic {
         match self {
             Intrinsic::Absent => {}
             Intrinsic::Slot { slot, mask } => frame[usize::from(slot)] = value & mask,
-            Intrinsic::Header {
-                header,
-                byte,
-                count,
-            } => {
+            Intrinsic::Header { header, byte, count } => {
                 packet.write_bytes(header, byte, value, usize::from(count));
             }
         }

@@ -60,11 +60,7 @@ impl Machine {
         Self {
             frame: frame.try_into().unwrap_or_else(|_| Box::new([0; 65536])),
             // Those whose constant entries do not fit were refused, see [`check`].
-            tables: program
-                .tables
-                .iter()
-                .filter_map(|t| TableState::new(t).ok())
-                .collect(),
+            tables: program.tables.iter().filter_map(|t| TableState::new(t).ok()).collect(),
             kept: Vec::new(),
             cells: Cells::new(&program.cells),
             random: Random::new(seed),
@@ -79,11 +75,7 @@ impl Machine {
         match field.place {
             Place::Slot(slot) => {
                 let slot = usize::from(slot);
-                let high = if field.width > 64 {
-                    self.frame[slot + 1]
-                } else {
-                    0
-                };
+                let high = if field.width > 64 { self.frame[slot + 1] } else { 0 };
                 u128::from(self.frame[slot]) | u128::from(high) << 64
             }
             Place::Valid(header) => u128::from(packet.is_valid(header)),

@@ -9,12 +9,7 @@ use crate::packet::Packet;
 /// Finds where the output starts and ends. False if the headers do not lie in a row before the payload.
 pub fn place(program: &Program, packet: &mut Packet) -> bool {
     let mut start = packet.payload;
-    for &header in program
-        .deparser
-        .iter()
-        .rev()
-        .filter(|&&h| packet.is_valid(h))
-    {
+    for &header in program.deparser.iter().rev().filter(|&&h| packet.is_valid(h)) {
         let base = u32::from(packet.base[usize::from(header)]);
         if base + program.headers[usize::from(header)] != start {
             return false;
@@ -37,9 +32,7 @@ pub fn gather(program: &Program, packet: &mut Packet, gathered: &mut Vec<u8>) {
     gathered.clear();
     for &header in program.deparser.iter().filter(|&&h| packet.is_valid(h)) {
         let base = usize::from(packet.base[usize::from(header)]);
-        gathered.extend_from_slice(
-            &packet.buffer[base..base + program.headers[usize::from(header)] as usize],
-        );
+        gathered.extend_from_slice(&packet.buffer[base..base + program.headers[usize::from(header)] as usize]);
     }
     let zeros = program.zeros();
     let mut payload = packet.payload as usize;

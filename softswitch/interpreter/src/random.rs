@@ -26,11 +26,7 @@ impl Random {
         let count = high.checked_sub(low)?.wrapping_add(1);
         let number = self.next_u64();
         // Scaling by a multiplication is biased by less than count / 2^64.
-        let offset = if count == 0 {
-            number
-        } else {
-            ((u128::from(number) * u128::from(count)) >> 64) as u64
-        };
+        let offset = if count == 0 { number } else { ((u128::from(number) * u128::from(count)) >> 64) as u64 };
         Some(low.wrapping_add(offset))
     }
 }

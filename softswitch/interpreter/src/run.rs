@@ -16,8 +16,7 @@ pub const PARSER_STATES: u32 = 256;
 impl Machine {
     #[inline(always)]
     fn wide(&self, slot: u16) -> u128 {
-        u128::from(self.frame[usize::from(slot)])
-            | u128::from(self.frame[usize::from(slot.wrapping_add(1))]) << 64
+        u128::from(self.frame[usize::from(slot)]) | u128::from(self.frame[usize::from(slot.wrapping_add(1))]) << 64
     }
 
     #[inline(always)]
@@ -82,11 +81,7 @@ impl Machine {
                 Op::Not { d, s, bits } => slot!(d) = !slot!(s) & cut(bits),
                 Op::Shl { d, a, b, bits } => {
                     let by = slot!(b);
-                    slot!(d) = if by < 64 {
-                        slot!(a) << by & cut(bits)
-                    } else {
-                        0
-                    };
+                    slot!(d) = if by < 64 { slot!(a) << by & cut(bits) } else { 0 };
                 }
                 Op::Shr { d, a, b } => {
                     let by = slot!(b);
@@ -94,15 +89,11 @@ impl Machine {
                 }
                 Op::Div { d, a, b } => slot!(d) = slot!(a).checked_div(slot!(b)).unwrap_or(0),
                 Op::Mod { d, a, b } => slot!(d) = slot!(a).checked_rem(slot!(b)).unwrap_or(0),
-                Op::SaturatingAdd { d, a, b, bits } => {
-                    slot!(d) = slot!(a).saturating_add(slot!(b)).min(cut(bits))
-                }
+                Op::SaturatingAdd { d, a, b, bits } => slot!(d) = slot!(a).saturating_add(slot!(b)).min(cut(bits)),
                 Op::SaturatingSub { d, a, b } => slot!(d) = slot!(a).saturating_sub(slot!(b)),
                 Op::Concat { d, a, b, shift } => slot!(d) = slot!(a) << (shift & 63) | slot!(b),
                 Op::Mask { d, s, bits } => slot!(d) = slot!(s) & cut(bits),
-                Op::Compare { compare, d, a, b } => {
-                    slot!(d) = u64::from(compare.holds(slot!(a), slot!(b)))
-                }
+                Op::Compare { compare, d, a, b } => slot!(d) = u64::from(compare.holds(slot!(a), slot!(b))),
                 Op::Valid { d, header } => slot!(d) = u64::from(packet.is_valid(header)),
 
                 Op::Widen { d, s } => {
@@ -121,19 +112,9 @@ impl Machine {
                     let value = wide_cast(cast, self.wide(s), bits);
                     self.set_wide(d, value);
                 }
-                Op::WideCompare {
-                    compare,
-                    signed,
-                    d,
-                    a,
-                    b,
-                } => {
+                Op::WideCompare { compare, signed, d, a, b } => {
                     let (a, b) = (self.wide(a), self.wide(b));
-                    let holds = if signed {
-                        compare.holds(a as i128, b as i128)
-                    } else {
-                        compare.holds(a, b)
-                    };
+                    let holds = if signed { compare.holds(a as i128, b as i128) } else { compare.holds(a, b) };
                     slot!(d) = u64::from(holds);
                 }
 
@@ -142,28 +123,14 @@ impl Machine {
                 Op::Load4 { d, at } => slot!(d) = field(packet.window4(at.header, at.byte), at),
                 Op::Load8 { d, at } => slot!(d) = field(packet.window8(at.header, at.byte), at),
                 Op::LoadWide { d, at } => {
-                    let value = packet.window16(at.header, at.byte) >> (at.shift & 127)
-                        & wide_ones(u32::from(at.bits));
+                    let value = packet.window16(at.header, at.byte) >> (at.shift & 127) & wide_ones(u32::from(at.bits));
                     self.set_wide(d, value);
                 }
-                Op::Store1 { s, header, byte } => {
-                    packet.write(header, byte, (slot!(s) as u8).to_be_bytes())
-                }
-                Op::Store2 { s, header, byte } => {
-                    packet.write(header, byte, (slot!(s) as u16).to_be_bytes())
-                }
-                Op::Store4 { s, header, byte } => {
-                    packet.write(header, byte, (slot!(s) as u32).to_be_bytes())
-                }
-                Op::Store8 { s, header, byte } => {
-                    packet.write(header, byte, slot!(s).to_be_bytes())
-                }
-                Op::StoreBytes {
-                    s,
-                    header,
-                    byte,
-                    count,
-                } => {
+                Op::Store1 { s, header, byte } => packet.write(header, byte, (slot!(s) as u8).to_be_bytes()),
+                Op::Store2 { s, header, byte } => packet.write(header, byte, (slot!(s) as u16).to_be_bytes()),
+                Op::Store4 { s, header, byte } => packet.write(header, byte, (slot!(s) as u32).to_be_bytes()),
+                Op::Store8 { s, header, byte } => packet.write(header, byte, slot!(s).to_be_bytes()),
+                Op::StoreBytes { s, header, byte, count } => {
                     let value = slot!(s);
                     if count == 6 {
                         packet.write(header, byte, ((value >> 32) as u16).to_be_bytes());
@@ -183,10 +150,7 @@ impl Machine {
                     let unused = u32::from(at.shift) & !7;
                     let count = 16 - unused as usize / 8;
                     let shift = u32::from(at.shift) - unused;
-                    let (value, mask) = (
-                        self.wide(s) << shift,
-                        wide_ones(u32::from(at.bits)) << shift,
-                    );
+                    let (value, mask) = (self.wide(s) << shift, wide_ones(u32::from(at.bits)) << shift);
                     let old = packet.read_bytes(at.header, at.byte, count);
                     packet.write_wide(at.header, at.byte, old & !mask | value & mask, count);
                 }
@@ -202,9 +166,8 @@ impl Machine {
                 Op::RemoveHeader { header } => {
                     if packet.is_valid(header) {
                         packet.invalidate_header(header);
-                        packet.register_length = packet
-                            .register_length
-                            .wrapping_sub(program.headers[usize::from(header)]);
+                        packet.register_length =
+                            packet.register_length.wrapping_sub(program.headers[usize::from(header)]);
                     }
                 }
                 Op::CopyHeader { to, from } => {
@@ -218,12 +181,7 @@ impl Machine {
                     }
                 }
 
-                Op::RegisterRead {
-                    d,
-                    register,
-                    index,
-                    bits,
-                } => {
+                Op::RegisterRead { d, register, index, bits } => {
                     if let Some(value) = self.cells.change(register, slot!(index), |v| v) {
                         slot!(d) = value & cut(bits);
                     }
@@ -232,59 +190,30 @@ impl Machine {
                     let (index, value) = (slot!(index), slot!(s));
                     self.cells.change(register, index, |_| value);
                 }
-                Op::RegisterAdd {
-                    d,
-                    register,
-                    index,
-                    s,
-                    bits,
-                } => {
+                Op::RegisterAdd { d, register, index, s, bits } => {
                     let (index, increment) = (slot!(index), slot!(s));
                     let add = |v: u64| v.wrapping_add(increment) & cut(bits);
                     let sum = self.cells.change(register, index, add);
                     slot!(d) = sum.unwrap_or_else(|| add(slot!(d)));
                 }
-                Op::Count { counter, index } => {
-                    self.cells
-                        .count(counter, slot!(index), packet.ingress_length)
-                }
+                Op::Count { counter, index } => self.cells.count(counter, slot!(index), packet.ingress_length),
                 Op::Random { d, low, high, bits } => {
                     if let Some(value) = self.random.uniform(slot!(low), slot!(high)) {
                         slot!(d) = value & cut(bits);
                     }
                 }
-                Op::Hash {
-                    d,
-                    calculation,
-                    base,
-                    size,
-                    bits,
-                } => {
-                    let sum = self.bits.run(
-                        &program.calculations[usize::from(calculation)],
-                        &self.frame,
-                        packet,
-                    );
+                Op::Hash { d, calculation, base, size, bits } => {
+                    let sum = self.bits.run(&program.calculations[usize::from(calculation)], &self.frame, packet);
                     let size = slot!(size).max(1);
-                    let rest = if size.is_power_of_two() {
-                        sum & (size - 1)
-                    } else {
-                        sum % size
-                    };
+                    let rest = if size.is_power_of_two() { sum & (size - 1) } else { sum % size };
                     slot!(d) = rest.wrapping_add(slot!(base)) & cut(bits);
                 }
                 Op::Checksum { d, calculation } => {
-                    slot!(d) = self.bits.run(
-                        &program.calculations[usize::from(calculation)],
-                        &self.frame,
-                        packet,
-                    );
+                    slot!(d) = self.bits.run(&program.calculations[usize::from(calculation)], &self.frame, packet);
                 }
                 Op::ChecksumError => self.outcome.checksum_error = true,
                 Op::Digest { list } => self.outcome.digest = Some(list),
-                Op::Clone { session, list } => {
-                    self.outcome.clone = Some((slot!(session) as u16, list))
-                }
+                Op::Clone { session, list } => self.outcome.clone = Some((slot!(session) as u16, list)),
                 Op::Truncate { length } => {
                     let length = slot!(length).min(u64::from(u32::MAX)) as u32;
                     packet.truncated = packet.truncated.min(length);

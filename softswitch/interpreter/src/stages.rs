@@ -69,9 +69,7 @@ impl Machine {
         packet.length = wire_length(program, packet);
         packet.flow = fields.flow.get(frame, packet) as u32;
         packet.live.clear();
-        packet
-            .live
-            .extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
+        packet.live.extend(program.live.iter().map(|&slot| frame[usize::from(slot)]));
         Decisions {
             egress_spec: fields.egress_spec.get(frame, packet) as u16,
             group: fields.mcast_grp.get(frame, packet) as u16,
@@ -82,12 +80,7 @@ impl Machine {
     }
 
     /// Egress of a packet that ingress has seen.
-    pub fn egress(
-        &mut self,
-        program: &Program,
-        packet: &mut Packet,
-        meta: &EgressMeta,
-    ) -> Decisions {
+    pub fn egress(&mut self, program: &Program, packet: &mut Packet, meta: &EgressMeta) -> Decisions {
         let (machine, fields) = (self, &program.intrinsics);
         packet.forget();
         let frame = &mut machine.frame;
@@ -103,24 +96,12 @@ impl Machine {
         fields.egress_rid.set(frame, packet, u64::from(meta.rid));
         fields.qid.set(frame, packet, u64::from(meta.priority));
         fields.egress_timestamp.set(frame, packet, meta.timestamp);
-        fields
-            .enq_timestamp
-            .set(frame, packet, u64::from(meta.enq_timestamp));
-        fields
-            .enq_qdepth
-            .set(frame, packet, u64::from(meta.enq_qdepth));
-        fields
-            .deq_timedelta
-            .set(frame, packet, u64::from(meta.deq_timedelta));
-        fields
-            .deq_qdepth
-            .set(frame, packet, u64::from(meta.deq_qdepth));
-        fields
-            .enq_depth_bytes
-            .set(frame, packet, u64::from(meta.enq_depth_bytes));
-        fields
-            .deq_depth_bytes
-            .set(frame, packet, u64::from(meta.deq_depth_bytes));
+        fields.enq_timestamp.set(frame, packet, u64::from(meta.enq_timestamp));
+        fields.enq_qdepth.set(frame, packet, u64::from(meta.enq_qdepth));
+        fields.deq_timedelta.set(frame, packet, u64::from(meta.deq_timedelta));
+        fields.deq_qdepth.set(frame, packet, u64::from(meta.deq_qdepth));
+        fields.enq_depth_bytes.set(frame, packet, u64::from(meta.enq_depth_bytes));
+        fields.deq_depth_bytes.set(frame, packet, u64::from(meta.deq_depth_bytes));
         fields.epoch.set(frame, packet, u64::from(meta.epoch));
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);
@@ -161,24 +142,14 @@ pub(crate) fn clear(program: &Program, machine: &mut Machine) {
 
 /// Parser and checksum verification, and the metadata that they set.
 pub(crate) fn parse(program: &Program, machine: &mut Machine, packet: &mut Packet) {
-    machine.outcome = Outcome {
-        parser_error: program.errors.none,
-        ..Outcome::default()
-    };
+    machine.outcome = Outcome { parser_error: program.errors.none, ..Outcome::default() };
     machine.run(program, packet, program.code.parser);
     if program.verifies {
         machine.run(program, packet, program.code.verify);
     }
     let outcome = machine.outcome;
-    program
-        .intrinsics
-        .parser_error
-        .set(&mut machine.frame, packet, outcome.parser_error);
-    program.intrinsics.checksum_error.set(
-        &mut machine.frame,
-        packet,
-        u64::from(outcome.checksum_error),
-    );
+    program.intrinsics.parser_error.set(&mut machine.frame, packet, outcome.parser_error);
+    program.intrinsics.checksum_error.set(&mut machine.frame, packet, u64::from(outcome.checksum_error));
 }
 
 /// The length that queues account: without headers that only carry fields of the traffic manager.

@@ -39,12 +39,7 @@ impl Ahead {
         let machine = MACHINES.fetch_add(1, Ordering::Relaxed) & ((1 << MACHINE_BITS) - 1);
         Self {
             next: PREPARED | machine << COUNT_BITS,
-            places: std::array::from_fn(|_| Prepared {
-                ticket: NONE,
-                port: 0,
-                timestamp: 0,
-                words: vec![0; words],
-            }),
+            places: std::array::from_fn(|_| Prepared { ticket: NONE, port: 0, timestamp: 0, words: vec![0; words] }),
         }
     }
 

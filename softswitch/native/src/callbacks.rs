@@ -39,13 +39,7 @@ pub(super) extern "C" fn count_hit(context: *mut Context, table: u64, handle: u3
 }
 
 /// A random number from `low` to `high` cut by `mask`; `old` if there is none.
-pub(super) extern "C" fn random(
-    context: *mut Context,
-    low: u64,
-    high: u64,
-    old: u64,
-    mask: u64,
-) -> u64 {
+pub(super) extern "C" fn random(context: *mut Context, low: u64, high: u64, old: u64, mask: u64) -> u64 {
     // SAFETY: as above.
     let random = unsafe { &mut (*(*context).machine).random };
     random.uniform(low, high).map_or(old, |value| value & mask)
@@ -81,21 +75,11 @@ pub(super) extern "C" fn divide(kind: u64, words: *mut u64) {
 /// A cast of the 128-bit word at `words`, in place.
 pub(super) extern "C" fn cast(kind: u64, words: *mut u64, bits: u64) {
     // SAFETY: two words on the code's stack.
-    unsafe {
-        set_wide(
-            words,
-            wide_cast(Cast::ALL[kind as usize], wide(words), bits as u8),
-        )
-    }
+    unsafe { set_wide(words, wide_cast(Cast::ALL[kind as usize], wide(words), bits as u8)) }
 }
 
 /// Reads ahead of the parsed headers into two words; 0 if the packet ends before.
-pub(super) extern "C" fn look_ahead(
-    packet: *const Packet,
-    bit: u64,
-    bits: u64,
-    words: *mut u64,
-) -> u32 {
+pub(super) extern "C" fn look_ahead(packet: *const Packet, bit: u64, bits: u64, words: *mut u64) -> u32 {
     // SAFETY: the packet is borrowed by the caller of the code; two words on the code's stack.
     unsafe {
         let found = (*packet).look_ahead(bit as u32, bits as u8);

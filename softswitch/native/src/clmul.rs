@@ -33,11 +33,7 @@ const fn power(n: i32) -> u32 {
         i += 1;
     }
     while i > n {
-        value = if value >> 31 == 1 {
-            (value ^ POLYNOMIAL) << 1 | 1
-        } else {
-            value << 1
-        };
+        value = if value >> 31 == 1 { (value ^ POLYNOMIAL) << 1 | 1 } else { value << 1 };
         i -= 1;
     }
     value
@@ -103,8 +99,8 @@ pub(super) const IN_REGISTERS: usize = 5;
 #[cfg(target_arch = "x86_64")]
 mod machine {
     use std::arch::x86_64::{
-        __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_extract_epi32, _mm_loadl_epi64,
-        _mm_slli_epi64, _mm_srli_epi64, _mm_srli_si128, _mm_xor_si128,
+        __m128i, _mm_clmulepi64_si128, _mm_cvtsi64_si128, _mm_extract_epi32, _mm_loadl_epi64, _mm_slli_epi64,
+        _mm_srli_epi64, _mm_srli_si128, _mm_xor_si128,
     };
 
     use super::{IN_REGISTERS, NEXT_WORD, QUOTIENT, WHOLE_POLYNOMIAL};
@@ -116,8 +112,8 @@ mod machine {
     pub(super) fn crc32(words: usize) -> *const u8 {
         const FEW: [Few; IN_REGISTERS] = [few::<1>, few::<2>, few::<3>, few::<4>, few::<5>];
         const ALL: [Crc; 16] = [
-            of::<1>, of::<2>, of::<3>, of::<4>, of::<5>, of::<6>, of::<7>, of::<8>, of::<9>,
-            of::<10>, of::<11>, of::<12>, of::<13>, of::<14>, of::<15>, of::<16>,
+            of::<1>, of::<2>, of::<3>, of::<4>, of::<5>, of::<6>, of::<7>, of::<8>, of::<9>, of::<10>, of::<11>,
+            of::<12>, of::<13>, of::<14>, of::<15>, of::<16>,
         ];
         match FEW.get(words - 1) {
             Some(few) => *few as *const u8,
@@ -127,14 +123,7 @@ mod machine {
 
     /// `factor` is that of the first word; those of the next ones lie eight before.
     #[target_feature(enable = "pclmulqdq", enable = "sse4.1")]
-    unsafe extern "C" fn few<const WORDS: usize>(
-        factor: *const u64,
-        a: u64,
-        b: u64,
-        c: u64,
-        d: u64,
-        e: u64,
-    ) -> u64 {
+    unsafe extern "C" fn few<const WORDS: usize>(factor: *const u64, a: u64, b: u64, c: u64, d: u64, e: u64) -> u64 {
         // Not an array, which would be put together in memory.
         let word = |i: usize| -> u64 {
             match i {
@@ -179,8 +168,7 @@ mod machine {
         let high = _mm_clmulepi64_si128::<0>(total, next);
         let rest = _mm_srli_si128::<8>(_mm_xor_si128(total, high));
         // Of both factors the lower 32 bits only: shifts cut off the others.
-        let [quotient, polynomial] =
-            [QUOTIENT, WHOLE_POLYNOMIAL].map(|value| _mm_cvtsi64_si128(value as i64));
+        let [quotient, polynomial] = [QUOTIENT, WHOLE_POLYNOMIAL].map(|value| _mm_cvtsi64_si128(value as i64));
         let times = _mm_clmulepi64_si128::<0>(_mm_slli_epi64::<32>(rest), quotient);
         let times = _mm_clmulepi64_si128::<0>(_mm_srli_epi64::<32>(times), polynomial);
         let remainder = _mm_extract_epi32::<1>(_mm_xor_si128(rest, times));
@@ -203,9 +191,7 @@ mod tests {
 
     #[test]
     fn equals_the_tables_for_every_length() {
-        let data: Vec<u8> = (0..LONGEST as u32)
-            .map(|i| ((i * 89) ^ (i >> 3) ^ 0xa5) as u8)
-            .collect();
+        let data: Vec<u8> = (0..LONGEST as u32).map(|i| ((i * 89) ^ (i >> 3) ^ 0xa5) as u8).collect();
         for count in 1..=LONGEST {
             if !usable(Algorithm::Crc32, count as u32) {
                 return;
@@ -224,16 +210,11 @@ mod tests {
                     let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|i| words[i]);
                     function(factor, a, b, c, d, e)
                 } else {
-                    let function: unsafe extern "C" fn(*const u64, *const u64) -> u64 =
-                        std::mem::transmute(function);
+                    let function: unsafe extern "C" fn(*const u64, *const u64) -> u64 = std::mem::transmute(function);
                     function(factor, words.as_ptr())
                 }
             };
-            assert_eq!(
-                found,
-                compute(Algorithm::Crc32, &data[..count]),
-                "{count} bytes"
-            );
+            assert_eq!(found, compute(Algorithm::Crc32, &data[..count]), "{count} bytes");
         }
     }
 }

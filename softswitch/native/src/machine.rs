@@ -102,14 +102,10 @@ impl NativeMachine {
         for (code, table) in program.tables.iter().zip(&mut machine.tables) {
             table.refresh(code);
             self.descriptors.push(Descriptor {
-                direct: table
-                    .direct()
-                    .map_or(std::ptr::null(), |(handles, ..)| handles.as_ptr()),
+                direct: table.direct().map_or(std::ptr::null(), |(handles, ..)| handles.as_ptr()),
                 word: table.direct().map_or(0, |(_, word, _)| 8 * word as u64),
                 mask: table.direct().map_or(0, |(.., mask)| mask),
-                by_magnitude: table
-                    .magnitudes()
-                    .map_or(std::ptr::null(), |m| m.handles.as_ptr()),
+                by_magnitude: table.magnitudes().map_or(std::ptr::null(), |m| m.handles.as_ptr()),
                 fraction_bits: table.magnitudes().map_or(0, |m| u64::from(m.fraction_bits)),
                 records: table.records().as_ptr(),
                 state: table,
@@ -142,8 +138,7 @@ impl NativeMachine {
             egress_spec: context.egress_spec as u16,
             group: context.group as u16,
             priority: context.priority as u8,
-            clone: (context.clone != 0)
-                .then_some((context.clone as u16, (context.clone >> 16) as u16)),
+            clone: (context.clone != 0).then_some((context.clone as u16, (context.clone >> 16) as u16)),
             digest: (context.digest != 0).then_some(context.digest as u16),
         }
     }

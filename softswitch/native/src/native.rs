@@ -127,13 +127,7 @@ impl Native {
     /// # Safety
     /// As for [`Native::ingress`], and the packet is fresh.
     #[inline]
-    pub unsafe fn prepare(
-        &self,
-        machine: &mut NativeMachine,
-        packet: &mut Packet,
-        port: u16,
-        timestamp: u64,
-    ) {
+    pub unsafe fn prepare(&self, machine: &mut NativeMachine, packet: &mut Packet, port: u16, timestamp: u64) {
         if !machine.changed {
             self.begin(machine, packet, port, timestamp);
         }
@@ -180,12 +174,7 @@ impl Native {
     /// # Safety
     /// As for [`Native::egress`].
     #[inline]
-    pub unsafe fn deparse(
-        &self,
-        program: &Program,
-        machine: &mut NativeMachine,
-        packet: &mut Packet,
-    ) -> bool {
+    pub unsafe fn deparse(&self, program: &Program, machine: &mut NativeMachine, packet: &mut Packet) -> bool {
         machine.renew(program);
         machine.run(self.deparse, packet);
         machine.context.contiguous != 0

@@ -96,9 +96,7 @@ impl Shape {
     pub(super) fn base(&self, header: u8) -> Option<u16> {
         match self.headers.of(header) {
             Some(false) => Some(0),
-            Some(true) => {
-                Some(self.bases[usize::from(header) % MAX_HEADERS]).filter(|&b| b != UNKNOWN)
-            }
+            Some(true) => Some(self.bases[usize::from(header) % MAX_HEADERS]).filter(|&b| b != UNKNOWN),
             None => None,
         }
     }
@@ -114,10 +112,6 @@ impl Shape {
 
     /// The same state as far as it can be said without places, and of the validity of headers only `headers`.
     pub(super) fn widened(&self, headers: Known) -> Self {
-        Self {
-            digest: self.digest,
-            clone: self.clone,
-            ..Self::new(headers)
-        }
+        Self { digest: self.digest, clone: self.clone, ..Self::new(headers) }
     }
 }

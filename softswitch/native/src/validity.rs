@@ -41,16 +41,9 @@ impl Known {
 
 /// What is known before each instruction; `None` where control never comes.
 pub(super) fn analyse(program: &Program) -> Vec<Option<Known>> {
-    let mut analysis = Analysis {
-        program,
-        before: vec![None; program.code.ops.len()],
-        pending: Vec::new(),
-    };
+    let mut analysis = Analysis { program, before: vec![None; program.code.ops.len()], pending: Vec::new() };
     let code = &program.code;
-    let none = Known {
-        valid: 0,
-        invalid: u64::MAX,
-    };
+    let none = Known { valid: 0, invalid: u64::MAX };
     // A packet comes in without headers. Whoever calls egress or the deparser may bring any.
     let parsed = analysis.part(code.parser, code.verify, none);
     let verified = analysis.part(code.verify, code.ingress, parsed);
@@ -87,16 +80,9 @@ pub(super) fn in_a_row(program: &Program, before: &[Option<Known>]) -> bool {
         }
     }
     let changed = program.moved(program.code.verify, program.code.ops.len() as u32);
-    let last_added = program
-        .deparser
-        .iter()
-        .rposition(|&h| added >> (h & 63) & 1 == 1);
-    let first_parsed = program
-        .deparser
-        .iter()
-        .position(|&h| parsed >> (h & 63) & 1 == 1);
-    let each_once =
-        (0..64u8).all(|header| program.deparser.iter().filter(|&&h| h == header).count() <= 1);
+    let last_added = program.deparser.iter().rposition(|&h| added >> (h & 63) & 1 == 1);
+    let first_parsed = program.deparser.iter().position(|&h| parsed >> (h & 63) & 1 == 1);
+    let each_once = (0..64u8).all(|header| program.deparser.iter().filter(|&&h| h == header).count() <= 1);
     let all_sent = (0..64u8).all(|h| parsed >> h & 1 == 0 || position(h).is_some());
     let added_first = match (last_added, first_parsed) {
         (Some(added), Some(parsed)) => added < parsed,
@@ -117,10 +103,7 @@ impl Analysis<'_> {
         let Some(before) = self.before.get_mut(at as usize) else {
             return;
         };
-        let met = before.map_or(known, |b| Known {
-            valid: b.valid & known.valid,
-            invalid: b.invalid & known.invalid,
-        });
+        let met = before.map_or(known, |b| Known { valid: b.valid & known.valid, invalid: b.invalid & known.invalid });
         if *before != Some(met) {
             *before = Some(met);
             self.pending.push(at);
@@ -139,10 +122,9 @@ impl Analysis<'_> {
         for at in start..limit {
             let op = &self.program.code.ops[at as usize];
             if let Some(known) = self.before[at as usize].filter(|_| op.may_end()) {
-                end = Some(end.map_or(known, |e| Known {
-                    valid: e.valid & known.valid,
-                    invalid: e.invalid & known.invalid,
-                }));
+                end = Some(
+                    end.map_or(known, |e| Known { valid: e.valid & known.valid, invalid: e.invalid & known.invalid }),
+                );
             }
         }
         end.unwrap_or_default()

@@ -8,15 +8,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use narrows_pipeline::{
-    ActionCall, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
-    TableId,
+    ActionCall, EgressMeta, Entry, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program, TableId,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let numbers: Vec<usize> = std::env::args()
-        .skip(1)
-        .filter_map(|a| a.parse().ok())
-        .collect();
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|a| a.parse().ok()).collect();
     let runs: Vec<[usize; 4]> = match numbers[..] {
         [frame, flows, bottlenecks, seconds] => vec![[frame, flows, bottlenecks, seconds]],
         _ => [
@@ -29,10 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ]
         .to_vec(),
     };
-    let path = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../p4src/compiled/v1model/narrows.json"
-    );
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/compiled/v1model/narrows.json");
     let program = Arc::new(Program::load(&std::fs::read(path)?)?);
     println!("frame  flows  bottlenecks  report  Mpps   ns/packet");
     for [frame, flows, bottlenecks, seconds] in runs {
@@ -60,78 +53,38 @@ fn table(program: &Program, suffix: &str) -> TableId {
     found.map_or_else(|| panic!("no table {suffix}"), |t| t.id)
 }
 
-fn entry(
-    program: &Program,
-    table: TableId,
-    key: Vec<KeyMatch>,
-    action: &str,
-    params: Vec<u128>,
-) -> Entry {
+fn entry(program: &Program, table: TableId, key: Vec<KeyMatch>, action: &str, params: Vec<u128>) -> Entry {
     let info = program.tables().iter().find(|t| t.id == table);
     let action = info.and_then(|t| t.actions.iter().find(|a| a.name.ends_with(action)));
     let priority = i32::from(info.is_some_and(|t| t.has_priority));
     let action = action.map_or_else(String::new, |a| a.name.clone());
-    Entry {
-        key,
-        priority,
-        action: ActionCall { action, params },
-    }
+    Entry { key, priority, action: ActionCall { action, params } }
 }
 
-fn configure(
-    pipeline: &mut Pipeline,
-    bottlenecks: usize,
-    report: bool,
-) -> Result<(), Box<dyn std::error::Error>> {
+fn configure(pipeline: &mut Pipeline, bottlenecks: usize, report: bool) -> Result<(), Box<dyn std::error::Error>> {
     let program = pipeline.program().clone();
     let any = KeyMatch::Ternary { value: 0, mask: 0 };
     for b in 0..bottlenecks as u128 {
         let cross = table(&program, ".cross_connect");
         let mut key = vec![any; 6];
-        key[0] = KeyMatch::Ternary {
-            value: b,
-            mask: 0x1ff,
-        };
-        pipeline.table_insert(
-            cross,
-            &entry(&program, cross, key, ".bottleneck", vec![b, b + 100, 0]),
-        )?;
+        key[0] = KeyMatch::Ternary { value: b, mask: 0x1ff };
+        pipeline.table_insert(cross, &entry(&program, cross, key, ".bottleneck", vec![b, b + 100, 0]))?;
         let settings = table(&program, ".settings.bottleneck");
         let session = u128::from(report);
         let params = vec![0xffff_ffff, 0, 0, 1, session];
         let exact = vec![KeyMatch::Exact(b)];
-        pipeline.table_insert(
-            settings,
-            &entry(&program, settings, exact.clone(), ".observe", params),
-        )?;
+        pipeline.table_insert(settings, &entry(&program, settings, exact.clone(), ".observe", params))?;
         let collector = table(&program, ".collector");
-        let params = vec![
-            0x0200_0000_0001,
-            0x0200_0000_0002,
-            0x0a00_0001,
-            0x0a00_0002,
-            4000,
-            5500,
-            176,
-        ];
-        pipeline.table_insert(
-            collector,
-            &entry(&program, collector, exact, ".encapsulate", params),
-        )?;
+        let params = vec![0x0200_0000_0001, 0x0200_0000_0002, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 176];
+        pipeline.table_insert(collector, &entry(&program, collector, exact, ".encapsulate", params))?;
     }
     let bins = table(&program, ".delay_bins");
     for octave in 2..32u32 {
         for quarter in 0..4u128 {
             let value = (1 << octave) | quarter << (octave - 2);
-            let key = vec![KeyMatch::Lpm {
-                value,
-                prefix_len: 32 - octave + 2,
-            }];
+            let key = vec![KeyMatch::Lpm { value, prefix_len: 32 - octave + 2 }];
             let bin = u128::from(octave * 4) + quarter;
-            pipeline.table_insert(
-                bins,
-                &entry(&program, bins, key, ".set_bin", vec![bin & 127]),
-            )?;
+            pipeline.table_insert(bins, &entry(&program, bins, key, ".set_bin", vec![bin & 127]))?;
         }
     }
     Ok(())
@@ -192,8 +145,7 @@ fn measure(
             digests.clear();
         }
     }
-    let elapsed =
-        cpu_seconds().map_or_else(|| start.elapsed().as_secs_f64(), |now| now - cpu_start);
+    let elapsed = cpu_seconds().map_or_else(|| start.elapsed().as_secs_f64(), |now| now - cpu_start);
     let expected = packets * (1 + u64::from(report));
     if sent != expected {
         return Err(format!("{sent} packets came out, not {expected}").into());
@@ -201,12 +153,7 @@ fn measure(
     Ok(packets as f64 / elapsed)
 }
 
-fn send(
-    pipeline: &mut Pipeline,
-    pool: &mut PacketPool,
-    packet: &mut Packet,
-    meta: &EgressMeta,
-) -> u64 {
+fn send(pipeline: &mut Pipeline, pool: &mut PacketPool, packet: &mut Packet, meta: &EgressMeta) -> u64 {
     let verdict = pipeline.egress(packet, meta);
     let mut sent = 0;
     let clone = verdict.clone.map(|_| {
@@ -218,12 +165,7 @@ fn send(
         sent += u64::from(!pipeline.deparse(packet).is_empty());
     }
     if let Some(mut copy) = clone {
-        sent += send(
-            pipeline,
-            pool,
-            &mut copy,
-            &EgressMeta { port: 200, ..*meta },
-        );
+        sent += send(pipeline, pool, &mut copy, &EgressMeta { port: 200, ..*meta });
         pool.give(copy);
     }
     sent

@@ -16,29 +16,15 @@ type Result<T> = std::result::Result<T, ControlError>;
 impl Pipeline {
     fn table(&self, table: TableId) -> Result<(&TableCode, &TableState)> {
         let index = table.0 as usize;
-        let found = self
-            .program
-            .tables
-            .get(index)
-            .zip(self.machine.tables.get(index));
-        found.ok_or_else(|| ControlError::NotFound {
-            kind: "table with id",
-            name: table.0.to_string(),
-        })
+        let found = self.program.tables.get(index).zip(self.machine.tables.get(index));
+        found.ok_or_else(|| ControlError::NotFound { kind: "table with id", name: table.0.to_string() })
     }
 
     fn table_mut(&mut self, table: TableId) -> Result<(&TableCode, &mut TableState)> {
         let machine = self.machine.change();
         let index = table.0 as usize;
-        let found = self
-            .program
-            .tables
-            .get(index)
-            .zip(machine.tables.get_mut(index));
-        found.ok_or_else(|| ControlError::NotFound {
-            kind: "table with id",
-            name: table.0.to_string(),
-        })
+        let found = self.program.tables.get(index).zip(machine.tables.get_mut(index));
+        found.ok_or_else(|| ControlError::NotFound { kind: "table with id", name: table.0.to_string() })
     }
 
     /// Adds an entry.
@@ -73,12 +59,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// A table id of another program.
-    pub fn table_entries_from(
-        &self,
-        table: TableId,
-        place: usize,
-        count: usize,
-    ) -> Result<EntriesPart> {
+    pub fn table_entries_from(&self, table: TableId, place: usize, count: usize) -> Result<EntriesPart> {
         let (code, state) = self.table(table)?;
         Ok(state.entries_from(code, place, count))
     }
@@ -119,18 +100,11 @@ impl Pipeline {
     fn counter_index(&self, counter: CounterId, index: u64) -> Result<(usize, u64)> {
         let at = counter.0 as usize;
         let Some(info) = self.program.counters.get(at) else {
-            return Err(ControlError::NotFound {
-                kind: "counter with id",
-                name: at.to_string(),
-            });
+            return Err(ControlError::NotFound { kind: "counter with id", name: at.to_string() });
         };
         let size = info.size as u64;
         if index >= size {
-            return Err(ControlError::OutOfRange {
-                name: info.name.clone(),
-                index,
-                size,
-            });
+            return Err(ControlError::OutOfRange { name: info.name.clone(), index, size });
         }
         Ok((at, index))
     }
@@ -148,12 +122,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Index out of range; a direct counter.
-    pub fn counter_write(
-        &mut self,
-        counter: CounterId,
-        index: u64,
-        value: CounterValue,
-    ) -> Result<()> {
+    pub fn counter_write(&mut self, counter: CounterId, index: u64, value: CounterValue) -> Result<()> {
         let (at, index) = self.counter_index(counter, index)?;
         let machine = self.machine.change();
         machine.cells.set_counter(at, index, value);
@@ -167,13 +136,7 @@ impl Pipeline {
     pub fn register_read(&self, register: RegisterId, index: u64) -> Result<u128> {
         let (at, name, size) = self.register(register)?;
         let value = self.machine.cells.register(at, index);
-        value
-            .map(u128::from)
-            .ok_or_else(|| ControlError::OutOfRange {
-                name: name.to_owned(),
-                index,
-                size,
-            })
+        value.map(u128::from).ok_or_else(|| ControlError::OutOfRange { name: name.to_owned(), index, size })
     }
 
     /// Writes a register cell.
@@ -188,11 +151,7 @@ impl Pipeline {
             return Err(ControlError::InvalidArgument(message));
         }
         if index >= size {
-            return Err(ControlError::OutOfRange {
-                name: name.to_owned(),
-                index,
-                size,
-            });
+            return Err(ControlError::OutOfRange { name: name.to_owned(), index, size });
         }
         let at = at as u16;
         let machine = self.machine.change();
@@ -203,10 +162,7 @@ impl Pipeline {
     fn register(&self, register: RegisterId) -> Result<(usize, &str, u64)> {
         let at = register.0 as usize;
         let info = self.program.registers.get(at);
-        let info = info.ok_or_else(|| ControlError::NotFound {
-            kind: "register with id",
-            name: at.to_string(),
-        })?;
+        let info = info.ok_or_else(|| ControlError::NotFound { kind: "register with id", name: at.to_string() })?;
         Ok((at, &info.name, info.size as u64))
     }
 }

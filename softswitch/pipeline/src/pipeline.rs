@@ -96,10 +96,7 @@ impl Pipeline {
     /// The same, but instructions are interpreted: the reference that native code must equal.
     #[must_use]
     pub fn interpreter(program: Arc<Program>, seed: u64) -> Self {
-        Self {
-            interpreted: true,
-            ..Self::new(program, seed)
-        }
+        Self { interpreted: true, ..Self::new(program, seed) }
     }
 
     #[must_use]
@@ -135,9 +132,7 @@ impl Pipeline {
         let native = program.native.as_ref().ok();
         let decided = match native.filter(|_| ours && !self.interpreted) {
             // SAFETY: code and machine are this program's, which does not change; the packet is new, with its headroom.
-            Some(native) => unsafe {
-                native.ingress(&program.data, &mut self.machine, packet, port, timestamp)
-            },
+            Some(native) => unsafe { native.ingress(&program.data, &mut self.machine, packet, port, timestamp) },
             None => {
                 let machine = self.machine.change();
                 machine.ingress(&program.data, packet, port, timestamp, ours)
@@ -150,22 +145,13 @@ impl Pipeline {
         let priority = decided.priority;
         let forward = if decided.group != 0 {
             packet.instance = Instance::Replication;
-            Forward::Multicast {
-                group: decided.group,
-                priority,
-            }
+            Forward::Multicast { group: decided.group, priority }
         } else if u64::from(decided.egress_spec) == DROP_PORT {
             Forward::Drop
         } else {
-            Forward::Unicast {
-                port: decided.egress_spec,
-                priority,
-            }
+            Forward::Unicast { port: decided.egress_spec, priority }
         };
-        IngressVerdict {
-            forward,
-            clone: decided.clone.map(|(session, _)| session),
-        }
+        IngressVerdict { forward, clone: decided.clone.map(|(session, _)| session) }
     }
 
     /// Keeps the record of a digest.
@@ -177,10 +163,8 @@ impl Pipeline {
         }
         let fields = &self.program.digest_fields[usize::from(index)];
         let values = fields.iter().map(|f| self.machine.value(*f, packet));
-        self.digests.push(DigestRecord {
-            list: self.program.digests[usize::from(index)].list,
-            values: values.collect(),
-        });
+        self.digests
+            .push(DigestRecord { list: self.program.digests[usize::from(index)].list, values: values.collect() });
     }
 
     /// Says that [`Pipeline::egress`] will soon be called for a packet that has waited: what it needs is fetched from memory
@@ -206,8 +190,7 @@ impl Pipeline {
             return verdict(&machine.egress(&program.data, packet, meta));
         };
         // SAFETY: code and machine are this program's, which does not change, and so is the packet.
-        let (decided, deparsed) =
-            unsafe { native.egress(&program.data, &mut self.machine, packet, meta) };
+        let (decided, deparsed) = unsafe { native.egress(&program.data, &mut self.machine, packet, meta) };
         if deparsed != Deparsed::No {
             packet.owner = DEPARSED;
             if deparsed == Deparsed::Scattered {
@@ -240,8 +223,7 @@ impl Pipeline {
     #[inline]
     pub fn clone_egress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
         let (from, to) = (&packet.0, &mut copy.0);
-        self.machine
-            .clone_egress(&self.program, from, to, self.zeros, limit);
+        self.machine.clone_egress(&self.program, from, to, self.zeros, limit);
     }
 
     /// Updates checksums and puts the packet together. Returns what [`Packet::bytes`] is from now on.

@@ -26,10 +26,7 @@ impl PacketPool {
     /// A pool for packets of `program`.
     #[must_use]
     pub fn new(program: &Program) -> Self {
-        Self {
-            headroom: program.headroom,
-            ..Self::default()
-        }
+        Self { headroom: program.headroom, ..Self::default() }
     }
 
     /// A packet with room for a frame of `length` bytes (at most 60,000), whose content is whatever the buffer held: fill all of

@@ -45,17 +45,8 @@ fn replacement() -> impl Strategy<Value = Value> {
         any::<i32>().prop_map(|n| json!(n)),
         any::<u128>().prop_map(|n| json!(format!("{n:#x}"))),
         "[a-z_.]{0,12}".prop_map(|s| json!(s)),
-        prop::sample::select(vec![
-            "assign",
-            "extract",
-            "+",
-            ">>",
-            "lookahead",
-            "start",
-            "register_read",
-            "ternary"
-        ])
-        .prop_map(|s| json!(s)),
+        prop::sample::select(vec!["assign", "extract", "+", ">>", "lookahead", "start", "register_read", "ternary"])
+            .prop_map(|s| json!(s)),
     ]
 }
 
@@ -69,20 +60,8 @@ fn bottleneck() -> (Pipeline, PacketPool) {
     let session = u128::from(SESSION);
     let entries = [
         (".cross_connect", any, 1, ".bottleneck", vec![5, 2, 3]),
-        (
-            ".settings.bottleneck",
-            vec![KeyMatch::Exact(5)],
-            0,
-            ".observe",
-            vec![1, 0, 0, 9, session],
-        ),
-        (
-            ".collector",
-            vec![KeyMatch::Exact(5)],
-            0,
-            ".encapsulate",
-            vec![1, 2, 3, 4, 5, 6, REPORT_BYTES as u128],
-        ),
+        (".settings.bottleneck", vec![KeyMatch::Exact(5)], 0, ".observe", vec![1, 0, 0, 9, session]),
+        (".collector", vec![KeyMatch::Exact(5)], 0, ".encapsulate", vec![1, 2, 3, 4, 5, 6, REPORT_BYTES as u128]),
     ];
     for (table, key, priority, action, params) in entries {
         insert(&mut pipeline, table, key, priority, action, params);
@@ -129,23 +108,12 @@ fn pass(
 /// Frames as they come, and as they should not: tags, IPv4 and IPv6 with any header length, cut off anywhere.
 fn frame() -> impl Strategy<Value = Vec<u8>> {
     let kind = prop::sample::select(vec![0x0800u16, 0x86dd, 0x88b5, 0x0806, 0x1234]);
-    let tags = prop::collection::vec(
-        (prop::sample::select(vec![0x8100u16, 0x88a8]), any::<u16>()),
-        0..4,
-    );
+    let tags = prop::collection::vec((prop::sample::select(vec![0x8100u16, 0x88a8]), any::<u16>()), 0..4);
     let body = prop::collection::vec(any::<u8>(), 0..200);
     let first = prop::sample::select(vec![0x45u8, 0x46, 0x4f, 0x40, 0x60, 0x65, 0xff]);
     let protocol = prop::sample::select(vec![6u8, 17, 1, 58, 0, 255]);
-    (
-        tags,
-        kind,
-        first,
-        protocol,
-        body,
-        any::<Index>(),
-        prop::bool::weighted(0.3),
-    )
-        .prop_map(|(tags, kind, first, protocol, mut body, cut, is_cut)| {
+    (tags, kind, first, protocol, body, any::<Index>(), prop::bool::weighted(0.3)).prop_map(
+        |(tags, kind, first, protocol, mut body, cut, is_cut)| {
             let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
             for (ethertype, tag) in tags {
                 frame.extend(ethertype.to_be_bytes());
@@ -164,7 +132,8 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
                 frame.truncate(cut.index(frame.len() + 1));
             }
             frame
-        })
+        },
+    )
 }
 
 fn meta() -> impl Strategy<Value = EgressMeta> {
@@ -260,10 +229,7 @@ fn changed_programs_are_of_both_sorts() {
     let strategy = prop::collection::vec((any::<usize>(), change()), 1..4);
     let mut loaded = 0;
     for number in 0..200 {
-        let changes = strategy
-            .new_tree(&mut runner)
-            .map(|tree| tree.current())
-            .unwrap_or_default();
+        let changes = strategy.new_tree(&mut runner).map(|tree| tree.current()).unwrap_or_default();
         let root = documents()[number % 3].changed(&changes);
         loaded += u32::from(Program::load(root.to_string().as_bytes()).is_ok());
     }

@@ -6,9 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{insert, NARROWS};
-use narrows_pipeline::{
-    CounterValue, EgressMeta, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program,
-};
+use narrows_pipeline::{CounterValue, EgressMeta, Forward, KeyMatch, Packet, PacketPool, Pipeline, Program};
 
 const ANY: KeyMatch = KeyMatch::Ternary { value: 0, mask: 0 };
 
@@ -21,46 +19,19 @@ impl Switch {
     fn new() -> Self {
         let program = Program::load(NARROWS.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
         let program = Arc::new(program);
-        Self {
-            pool: PacketPool::new(&program),
-            pipeline: Pipeline::new(program, 1),
-        }
+        Self { pool: PacketPool::new(&program), pipeline: Pipeline::new(program, 1) }
     }
 
     /// Bottleneck 5 from port 1 to port 2, queue 3; every packet is reported to session 7, at most 150 bytes.
     fn with_bottleneck() -> Self {
         let mut switch = Self::new();
         let mut key = vec![ANY; 6];
-        key[0] = KeyMatch::Ternary {
-            value: 1,
-            mask: 0x1ff,
-        };
-        insert(
-            &mut switch.pipeline,
-            ".cross_connect",
-            key,
-            1,
-            ".bottleneck",
-            vec![5, 2, 3],
-        );
+        key[0] = KeyMatch::Ternary { value: 1, mask: 0x1ff };
+        insert(&mut switch.pipeline, ".cross_connect", key, 1, ".bottleneck", vec![5, 2, 3]);
         let five = vec![KeyMatch::Exact(5)];
-        insert(
-            &mut switch.pipeline,
-            ".settings.bottleneck",
-            five.clone(),
-            0,
-            ".observe",
-            vec![20_000, 0, 0, 9, 7],
-        );
+        insert(&mut switch.pipeline, ".settings.bottleneck", five.clone(), 0, ".observe", vec![20_000, 0, 0, 9, 7]);
         let to = vec![0x0a, 0x0b, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 150];
-        insert(
-            &mut switch.pipeline,
-            ".collector",
-            five,
-            0,
-            ".encapsulate",
-            to,
-        );
+        insert(&mut switch.pipeline, ".collector", five, 0, ".encapsulate", to);
         switch
     }
 
@@ -73,13 +44,7 @@ impl Switch {
     fn pass_on(&mut self, mut packet: Box<Packet>, depth: u32) -> (Vec<u8>, Option<Vec<u8>>) {
         let received = packet.frame_length();
         let verdict = self.pipeline.ingress(&mut packet, 1, 1000);
-        assert_eq!(
-            verdict.forward,
-            Forward::Unicast {
-                port: 2,
-                priority: 3
-            }
-        );
+        assert_eq!(verdict.forward, Forward::Unicast { port: 2, priority: 3 });
         assert_eq!(packet.length(), received, "the queue accounts the frame");
         let meta = EgressMeta {
             port: 2,
@@ -115,12 +80,8 @@ impl Switch {
 /// Ethernet, IPv4 (ECN-capable), TCP header of 20 bytes, payload.
 fn tcp(payload: usize) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-    frame.extend([
-        0x45, 0x02, 0, 0, 0, 1, 0x40, 0, 64, 6, 0x12, 0x34, 10, 0, 0, 1, 10, 0, 1, 1,
-    ]);
-    frame.extend([
-        0x13, 0x88, 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0,
-    ]);
+    frame.extend([0x45, 0x02, 0, 0, 0, 1, 0x40, 0, 64, 6, 0x12, 0x34, 10, 0, 0, 1, 10, 0, 1, 1]);
+    frame.extend([0x13, 0x88, 0x14, 0x51, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, 0x10, 1, 0, 0, 0, 0, 0]);
     frame.resize(frame.len() + payload, 0xab);
     frame
 }
@@ -146,10 +107,7 @@ fn number(bytes: &[u8]) -> u64 {
 fn what_nobody_connected_is_dropped() {
     let mut switch = Switch::new();
     let mut packet = switch.pool.packet(&tcp(10));
-    assert_eq!(
-        switch.pipeline.ingress(&mut packet, 1, 0).forward,
-        Forward::Drop
-    );
+    assert_eq!(switch.pipeline.ingress(&mut packet, 1, 0).forward, Forward::Drop);
 }
 
 #[test]
@@ -162,19 +120,13 @@ fn a_report_says_what_the_packet_met() {
         let report = report.unwrap_or_default();
         assert_eq!(report.len(), 150);
         // Ethernet and IPv4 of the report.
-        assert_eq!(
-            report[..14],
-            [0, 0, 0, 0, 0, 0x0b, 0, 0, 0, 0, 0, 0x0a, 8, 0]
-        );
+        assert_eq!(report[..14], [0, 0, 0, 0, 0, 0x0b, 0, 0, 0, 0, 0, 0x0a, 8, 0]);
         assert_eq!(number(&report[16..18]), 150 - 14);
         let sum: u64 = report[14..34].chunks(2).map(number).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the IPv4 checksum");
         let body = &report[42..90];
         // The last six bits of the source port are those of the flow.
-        assert_eq!(
-            number(&report[34..36]),
-            (4000 & !63) | (number(&body[4..6]) & 63)
-        );
+        assert_eq!(number(&report[34..36]), (4000 & !63) | (number(&body[4..6]) & 63));
         assert_eq!(report[36..42], [0x15, 0x7c, 0, 116, 0, 0]);
         // report_t, field by field.
         assert_eq!(body[0], 1, "version");
@@ -193,24 +145,13 @@ fn a_report_says_what_the_packet_met() {
         assert_eq!(report[90..], frame[..60]);
     }
     let program = switch.pipeline.program().clone();
-    let counter = program
-        .counters
-        .iter()
-        .find(|c| c.name.ends_with("departure_counter.flows"));
+    let counter = program.counters.iter().find(|c| c.name.ends_with("departure_counter.flows"));
     let counter = counter.map_or_else(|| panic!("no counter"), |c| c.id);
-    let total = (0..65_536)
-        .filter_map(|i| switch.pipeline.counter_read(counter, i).ok())
-        .fold(CounterValue::default(), |t, c| CounterValue {
-            packets: t.packets + c.packets,
-            bytes: t.bytes + c.bytes,
-        });
-    assert_eq!(
-        total,
-        CounterValue {
-            packets: 3,
-            bytes: 3 * frame.len() as u64
-        }
+    let total = (0..65_536).filter_map(|i| switch.pipeline.counter_read(counter, i).ok()).fold(
+        CounterValue::default(),
+        |t, c| CounterValue { packets: t.packets + c.packets, bytes: t.bytes + c.bytes },
     );
+    assert_eq!(total, CounterValue { packets: 3, bytes: 3 * frame.len() as u64 });
 }
 
 #[test]
@@ -242,14 +183,7 @@ fn a_new_flow_is_learned_once() {
 #[test]
 fn loss_follows_its_probability_and_is_counted() {
     let mut switch = Switch::with_bottleneck();
-    insert(
-        &mut switch.pipeline,
-        ".loss",
-        vec![KeyMatch::Exact(5)],
-        0,
-        ".set_loss",
-        vec![1 << 30],
-    );
+    insert(&mut switch.pipeline, ".loss", vec![KeyMatch::Exact(5)], 0, ".set_loss", vec![1 << 30]);
     let mut lost = 0;
     for _ in 0..4000 {
         let mut packet = switch.pool.packet(&tcp(10));

@@ -26,18 +26,9 @@ fn a_packet_nobody_touches_leaves_as_it_came() {
 #[test]
 fn assignments_cut_to_the_width_of_the_field() {
     let sum = binary("+", field("h", "a"), field("h", "b"));
-    assert_eq!(
-        after(
-            json!([assign(field("h", "a"), sum)]),
-            &frame(0xff, 0x0102, 0, 0, 0)
-        ),
-        frame(1, 0x0102, 0, 0, 0)
-    );
+    assert_eq!(after(json!([assign(field("h", "a"), sum)]), &frame(0xff, 0x0102, 0, 0, 0)), frame(1, 0x0102, 0, 0, 0));
     let difference = binary("-", field("h", "a"), field("h", "c"));
-    let out = after(
-        json!([assign(field("h", "d"), difference)]),
-        &frame(1, 0, 2, 0, 0),
-    );
+    let out = after(json!([assign(field("h", "d"), difference)]), &frame(1, 0, 2, 0, 0));
     assert_eq!(out, frame(1, 0, 2, u64::MAX, 0));
 }
 
@@ -77,50 +68,26 @@ fn wide_fields_move_and_compute() {
         assign(field("h", "e"), binary("+", field("m", "e"), hex(1 << 64))),
         assign(field("h", "d"), binary(">>", field("m", "e"), hex(60))),
     ]);
-    assert_eq!(
-        after(steps, &frame(0, 0, 0, 0, e)),
-        frame(0, 0, 0, (e >> 60) as u64, e + (1 << 64))
-    );
+    assert_eq!(after(steps, &frame(0, 0, 0, 0, e)), frame(0, 0, 0, (e >> 60) as u64, e + (1 << 64)));
 }
 
 #[test]
 fn a_shift_by_the_width_or_more_gives_0() {
-    let left = assign(
-        field("h", "d"),
-        binary("<<", field("h", "d"), field("h", "a")),
-    );
-    let right = assign(
-        field("h", "c"),
-        binary(">>", field("h", "c"), field("h", "a")),
-    );
-    assert_eq!(
-        after(json!([left, right]), &frame(200, 0, 7, 7, 0)),
-        frame(200, 0, 0, 0, 0)
-    );
+    let left = assign(field("h", "d"), binary("<<", field("h", "d"), field("h", "a")));
+    let right = assign(field("h", "c"), binary(">>", field("h", "c"), field("h", "a")));
+    assert_eq!(after(json!([left, right]), &frame(200, 0, 7, 7, 0)), frame(200, 0, 0, 0, 0));
 }
 
 #[test]
 fn signed_fields_extend_their_sign() {
     let steps = json!([
         assign(field("s", "i"), field("h", "a")),
-        assign(
-            field("h", "c"),
-            binary("two_comp_mod", field("s", "i"), hex(32))
-        ),
-        call(
-            "_jump_if_zero",
-            json!([binary("<", field("s", "i"), hex(0)), hex(5)])
-        ),
+        assign(field("h", "c"), binary("two_comp_mod", field("s", "i"), hex(32))),
+        call("_jump_if_zero", json!([binary("<", field("s", "i"), hex(0)), hex(5)])),
         assign(field("h", "b"), hex(1)),
     ]);
-    assert_eq!(
-        after(steps.clone(), &frame(0x80, 0, 0, 0, 0)),
-        frame(0x80, 1, 0xffff_ff80, 0, 0)
-    );
-    assert_eq!(
-        after(steps, &frame(0x7f, 0, 0, 0, 0)),
-        frame(0x7f, 0, 0x7f, 0, 0)
-    );
+    assert_eq!(after(steps.clone(), &frame(0x80, 0, 0, 0, 0)), frame(0x80, 1, 0xffff_ff80, 0, 0));
+    assert_eq!(after(steps, &frame(0x7f, 0, 0, 0, 0)), frame(0x7f, 0, 0x7f, 0, 0));
 }
 
 #[test]
@@ -133,68 +100,38 @@ fn headers_are_added_zeroed_copied_and_removed() {
     expected.extend(frame(1, 2, 3, 4, 5));
     assert_eq!(after(add, &frame(1, 2, 3, 4, 5)), expected);
 
-    let (g, h) = (
-        json!({"type": "header", "value": "g"}),
-        json!({"type": "header", "value": "h"}),
-    );
-    let copy = json!([
-        call("assign_header", json!([g, h])),
-        assign(field("h", "a"), hex(9))
-    ]);
+    let (g, h) = (json!({"type": "header", "value": "g"}), json!({"type": "header", "value": "h"}));
+    let copy = json!([call("assign_header", json!([g, h])), assign(field("h", "a"), hex(9))]);
     let mut expected = frame(1, 2, 3, 4, 5);
     expected.truncate(31);
     expected.extend(frame(9, 2, 3, 4, 5));
     assert_eq!(after(copy, &frame(1, 2, 3, 4, 5)), expected);
 
-    let swap = json!([
-        call("assign_header", json!([g, h])),
-        call("remove_header", json!([h]))
-    ]);
+    let swap = json!([call("assign_header", json!([g, h])), call("remove_header", json!([h]))]);
     assert_eq!(after(swap, &frame(1, 2, 3, 4, 5)), frame(1, 2, 3, 4, 5));
-    assert_eq!(
-        after(
-            json!([call("remove_header", json!([h]))]),
-            &frame(1, 2, 3, 4, 5)
-        ),
-        [0xca, 0xfe]
-    );
+    assert_eq!(after(json!([call("remove_header", json!([h]))]), &frame(1, 2, 3, 4, 5)), [0xca, 0xfe]);
 }
 
 #[test]
 fn an_invalid_header_reads_as_0_and_ignores_writes() {
-    let steps = json!([
-        assign(field("g", "c"), hex(7)),
-        assign(field("h", "c"), field("g", "c"))
-    ]);
+    let steps = json!([assign(field("g", "c"), hex(7)), assign(field("h", "c"), field("g", "c"))]);
     assert_eq!(after(steps, &frame(1, 2, 3, 4, 5)), frame(1, 2, 0, 4, 5));
 }
 
 #[test]
 fn packet_length_follows_added_and_removed_headers() {
-    let egress = json!([assign(
-        field("h", "b"),
-        field("standard_metadata", "packet_length")
-    )]);
-    let ingress = json!([call(
-        "add_header",
-        json!([{"type": "header", "value": "small"}])
-    )]);
+    let egress = json!([assign(field("h", "b"), field("standard_metadata", "packet_length"))]);
+    let ingress = json!([call("add_header", json!([{"type": "header", "value": "small"}]))]);
     let mut pipeline = load(&program(ingress, egress));
     let out = run(&mut pipeline, &frame(1, 2, 3, 4, 5));
-    assert_eq!(
-        out.map(|(_, bytes)| bytes[3..5].to_vec()),
-        Some(vec![0, 35])
-    );
+    assert_eq!(out.map(|(_, bytes)| bytes[3..5].to_vec()), Some(vec![0, 35]));
 }
 
 #[test]
 fn a_packet_that_is_too_short_goes_on_with_an_error_and_as_payload() {
     let steps = json!([
         assign(field("m", "c"), field("standard_metadata", "parser_error")),
-        call(
-            "register_write",
-            json!([{"type": "register_array", "value": "r"}, hex(0), field("m", "c")])
-        )
+        call("register_write", json!([{"type": "register_array", "value": "r"}, hex(0), field("m", "c")]))
     ]);
     let mut pipeline = load(&program(steps, json!([])));
     assert_eq!(run(&mut pipeline, &[1, 2, 3]), Some((1, vec![1, 2, 3])));
@@ -207,67 +144,32 @@ fn registers_and_counters_ignore_indices_beyond_them() {
     let r = json!({"type": "register_array", "value": "r"});
     let n = json!({"type": "counter_array", "value": "n"});
     let steps = json!([
-        call(
-            "register_write",
-            json!([r, field("h", "a"), field("h", "c")])
-        ),
-        call(
-            "register_read",
-            json!([field("h", "b"), r, field("h", "a")])
-        ),
+        call("register_write", json!([r, field("h", "a"), field("h", "c")])),
+        call("register_read", json!([field("h", "b"), r, field("h", "a")])),
         call("count", json!([n, field("h", "a")])),
     ]);
     let mut pipeline = load(&program(steps, json!([])));
-    assert_eq!(
-        run(&mut pipeline, &frame(3, 7, 0x1_2345, 0, 0)),
-        Some((1, frame(3, 0x2345, 0x1_2345, 0, 0)))
-    );
-    assert_eq!(
-        run(&mut pipeline, &frame(4, 7, 0x1_2345, 0, 0)),
-        Some((1, frame(4, 7, 0x1_2345, 0, 0)))
-    );
+    assert_eq!(run(&mut pipeline, &frame(3, 7, 0x1_2345, 0, 0)), Some((1, frame(3, 0x2345, 0x1_2345, 0, 0))));
+    assert_eq!(run(&mut pipeline, &frame(4, 7, 0x1_2345, 0, 0)), Some((1, frame(4, 7, 0x1_2345, 0, 0))));
     let program = pipeline.program().clone();
     let (r, n) = (program.registers[0].id, program.counters[0].id);
     assert_eq!(pipeline.register_read(r, 3), Ok(0x2345));
-    assert_eq!(
-        pipeline.counter_read(n, 3),
-        Ok(CounterValue {
-            packets: 1,
-            bytes: 33
-        })
-    );
+    assert_eq!(pipeline.counter_read(n, 3), Ok(CounterValue { packets: 1, bytes: 33 }));
     assert!(pipeline.register_read(r, 4).is_err() && pipeline.counter_read(n, 4).is_err());
-    assert!(
-        pipeline.register_write(r, 0, 0x1_0000).is_err(),
-        "the cell has 16 bits"
-    );
+    assert!(pipeline.register_write(r, 0, 0x1_0000).is_err(), "the cell has 16 bits");
 }
 
 #[test]
 fn dropping_truncating_and_exiting() {
     let standard = json!({"type": "header", "value": "standard_metadata"});
     assert_eq!(
-        run(
-            &mut load(&program(
-                json!([call("mark_to_drop", json!([standard]))]),
-                json!([])
-            )),
-            &frame(0, 0, 0, 0, 0)
-        ),
+        run(&mut load(&program(json!([call("mark_to_drop", json!([standard]))]), json!([]))), &frame(0, 0, 0, 0, 0)),
         None
     );
-    let mut pipeline = load(&program(
-        json!([]),
-        json!([call("mark_to_drop", json!([standard]))]),
-    ));
+    let mut pipeline = load(&program(json!([]), json!([call("mark_to_drop", json!([standard]))])));
     assert_eq!(run(&mut pipeline, &frame(0, 0, 0, 0, 0)), None);
-    let out = after(
-        json!([
-            call("truncate", json!([hex(5)])),
-            call("truncate", json!([hex(9)]))
-        ]),
-        &frame(1, 2, 3, 4, 5),
-    );
+    let out =
+        after(json!([call("truncate", json!([hex(5)])), call("truncate", json!([hex(9)]))]), &frame(1, 2, 3, 4, 5));
     assert_eq!(out, frame(1, 2, 3, 4, 5)[..5]);
     // The rest of the action still runs, as in BMv2.
     let steps = json!([call("exit", json!([])), assign(field("h", "a"), hex(9))]);
@@ -286,26 +188,14 @@ fn hashes_run_over_fields_in_order() {
     let out = after(steps, &frame(0x41, 0x4243, 0, 0, 0));
     // CRC-32 of "ABC1234".
     let crc = b"ABC1234".iter().fold(u32::MAX, |crc, &b| {
-        (0..8).fold(crc ^ u32::from(b), |c, _| {
-            if c & 1 == 1 {
-                c >> 1 ^ 0xedb8_8320
-            } else {
-                c >> 1
-            }
-        })
+        (0..8).fold(crc ^ u32::from(b), |c, _| if c & 1 == 1 { c >> 1 ^ 0xedb8_8320 } else { c >> 1 })
     });
     assert_eq!(out, frame(0x41, 0x4243, 0, u64::from(!crc) + 5, 0));
 }
 
 #[test]
 fn checksums_are_verified_and_updated() {
-    let mut root = program(
-        json!([assign(
-            field("h", "d"),
-            field("standard_metadata", "checksum_error")
-        )]),
-        json!([]),
-    );
+    let mut root = program(json!([assign(field("h", "d"), field("standard_metadata", "checksum_error"))]), json!([]));
     root["checksums"] = json!([{
         "name": "c", "id": 0, "target": ["h", "b"], "type": "generic", "calculation": "sum",
         "verify": true, "update": true, "if_cond": binary("!=", field("h", "c"), hex(0))
@@ -314,15 +204,8 @@ fn checksums_are_verified_and_updated() {
     let mut pipeline = load(&root);
     let right = frame(1, 0, 0x0000_fffe, 0, 0);
     assert_eq!(run(&mut pipeline, &right), Some((1, right)));
-    assert_eq!(
-        run(&mut pipeline, &frame(1, 5, 0x0000_fffe, 0, 0)),
-        Some((1, frame(1, 0, 0x0000_fffe, 1, 0)))
-    );
-    assert_eq!(
-        run(&mut pipeline, &frame(1, 5, 0, 0, 0)),
-        Some((1, frame(1, 5, 0, 0, 0))),
-        "the condition is false"
-    );
+    assert_eq!(run(&mut pipeline, &frame(1, 5, 0x0000_fffe, 0, 0)), Some((1, frame(1, 0, 0x0000_fffe, 1, 0))));
+    assert_eq!(run(&mut pipeline, &frame(1, 5, 0, 0, 0)), Some((1, frame(1, 5, 0, 0, 0))), "the condition is false");
 }
 
 #[test]
@@ -337,10 +220,7 @@ fn digests_carry_the_fields_at_the_end_of_ingress() {
     let mut records = Vec::new();
     pipeline.drain_digests(&mut records);
     assert_eq!(records.len(), 1);
-    assert_eq!(
-        (records[0].list, &records[0].values[..]),
-        (1, &[9, 5, 8][..])
-    );
+    assert_eq!((records[0].list, &records[0].values[..]), (1, &[9, 5, 8][..]));
     pipeline.drain_digests(&mut records);
     assert_eq!(records.len(), 1);
 }
@@ -360,29 +240,14 @@ fn clones_keep_what_the_field_list_says() {
         assign(field("h", "b"), field("m", "b")),
         assign(field("h", "c"), field("m", "c")),
         assign(field("h", "e"), field("m", "e")),
-        call(
-            "_jump_if_zero",
-            json!([
-                binary("==", field("standard_metadata", "instance_type"), hex(0)),
-                hex(6)
-            ])
-        ),
+        call("_jump_if_zero", json!([binary("==", field("standard_metadata", "instance_type"), hex(0)), hex(6)])),
         call("clone_egress_pkt_to_egress", json!([hex(6), hex(1)])),
     ]);
     let mut pipeline = load(&program(ingress, egress));
     let mut pool = PacketPool::new(pipeline.program());
     let mut packet = pool.packet(&frame(1, 2, 3, 4, 5));
     let verdict = pipeline.ingress(&mut packet, 3, 0);
-    assert_eq!(
-        (verdict.forward, verdict.clone),
-        (
-            Forward::Unicast {
-                port: 1,
-                priority: 0
-            },
-            Some(5)
-        )
-    );
+    assert_eq!((verdict.forward, verdict.clone), (Forward::Unicast { port: 1, priority: 0 }, Some(5)));
     let mut first = pool.take(0);
     pipeline.clone_ingress(&packet, &mut first);
     assert_eq!(first.instance(), Instance::IngressClone);
@@ -392,15 +257,9 @@ fn clones_keep_what_the_field_list_says() {
     assert_eq!(verdict.clone, Some(6));
     let mut second = pool.take(0);
     pipeline.clone_egress(&packet, &mut second, usize::MAX);
-    assert_eq!(
-        pipeline.deparse(&mut packet),
-        frame(0, 0x66, 0x55, 4, 1 << 100)
-    );
+    assert_eq!(pipeline.deparse(&mut packet), frame(0, 0x66, 0x55, 4, 1 << 100));
     assert_eq!(pipeline.egress(&mut second, &meta).clone, None);
-    assert_eq!(
-        pipeline.deparse(&mut second),
-        frame(2, 0, 0x55, 4, 1 << 100)
-    );
+    assert_eq!(pipeline.deparse(&mut second), frame(2, 0, 0x55, 4, 1 << 100));
     assert_eq!(pipeline.egress(&mut first, &meta).clone, None);
     assert_eq!(pipeline.deparse(&mut first), frame(1, 0, 0x55, 4, 1 << 100));
 }
@@ -412,11 +271,7 @@ fn a_limited_clone_keeps_its_headers() {
     let mut pool = PacketPool::new(pipeline.program());
     let mut packet = pool.packet(&frame(1, 2, 3, 4, 5));
     assert_eq!(pipeline.ingress(&mut packet, 3, 0).clone, None);
-    assert!(
-        pipeline
-            .egress(&mut packet, &EgressMeta::default())
-            .transmit
-    );
+    assert!(pipeline.egress(&mut packet, &EgressMeta::default()).transmit);
     let mut copy = pool.take(0);
     pipeline.clone_egress(&packet, &mut copy, 4);
     assert_eq!(pipeline.deparse(&mut copy), &frame(1, 2, 3, 4, 5)[..31]);
@@ -427,21 +282,9 @@ fn a_limited_clone_keeps_its_headers() {
 fn expression() -> impl Strategy<Value = (Value, fn(u8, u16, u32) -> i128, u32)> {
     // Leaves only; operators are applied by the test.
     prop_oneof![
-        Just((
-            field("h", "a"),
-            (|a, _, _| i128::from(a)) as fn(u8, u16, u32) -> i128,
-            8
-        )),
-        Just((
-            field("h", "b"),
-            (|_, b, _| i128::from(b)) as fn(u8, u16, u32) -> i128,
-            16
-        )),
-        Just((
-            field("h", "c"),
-            (|_, _, c| i128::from(c)) as fn(u8, u16, u32) -> i128,
-            32
-        )),
+        Just((field("h", "a"), (|a, _, _| i128::from(a)) as fn(u8, u16, u32) -> i128, 8)),
+        Just((field("h", "b"), (|_, b, _| i128::from(b)) as fn(u8, u16, u32) -> i128, 16)),
+        Just((field("h", "c"), (|_, _, c| i128::from(c)) as fn(u8, u16, u32) -> i128, 32)),
     ]
 }
 
@@ -475,22 +318,8 @@ fn operation(op: &str, x: Value, y: Value) -> Value {
     }
 }
 
-const OPERATORS: [&str; 14] = [
-    "+",
-    "-",
-    "*",
-    "&",
-    "|",
-    "^",
-    ">>",
-    "<<",
-    "==",
-    "<",
-    ">=",
-    "two_comp_mod",
-    "usat_cast",
-    "sat_cast",
-];
+const OPERATORS: [&str; 14] =
+    ["+", "-", "*", "&", "|", "^", ">>", "<<", "==", "<", ">=", "two_comp_mod", "usat_cast", "sat_cast"];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]

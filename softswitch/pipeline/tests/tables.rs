@@ -4,36 +4,26 @@
 mod common;
 
 use common::{entries, frame, load, program, run, table_named, with_table};
-use narrows_pipeline::{
-    ActionCall, ControlError, CounterValue, Entry, KeyMatch, Pipeline, TableId,
-};
+use narrows_pipeline::{ActionCall, ControlError, CounterValue, Entry, KeyMatch, Pipeline, TableId};
 use proptest::prelude::*;
 use serde_json::{json, Value};
 
 fn key(kinds: &[(&str, &str)]) -> Value {
-    kinds.iter().map(|(kind, name)| json!({"match_type": kind, "target": ["h", name], "mask": null, "name": name})).collect()
+    kinds
+        .iter()
+        .map(|(kind, name)| json!({"match_type": kind, "target": ["h", name], "mask": null, "name": name}))
+        .collect()
 }
 
 fn pipeline(kinds: &[(&str, &str)], match_type: &str) -> (Pipeline, TableId) {
-    let pipeline = load(&with_table(
-        program(json!([]), json!([])),
-        key(kinds),
-        match_type,
-    ));
+    let pipeline = load(&with_table(program(json!([]), json!([])), key(kinds), match_type));
     let table = table_named(pipeline.program(), "t").id;
     (pipeline, table)
 }
 
 /// An entry whose action tells its number by the bytes that leave.
 fn entry(key: Vec<KeyMatch>, priority: i32, number: u128) -> Entry {
-    Entry {
-        key,
-        priority,
-        action: ActionCall {
-            action: "set".into(),
-            params: vec![2, number],
-        },
-    }
+    Entry { key, priority, action: ActionCall { action: "set".into(), params: vec![2, number] } }
 }
 
 /// The number of the entry that a packet hit.
@@ -48,10 +38,7 @@ fn hit(pipeline: &mut Pipeline, a: u8, b: u16, c: u32) -> Option<u128> {
 fn matches(part: &KeyMatch, value: u128, width: u32) -> bool {
     match *part {
         KeyMatch::Exact(v) => value == v,
-        KeyMatch::Lpm {
-            value: v,
-            prefix_len,
-        } => prefix_len == 0 || (value ^ v) >> (width - prefix_len) == 0,
+        KeyMatch::Lpm { value: v, prefix_len } => prefix_len == 0 || (value ^ v) >> (width - prefix_len) == 0,
         KeyMatch::Ternary { value: v, mask } => value & mask == v,
         KeyMatch::Range { low, high } => (low..=high).contains(&value),
     }
@@ -60,19 +47,13 @@ fn matches(part: &KeyMatch, value: u128, width: u32) -> bool {
 fn ternary(width: u32) -> impl Strategy<Value = KeyMatch> {
     // Few masks and small values, so that entries overlap and share masks.
     let masks = prop_oneof![Just(0u128), Just((1 << width) - 1), Just(3), Just(0xfc)];
-    (masks, 0u128..8).prop_map(|(mask, value)| KeyMatch::Ternary {
-        value: value & mask,
-        mask,
-    })
+    (masks, 0u128..8).prop_map(|(mask, value)| KeyMatch::Ternary { value: value & mask, mask })
 }
 
 fn range(width: u32) -> impl Strategy<Value = KeyMatch> {
     let most = (1u128 << width) - 1;
-    prop_oneof![
-        Just((0, most)),
-        (0u128..8, 0u128..8).prop_map(|(a, b)| (a.min(b), a.max(b)))
-    ]
-    .prop_map(|(low, high)| KeyMatch::Range { low, high })
+    prop_oneof![Just((0, most)), (0u128..8, 0u128..8).prop_map(|(a, b)| (a.min(b), a.max(b)))]
+        .prop_map(|(low, high)| KeyMatch::Range { low, high })
 }
 
 type Rows = Vec<(Vec<KeyMatch>, i32)>;
@@ -87,10 +68,7 @@ fn check(
     let (mut pipeline, table) = pipeline(kinds, match_type);
     let mut kept: Vec<(usize, (Vec<KeyMatch>, i32))> = Vec::new();
     for (number, row) in rows.iter().enumerate() {
-        if pipeline
-            .table_insert(table, &entry(row.0.clone(), row.1, number as u128))
-            .is_ok()
-        {
+        if pipeline.table_insert(table, &entry(row.0.clone(), row.1, number as u128)).is_ok() {
             kept.push((number, row.clone()));
         }
         if number % 5 == 4 {
@@ -104,12 +82,7 @@ fn check(
             let values = [(u128::from(a), 8), (u128::from(b), 16)];
             let expected = kept
                 .iter()
-                .filter(|(_, row)| {
-                    row.0
-                        .iter()
-                        .zip(values)
-                        .all(|(part, (v, w))| matches(part, v, w))
-                })
+                .filter(|(_, row)| row.0.iter().zip(values).all(|(part, (v, w))| matches(part, v, w)))
                 .max_by_key(|(number, row)| (best(row), -(*number as i64)))
                 .map(|(number, _)| *number as u128);
             prop_assert_eq!(hit(&mut pipeline, a, b, 0), expected, "a {} b {}", a, b);
@@ -163,20 +136,10 @@ proptest! {
 
 #[test]
 fn keys_of_all_widths_find_their_entry() {
-    let kinds = [
-        ("exact", "a"),
-        ("exact", "e"),
-        ("exact", "d"),
-        ("exact", "c"),
-    ];
+    let kinds = [("exact", "a"), ("exact", "e"), ("exact", "d"), ("exact", "c")];
     let (mut pipeline, table) = pipeline(&kinds, "exact");
     let e = 1 << 127 | 3;
-    let key = vec![
-        KeyMatch::Exact(7),
-        KeyMatch::Exact(e),
-        KeyMatch::Exact(1 << 63),
-        KeyMatch::Exact(5),
-    ];
+    let key = vec![KeyMatch::Exact(7), KeyMatch::Exact(e), KeyMatch::Exact(1 << 63), KeyMatch::Exact(5)];
     assert_eq!(pipeline.table_insert(table, &entry(key, 0, 42)), Ok(()));
     let out = |pipeline: &mut Pipeline, e| run(pipeline, &frame(7, 0, 5, 1 << 63, e)).map(|o| o.0);
     assert_eq!(out(&mut pipeline, e), Some(2));
@@ -189,34 +152,19 @@ fn entries_are_read_modified_and_counted() {
     let (mut pipeline, table) = pipeline(&[("exact", "a")], "exact");
     let first = entry(vec![KeyMatch::Exact(1)], 0, 10);
     assert_eq!(pipeline.table_insert(table, &first), Ok(()));
-    assert!(matches!(
-        pipeline.table_insert(table, &first),
-        Err(ControlError::AlreadyExists(_))
-    ));
+    assert!(matches!(pipeline.table_insert(table, &first), Err(ControlError::AlreadyExists(_))));
     hit(&mut pipeline, 1, 0, 0);
     hit(&mut pipeline, 2, 0, 0);
     let changed = entry(vec![KeyMatch::Exact(1)], 0, 11);
     assert_eq!(pipeline.table_modify(table, &changed), Ok(()));
     assert_eq!(hit(&mut pipeline, 1, 0, 0), Some(11));
-    let count = CounterValue {
-        packets: 2,
-        bytes: 66,
-    };
+    let count = CounterValue { packets: 2, bytes: 66 };
     assert_eq!(entries(&pipeline, table), [(changed.clone(), count)]);
-    let written = CounterValue {
-        packets: 5,
-        bytes: 6,
-    };
-    assert_eq!(
-        pipeline.direct_counter_write(table, &changed.key, 0, written),
-        Ok(())
-    );
+    let written = CounterValue { packets: 5, bytes: 6 };
+    assert_eq!(pipeline.direct_counter_write(table, &changed.key, 0, written), Ok(()));
     assert_eq!(entries(&pipeline, table), [(changed.clone(), written)]);
     assert_eq!(pipeline.table_delete(table, &changed.key, 0), Ok(()));
-    assert!(matches!(
-        pipeline.table_delete(table, &changed.key, 0),
-        Err(ControlError::NotFound { .. })
-    ));
+    assert!(matches!(pipeline.table_delete(table, &changed.key, 0), Err(ControlError::NotFound { .. })));
     assert_eq!(hit(&mut pipeline, 1, 0, 0), None);
 }
 
@@ -228,161 +176,79 @@ fn a_table_is_read_in_parts() {
         assert_eq!(added, Ok(()));
     }
     // A place that was free is used again: by place, the order is not that of insertion.
-    assert_eq!(
-        pipeline.table_delete(table, &[KeyMatch::Exact(2)], 0),
-        Ok(())
-    );
-    assert_eq!(
-        pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(9)], 0, 19)),
-        Ok(())
-    );
-    assert_eq!(
-        pipeline.table_delete(table, &[KeyMatch::Exact(4)], 0),
-        Ok(())
-    );
+    assert_eq!(pipeline.table_delete(table, &[KeyMatch::Exact(2)], 0), Ok(()));
+    assert_eq!(pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(9)], 0, 19)), Ok(()));
+    assert_eq!(pipeline.table_delete(table, &[KeyMatch::Exact(4)], 0), Ok(()));
     let (mut found, mut next, mut sizes) = (vec![], Some(0), vec![]);
     while let Some(place) = next {
-        let part = pipeline
-            .table_entries_from(table, place, 3)
-            .unwrap_or_default();
+        let part = pipeline.table_entries_from(table, place, 3).unwrap_or_default();
         sizes.push(part.entries.len());
         found.extend(part.entries);
         next = part.next;
     }
     assert_eq!(sizes, vec![3, 2, 1]);
     found.sort_by_key(|(sequence, ..)| *sequence);
-    let found: Vec<_> = found
-        .into_iter()
-        .map(|(_, entry, count)| (entry, count))
-        .collect();
+    let found: Vec<_> = found.into_iter().map(|(_, entry, count)| (entry, count)).collect();
     assert_eq!(found, entries(&pipeline, table));
 }
 
 #[test]
 fn the_default_action_can_be_set_and_reset() {
     let (mut pipeline, table) = pipeline(&[("exact", "a")], "exact");
-    let call = ActionCall {
-        action: "set".into(),
-        params: vec![2, 99],
-    };
+    let call = ActionCall { action: "set".into(), params: vec![2, 99] };
     assert_eq!(pipeline.table_set_default(table, Some(&call)), Ok(()));
-    assert_eq!(
-        (hit(&mut pipeline, 1, 0, 0), pipeline.table_default(table)),
-        (Some(99), Ok(call))
-    );
+    assert_eq!((hit(&mut pipeline, 1, 0, 0), pipeline.table_default(table)), (Some(99), Ok(call)));
     assert_eq!(pipeline.table_set_default(table, None), Ok(()));
     assert_eq!(hit(&mut pipeline, 1, 0, 0), None);
     let constant = table_named(pipeline.program(), "t1").id;
-    assert!(matches!(
-        pipeline.table_set_default(constant, None),
-        Err(ControlError::PermissionDenied(_))
-    ));
+    assert!(matches!(pipeline.table_set_default(constant, None), Err(ControlError::PermissionDenied(_))));
 }
 
 #[test]
 fn what_does_not_fit_is_refused_and_changes_nothing() {
     let (mut pipeline, table) = pipeline(&[("ternary", "a"), ("lpm", "b")], "ternary");
-    let lpm = KeyMatch::Lpm {
-        value: 0,
-        prefix_len: 0,
-    };
+    let lpm = KeyMatch::Lpm { value: 0, prefix_len: 0 };
     let any = KeyMatch::Ternary { value: 0, mask: 0 };
     let bad_keys = [
         vec![any],
         vec![KeyMatch::Ternary { value: 2, mask: 1 }, lpm],
-        vec![
-            KeyMatch::Ternary {
-                value: 0,
-                mask: 0x100,
-            },
-            lpm,
-        ],
-        vec![
-            any,
-            KeyMatch::Lpm {
-                value: 1,
-                prefix_len: 8,
-            },
-        ],
-        vec![
-            any,
-            KeyMatch::Lpm {
-                value: 0,
-                prefix_len: 17,
-            },
-        ],
-        vec![
-            any,
-            KeyMatch::Lpm {
-                value: 0x1_0000,
-                prefix_len: 16,
-            },
-        ],
+        vec![KeyMatch::Ternary { value: 0, mask: 0x100 }, lpm],
+        vec![any, KeyMatch::Lpm { value: 1, prefix_len: 8 }],
+        vec![any, KeyMatch::Lpm { value: 0, prefix_len: 17 }],
+        vec![any, KeyMatch::Lpm { value: 0x1_0000, prefix_len: 16 }],
         vec![any, KeyMatch::Exact(1)],
-        vec![
-            KeyMatch::Ternary {
-                value: 0x100,
-                mask: 0x1ff,
-            },
-            lpm,
-        ],
+        vec![KeyMatch::Ternary { value: 0x100, mask: 0x1ff }, lpm],
     ];
     for key in bad_keys {
         let error = pipeline.table_insert(table, &entry(key.clone(), 1, 1));
-        assert!(
-            matches!(error, Err(ControlError::InvalidArgument(_))),
-            "{key:?}: {error:?}"
-        );
+        assert!(matches!(error, Err(ControlError::InvalidArgument(_))), "{key:?}: {error:?}");
     }
     let mut wrong = entry(vec![any, lpm], 1, 1);
     wrong.action.params[0] = 512;
-    assert!(matches!(
-        pipeline.table_insert(table, &wrong),
-        Err(ControlError::InvalidArgument(_))
-    ));
+    assert!(matches!(pipeline.table_insert(table, &wrong), Err(ControlError::InvalidArgument(_))));
     wrong.action.params = vec![1];
-    assert!(matches!(
-        pipeline.table_insert(table, &wrong),
-        Err(ControlError::InvalidArgument(_))
-    ));
+    assert!(matches!(pipeline.table_insert(table, &wrong), Err(ControlError::InvalidArgument(_))));
     wrong.action.action = "first".into();
-    assert!(matches!(
-        pipeline.table_insert(table, &wrong),
-        Err(ControlError::NotFound { .. })
-    ));
+    assert!(matches!(pipeline.table_insert(table, &wrong), Err(ControlError::NotFound { .. })));
     assert_eq!(entries(&pipeline, table), []);
 }
 
 #[test]
 fn a_table_holds_as_many_entries_as_it_says() {
-    let mut root = with_table(
-        program(json!([]), json!([])),
-        key(&[("exact", "c")]),
-        "exact",
-    );
+    let mut root = with_table(program(json!([]), json!([])), key(&[("exact", "c")]), "exact");
     root["pipelines"][0]["tables"][1]["max_size"] = json!(2);
     let mut pipeline = load(&root);
     let table = table_named(pipeline.program(), "t").id;
     for i in 0..2 {
-        assert_eq!(
-            pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(i)], 0, i)),
-            Ok(())
-        );
+        assert_eq!(pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(i)], 0, i)), Ok(()));
     }
     let error = pipeline.table_insert(table, &entry(vec![KeyMatch::Exact(9)], 0, 9));
-    assert!(
-        matches!(error, Err(ControlError::ResourceExhausted(_))),
-        "{error:?}"
-    );
+    assert!(matches!(error, Err(ControlError::ResourceExhausted(_))), "{error:?}");
 }
 
 #[test]
 fn constant_entries_win_in_the_order_of_the_program_and_cannot_change() {
-    let mut root = with_table(
-        program(json!([]), json!([])),
-        key(&[("ternary", "a")]),
-        "ternary",
-    );
+    let mut root = with_table(program(json!([]), json!([])), key(&[("ternary", "a")]), "ternary");
     let row = |value: &str, mask: &str, number: &str, priority| {
         json!({
             "match_key": [{"match_type": "ternary", "key": value, "mask": mask}], "priority": priority,
@@ -392,10 +258,7 @@ fn constant_entries_win_in_the_order_of_the_program_and_cannot_change() {
     root["pipelines"][0]["tables"][1]["entries"] =
         json!([row("0x01", "0xff", "0xa", 1), row("0x00", "0x00", "0xb", 2)]);
     let mut pipeline = load(&root);
-    assert_eq!(
-        (hit(&mut pipeline, 1, 0, 0), hit(&mut pipeline, 2, 0, 0)),
-        (Some(0xa), Some(0xb))
-    );
+    assert_eq!((hit(&mut pipeline, 1, 0, 0), hit(&mut pipeline, 2, 0, 0)), (Some(0xa), Some(0xb)));
     let table = table_named(pipeline.program(), "t").id;
     let entries = entries(&pipeline, table);
     assert!(entries[0].0.priority > entries[1].0.priority);

@@ -47,9 +47,6 @@ mod tests {
         assert_eq!((cut(1), cut(64)), (1, u64::MAX));
         assert_eq!((ones(0), ones(64)), (0, u64::MAX));
         assert_eq!((wide_ones(0), wide_ones(128)), (0, u128::MAX));
-        assert_eq!(
-            (prefix_mask(32, 8), prefix_mask(8, 8), prefix_mask(8, 9)),
-            (0xff00_0000, 0xff, 0xff)
-        );
+        assert_eq!((prefix_mask(32, 8), prefix_mask(8, 8), prefix_mask(8, 9)), (0xff00_0000, 0xff, 0xff));
     }
 }

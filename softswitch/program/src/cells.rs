@@ -60,10 +60,7 @@ impl CellLayout {
         let mut by_size: HashMap<usize, usize> = HashMap::new();
         let mut bank_of = |layout: &mut Self, size: usize| {
             *by_size.entry(size).or_insert_with(|| {
-                layout.banks.push(Bank {
-                    rows: size as u64,
-                    ..Bank::default()
-                });
+                layout.banks.push(Bank { rows: size as u64, ..Bank::default() });
                 layout.banks.len() - 1
             })
         };
@@ -72,13 +69,7 @@ impl CellLayout {
             let bank = bank_of(&mut layout, counter.size);
             let word = layout.banks[bank].stride;
             layout.banks[bank].stride += 2;
-            layout.counters.push(Column {
-                bank,
-                word,
-                half: false,
-                shift: 0,
-                mask: u64::MAX,
-            });
+            layout.counters.push(Column { bank, word, half: false, shift: 0, mask: u64::MAX });
         }
         // For each bank, the word whose upper half is free.
         let mut half_free: HashMap<usize, usize> = HashMap::new();
@@ -87,26 +78,14 @@ impl CellLayout {
             let mask = ones(register.width);
             let small = register.width <= 32;
             let column = match half_free.remove(&bank).filter(|_| small) {
-                Some(word) => Column {
-                    bank,
-                    word,
-                    half: true,
-                    shift: 32,
-                    mask,
-                },
+                Some(word) => Column { bank, word, half: true, shift: 32, mask },
                 None => {
                     let word = layout.banks[bank].stride;
                     layout.banks[bank].stride += 1;
                     if small {
                         half_free.insert(bank, word);
                     }
-                    Column {
-                        bank,
-                        word,
-                        half: small,
-                        shift: 0,
-                        mask,
-                    }
+                    Column { bank, word, half: small, shift: 0, mask }
                 }
             };
             layout.registers.push(column);

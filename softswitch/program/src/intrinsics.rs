@@ -68,12 +68,7 @@ impl Intrinsics {
     /// Headers that hold fields of the traffic manager's: they are metadata that never leaves as bytes, so lengths that
     /// queues account leave them out.
     pub fn manager_headers(&self) -> u64 {
-        let fields = [
-            self.enq_depth_bytes,
-            self.deq_depth_bytes,
-            self.epoch,
-            self.flow,
-        ];
+        let fields = [self.enq_depth_bytes, self.deq_depth_bytes, self.epoch, self.flow];
         fields.iter().fold(0, |set, f| match f {
             Intrinsic::Header { header, .. } => set | 1 << header,
             _ => set,
@@ -82,13 +77,7 @@ impl Intrinsics {
 
     /// What an ingress reads after the program has run.
     pub fn left_by_ingress(&self) -> impl Iterator<Item = Slot> {
-        let read = [
-            self.egress_spec,
-            self.mcast_grp,
-            self.priority,
-            self.flow,
-            self.ingress_port,
-        ];
+        let read = [self.egress_spec, self.mcast_grp, self.priority, self.flow, self.ingress_port];
         read.into_iter().filter_map(Intrinsic::slot)
     }
 

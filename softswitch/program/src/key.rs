@@ -26,8 +26,7 @@ impl Step {
     pub fn pack(&self, value: u128, key: &mut Key) {
         key[usize::from(self.low.0) % MAX_WORDS] |= (value as u64) << (self.low.1 & 63);
         if self.width > 64 {
-            key[usize::from(self.high.0) % MAX_WORDS] |=
-                ((value >> 64) as u64) << (self.high.1 & 63);
+            key[usize::from(self.high.0) % MAX_WORDS] |= ((value >> 64) as u64) << (self.high.1 & 63);
         }
     }
 
@@ -66,10 +65,7 @@ impl KeyLayout {
             at[index][usize::from(high)] = (word as u8, used[word] as u8);
             used[word] += width;
         }
-        let mut layout = Self {
-            words: used.iter().filter(|&&u| u > 0).count(),
-            ..Self::default()
-        };
+        let mut layout = Self { words: used.iter().filter(|&&u| u > 0).count(), ..Self::default() };
         for (index, part) in parts.iter().enumerate() {
             let step = active(index).then(|| Step {
                 source: part.source,
@@ -105,8 +101,7 @@ impl KeyLayout {
         let word = |at: usize| raw.get(at).copied().unwrap_or(0);
         for step in &self.steps {
             if step.width <= 64 {
-                key[usize::from(step.low.0) % MAX_WORDS] |=
-                    (word(step.raw) & step.mask as u64) << (step.low.1 & 63);
+                key[usize::from(step.low.0) % MAX_WORDS] |= (word(step.raw) & step.mask as u64) << (step.low.1 & 63);
             } else {
                 let value = u128::from(word(step.raw)) | u128::from(word(step.raw + 1)) << 64;
                 step.pack(value & step.mask, &mut key);

@@ -45,9 +45,7 @@ impl Set {
     }
 
     pub fn contains(&self, slot: Slot) -> bool {
-        self.0
-            .get(usize::from(slot) / 64)
-            .is_some_and(|word| word >> (slot % 64) & 1 == 1)
+        self.0.get(usize::from(slot) / 64).is_some_and(|word| word >> (slot % 64) & 1 == 1)
     }
 }
 
@@ -71,9 +69,7 @@ impl Effect {
             Use::MayWrite => effect.reads.push(slot),
         });
         match op {
-            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => {
-                effect.inputs(program, calculation)
-            }
+            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => effect.inputs(program, calculation),
             Op::Table { table } => {
                 for part in &program.tables[usize::from(table)].parts {
                     if let Source::Slot(slot) = part.source {
@@ -111,25 +107,15 @@ fn analyse_both(program: &Program, start: u32, limit: u32, at_end: &Set) -> (Vec
     let empty = Set::of(program);
     let mut before: Vec<Set> = vec![empty.clone(); limit - start + 1];
     let mut after = before.clone();
-    let effects: Vec<Effect> = program.code.ops[start..limit]
-        .iter()
-        .map(|op| Effect::of(op, program))
-        .collect();
+    let effects: Vec<Effect> = program.code.ops[start..limit].iter().map(|op| Effect::of(op, program)).collect();
     loop {
         let mut changed = false;
         for at in (start..limit).rev() {
             let op = &program.code.ops[at];
-            let mut live = if op.may_end() {
-                at_end.clone()
-            } else {
-                empty.clone()
-            };
+            let mut live = if op.may_end() { at_end.clone() } else { empty.clone() };
             let following = (!op.is_last()).then_some(at as u32 + 1);
             for next in program.targets(op).into_iter().chain(following) {
-                if let Some(set) = (next as usize)
-                    .checked_sub(start)
-                    .and_then(|n| before.get(n))
-                {
+                if let Some(set) = (next as usize).checked_sub(start).and_then(|n| before.get(n)) {
                     live.unite(set);
                 }
             }
@@ -172,51 +158,30 @@ impl Ends {
         let update = Set::of(program);
         let (_, mut egress) = analyse(program, code.update, code.ops.len() as u32, &update);
         let constant = |slot: &Slot| code.constants.iter().any(|c| c.0 == *slot);
-        let left_for_update = (0..program.slots)
-            .filter(|slot| egress.contains(*slot) && !constant(slot))
-            .collect();
+        let left_for_update = (0..program.slots).filter(|slot| egress.contains(*slot) && !constant(slot)).collect();
         kept.iter().for_each(|f| egress.add_field(*f));
-        fields
-            .egress_spec
-            .slot()
-            .into_iter()
-            .for_each(|s| egress.add(s));
+        fields.egress_spec.slot().into_iter().for_each(|s| egress.add(s));
 
         let (_, carried) = analyse(program, code.egress, code.update, &egress);
         let set = fields.set_at_egress();
-        let carried: Vec<Slot> = (0..program.metadata_slots)
-            .filter(|slot| carried.contains(*slot) && !set.contains(slot))
-            .collect();
+        let carried: Vec<Slot> =
+            (0..program.metadata_slots).filter(|slot| carried.contains(*slot) && !set.contains(slot)).collect();
 
         let mut ingress = Set::of(program);
         carried.iter().for_each(|&s| ingress.add(s));
         kept.iter().for_each(|f| ingress.add_field(*f));
-        program
-            .digest_fields
-            .iter()
-            .flatten()
-            .for_each(|f| ingress.add_field(*f));
+        program.digest_fields.iter().flatten().for_each(|f| ingress.add_field(*f));
         fields.left_by_ingress().for_each(|s| ingress.add(s));
         let (_, verify) = analyse(program, code.ingress, code.egress, &ingress);
         let (_, parser) = analyse(program, code.verify, code.ingress, &verify);
-        Self {
-            parser,
-            verify,
-            ingress,
-            egress,
-            update,
-            carried,
-            left_for_update,
-        }
+        Self { parser, verify, ingress, egress, update, carried, left_for_update }
     }
 
     /// Metadata that must be 0 when a packet comes in.
     pub fn zeroed(&self, program: &Program) -> Vec<Slot> {
         let code = &program.code;
         let (_, first) = analyse(program, code.parser, code.verify, &self.parser);
-        (0..program.metadata_slots)
-            .filter(|&slot| first.contains(slot))
-            .collect()
+        (0..program.metadata_slots).filter(|&slot| first.contains(slot)).collect()
     }
 }
 
@@ -226,16 +191,11 @@ pub fn needed_at_ingress(program: &Program) -> Vec<Set> {
     let (code, fields) = (&program.code, &program.intrinsics);
     let mut end = Set::of(program);
     let kept = program.kept.iter().flat_map(|(_, kept)| kept).map(|k| k.1);
-    kept.chain(program.live.iter().copied())
-        .for_each(|s| end.add(s));
+    kept.chain(program.live.iter().copied()).for_each(|s| end.add(s));
     let digests = program.digest_fields.iter().flatten();
     digests.for_each(|f| end.add_field(*f));
     fields.left_by_ingress().for_each(|s| end.add(s));
-    let parts = [
-        (code.ingress, code.egress),
-        (code.verify, code.ingress),
-        (code.parser, code.verify),
-    ];
+    let parts = [(code.ingress, code.egress), (code.verify, code.ingress), (code.parser, code.verify)];
     let mut all = vec![end.clone()];
     for (start, limit) in parts {
         let (_, mut before) = analyse_both(program, start, limit, &end);

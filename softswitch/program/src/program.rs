@@ -75,13 +75,7 @@ impl Code {
     /// Where the parts of the program begin.
     #[must_use]
     pub fn starts(&self) -> [u32; 5] {
-        [
-            self.parser,
-            self.verify,
-            self.ingress,
-            self.egress,
-            self.update,
-        ]
+        [self.parser, self.verify, self.ingress, self.egress, self.update]
     }
 }
 
@@ -103,11 +97,7 @@ pub fn next_id() -> u64 {
 impl Program {
     /// Length of the zeros at the start of every buffer.
     pub fn zeros(&self) -> usize {
-        self.homes
-            .iter()
-            .filter(|&&h| h > 0)
-            .min()
-            .map_or(self.headroom, |&h| usize::from(h))
+        self.homes.iter().filter(|&&h| h > 0).min().map_or(self.headroom, |&h| usize::from(h))
     }
 
     /// Headers, as bits, whose place or validity instructions from `start` to `limit` can change.
@@ -142,10 +132,7 @@ impl Program {
         let mut kept = Vec::new();
         for field in fields {
             if let Place::Slot(first) = field.place {
-                for slot in [first, first + 1]
-                    .into_iter()
-                    .take(field.width.div_ceil(64) as usize)
-                {
+                for slot in [first, first + 1].into_iter().take(field.width.div_ceil(64) as usize) {
                     if let Some(position) = self.live.iter().position(|&s| s == slot) {
                         kept.push((position, slot));
                     }
@@ -181,10 +168,7 @@ impl Program {
         for op in &self.code.ops {
             match op {
                 Op::Extract { header } => parsed |= 1 << (header & 63),
-                Op::LoopGuard
-                | Op::Advance { .. }
-                | Op::LookAhead { .. }
-                | Op::LookAheadWide { .. } => return None,
+                Op::LoopGuard | Op::Advance { .. } | Op::LookAhead { .. } | Op::LookAheadWide { .. } => return None,
                 _ => {}
             }
         }

@@ -53,18 +53,8 @@ impl TableCode {
 
     /// Words that the parameters of any of its actions take, in whole blocks.
     pub fn stride(&self) -> usize {
-        let words = |a: &TableAction| {
-            a.widths
-                .iter()
-                .map(|w| w.div_ceil(64) as usize)
-                .sum::<usize>()
-        };
-        self.actions
-            .iter()
-            .map(words)
-            .max()
-            .unwrap_or(0)
-            .next_multiple_of(BLOCK)
+        let words = |a: &TableAction| a.widths.iter().map(|w| w.div_ceil(64) as usize).sum::<usize>();
+        self.actions.iter().map(words).max().unwrap_or(0).next_multiple_of(BLOCK)
     }
 }
 

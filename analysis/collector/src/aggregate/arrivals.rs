@@ -18,12 +18,7 @@ struct Slot {
     depth_max: u32,
 }
 
-const EMPTY: Slot = Slot {
-    interval: i64::MIN,
-    increments: Increments::NONE,
-    depth_min: u32::MAX,
-    depth_max: 0,
-};
+const EMPTY: Slot = Slot { interval: i64::MIN, increments: Increments::NONE, depth_min: u32::MAX, depth_max: 0 };
 
 /// The intervals that are open.
 pub struct OpenArrivals {
@@ -33,20 +28,12 @@ pub struct OpenArrivals {
 
 impl OpenArrivals {
     pub fn new(bottleneck: u8) -> Self {
-        OpenArrivals {
-            bottleneck,
-            slots: [EMPTY; OPEN],
-        }
+        OpenArrivals { bottleneck, slots: [EMPTY; OPEN] }
     }
 
     /// Counts increments of counters in the interval of the arrival that showed them.
     #[inline]
-    pub fn credit(
-        &mut self,
-        interval: i64,
-        increments: &Increments,
-        rows: &mut BottleneckArrivals,
-    ) {
+    pub fn credit(&mut self, interval: i64, increments: &Increments, rows: &mut BottleneckArrivals) {
         self.change(interval, rows, |slot| slot.increments.merge(increments));
     }
 
@@ -69,12 +56,7 @@ impl OpenArrivals {
     }
 
     #[inline]
-    fn change(
-        &mut self,
-        interval: i64,
-        rows: &mut BottleneckArrivals,
-        change: impl FnOnce(&mut Slot),
-    ) {
+    fn change(&mut self, interval: i64, rows: &mut BottleneckArrivals, change: impl FnOnce(&mut Slot)) {
         let at = interval as usize % OPEN;
         if self.slots[at].interval == interval {
             change(&mut self.slots[at]);
@@ -85,12 +67,7 @@ impl OpenArrivals {
 
     #[cold]
     #[inline(never)]
-    fn change_another(
-        &mut self,
-        interval: i64,
-        rows: &mut BottleneckArrivals,
-        change: impl FnOnce(&mut Slot),
-    ) {
+    fn change_another(&mut self, interval: i64, rows: &mut BottleneckArrivals, change: impl FnOnce(&mut Slot)) {
         let at = interval as usize % OPEN;
         let mut fresh = Slot { interval, ..EMPTY };
         change(&mut fresh);

@@ -39,9 +39,7 @@ pub struct Settled<'a> {
 /// The time nearest to `reference` whose last 48 bits are `raw`.
 fn near(reference: u64, raw: u64) -> u64 {
     let difference = raw.wrapping_sub(reference) << (64 - TIMESTAMP_BITS);
-    reference
-        .checked_add_signed(difference as i64 >> (64 - TIMESTAMP_BITS))
-        .unwrap_or(raw)
+    reference.checked_add_signed(difference as i64 >> (64 - TIMESTAMP_BITS)).unwrap_or(raw)
 }
 
 /// One bottleneck.
@@ -141,11 +139,7 @@ impl BottleneckState {
     /// began to count if that is known, since the first report otherwise.
     #[inline]
     pub fn unread(&self) -> u64 {
-        let origin = if self.counters_from_zero {
-            0
-        } else {
-            self.first_position
-        };
+        let origin = if self.counters_from_zero { 0 } else { self.first_position };
         (self.position - origin).saturating_sub(self.read)
     }
 
@@ -157,10 +151,7 @@ impl BottleneckState {
     /// Intervals of an arrival: of the flows' and of the bottleneck's series.
     #[inline]
     pub fn arrival_intervals(&mut self, arrival: u64) -> (i64, i64) {
-        (
-            self.flow_arrival_interval.find(arrival),
-            self.arrival_interval.find(arrival),
-        )
+        (self.flow_arrival_interval.find(arrival), self.arrival_interval.find(arrival))
     }
 
     /// What arrived, by interval of the bottleneck's series.
@@ -257,22 +248,13 @@ impl BottleneckState {
         let (depth, after_arrival) = self.settings.depths(report);
         self.depth_peak = self.depth_peak.max(after_arrival);
         let arrived = self.arrival_interval.find(arrival);
-        self.open_arrivals
-            .depth(arrived, after_arrival, &mut rows.arrivals);
+        self.open_arrivals.depth(arrived, after_arrival, &mut rows.arrivals);
         self.delay.add(report.queue_delay);
         self.depth.add(depth);
-        self.envelope
-            .add(time, report.queue_delay, depth, after_arrival);
+        self.envelope.add(time, report.queue_delay, depth, after_arrival);
         let bin = coarse_bin(report.queue_delay);
         self.histogram.add(bin);
-        let settled = Settled {
-            record,
-            time,
-            arrival,
-            depth,
-            bin,
-            flow_interval: self.flow_interval.find(time),
-        };
+        let settled = Settled { record, time, arrival, depth, bin, flow_interval: self.flow_interval.find(time) };
         settle(self, rows, &settled);
     }
 
@@ -292,17 +274,14 @@ impl BottleneckState {
     /// Adds a report to the open interval.
     #[inline]
     pub fn add(&mut self, settled: &Settled<'_>, retransmitted: u16) {
-        self.sums
-            .add(settled.record, settled.depth, settled.time, retransmitted);
+        self.sums.add(settled.record, settled.depth, settled.time, retransmitted);
     }
 
     /// The record's time on a clock that does not wrap.
     #[inline]
     fn unwrapped(&self, record: &Record) -> u64 {
-        let difference =
-            record.report.timestamp.wrapping_sub(self.last_raw_time) << (64 - TIMESTAMP_BITS);
-        self.last_time
-            .saturating_add_signed(difference as i64 >> (64 - TIMESTAMP_BITS))
+        let difference = record.report.timestamp.wrapping_sub(self.last_raw_time) << (64 - TIMESTAMP_BITS);
+        self.last_time.saturating_add_signed(difference as i64 >> (64 - TIMESTAMP_BITS))
     }
 
     fn open_interval_of(&mut self, time: u64, series: &mut BottleneckSeries) {
@@ -336,9 +315,7 @@ impl BottleneckState {
             depth_max: sums.depth_max,
         });
         self.position_before = self.position;
-        let bins =
-            self.histogram
-                .drain_into(sums.delay_min, sums.delay_max, &mut self.total_histogram);
+        let bins = self.histogram.drain_into(sums.delay_min, sums.delay_max, &mut self.total_histogram);
         series.delay_histogram.push(bins);
         self.total.merge(&sums);
     }

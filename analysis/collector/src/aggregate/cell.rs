@@ -118,10 +118,7 @@ impl CoarseHistogram {
     ) -> impl Iterator<Item = (u8, u64)> + 'a {
         let first = histogram::bin(COARSE_BITS, low);
         let last = histogram::bin(COARSE_BITS, high).max(first);
-        let bins = self.0[first..=last]
-            .iter_mut()
-            .zip(&mut total.0[first..=last])
-            .enumerate();
+        let bins = self.0[first..=last].iter_mut().zip(&mut total.0[first..=last]).enumerate();
         bins.filter_map(move |(offset, (count, total))| {
             let count = u64::from(std::mem::take(count));
             *total += count;

@@ -73,10 +73,7 @@ pub struct Outcome {
 impl Counters {
     /// Counters that stood at `start`.
     pub fn from_zero(start: Reading) -> Self {
-        Counters {
-            accepted: Some(start),
-            ..Counters::default()
-        }
+        Counters { accepted: Some(start), ..Counters::default() }
     }
 
     /// Takes the next reading in sequence.
@@ -89,10 +86,7 @@ impl Counters {
             let increment = self.commit(pending);
             self.pending = Some(reading);
             self.contradictions = 0;
-            return Outcome {
-                increment,
-                ..Outcome::default()
-            };
+            return Outcome { increment, ..Outcome::default() };
         }
         self.contradict(reading)
     }
@@ -102,17 +96,12 @@ impl Counters {
         let pending = self.pending.take()?;
         // A flow that exists in one report only may not exist: that one must then be its very first packet.
         let tolerance = if self.started { TOLERANCE } else { 0 };
-        let likely = self
-            .accepted
-            .is_none_or(|accepted| between(&accepted, &pending, tolerance).is_some());
+        let likely = self.accepted.is_none_or(|accepted| between(&accepted, &pending, tolerance).is_some());
         likely.then(|| self.commit(pending)).flatten()
     }
 
     fn first_pending(&mut self, reading: Reading) -> Outcome {
-        if self
-            .accepted
-            .is_none_or(|accepted| between(&accepted, &reading, TOLERANCE).is_some())
-        {
+        if self.accepted.is_none_or(|accepted| between(&accepted, &reading, TOLERANCE).is_some()) {
             self.pending = Some(reading);
             return Outcome::default();
         }
@@ -125,27 +114,15 @@ impl Counters {
         self.contradictions += 1;
         if self.contradictions >= RESET_AFTER {
             let increment = self.finish();
-            *self = Counters {
-                pending: Some(reading),
-                ..Counters::default()
-            };
-            return Outcome {
-                increment,
-                ignored: false,
-                reset: true,
-            };
+            *self = Counters { pending: Some(reading), ..Counters::default() };
+            return Outcome { increment, ignored: false, reset: true };
         }
         // The pending one is at fault if the new one follows what was accepted before it.
-        let follows = self
-            .accepted
-            .is_some_and(|accepted| between(&accepted, &reading, TOLERANCE).is_some());
+        let follows = self.accepted.is_some_and(|accepted| between(&accepted, &reading, TOLERANCE).is_some());
         if self.pending.is_some() && (follows || self.accepted.is_none()) {
             self.pending = Some(reading);
         }
-        Outcome {
-            ignored: true,
-            ..Outcome::default()
-        }
+        Outcome { ignored: true, ..Outcome::default() }
     }
 
     #[inline]
@@ -155,17 +132,9 @@ impl Counters {
         let increment = match accepted {
             Some(accepted) => between(&accepted, &pending, TOLERANCE)?,
             // What came before the first reading is unknown; the packet itself arrived and departed.
-            None => Increment {
-                arrivals: 1,
-                departures: 1,
-                loss_drops: 0,
-            },
+            None => Increment { arrivals: 1, departures: 1, loss_drops: 0 },
         };
-        Some(Credit {
-            flow: pending.flow,
-            arrival: pending.arrival,
-            increment,
-        })
+        Some(Credit { flow: pending.flow, arrival: pending.arrival, increment })
     }
 }
 
@@ -191,11 +160,8 @@ mod tests {
     use super::*;
 
     fn total(readings: &[Reading]) -> (u64, u64, u32) {
-        let mut counters = Counters::from_zero(Reading {
-            arrivals: u32::MAX - 2,
-            departures: u32::MAX - 2,
-            ..Reading::default()
-        });
+        let mut counters =
+            Counters::from_zero(Reading { arrivals: u32::MAX - 2, departures: u32::MAX - 2, ..Reading::default() });
         let (mut arrivals, mut drops, mut ignored) = (0, 0, 0);
         let mut add = |increment: Option<Credit>| {
             arrivals += increment.map_or(0, |c| u64::from(c.increment.arrivals));
@@ -203,10 +169,7 @@ mod tests {
         };
         for reading in readings {
             // As in a bottleneck: a departure whose reading was ignored is an unread one.
-            let outcome = counters.read(Reading {
-                unread: u64::from(ignored),
-                ..*reading
-            });
+            let outcome = counters.read(Reading { unread: u64::from(ignored), ..*reading });
             add(outcome.increment);
             ignored += u32::from(outcome.ignored);
         }
@@ -241,11 +204,7 @@ mod tests {
                 let mut damaged = readings();
                 damaged[position].departures ^= 1 << bit;
                 let (arrivals, drops, _) = total(&damaged);
-                assert_eq!(
-                    (arrivals, drops),
-                    (100, 50),
-                    "departures bit {bit} at {position}"
-                );
+                assert_eq!((arrivals, drops), (100, 50), "departures bit {bit} at {position}");
             }
         }
     }
@@ -258,17 +217,8 @@ mod tests {
         }
         let mut reset = false;
         for n in 1..6_u32 {
-            let reading = Reading {
-                arrivals: n,
-                departures: n,
-                ..Reading::default()
-            };
-            reset |= counters
-                .read(Reading {
-                    arrivals: reading.arrivals + 1_000_000_000,
-                    ..reading
-                })
-                .reset;
+            let reading = Reading { arrivals: n, departures: n, ..Reading::default() };
+            reset |= counters.read(Reading { arrivals: reading.arrivals + 1_000_000_000, ..reading }).reset;
         }
         assert!(reset);
     }

@@ -121,10 +121,7 @@ impl Engine {
             series: FlowSeries::default(),
             arrivals: FlowArrivals::default(),
             doubts: Doubts::default(),
-            holes: HoleBudget {
-                left: MAX_HOLES,
-                forgotten: 0,
-            },
+            holes: HoleBudget { left: MAX_HOLES, forgotten: 0 },
         };
         let placed = Placed {
             bottlenecks: [const { None }; BOTTLENECKS],
@@ -132,10 +129,7 @@ impl Engine {
             flows,
             origin: settings.origin,
         };
-        Engine {
-            sequencers: Sequencers::default(),
-            placed,
-        }
+        Engine { sequencers: Sequencers::default(), placed }
     }
 
     /// Takes records in the order of their arrival.
@@ -176,11 +170,7 @@ impl Placed {
                 let report = &record.report;
                 let arrival = report.timestamp.saturating_sub(report.queue_delay.into());
                 let origin = *self.origin.get_or_insert(arrival);
-                slot.insert(Box::new(BottleneckState::new(
-                    record,
-                    &flows.settings,
-                    origin,
-                )))
+                slot.insert(Box::new(BottleneckState::new(record, &flows.settings, origin)))
             }
         };
         bottleneck.place(record, &mut self.rows, &mut |bottleneck, rows, settled| {
@@ -216,12 +206,7 @@ impl Placed {
 
 impl Flows {
     #[inline]
-    fn take(
-        &mut self,
-        bottleneck: &mut BottleneckState,
-        rows: &mut BottleneckRows,
-        settled: &Settled<'_>,
-    ) {
+    fn take(&mut self, bottleneck: &mut BottleneckState, rows: &mut BottleneckRows, settled: &Settled<'_>) {
         let record = settled.record;
         let Some(index) = self.find(bottleneck, record) else {
             self.doubts.flows_overflow += 1;
@@ -260,18 +245,11 @@ impl Flows {
     }
 
     #[inline]
-    fn credit(
-        &mut self,
-        credit: &Credit,
-        bottleneck: &mut BottleneckState,
-        rows: &mut BottleneckRows,
-    ) {
+    fn credit(&mut self, credit: &Credit, bottleneck: &mut BottleneckState, rows: &mut BottleneckRows) {
         let (of_flows, of_bottlenecks) = bottleneck.arrival_intervals(credit.arrival);
         let increment = &credit.increment;
         self.states[credit.flow as usize].credit(increment, of_flows, &mut self.arrivals);
-        bottleneck
-            .open_arrivals()
-            .credit(of_bottlenecks, &increment.into(), &mut rows.arrivals);
+        bottleneck.open_arrivals().credit(of_bottlenecks, &increment.into(), &mut rows.arrivals);
     }
 
     /// Number of the record's flow; `None` if there is no room for another one.
@@ -285,12 +263,7 @@ impl Flows {
     }
 
     #[cold]
-    fn find_slowly(
-        &mut self,
-        bottleneck: &mut BottleneckState,
-        record: &Record,
-        first: u32,
-    ) -> Option<usize> {
+    fn find_slowly(&mut self, bottleneck: &mut BottleneckState, record: &Record, first: u32) -> Option<usize> {
         let id = FlowId::of(&record.report);
         if let Some(&index) = self.colliding.get(&id) {
             return Some(index as usize);
@@ -302,13 +275,11 @@ impl Flows {
         let counters = self.first_counters(bottleneck, record);
         if first == 0 {
             bottleneck.flows[usize::from(id.flow)] = index as u32 + 1;
-            self.states
-                .push(FlowState::new(id, counters, index as u32, false));
+            self.states.push(FlowState::new(id, counters, index as u32, false));
         } else {
             self.colliding.insert(id, index as u32);
             self.states[first as usize - 1].collision = true;
-            self.states
-                .push(FlowState::new(id, counters, first - 1, true));
+            self.states.push(FlowState::new(id, counters, first - 1, true));
         }
         Some(index)
     }

@@ -14,13 +14,7 @@ pub struct Bucket {
     pub depth_max: u32,
 }
 
-const EMPTY: Bucket = Bucket {
-    reports: 0,
-    delay_min: u32::MAX,
-    delay_max: 0,
-    depth_min: u32::MAX,
-    depth_max: 0,
-};
+const EMPTY: Bucket = Bucket { reports: 0, delay_min: u32::MAX, delay_max: 0, depth_min: u32::MAX, depth_max: 0 };
 
 /// Buckets that double in width whenever the run outgrows them.
 pub struct Envelope {
@@ -33,11 +27,7 @@ pub struct Envelope {
 impl Envelope {
     /// An envelope that begins at `origin`.
     pub fn new(origin: u64) -> Self {
-        Envelope {
-            origin,
-            shift: 0,
-            buckets: Vec::with_capacity(BUCKETS),
-        }
+        Envelope { origin, shift: 0, buckets: Vec::with_capacity(BUCKETS) }
     }
 
     /// Takes a departure: its delay, the depth it left behind and the depth just after its arrival. A time before the
@@ -62,27 +52,13 @@ impl Envelope {
 
     /// Buckets that hold anything: start, width, extremes.
     pub fn filled(&self) -> impl Iterator<Item = (u64, u64, Bucket)> + '_ {
-        let buckets = self
-            .buckets
-            .iter()
-            .enumerate()
-            .filter(|(_, bucket)| bucket.reports > 0);
-        buckets.map(|(index, bucket)| {
-            (
-                self.origin + ((index as u64) << self.shift),
-                1 << self.shift,
-                *bucket,
-            )
-        })
+        let buckets = self.buckets.iter().enumerate().filter(|(_, bucket)| bucket.reports > 0);
+        buckets.map(|(index, bucket)| (self.origin + ((index as u64) << self.shift), 1 << self.shift, *bucket))
     }
 
     fn widen(&mut self) {
         self.shift += 1;
-        let pairs: Vec<Bucket> = self
-            .buckets
-            .chunks(2)
-            .map(|pair| pair[1..].iter().fold(pair[0], merge))
-            .collect();
+        let pairs: Vec<Bucket> = self.buckets.chunks(2).map(|pair| pair[1..].iter().fold(pair[0], merge)).collect();
         self.buckets.clear();
         self.buckets.extend(pairs);
     }
@@ -106,11 +82,7 @@ mod tests {
     fn extremes_survive_any_length() {
         let mut envelope = Envelope::new(1000);
         for time in 0..3_000_000_u64 {
-            let spike = if time == 1_234_567 {
-                9_999
-            } else {
-                10 + (time % 7) as u32
-            };
+            let spike = if time == 1_234_567 { 9_999 } else { 10 + (time % 7) as u32 };
             envelope.add(1000 + time, spike, 5, 6);
         }
         let buckets: Vec<_> = envelope.filled().collect();

@@ -19,11 +19,7 @@ pub struct Increments {
 }
 
 impl Increments {
-    pub const NONE: Increments = Increments {
-        arrivals: 0,
-        drops: 0,
-        loss_drops: 0,
-    };
+    pub const NONE: Increments = Increments { arrivals: 0, drops: 0, loss_drops: 0 };
 
     /// Adds what another one holds.
     #[inline]
@@ -153,23 +149,15 @@ impl FlowState {
         }
         self.finished |= original.tcp_flags & TCP_FIN != 0;
         self.collision |= record.report.flags & FLAG_COLLISION != 0;
-        self.first_arrival = self
-            .first_arrival
-            .min(time.saturating_sub(u64::from(record.report.queue_delay)));
-        self.sums
-            .add(record, depth, time, segment.retransmitted_bytes);
+        self.first_arrival = self.first_arrival.min(time.saturating_sub(u64::from(record.report.queue_delay)));
+        self.sums.add(record, depth, time, segment.retransmitted_bytes);
         self.histogram.add(bin);
         segment
     }
 
     /// Credits counter increments: departures to the open interval, the rest to that of the arrival.
     #[inline]
-    pub fn credit(
-        &mut self,
-        increment: &Increment,
-        arrival_interval: i64,
-        rows: &mut FlowArrivals,
-    ) {
+    pub fn credit(&mut self, increment: &Increment, arrival_interval: i64, rows: &mut FlowArrivals) {
         self.departures += u64::from(increment.departures);
         if arrival_interval != self.arrival_interval {
             self.close_arrivals(rows);
@@ -226,9 +214,7 @@ impl FlowState {
             depth_min: sums.depth_min,
             depth_max: sums.depth_max,
         });
-        let bins =
-            self.histogram
-                .drain_into(sums.delay_min, sums.delay_max, &mut self.total_histogram);
+        let bins = self.histogram.drain_into(sums.delay_min, sums.delay_max, &mut self.total_histogram);
         series.delay_histogram.push(bins);
         self.total.merge(&sums);
         self.total_data.merge(&data);

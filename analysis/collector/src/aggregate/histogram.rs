@@ -16,9 +16,7 @@ pub const fn bins(sub_bits: u32) -> usize {
 #[inline]
 pub fn bin(sub_bits: u32, value: u32) -> usize {
     // Below 2^S the octave term is 0 and the value itself is the bin.
-    let octave = (value | (1 << sub_bits) >> 1)
-        .ilog2()
-        .saturating_sub(sub_bits - 1);
+    let octave = (value | (1 << sub_bits) >> 1).ilog2().saturating_sub(sub_bits - 1);
     if octave == 0 {
         return value as usize;
     }
@@ -39,9 +37,7 @@ pub fn lower(sub_bits: u32, bin: usize) -> u64 {
 
 impl<const S: u32> Default for Histogram<S> {
     fn default() -> Self {
-        Histogram {
-            counts: vec![0; bins(S)],
-        }
+        Histogram { counts: vec![0; bins(S)] }
     }
 }
 
@@ -54,11 +50,7 @@ impl<const S: u32> Histogram<S> {
 
     /// Every bin that is not empty: smallest value, smallest value of the next bin, count.
     pub fn filled(&self) -> impl Iterator<Item = (u64, u64, u64)> + '_ {
-        let filled = self
-            .counts
-            .iter()
-            .enumerate()
-            .filter(|(_, &count)| count > 0);
+        let filled = self.counts.iter().enumerate().filter(|(_, &count)| count > 0);
         filled.map(|(bin, &count)| (lower(S, bin), lower(S, bin + 1), count))
     }
 
@@ -89,10 +81,7 @@ mod tests {
             for value in values {
                 let index = bin(sub_bits, value as u32);
                 assert!(index < bins(sub_bits));
-                assert!(
-                    lower(sub_bits, index) <= value && value < lower(sub_bits, index + 1),
-                    "{value}"
-                );
+                assert!(lower(sub_bits, index) <= value && value < lower(sub_bits, index + 1), "{value}");
             }
         }
         assert_eq!((bins(2), lower(2, 4), lower(2, 8)), (124, 4, 8));
@@ -104,10 +93,7 @@ mod tests {
         (1..=10_000).for_each(|value| histogram.add(value));
         for (quantile, truth) in [(0.5, 5000.0), (0.99, 9900.0), (1.0, 10_000.0)] {
             let found = histogram.quantile(quantile) as f64;
-            assert!(
-                (found - truth).abs() <= truth / 128.0,
-                "{quantile}: {found}"
-            );
+            assert!((found - truth).abs() <= truth / 128.0, "{quantile}: {found}");
         }
         assert_eq!(Histogram::<7>::default().quantile(0.5), 0);
     }

@@ -14,12 +14,7 @@ pub struct Intervals {
 impl Intervals {
     /// Intervals of `units` time units; number 0 starts at `origin`.
     pub fn new(origin: u64, units: u64) -> Self {
-        Intervals {
-            origin,
-            units,
-            start: origin,
-            number: 0,
-        }
+        Intervals { origin, units, start: origin, number: 0 }
     }
 
     /// Whether `time` lies in the interval found last.
@@ -54,9 +49,7 @@ impl Intervals {
         // Times are below 2^63: the clock has 48 bits and no source wraps it 32,768 times.
         let since = time as i64 - self.origin as i64;
         self.number = since.div_euclid(self.units as i64);
-        self.start = self
-            .origin
-            .wrapping_add_signed(self.number * self.units as i64);
+        self.start = self.origin.wrapping_add_signed(self.number * self.units as i64);
     }
 }
 
@@ -67,15 +60,7 @@ mod tests {
     #[test]
     fn numbers_count_from_the_origin_in_both_directions() {
         let mut intervals = Intervals::new(1000, 10);
-        for (time, number) in [
-            (1000, 0),
-            (1009, 0),
-            (1010, 1),
-            (999, -1),
-            (990, -1),
-            (989, -2),
-            (1_000_000, 99_900),
-        ] {
+        for (time, number) in [(1000, 0), (1009, 0), (1010, 1), (999, -1), (990, -1), (989, -2), (1_000_000, 99_900)] {
             assert_eq!(intervals.find(time), number, "{time}");
             assert!(intervals.is_current(time) && !intervals.is_later(time));
         }

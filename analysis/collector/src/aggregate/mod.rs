@@ -116,22 +116,14 @@ fn fill(
     }
     let (counts, mut placed) = engine.finish();
     output.write_final(&mut placed, &decoded.keys)?;
-    Ok(Summary::new(
-        settings,
-        engine_settings,
-        &decoded,
-        counts,
-        &placed,
-    ))
+    Ok(Summary::new(settings, engine_settings, &decoded, counts, &placed))
 }
 
 /// A length of time in time units.
 fn units(length_s: f64, time_unit_s: f64) -> Result<u64> {
     let units = length_s / time_unit_s;
     // 2^47 units are 39 hours of nanoseconds; the clock of a report wraps at twice that.
-    if !(1.0..=(1_u64 << 47) as f64).contains(&units)
-        || (units - units.round()).abs() > 1e-6 * units
-    {
+    if !(1.0..=(1_u64 << 47) as f64).contains(&units) || (units - units.round()).abs() > 1e-6 * units {
         return Err(Error::Input(format!(
             "interval {length_s} s is not a whole number (1..2^47) of time units of {time_unit_s} s"
         )));

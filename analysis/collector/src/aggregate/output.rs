@@ -9,8 +9,8 @@ use parquet::file::metadata::KeyValue;
 use super::engine::{EngineSettings, Placed};
 use super::histogram::Histogram;
 use super::tables::{
-    BottleneckArrivals, BottleneckSeries, EnvelopeBucket, EnvelopeBuckets, FlowArrivals,
-    FlowSeries, FlowTotals, HistogramBin, HistogramBins, Rows,
+    BottleneckArrivals, BottleneckSeries, EnvelopeBucket, EnvelopeBuckets, FlowArrivals, FlowSeries, FlowTotals,
+    HistogramBin, HistogramBins, Rows,
 };
 use crate::error::{Error, Result};
 use crate::flow_keys::FlowKeys;
@@ -45,10 +45,7 @@ impl Output {
         let metadata = vec![
             schema_version(),
             KeyValue::new("interval_units".into(), settings.interval_units.to_string()),
-            KeyValue::new(
-                "queue_interval_units".into(),
-                settings.queue_units.to_string(),
-            ),
+            KeyValue::new("queue_interval_units".into(), settings.queue_units.to_string()),
             KeyValue::new("time_unit_s".into(), format!("{time_unit_s:e}")),
         ];
         let open = |name: &str, columns: &[Column]| {
@@ -62,10 +59,7 @@ impl Output {
             flow_series: open("flow_series.parquet", &FlowSeries::columns())?,
             flow_arrivals: open("flow_arrivals.parquet", &FlowArrivals::columns())?,
             bottleneck_series: open("bottleneck_series.parquet", &BottleneckSeries::columns())?,
-            bottleneck_arrivals: open(
-                "bottleneck_arrivals.parquet",
-                &BottleneckArrivals::columns(),
-            )?,
+            bottleneck_arrivals: open("bottleneck_arrivals.parquet", &BottleneckArrivals::columns())?,
             flow_totals: open("flow_totals.parquet", &FlowTotals::columns())?,
             histograms: open("histograms.parquet", &HistogramBins::columns())?,
             envelope: open("envelope.parquet", &EnvelopeBuckets::columns())?,
@@ -171,20 +165,9 @@ impl Output {
     }
 }
 
-fn push_bins<const S: u32>(
-    bins: &mut HistogramBins,
-    bottleneck: u8,
-    quantity: u8,
-    histogram: &Histogram<S>,
-) {
+fn push_bins<const S: u32>(bins: &mut HistogramBins, bottleneck: u8, quantity: u8, histogram: &Histogram<S>) {
     for (lower, upper, count) in histogram.filled() {
-        bins.push(HistogramBin {
-            bottleneck,
-            quantity,
-            lower,
-            upper,
-            count,
-        });
+        bins.push(HistogramBin { bottleneck, quantity, lower, upper, count });
     }
 }
 

@@ -54,16 +54,11 @@ impl Source {
     ///
     /// # Errors
     /// The first of the two sides.
-    pub fn decode(
-        self,
-        empty_queue_delay: u32,
-        mut take: impl FnMut(&[Record]) -> Result<()>,
-    ) -> Result<Decoded> {
+    pub fn decode(self, empty_queue_delay: u32, mut take: impl FnMut(&[Record]) -> Result<()>) -> Result<Decoded> {
         let (full_sender, full) = sync_channel::<Vec<Record>>(BLOCKS);
         let (empty_sender, empty) = sync_channel::<Vec<Record>>(BLOCKS);
         std::thread::scope(|scope| {
-            let decoder = scope
-                .spawn(move || self.decode_all(Blocks::new(full_sender, empty, empty_queue_delay)));
+            let decoder = scope.spawn(move || self.decode_all(Blocks::new(full_sender, empty, empty_queue_delay)));
             let mut result = Ok(());
             for mut block in &full {
                 result = take(&block);
@@ -75,9 +70,7 @@ impl Source {
                 let _ = empty_sender.try_send(block);
             }
             drop(full);
-            let decoded = decoder
-                .join()
-                .map_err(|_| Error::Input("the decoder ended unexpectedly".into()))?;
+            let decoded = decoder.join().map_err(|_| Error::Input("the decoder ended unexpectedly".into()))?;
             result.and(decoded)
         })
     }
@@ -133,17 +126,8 @@ struct Blocks {
 }
 
 impl Blocks {
-    fn new(
-        full: SyncSender<Vec<Record>>,
-        empty: Receiver<Vec<Record>>,
-        empty_queue_delay: u32,
-    ) -> Self {
-        Blocks {
-            current: Vec::with_capacity(BLOCK_RECORDS),
-            full,
-            empty,
-            empty_queue_delay,
-        }
+    fn new(full: SyncSender<Vec<Record>>, empty: Receiver<Vec<Record>>, empty_queue_delay: u32) -> Self {
+        Blocks { current: Vec::with_capacity(BLOCK_RECORDS), full, empty, empty_queue_delay }
     }
 
     /// False when the other side has stopped.
@@ -156,10 +140,7 @@ impl Blocks {
     }
 
     fn flush(&mut self) -> bool {
-        let next = self
-            .empty
-            .try_recv()
-            .unwrap_or_else(|_| Vec::with_capacity(BLOCK_RECORDS));
+        let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BLOCK_RECORDS));
         let block = std::mem::replace(&mut self.current, next);
         self.full.send(block).is_ok()
     }

@@ -99,9 +99,7 @@ impl Summary {
         placed: &Placed,
     ) -> Self {
         let frames = &decoded.frames;
-        let bad = Reject::ALL
-            .iter()
-            .filter(|&&reason| reason != Reject::Other);
+        let bad = Reject::ALL.iter().filter(|&&reason| reason != Reject::Other);
         let doubts = placed.flows.doubts;
         Summary {
             collector_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -115,9 +113,7 @@ impl Summary {
             frames: frames.frames,
             reports: frames.reports,
             other_traffic: frames.rejected(Reject::Other),
-            bad: bad
-                .map(|&reason| (reason.name().to_string(), frames.rejected(reason)))
-                .collect(),
+            bad: bad.map(|&reason| (reason.name().to_string(), frames.rejected(reason))).collect(),
             truncated_at: decoded.truncated_at,
             implausible_counters: doubts.implausible_counters,
             counter_resets: doubts.counter_resets,
@@ -128,10 +124,7 @@ impl Summary {
             bottlenecks: counts
                 .into_iter()
                 .map(|(index, counts)| {
-                    let state = placed
-                        .bottlenecks
-                        .get(usize::from(index))
-                        .and_then(Option::as_deref);
+                    let state = placed.bottlenecks.get(usize::from(index)).and_then(Option::as_deref);
                     (index.to_string(), bottleneck_summary(counts, state))
                 })
                 .collect(),
@@ -147,15 +140,9 @@ impl Summary {
     }
 }
 
-fn bottleneck_summary(
-    account: SequenceCounts,
-    state: Option<&BottleneckState>,
-) -> BottleneckSummary {
+fn bottleneck_summary(account: SequenceCounts, state: Option<&BottleneckState>) -> BottleneckSummary {
     let Some(state) = state else {
-        return BottleneckSummary {
-            account,
-            ..BottleneckSummary::default()
-        };
+        return BottleneckSummary { account, ..BottleneckSummary::default() };
     };
     let total = &state.total;
     BottleneckSummary {
@@ -176,30 +163,12 @@ fn bottleneck_summary(
         depth_peak: state.depth_peak,
         delay_sum: total.delay_sum,
         depth_sum: total.depth_sum,
-        delay: distribution(
-            &state.delay,
-            total.reports,
-            total.delay_sum,
-            total.delay_min,
-            total.delay_max,
-        ),
-        depth: distribution(
-            &state.depth,
-            total.reports,
-            total.depth_sum,
-            total.depth_min,
-            total.depth_max,
-        ),
+        delay: distribution(&state.delay, total.reports, total.delay_sum, total.delay_min, total.delay_max),
+        depth: distribution(&state.depth, total.reports, total.depth_sum, total.depth_min, total.depth_max),
     }
 }
 
-fn distribution(
-    histogram: &Histogram<FINE_BITS>,
-    reports: u64,
-    sum: u64,
-    min: u32,
-    max: u32,
-) -> Distribution {
+fn distribution(histogram: &Histogram<FINE_BITS>, reports: u64, sum: u64, min: u32, max: u32) -> Distribution {
     // A bin may reach beyond the largest value in it.
     let quantile = |share| histogram.quantile(share).min(u64::from(max));
     Distribution {

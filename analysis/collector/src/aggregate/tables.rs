@@ -207,10 +207,7 @@ impl SparseHistograms {
     }
 
     fn columns() -> [Column; 2] {
-        let list = |name, bits| Column {
-            name,
-            kind: Kind::List { bits },
-        };
+        let list = |name, bits| Column { name, kind: Kind::List { bits } };
         [list("delay_bins", 8), list("delay_counts", 64)]
     }
 

@@ -91,10 +91,7 @@ impl TcpProgress {
         if length == 0 && !syn {
             return Segment::default();
         }
-        let mut segment = Segment {
-            data: length > 0,
-            ..Segment::default()
-        };
+        let mut segment = Segment { data: length > 0, ..Segment::default() };
         if syn || self.highest == 0 {
             // The 5-tuple begins a (new) connection. The SYN takes a number.
             budget.left += self.holes.len();
@@ -187,20 +184,11 @@ mod tests {
     use std::collections::HashSet;
 
     fn segment(sequence: u32, payload: u16) -> Original {
-        Original {
-            protocol: 6,
-            tcp_flags: 0x10,
-            tcp_seq: sequence,
-            payload_length: payload,
-            ..Original::default()
-        }
+        Original { protocol: 6, tcp_flags: 0x10, tcp_seq: sequence, payload_length: payload, ..Original::default() }
     }
 
     fn budget() -> HoleBudget {
-        HoleBudget {
-            left: 100_000,
-            forgotten: 0,
-        }
+        HoleBudget { left: 100_000, forgotten: 0 }
     }
 
     /// Retransmitted and new bytes of each segment.
@@ -229,18 +217,12 @@ mod tests {
 
     #[test]
     fn the_mark_follows_across_the_wrap() {
-        assert_eq!(
-            run(&[(u32::MAX - 49, 100), (50, 100), (u32::MAX - 49, 100)]),
-            [(0, 100), (0, 100), (100, 0)]
-        );
+        assert_eq!(run(&[(u32::MAX - 49, 100), (50, 100), (u32::MAX - 49, 100)]), [(0, 100), (0, 100), (100, 0)]);
     }
 
     #[test]
     fn one_damaged_number_does_not_move_the_mark() {
-        assert_eq!(
-            run(&[(0, 100), (1 << 30, 100), (100, 100), (200, 100)]),
-            [(0, 100), (0, 100), (0, 100), (0, 100)]
-        );
+        assert_eq!(run(&[(0, 100), (1 << 30, 100), (100, 100), (200, 100)]), [(0, 100), (0, 100), (0, 100), (0, 100)]);
         let (far, next) = (1 << 30, (1 << 30) + 100);
         assert_eq!(
             run(&[(0, 100), (far, 100), (next, 100), (far, 50), (100, 50)]),
@@ -261,14 +243,9 @@ mod tests {
         for _ in 0..5000 {
             let start = (frontier + random(60)).saturating_sub(random(120));
             let length = 1 + random(40);
-            let found = progress.take(
-                &segment(start.wrapping_sub(5000), length as u16),
-                &mut budget,
-            );
+            let found = progress.take(&segment(start.wrapping_sub(5000), length as u16), &mut budget);
             let found = found.unwrap_or_default();
-            let new = (start..start + length)
-                .filter(|byte| seen.insert(*byte))
-                .count();
+            let new = (start..start + length).filter(|byte| seen.insert(*byte)).count();
             assert_eq!(usize::from(found.new_bytes), new);
             advanced += found.advanced_bytes;
             frontier = frontier.max(start + length);

@@ -21,19 +21,12 @@ impl CaptureFile {
     /// # Errors
     /// [`Error::Input`] if it is neither pcap nor pcapng, or pcap without Ethernet frames.
     pub fn open(path: &Path) -> Result<Self> {
-        let file = File::open(path)
-            .map_err(|e| Error::Input(format!("cannot open {}: {e}", path.display())))?;
+        let file = File::open(path).map_err(|e| Error::Input(format!("cannot open {}: {e}", path.display())))?;
         let metadata = file.metadata().map_err(|e| Error::io(path, "examine", e))?;
         if !metadata.is_file() {
-            return Err(Error::Input(format!(
-                "{} is not a regular file",
-                path.display()
-            )));
+            return Err(Error::Input(format!("{} is not a regular file", path.display())));
         }
-        Ok(CaptureFile {
-            reader: Reader::new(file).map_err(|error| failed(path, error))?,
-            path: path.to_path_buf(),
-        })
+        Ok(CaptureFile { reader: Reader::new(file).map_err(|error| failed(path, error))?, path: path.to_path_buf() })
     }
 
     /// Hands every Ethernet frame to `take` until the file ends or `take` answers false.
@@ -42,9 +35,7 @@ impl CaptureFile {
     /// [`Error::Input`] at a record that cannot be: all frames before it have been handed out.
     #[inline]
     pub fn for_each(&mut self, mut take: impl FnMut(&[u8]) -> bool) -> Result<End> {
-        let end = self
-            .reader
-            .for_each(|frame| frame.link_type != ETHERNET || take(frame.bytes));
+        let end = self.reader.for_each(|frame| frame.link_type != ETHERNET || take(frame.bytes));
         end.map_err(|error| failed(&self.path, error))
     }
 }

@@ -43,25 +43,13 @@ impl Pipe {
         let refused = |what: String| Error::Input(format!("{}: {what}", path.display()));
         // To write too: it does not end when nobody else writes.
         let mut options = OpenOptions::new();
-        options
-            .read(true)
-            .write(true)
-            .custom_flags(libc::O_NONBLOCK);
-        let file = options
-            .open(path)
-            .map_err(|error| refused(error.to_string()))?;
-        let kind = file
-            .metadata()
-            .map_err(|error| Error::io(path, "examine", error))?;
+        options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
+        let file = options.open(path).map_err(|error| refused(error.to_string()))?;
+        let kind = file.metadata().map_err(|error| Error::io(path, "examine", error))?;
         if !kind.file_type().is_fifo() {
             return Err(refused("it is no pipe".into()));
         }
-        Ok(Pipe {
-            descriptor: file.as_raw_fd(),
-            input: Some(Input(file)),
-            reader: None,
-            path: path.to_path_buf(),
-        })
+        Ok(Pipe { descriptor: file.as_raw_fd(), input: Some(Input(file)), reader: None, path: path.to_path_buf() })
     }
 
     /// Waits for frames, for the signal once there are none, or for `timeout_ms`.

@@ -59,11 +59,7 @@ impl Ring {
     ///
     /// # Errors
     /// Names the step that the system refused.
-    pub fn open_shared(
-        interface: &str,
-        mebibytes: usize,
-        count: usize,
-    ) -> Result<Vec<Self>, String> {
+    pub fn open_shared(interface: &str, mebibytes: usize, count: usize) -> Result<Vec<Self>, String> {
         let mut rings: Vec<Ring> = Vec::with_capacity(count);
         for _ in 0..count {
             let ring = Ring::open_deaf(interface, mebibytes)?;
@@ -80,25 +76,12 @@ impl Ring {
 
     /// A ring that takes no frame before [`Ring::listen`].
     fn open_deaf(interface: &str, mebibytes: usize) -> Result<Self, String> {
-        let step = |what: &'static str| {
-            move |e: io::Error| format!("interface {interface}: cannot {what}: {e}")
-        };
+        let step = |what: &'static str| move |e: io::Error| format!("interface {interface}: cannot {what}: {e}");
         let index = interface_index(interface)?;
         let socket = open(0).map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
-        set(
-            &socket,
-            libc::SOL_PACKET,
-            libc::PACKET_VERSION,
-            &(libc::tpacket_versions::TPACKET_V3 as libc::c_int),
-        )
-        .map_err(step("use TPACKET_V3"))?;
-        set(
-            &socket,
-            libc::SOL_PACKET,
-            libc::PACKET_IGNORE_OUTGOING,
-            &1_i32,
-        )
-        .map_err(step("ignore outgoing frames"))?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))
+            .map_err(step("use TPACKET_V3"))?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1_i32).map_err(step("ignore outgoing frames"))?;
         attach_filter(&socket, 0).map_err(step("wait with the first frame"))?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as u32,
@@ -109,19 +92,11 @@ impl Ring {
             tp_sizeof_priv: 0,
             tp_feature_req_word: 0,
         };
-        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)
-            .map_err(step("allocate the ring"))?;
-        let memory = Mapping::of(socket.as_raw_fd(), mebibytes * BLOCK_BYTES, 0)
-            .map_err(step("map the ring"))?;
+        set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request).map_err(step("allocate the ring"))?;
+        let memory = Mapping::of(socket.as_raw_fd(), mebibytes * BLOCK_BYTES, 0).map_err(step("map the ring"))?;
         bind(&socket, index, libc::ETH_P_ALL as u16).map_err(step("bind"))?;
         be_promiscuous(&socket, index).map_err(step("set promiscuous mode"))?;
-        Ok(Ring {
-            socket,
-            memory,
-            blocks: mebibytes,
-            next_block: 0,
-            dropped: 0,
-        })
+        Ok(Ring { socket, memory, blocks: mebibytes, next_block: 0, dropped: 0 })
     }
 
     fn listen(&self, interface: &str) -> Result<(), String> {
@@ -175,10 +150,7 @@ impl Ring {
         }
         // SAFETY: the block lies within the mapping, which lives as long as `self`; blocks are page-aligned.
         let start = unsafe { self.memory.start().add(offset) };
-        let block = Block {
-            start,
-            mapping: std::marker::PhantomData,
-        };
+        let block = Block { start, mapping: std::marker::PhantomData };
         (block.status().load(Ordering::Acquire) & libc::TP_STATUS_USER != 0).then_some(block)
     }
 
@@ -243,17 +215,14 @@ impl Block<'_> {
     }
 
     fn release(self) {
-        self.status()
-            .store(libc::TP_STATUS_KERNEL, Ordering::Release);
+        self.status().store(libc::TP_STATUS_KERNEL, Ordering::Release);
     }
 }
 
 /// Joins a socket to the group that `first` is in, or to a new one.
 fn join(socket: &OwnedFd, first: Option<&OwnedFd>) -> io::Result<()> {
     // The group has an option of its own for outgoing frames.
-    let how = libc::PACKET_FANOUT_LB
-        | libc::PACKET_FANOUT_FLAG_ROLLOVER
-        | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+    let how = libc::PACKET_FANOUT_LB | libc::PACKET_FANOUT_FLAG_ROLLOVER | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
     let option = match first {
         None => (how | libc::PACKET_FANOUT_FLAG_UNIQUEID) << 16,
         Some(first) => {
@@ -267,16 +236,8 @@ fn join(socket: &OwnedFd, first: Option<&OwnedFd>) -> io::Result<()> {
 
 /// A filter that cuts every frame to `bytes`; none of them is taken with 0.
 fn attach_filter(socket: &OwnedFd, bytes: u32) -> io::Result<()> {
-    let mut program = [libc::sock_filter {
-        code: (libc::BPF_RET | libc::BPF_K) as u16,
-        jt: 0,
-        jf: 0,
-        k: bytes,
-    }];
-    let filter = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_mut_ptr(),
-    };
+    let mut program = [libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: bytes }];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // `program` lives until the kernel has copied it in this call.
     set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }

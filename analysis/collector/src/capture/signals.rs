@@ -12,15 +12,8 @@ use narrows_packet_sockets::{check, owned};
 ///
 /// # Errors
 /// If the system refuses to wait.
-pub(super) fn poll<const N: usize>(
-    descriptors: [RawFd; N],
-    timeout_ms: i32,
-) -> io::Result<[libc::c_short; N]> {
-    let mut entries = descriptors.map(|fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    });
+pub(super) fn poll<const N: usize>(descriptors: [RawFd; N], timeout_ms: i32) -> io::Result<[libc::c_short; N]> {
+    let mut entries = descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
     // SAFETY: `entries` is live for the call and its length is passed.
     match check(unsafe { libc::poll(entries.as_mut_ptr(), N as libc::nfds_t, timeout_ms) }) {
         Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
@@ -50,11 +43,7 @@ impl StopSignal {
             if error != 0 {
                 return Err(io::Error::from_raw_os_error(error));
             }
-            owned(libc::signalfd(
-                -1,
-                &set,
-                libc::SFD_CLOEXEC | libc::SFD_NONBLOCK,
-            ))?
+            owned(libc::signalfd(-1, &set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK))?
         };
         Ok(StopSignal { descriptor })
     }

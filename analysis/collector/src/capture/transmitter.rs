@@ -23,9 +23,7 @@ impl Transmitter {
     /// # Errors
     /// Names the step that the system refused.
     pub fn open(interface: &str) -> Result<Self, String> {
-        let step = |what: &'static str| {
-            move |e: io::Error| format!("interface {interface}: cannot {what}: {e}")
-        };
+        let step = |what: &'static str| move |e: io::Error| format!("interface {interface}: cannot {what}: {e}");
         let index = interface_index(interface)?;
         let socket = open(0).map_err(step("open a packet socket (CAP_NET_RAW is needed)"))?;
         set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1_i32)
@@ -50,14 +48,7 @@ impl Transmitter {
             message.msg_hdr.msg_iovlen = 1;
         }
         // SAFETY: the first `count` messages name one live vector each, which names a live frame; none is written.
-        let sent = unsafe {
-            libc::sendmmsg(
-                self.socket.as_raw_fd(),
-                messages.as_mut_ptr(),
-                count as libc::c_uint,
-                0,
-            )
-        };
+        let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count as libc::c_uint, 0) };
         if sent >= 0 {
             return Ok(sent as usize);
         }

@@ -69,31 +69,20 @@ pub fn run(args: AggregateArgs) -> Result<()> {
             (_, true) => CountersStart::Run,
             _ => CountersStart::Detect,
         },
-        depth: if args.depth_found {
-            DepthShown::Found
-        } else {
-            DepthShown::Left
-        },
+        depth: if args.depth_found { DepthShown::Found } else { DepthShown::Left },
         depth_unit_bytes: args.depth_unit_bytes,
         empty_queue_delay: args.empty_queue_delay,
         skip: args.skip,
     })?;
     if let Some(offset) = summary.truncated_at {
         let source = args.source.display();
-        eprintln!(
-            "warning: {source} ends within a record at byte {offset}; everything before it is used"
-        );
+        eprintln!("warning: {source} ends within a record at byte {offset}; everything before it is used");
     }
     for (index, bottleneck) in &summary.bottlenecks {
         let account = &bottleneck.account;
         eprintln!(
             "bottleneck {index}: {} reports, {} lost, {} duplicates, {} late, {} implausible; {} departures",
-            account.reports,
-            account.lost,
-            account.duplicates,
-            account.late,
-            account.implausible,
-            bottleneck.departures
+            account.reports, account.lost, account.duplicates, account.late, account.implausible, bottleneck.departures
         );
     }
     Ok(())
@@ -107,8 +96,7 @@ fn profile_time_unit(source: &Path) -> Result<Option<f64>> {
     }
     let invalid = |problem: &str| Error::Input(format!("{}: {problem}", path.display()));
     let text = std::fs::read_to_string(&path).map_err(|e| Error::io(&path, "read", e))?;
-    let run: serde_json::Value =
-        serde_json::from_str(&text).map_err(|e| invalid(&e.to_string()))?;
+    let run: serde_json::Value = serde_json::from_str(&text).map_err(|e| invalid(&e.to_string()))?;
     let unit = run["target_profile"]["time_unit_s"].as_f64();
     let unit = unit.ok_or_else(|| invalid("target_profile.time_unit_s is not a number"))?;
     if unit.is_finite() && unit > 0.0 {
@@ -119,9 +107,7 @@ fn profile_time_unit(source: &Path) -> Result<Option<f64>> {
 }
 
 fn parse_duration(text: &str) -> std::result::Result<f64, String> {
-    let digits = text
-        .find(|c: char| c.is_ascii_alphabetic())
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let scale = match &text[digits..] {
         "ns" => 1e-9,
         "us" => 1e-6,
@@ -130,10 +116,7 @@ fn parse_duration(text: &str) -> std::result::Result<f64, String> {
         "" => return Err("a unit is missing: ns, us, ms or s".into()),
         unit => return Err(format!("unit {unit:?}: allowed are ns, us, ms and s")),
     };
-    let value: f64 = text[..digits]
-        .trim()
-        .parse()
-        .map_err(|_| format!("{:?} is not a number", &text[..digits]))?;
+    let value: f64 = text[..digits].trim().parse().map_err(|_| format!("{:?} is not a number", &text[..digits]))?;
     if value.is_finite() && value > 0.0 {
         Ok(value * scale)
     } else {
@@ -142,9 +125,7 @@ fn parse_duration(text: &str) -> std::result::Result<f64, String> {
 }
 
 fn parse_time_unit(text: &str) -> std::result::Result<f64, String> {
-    let value: f64 = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not a number"))?;
+    let value: f64 = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
     if value.is_finite() && value > 0.0 {
         Ok(value)
     } else {

@@ -55,9 +55,7 @@ pub fn run(args: &BenchArgs) -> Result<()> {
     let settings = AggregateSettings::new(args.source.clone(), args.out.clone(), args.port);
     let results = Results {
         decode_to_columns: repeat(args.repeat, || decode(&args.source, args.port))?,
-        aggregate: repeat(args.repeat, || {
-            aggregate(&settings).map(|summary| summary.reports)
-        })?,
+        aggregate: repeat(args.repeat, || aggregate(&settings).map(|summary| summary.reports))?,
     };
     let text = serde_json::to_string_pretty(&results).map_err(|e| Error::Input(e.to_string()))?;
     println!("{text}");
@@ -118,10 +116,7 @@ fn repeat(repetitions: u32, mut run: impl FnMut() -> Result<u64>) -> Result<Rate
 
 /// CPU time of this process so far.
 fn cpu_time() -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one timespec into a live local; the clock exists on every Linux.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -86,11 +86,7 @@ pub fn run(args: CollectArgs) -> Result<()> {
 }
 
 fn wait_error(interface: &str, source: io::Error) -> Error {
-    Error::Io {
-        path: PathBuf::from(interface),
-        action: "wait for reports on",
-        source,
-    }
+    Error::Io { path: PathBuf::from(interface), action: "wait for reports on", source }
 }
 
 /// Goes on without any privilege, as the owner of the directory that is written, and with no files but those in it.
@@ -146,11 +142,7 @@ fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Ac
     let mut error = None;
     let mut draining: Option<Instant> = None;
     while stored && draining.is_none_or(|since| since.elapsed() < DRAIN) {
-        let timeout = if draining.is_some() {
-            RETIRE_MS
-        } else {
-            FLUSH_EVERY.as_millis() as u32
-        };
+        let timeout = if draining.is_some() { RETIRE_MS } else { FLUSH_EVERY.as_millis() as u32 };
         match ring.wait(Some(stop), timeout as i32) {
             Ok(Wake::Packets) => {}
             Ok(Wake::Stop) => {
@@ -173,12 +165,7 @@ fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Ac
 }
 
 /// Several rings with a thread each; this thread puts their reports in order.
-fn collect_shared(
-    settings: Settings,
-    mebibytes: usize,
-    rings: usize,
-    stop: &StopSignal,
-) -> Result<Account> {
+fn collect_shared(settings: Settings, mebibytes: usize, rings: usize, stop: &StopSignal) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let rings = Ring::open_shared(&interface, mebibytes, rings).map_err(Error::Input)?;

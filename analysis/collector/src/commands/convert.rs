@@ -89,10 +89,7 @@ pub fn run(args: ConvertArgs) -> Result<()> {
     print_summary(&account);
     if account.bottlenecks.is_empty() {
         let port = args.storage.port;
-        return Err(Error::Input(format!(
-            "{}: no reports to UDP port {port}",
-            args.source.display()
-        )));
+        return Err(Error::Input(format!("{}: no reports to UDP port {port}", args.source.display())));
     }
     Ok(())
 }
@@ -112,9 +109,6 @@ pub fn print_summary(account: &Account) {
     }
     let bad: u64 = account.bad.values().sum();
     if bad > 0 || account.kernel_ring_drops > 0 {
-        eprintln!(
-            "{bad} bad frames, {} dropped by the kernel",
-            account.kernel_ring_drops
-        );
+        eprintln!("{bad} bad frames, {} dropped by the kernel", account.kernel_ring_drops);
     }
 }

@@ -42,10 +42,7 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
         true
     })?;
     let starts = std::iter::once(&0).chain(&ends);
-    let frames: Vec<&[u8]> = starts
-        .zip(&ends)
-        .map(|(from, to)| &bytes[*from..*to])
-        .collect();
+    let frames: Vec<&[u8]> = starts.zip(&ends).map(|(from, to)| &bytes[*from..*to]).collect();
 
     let (started, mut sent) = (Instant::now(), 0);
     while sent < frames.len() {
@@ -62,11 +59,7 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
         })?;
     }
     let seconds = started.elapsed().as_secs_f64();
-    let result = Sent {
-        frames: sent,
-        seconds,
-        rate: sent as f64 / seconds,
-    };
+    let result = Sent { frames: sent, seconds, rate: sent as f64 / seconds };
     let text = serde_json::to_string(&result).map_err(|e| Error::Input(e.to_string()))?;
     println!("{text}");
     Ok(())

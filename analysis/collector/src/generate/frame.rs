@@ -40,21 +40,13 @@ impl FrameOptions {
         let start = out.len();
         out.extend_from_slice(&[2, 0, 0, 0, 1, 2, 2, 0, 0, 0, 1, 1]);
         for tag in 0..self.vlan_tags {
-            let ethertype: u16 = if tag + 1 < self.vlan_tags {
-                0x88a8
-            } else {
-                0x8100
-            };
+            let ethertype: u16 = if tag + 1 < self.vlan_tags { 0x88a8 } else { 0x8100 };
             out.extend_from_slice(&ethertype.to_be_bytes());
             out.extend_from_slice(&(100 + u16::from(tag)).to_be_bytes());
         }
         let transport: u16 = if self.udp { 8 } else { 32 };
         let protocol = if self.udp { 17 } else { 6 };
-        let ends = [
-            packet.bottleneck,
-            (packet.flow >> 8) as u8,
-            packet.flow as u8,
-        ];
+        let ends = [packet.bottleneck, (packet.flow >> 8) as u8, packet.flow as u8];
         if self.ipv6 {
             out.extend_from_slice(&[0x86, 0xdd, 0x60, 0x20, 0, 0]);
             out.extend_from_slice(&(transport + packet.payload).to_be_bytes());
@@ -91,9 +83,7 @@ impl FrameOptions {
     pub fn encode(&self, report: &Report, packet: &Packet, port: u16, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&[2, 0, 0, 0, 2, 2, 2, 0, 0, 0, 2, 1, 0x08, 0x00]);
-        out.extend_from_slice(&[
-            0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2,
-        ]);
+        out.extend_from_slice(&[0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
         out.extend_from_slice(&5500_u16.to_be_bytes());
         out.extend_from_slice(&port.to_be_bytes());
         out.extend_from_slice(&[0, 0, 0, 0]);

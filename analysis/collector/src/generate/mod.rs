@@ -90,9 +90,7 @@ impl Default for Scenario {
 /// If `out` refuses.
 pub fn pcap(scenario: &Scenario, out: &mut impl Write) -> io::Result<Truth> {
     let mut writer = Writer::new(out, SNAP_LENGTH);
-    let truth = frames(scenario, |timestamp, frame| {
-        writer.write(timestamp, frame, frame.len() as u32)
-    })?;
+    let truth = frames(scenario, |timestamp, frame| writer.write(timestamp, frame, frame.len() as u32))?;
     writer.finish()?;
     Ok(truth)
 }
@@ -101,13 +99,8 @@ pub fn pcap(scenario: &Scenario, out: &mut impl Write) -> io::Result<Truth> {
 ///
 /// # Errors
 /// The first that `take` answers.
-pub fn frames(
-    scenario: &Scenario,
-    mut take: impl FnMut(u64, &[u8]) -> io::Result<()>,
-) -> io::Result<Truth> {
-    let mut bottlenecks: Vec<_> = (0..scenario.bottlenecks)
-        .map(|index| Bottleneck::new(scenario, index))
-        .collect();
+pub fn frames(scenario: &Scenario, mut take: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<Truth> {
+    let mut bottlenecks: Vec<_> = (0..scenario.bottlenecks).map(|index| Bottleneck::new(scenario, index)).collect();
     let mut written = 0;
     'all: loop {
         for bottleneck in &mut bottlenecks {
@@ -120,11 +113,5 @@ pub fn frames(
             }
         }
     }
-    Ok(Truth {
-        reports: written,
-        bottlenecks: bottlenecks
-            .into_iter()
-            .map(Bottleneck::into_truth)
-            .collect(),
-    })
+    Ok(Truth { reports: written, bottlenecks: bottlenecks.into_iter().map(Bottleneck::into_truth).collect() })
 }

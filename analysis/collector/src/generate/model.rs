@@ -52,9 +52,7 @@ pub struct Bottleneck {
 impl Bottleneck {
     pub fn new(scenario: &Scenario, index: u8) -> Self {
         let mut random = Random::new(scenario.seed.wrapping_add(u64::from(index) << 32));
-        let flows = (0..scenario.flows)
-            .map(|flow| Flow::new(scenario, flow, &mut random))
-            .collect();
+        let flows = (0..scenario.flows).map(|flow| Flow::new(scenario, flow, &mut random)).collect();
         Bottleneck {
             scenario: *scenario,
             random,
@@ -65,11 +63,7 @@ impl Bottleneck {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             departures: 0,
-            truth: BottleneckTruth {
-                index,
-                delay_min: u32::MAX,
-                ..BottleneckTruth::default()
-            },
+            truth: BottleneckTruth { index, delay_min: u32::MAX, ..BottleneckTruth::default() },
             frame: Vec::with_capacity(256),
         }
     }
@@ -91,15 +85,8 @@ impl Bottleneck {
             flow.lost.push_back(segment);
             return None;
         }
-        while self
-            .waiting
-            .front()
-            .is_some_and(|(start, _)| *start <= self.now)
-        {
-            self.waiting_bytes -= self
-                .waiting
-                .pop_front()
-                .map_or(0, |(_, bytes)| u64::from(bytes));
+        while self.waiting.front().is_some_and(|(start, _)| *start <= self.now) {
+            self.waiting_bytes -= self.waiting.pop_front().map_or(0, |(_, bytes)| u64::from(bytes));
         }
         flow.arrivals += 1;
         let depth = self.waiting_bytes;
@@ -135,9 +122,7 @@ impl Bottleneck {
             packet_length: length as u16,
             signature: flow.truth.signature,
             sequence: (base & !((1 << scenario.sample_shift) - 1)).wrapping_add(position as u32),
-            arrivals: base
-                .wrapping_add(scenario.drops_start)
-                .wrapping_add(flow.arrivals as u32),
+            arrivals: base.wrapping_add(scenario.drops_start).wrapping_add(flow.arrivals as u32),
             departures: base.wrapping_add(flow.departures as u32),
             loss_drops: base.wrapping_add(flow.loss_drops as u32),
             queue_delay: delay,
@@ -146,17 +131,13 @@ impl Bottleneck {
             timestamp,
             epoch: 1,
         };
-        flow.options
-            .encode(&report, &packet, scenario.port, &mut self.frame);
+        flow.options.encode(&report, &packet, scenario.port, &mut self.frame);
         Some((timestamp, &self.frame))
     }
 
     pub fn into_truth(self) -> BottleneckTruth {
         let departed = self.flows.into_iter().filter(|flow| flow.departures > 0);
-        BottleneckTruth {
-            flows: departed.map(|flow| flow.truth).collect(),
-            ..self.truth
-        }
+        BottleneckTruth { flows: departed.map(|flow| flow.truth).collect(), ..self.truth }
     }
 }
 
@@ -204,11 +185,7 @@ impl Flow {
 
     /// The next packet: the SYN, a dropped segment again, or new data; with its segment number.
     fn next_packet(&mut self, random: &mut Random, bottleneck: u8) -> (u64, Packet) {
-        let again = if random.below(4) == 0 {
-            self.lost.pop_front()
-        } else {
-            None
-        };
+        let again = if random.below(4) == 0 { self.lost.pop_front() } else { None };
         let segment = again.unwrap_or_else(|| {
             self.sent += 1;
             self.sent - 1
@@ -216,11 +193,7 @@ impl Flow {
         let syn = segment == 0 && !self.options.udp;
         let payload = if syn { 0 } else { SEGMENT as u16 };
         // The SYN takes one number.
-        let offset = if segment == 0 {
-            0
-        } else {
-            1 + (segment - 1) * SEGMENT
-        };
+        let offset = if segment == 0 { 0 } else { 1 + (segment - 1) * SEGMENT };
         let packet = Packet {
             flow: self.truth.flow,
             bottleneck,
@@ -232,15 +205,7 @@ impl Flow {
         (segment, packet)
     }
 
-    fn depart(
-        &mut self,
-        segment: u64,
-        packet: &Packet,
-        length: u32,
-        timestamp: u64,
-        delay: u32,
-        marked: bool,
-    ) {
+    fn depart(&mut self, segment: u64, packet: &Packet, length: u32, timestamp: u64, delay: u32, marked: bool) {
         self.departures += 1;
         let truth = &mut self.truth;
         if truth.departures == 0 {

@@ -54,20 +54,13 @@ impl Account {
         self.frames = counts.frames;
         self.bytes = counts.bytes;
         self.other_traffic = counts.rejected(Reject::Other);
-        let bad = Reject::ALL
-            .iter()
-            .filter(|&&reason| reason != Reject::Other);
-        self.bad = bad
-            .map(|&reason| (reason.name().to_string(), counts.rejected(reason)))
-            .collect();
+        let bad = Reject::ALL.iter().filter(|&&reason| reason != Reject::Other);
+        self.bad = bad.map(|&reason| (reason.name().to_string(), counts.rejected(reason))).collect();
     }
 
     /// Takes over the counts of every bottleneck.
     pub fn set_sequences(&mut self, counts: Vec<(u8, SequenceCounts)>) {
-        self.bottlenecks = counts
-            .into_iter()
-            .map(|(index, c)| (index.to_string(), c))
-            .collect();
+        self.bottlenecks = counts.into_iter().map(|(index, c)| (index.to_string(), c)).collect();
     }
 
     /// Writes the account under its final name at once.

@@ -172,11 +172,7 @@ mod tests {
             let numbers = 0..rows as u32;
             assert_eq!(columns.len(), rows);
             assert!(columns.sequence.iter().copied().eq(numbers.clone()));
-            assert!(columns
-                .tcp_tsecr
-                .iter()
-                .copied()
-                .eq(numbers.clone().map(|n| !n)));
+            assert!(columns.tcp_tsecr.iter().copied().eq(numbers.clone().map(|n| !n)));
             assert!(columns.ecn.iter().copied().eq(numbers.map(|n| n as u8 & 3)));
         }
     }

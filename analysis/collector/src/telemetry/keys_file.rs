@@ -42,9 +42,7 @@ pub fn columns() -> Vec<Column> {
 /// If the system refuses, a full disk included.
 pub fn write(directory: &Path, keys: &[(FlowId, FlowKey)]) -> Result<()> {
     let path = directory.join(FILE_NAME);
-    let properties = described(DESCRIPTIONS)
-        .set_max_row_group_row_count(Some(GROUP_ROWS))
-        .build();
+    let properties = described(DESCRIPTIONS).set_max_row_group_row_count(Some(GROUP_ROWS)).build();
     let mut file = ParquetFile::create(&path, &columns(), properties, ROW_BYTES)?;
     for part in keys.chunks(GROUP_ROWS) {
         if let Err(error) = file.write(values(part)) {

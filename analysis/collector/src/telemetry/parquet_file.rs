@@ -40,12 +40,7 @@ impl ParquetFile {
     ///
     /// # Errors
     /// If the file cannot be made or there is no room for the first row group.
-    pub fn create(
-        path: &Path,
-        columns: &[Column],
-        properties: WriterProperties,
-        row_bytes: usize,
-    ) -> Result<Self> {
+    pub fn create(path: &Path, columns: &[Column], properties: WriterProperties, row_bytes: usize) -> Result<Self> {
         let temporary = temporary_name(path);
         let result = Self::create_temporary(path, &temporary, columns, properties, row_bytes);
         if result.is_err() {
@@ -61,9 +56,7 @@ impl ParquetFile {
         properties: WriterProperties,
         row_bytes: usize,
     ) -> Result<Self> {
-        let group_rows = properties
-            .max_row_group_row_count()
-            .unwrap_or(DEFAULT_MAX_ROW_GROUP_ROW_COUNT);
+        let group_rows = properties.max_row_group_row_count().unwrap_or(DEFAULT_MAX_ROW_GROUP_ROW_COUNT);
         let file = CountingFile {
             file: storage::create(temporary).map_err(|e| Error::io(temporary, "create", e))?,
             written: 0,
@@ -97,10 +90,7 @@ impl ParquetFile {
             }
             let room = self.group_rows - self.waiting_rows;
             let rest = match count > room {
-                true => rows
-                    .iter_mut()
-                    .map(|column| column.split_off(room))
-                    .collect(),
+                true => rows.iter_mut().map(|column| column.split_off(room)).collect(),
                 false => Vec::new(),
             };
             let count = count.min(room);
@@ -117,8 +107,7 @@ impl ParquetFile {
 
     fn write_group(&mut self) -> Result<()> {
         self.waiting_rows = 0;
-        write_group(&mut self.writer, std::mem::take(&mut self.waiting))
-            .map_err(|e| parquet_error(&self.temporary, e))
+        write_group(&mut self.writer, std::mem::take(&mut self.waiting)).map_err(|e| parquet_error(&self.temporary, e))
     }
 
     /// Name of the file once it is complete.
@@ -144,15 +133,10 @@ impl ParquetFile {
         if self.waiting_rows > 0 {
             self.write_group()?;
         }
-        self.writer
-            .finish()
-            .map_err(|e| parquet_error(&self.temporary, e))?;
+        self.writer.finish().map_err(|e| parquet_error(&self.temporary, e))?;
         let file = self.writer.inner();
         // Frees what was allocated beyond the end.
-        let cut = file
-            .file
-            .set_len(file.written)
-            .and_then(|()| file.file.sync_data());
+        let cut = file.file.set_len(file.written).and_then(|()| file.file.sync_data());
         cut.map_err(|e| Error::io(&self.temporary, "finish", e))?;
         fs::rename(&self.temporary, &self.path).map_err(|e| Error::io(&self.path, "rename to", e))
     }
@@ -165,8 +149,7 @@ impl ParquetFile {
     fn reserve(&mut self) -> Result<()> {
         let group = (self.group_rows * (self.row_bytes + self.row_bytes / 4)) as u64;
         let file = self.writer.inner();
-        allocate(&file.file, file.written, group + FOOTER_BYTES)
-            .map_err(|e| Error::io(&self.path, "allocate", e))
+        allocate(&file.file, file.written, group + FOOTER_BYTES).map_err(|e| Error::io(&self.path, "allocate", e))
     }
 }
 
@@ -187,22 +170,16 @@ fn write_group(
 }
 
 /// Unsigned numbers are stored as signed ones with the same bits.
-fn write_column(
-    column: &mut SerializedColumnWriter<'_>,
-    values: Values,
-) -> std::result::Result<(), ParquetError> {
+fn write_column(column: &mut SerializedColumnWriter<'_>, values: Values) -> std::result::Result<(), ParquetError> {
     match values {
         Values::U8(values) => write_values::<Int32Type, _>(column, values, |v| v.into(), None),
         Values::U16(values) => write_values::<Int32Type, _>(column, values, |v| v.into(), None),
         Values::U32(values) => write_values::<Int32Type, _>(column, values, |v| v as i32, None),
         Values::U64(values) => write_values::<Int64Type, _>(column, values, |v| v as i64, None),
         Values::I64(values) => write_values::<Int64Type, _>(column, values, |v| v, None),
-        Values::Text(values) => write_values::<ByteArrayType, _>(
-            column,
-            values,
-            |v| ByteArray::from(v.into_bytes()),
-            None,
-        ),
+        Values::Text(values) => {
+            write_values::<ByteArrayType, _>(column, values, |v| ByteArray::from(v.into_bytes()), None)
+        }
         Values::U8Lists(lists) => {
             let levels = Levels::of(&lists);
             write_values::<Int32Type, _>(column, lists.values, |v| v.into(), Some(&levels))
@@ -223,16 +200,10 @@ fn write_values<T: DataType, V>(
     // In place where a value takes as many bytes in the file.
     let values: Vec<T::T> = values.into_iter().map(stored).collect();
     let (definition, repetition) = match levels {
-        Some(levels) => (
-            Some(levels.definition.as_slice()),
-            Some(levels.repetition.as_slice()),
-        ),
+        Some(levels) => (Some(levels.definition.as_slice()), Some(levels.repetition.as_slice())),
         None => (None, None),
     };
-    column
-        .typed::<T>()
-        .write_batch(&values, definition, repetition)
-        .map(drop)
+    column.typed::<T>().write_batch(&values, definition, repetition).map(drop)
 }
 
 /// Where the rows of a list column begin (repetition 0) and which of them are empty (definition 0), as Parquet says it.
@@ -263,12 +234,7 @@ impl Levels {
 fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
     // SAFETY: a plain system call on a descriptor that `file` keeps open; no memory is passed.
     let result = unsafe {
-        libc::fallocate(
-            file.as_raw_fd(),
-            libc::FALLOC_FL_KEEP_SIZE,
-            offset as libc::off_t,
-            length as libc::off_t,
-        )
+        libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, offset as libc::off_t, length as libc::off_t)
     };
     if result == 0 {
         return Ok(());

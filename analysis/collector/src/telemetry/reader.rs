@@ -23,11 +23,7 @@ const BATCH_ROWS: usize = 32 << 10;
 /// [`Error::Input`] if there are none.
 pub fn report_files(directory: &Path) -> Result<Vec<PathBuf>> {
     let nested = directory.join("telemetry");
-    let directory = if nested.is_dir() {
-        nested
-    } else {
-        directory.to_path_buf()
-    };
+    let directory = if nested.is_dir() { nested } else { directory.to_path_buf() };
     let entries = fs::read_dir(&directory).map_err(|e| Error::io(&directory, "read", e))?;
     let mut files = Vec::new();
     for entry in entries {
@@ -38,10 +34,7 @@ pub fn report_files(directory: &Path) -> Result<Vec<PathBuf>> {
         }
     }
     if files.is_empty() {
-        return Err(Error::Input(format!(
-            "{}: no reports-*.parquet in it",
-            directory.display()
-        )));
+        return Err(Error::Input(format!("{}: no reports-*.parquet in it", directory.display())));
     }
     files.sort();
     Ok(files)
@@ -56,9 +49,7 @@ pub fn for_each(file: &Path, mut take: impl FnMut(Record) -> bool) -> Result<()>
     let opened = File::open(file).map_err(|e| Error::io(file, "open", e))?;
     let reader = SerializedFileReader::new(opened).map_err(|e| input(e.to_string()))?;
     for index in 0..reader.num_row_groups() {
-        let group = reader
-            .get_row_group(index)
-            .map_err(|e| input(e.to_string()))?;
+        let group = reader.get_row_group(index).map_err(|e| input(e.to_string()))?;
         let mut columns = StoredColumns::open(&*group).map_err(input)?;
         loop {
             let rows = Rows::read(&mut columns, BATCH_ROWS).map_err(input)?;
@@ -107,16 +98,10 @@ impl StoredColumns {
     ///
     /// # Errors
     /// What is wrong with the column, by its name.
-    pub fn read<T: Number>(
-        &mut self,
-        name: &str,
-        most: usize,
-    ) -> std::result::Result<Vec<T>, String> {
+    pub fn read<T: Number>(&mut self, name: &str, most: usize) -> std::result::Result<Vec<T>, String> {
         // Files have the columns in the order in which they are asked for.
         let count = self.columns.len();
-        let found = (0..count)
-            .map(|step| (self.next + step) % count)
-            .find(|index| self.columns[*index].name == name);
+        let found = (0..count).map(|step| (self.next + step) % count).find(|index| self.columns[*index].name == name);
         let index = found.ok_or_else(|| format!("column {name} is missing"))?;
         self.next = (index + 1) % count;
         let column = &mut self.columns[index];
@@ -128,9 +113,7 @@ impl StoredColumns {
             ColumnReader::Int32ColumnReader(reader) => {
                 read(reader, most, column.nullable, |v| T::from_stored(v.into()))
             }
-            ColumnReader::Int64ColumnReader(reader) => {
-                read(reader, most, column.nullable, T::from_stored)
-            }
+            ColumnReader::Int64ColumnReader(reader) => read(reader, most, column.nullable, T::from_stored),
             _ => return Err(format!("column {name} holds no numbers")),
         };
         values.map_err(|problem| format!("column {name} {problem}"))
@@ -156,10 +139,9 @@ fn read<D: DataType, T>(
 
 fn kind_of(column: &ColumnDescriptor) -> String {
     match column.logical_type_ref() {
-        Some(LogicalType::Integer(integer)) => name_of(Kind::Number {
-            bits: integer.bit_width as u8,
-            signed: integer.is_signed,
-        }),
+        Some(LogicalType::Integer(integer)) => {
+            name_of(Kind::Number { bits: integer.bit_width as u8, signed: integer.is_signed })
+        }
         // Numbers that nothing else is said about are signed.
         None => column.physical_type().to_string(),
         Some(other) => format!("{other:?}"),

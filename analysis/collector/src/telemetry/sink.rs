@@ -89,12 +89,7 @@ impl TelemetrySink {
         self.flush();
         drop(self.sender.take());
         match self.writer.join() {
-            Ok((rows, files, error)) => Stored {
-                rows,
-                files,
-                not_stored: self.rows - rows,
-                error,
-            },
+            Ok((rows, files, error)) => Stored { rows, files, not_stored: self.rows - rows, error },
             Err(_) => Stored {
                 not_stored: self.rows,
                 error: Some(Error::Input("the writer thread ended unexpectedly".into())),
@@ -104,10 +99,7 @@ impl TelemetrySink {
     }
 }
 
-fn write_all(
-    mut writer: TelemetryWriter,
-    receiver: &Receiver<Columns>,
-) -> (u64, u32, Option<Error>) {
+fn write_all(mut writer: TelemetryWriter, receiver: &Receiver<Columns>) -> (u64, u32, Option<Error>) {
     let result = loop {
         let step = match receiver.recv_timeout(CLOSE_CHECK) {
             Ok(columns) => writer.write(columns),

@@ -130,15 +130,8 @@ impl Values {
 }
 
 fn number(name: &str, bits: u8, is_signed: bool) -> Result<TypePtr> {
-    let stored = if bits > 32 {
-        Stored::INT64
-    } else {
-        Stored::INT32
-    };
-    let logical = LogicalType::Integer(IntType {
-        bit_width: bits as i8,
-        is_signed,
-    });
+    let stored = if bits > 32 { Stored::INT64 } else { Stored::INT32 };
+    let logical = LogicalType::Integer(IntType { bit_width: bits as i8, is_signed });
     let builder = Type::primitive_type_builder(name, stored)
         .with_repetition(Repetition::REQUIRED)
         .with_logical_type(Some(logical));
@@ -174,10 +167,7 @@ fn stored_type(column: &Column) -> Result<TypePtr> {
 /// None in practice: all kinds can be stored.
 pub fn stored_schema(columns: &[Column]) -> Result<TypePtr> {
     let fields = columns.iter().map(stored_type).collect::<Result<_>>()?;
-    Type::group_type_builder("schema")
-        .with_fields(fields)
-        .build()
-        .map(Arc::new)
+    Type::group_type_builder("schema").with_fields(fields).build().map(Arc::new)
 }
 
 #[cfg(test)]
@@ -186,12 +176,8 @@ mod tests {
 
     #[test]
     fn rows_of_lists_are_split_with_their_values() {
-        let lists = |ends: &[usize], values: &[u64]| {
-            Values::U64Lists(Lists {
-                ends: ends.to_vec(),
-                values: values.to_vec(),
-            })
-        };
+        let lists =
+            |ends: &[usize], values: &[u64]| Values::U64Lists(Lists { ends: ends.to_vec(), values: values.to_vec() });
         let mut kept = lists(&[2, 2, 3, 5], &[1, 2, 3, 4, 5]);
         let rest = kept.split_off(3);
         assert_eq!(kept, lists(&[2, 2, 3], &[1, 2, 3]));

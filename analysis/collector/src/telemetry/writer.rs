@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use parquet::basic::{Compression, Encoding};
 use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{
-    EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion,
-};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder, WriterVersion};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::{self, row_bytes, Columns};
@@ -49,23 +47,14 @@ impl TelemetryWriter {
             let entry = entry.map_err(|e| Error::io(directory, "read", e))?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name.starts_with("reports-")
-                || name == "flow_keys.parquet"
-                || name == "collector.json"
-            {
+            if name.starts_with("reports-") || name == "flow_keys.parquet" || name == "collector.json" {
                 return Err(Error::Input(format!(
                     "{} already holds telemetry ({name}): give an empty or new directory",
                     directory.display()
                 )));
             }
         }
-        Ok(TelemetryWriter {
-            directory: directory.to_path_buf(),
-            rotation,
-            current: None,
-            files: 0,
-            rows: 0,
-        })
+        Ok(TelemetryWriter { directory: directory.to_path_buf(), rotation, current: None, files: 0, rows: 0 })
     }
 
     /// Writes the rows, beginning a new file when one is due.
@@ -113,9 +102,7 @@ impl TelemetryWriter {
 
     /// Whether the current file is older than the rotation allows.
     pub fn is_overdue(&self) -> bool {
-        self.current
-            .as_ref()
-            .is_some_and(|(_, opened)| opened.elapsed() >= self.rotation.age)
+        self.current.as_ref().is_some_and(|(_, opened)| opened.elapsed() >= self.rotation.age)
     }
 
     /// Rows in completed files.
@@ -129,15 +116,8 @@ impl TelemetryWriter {
     }
 
     fn open(&self) -> Result<ParquetFile> {
-        let path = self
-            .directory
-            .join(format!("reports-{:05}.parquet", self.files));
-        ParquetFile::create(
-            &path,
-            &columns::columns(),
-            report_properties(self.rotation.row_group),
-            row_bytes(),
-        )
+        let path = self.directory.join(format!("reports-{:05}.parquet", self.files));
+        ParquetFile::create(&path, &columns::columns(), report_properties(self.rotation.row_group), row_bytes())
     }
 }
 
@@ -168,10 +148,8 @@ fn report_properties(row_group: usize) -> WriterProperties {
 
 /// Properties of a table whose file says what its columns are: `columns` in the metadata, as JSON.
 pub fn described(columns: &str) -> WriterPropertiesBuilder {
-    base_properties().set_key_value_metadata(Some(vec![
-        schema_version(),
-        KeyValue::new("columns".into(), columns.to_string()),
-    ]))
+    base_properties()
+        .set_key_value_metadata(Some(vec![schema_version(), KeyValue::new("columns".into(), columns.to_string())]))
 }
 
 /// What the metadata of every file begins with.

@@ -28,15 +28,8 @@ pub struct Decoder {
 impl Decoder {
     /// A decoder that has seen no frame.
     pub fn new(path: impl Into<Path>) -> Self {
-        let none = Known {
-            head: [0; HEAD_BYTES],
-            length: usize::MAX,
-            payload_end: 0,
-        };
-        Decoder {
-            path: path.into(),
-            known: [none; KNOWN],
-        }
+        let none = Known { head: [0; HEAD_BYTES], length: usize::MAX, payload_end: 0 };
+        Decoder { path: path.into(), known: [none; KNOWN] }
     }
 
     /// Decodes the report in `frame`; also returns the original packet's bytes, which [`crate::flow_keys`] reads.
@@ -60,11 +53,8 @@ impl Decoder {
         let payload = encapsulation::payload(frame, self.path)?;
         let head = frame[..ENCAPSULATION_BYTES].last_chunk::<HEAD_BYTES>();
         if let (Some(head), true) = (head, plain(frame)) {
-            self.known[frame.len() % KNOWN] = Known {
-                head: *head,
-                length: frame.len(),
-                payload_end: ENCAPSULATION_BYTES + payload.len(),
-            };
+            self.known[frame.len() % KNOWN] =
+                Known { head: *head, length: frame.len(), payload_end: ENCAPSULATION_BYTES + payload.len() };
         }
         Ok(payload)
     }
@@ -84,12 +74,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_decoded_the_same_whatever_came_before_with_every_bit_changed() {
-        let scenario = Scenario {
-            reports: 40,
-            flows: 8,
-            mixed_headers: true,
-            ..Scenario::default()
-        };
+        let scenario = Scenario { reports: 40, flows: 8, mixed_headers: true, ..Scenario::default() };
         let mut decoder = Decoder::new(scenario.port);
         let mut remembered = 0;
         frames(&scenario, |_, frame| {
@@ -97,8 +82,7 @@ mod tests {
             for at in 0..frame.len() {
                 for bit in 0..8 {
                     assert_eq!(decoder.decode(frame), decode(frame, scenario.port));
-                    remembered +=
-                        u32::from(decoder.known[frame.len() % KNOWN].length == frame.len());
+                    remembered += u32::from(decoder.known[frame.len() % KNOWN].length == frame.len());
                     changed[at] ^= 1 << bit;
                     assert_eq!(decoder.decode(&changed), decode(&changed, scenario.port));
                     changed[at] ^= 1 << bit;

@@ -101,11 +101,7 @@ pub fn payload(frame: &[u8], path: Path) -> Result<&[u8], Reject> {
     let Some(head) = frame.first_chunk::<ENCAPSULATION_BYTES>() else {
         return Err(Reject::Other);
     };
-    let ip_start = if is_plain(head) {
-        ETHERNET_BYTES
-    } else {
-        ipv4_start(frame)?
-    };
+    let ip_start = if is_plain(head) { ETHERNET_BYTES } else { ipv4_start(frame)? };
     let ip = &frame[ip_start..];
     let Some(fixed) = ip.first_chunk::<IPV4_BYTES>() else {
         return Err(Reject::Other);
@@ -126,9 +122,7 @@ pub fn payload(frame: &[u8], path: Path) -> Result<&[u8], Reject> {
     }
     if let Some(switch) = path.switch {
         let source = u16::from_be_bytes([udp_start[0], udp_start[1]]);
-        if fixed[12..16] != switch.ip().octets()
-            || source >> SPREAD_BITS != switch.port() >> SPREAD_BITS
-        {
+        if fixed[12..16] != switch.ip().octets() || source >> SPREAD_BITS != switch.port() >> SPREAD_BITS {
             return Err(Reject::Foreign);
         }
     }
@@ -195,13 +189,8 @@ mod tests {
 
     /// A frame to port 5500 with the given payload, tags, IP options and, if asked for, a UDP checksum.
     fn frame(payload: &[u8], tags: usize, options: usize, with_checksum: bool) -> Vec<u8> {
-        let mut udp = [
-            &[0x15, 0x7c, 0x15, 0x7c][..],
-            &(8 + payload.len() as u16).to_be_bytes(),
-            &[0, 0],
-            payload,
-        ]
-        .concat();
+        let mut udp =
+            [&[0x15, 0x7c, 0x15, 0x7c][..], &(8 + payload.len() as u16).to_be_bytes(), &[0, 0], payload].concat();
         let mut ip = vec![0x45 + (options / 4) as u8, 0];
         ip.extend(((20 + options + udp.len()) as u16).to_be_bytes());
         ip.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
@@ -219,15 +208,9 @@ mod tests {
 
     #[test]
     fn payload_behind_tags_options_and_checksum() {
-        for (tags, options, with_checksum) in
-            [(0, 0, false), (1, 0, true), (2, 8, false), (0, 40, true)]
-        {
+        for (tags, options, with_checksum) in [(0, 0, false), (1, 0, true), (2, 8, false), (0, 40, true)] {
             let bytes = frame(b"payload", tags, options, with_checksum);
-            assert_eq!(
-                payload(&bytes, 5500.into()),
-                Ok(&b"payload"[..]),
-                "{tags} {options}"
-            );
+            assert_eq!(payload(&bytes, 5500.into()), Ok(&b"payload"[..]), "{tags} {options}");
             assert_eq!(
                 payload(&[&bytes[..], &[0; 9]].concat(), 5500.into()),
                 Ok(&b"payload"[..]),
@@ -235,10 +218,7 @@ mod tests {
             );
             assert_eq!(payload(&bytes, 5501.into()), Err(Reject::Other));
         }
-        assert_eq!(
-            payload(&frame(b"payload", 3, 0, false), 5500.into()),
-            Err(Reject::Other)
-        );
+        assert_eq!(payload(&frame(b"payload", 3, 0, false), 5500.into()), Err(Reject::Other));
     }
 
     #[test]
@@ -252,12 +232,7 @@ mod tests {
             for ours in ["192.0.2.1:5500", "192.0.2.1:5440", "192.0.2.1:5503"] {
                 assert_eq!(from(ours), Ok(&b"payload"[..]), "{ours}");
             }
-            for other in [
-                "192.0.2.3:5500",
-                "193.0.2.1:5500",
-                "192.0.2.1:5439",
-                "192.0.2.1:5504",
-            ] {
+            for other in ["192.0.2.3:5500", "193.0.2.1:5500", "192.0.2.1:5439", "192.0.2.1:5504"] {
                 assert_eq!(from(other), Err(Reject::Foreign), "{other}");
             }
         }
@@ -274,9 +249,6 @@ mod tests {
         let mut fragment = frame(b"payload", 0, 0, false);
         fragment[20] = 0x20;
         assert_eq!(payload(&fragment, 5500.into()), Err(Reject::Fragment));
-        assert_eq!(
-            payload(&good[..good.len() - 1], 5500.into()),
-            Err(Reject::Short)
-        );
+        assert_eq!(payload(&good[..good.len() - 1], 5500.into()), Err(Reject::Short));
     }
 }

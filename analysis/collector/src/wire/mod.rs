@@ -85,11 +85,7 @@ mod tests {
         assert_eq!(bad.map(|report| check(&report)), reasons.map(Err));
         for drops in [0, 1 << 31, u32::MAX] {
             let departures = u32::MAX - 5;
-            let report = Report {
-                arrivals: departures.wrapping_add(drops),
-                departures,
-                ..good
-            };
+            let report = Report { arrivals: departures.wrapping_add(drops), departures, ..good };
             assert_eq!(check(&report), Ok(()), "{drops} drops so far");
         }
     }

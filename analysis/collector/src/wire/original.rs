@@ -65,9 +65,7 @@ impl Original {
         let length = layers.transport_length;
         match (layers.protocol, layers.transport) {
             (PROTOCOL_TCP, Some(tcp)) => original.parse_tcp(tcp, length),
-            (PROTOCOL_UDP, Some(_)) => {
-                original.payload_length = length.saturating_sub(UDP_BYTES) as u16
-            }
+            (PROTOCOL_UDP, Some(_)) => original.payload_length = length.saturating_sub(UDP_BYTES) as u16,
             (PROTOCOL_TCP | PROTOCOL_UDP, None) => original.payload_length = length as u16,
             _ => {}
         }
@@ -103,10 +101,7 @@ fn timestamps(mut options: &[u8]) -> Option<(u32, u32)> {
         match options {
             [1, rest @ ..] => options = rest,
             [8, 10, a, b, c, d, e, f, g, h, ..] => {
-                return Some((
-                    u32::from_be_bytes([*a, *b, *c, *d]),
-                    u32::from_be_bytes([*e, *f, *g, *h]),
-                ));
+                return Some((u32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes([*e, *f, *g, *h])));
             }
             [0, ..] | [] => return None,
             [_, length, ..] if *length >= 2 => options = options.get(usize::from(*length)..)?,
@@ -180,9 +175,7 @@ fn ipv6_layers(ip: &[u8], available: usize) -> Option<Layers<'_>> {
             // Hop-by-hop options, routing, destination options: length in 8 bytes beyond the first 8.
             0 | 43 | 60 => rest.get(1).map(|&units| (usize::from(units) + 1) * 8),
             44 => {
-                first_fragment &= rest
-                    .get(2..4)
-                    .is_some_and(|offset| offset[0] == 0 && offset[1] & 0xf8 == 0);
+                first_fragment &= rest.get(2..4).is_some_and(|offset| offset[0] == 0 && offset[1] & 0xf8 == 0);
                 Some(8)
             }
             // Authentication header: length in 4 bytes beyond the first 8.
@@ -234,23 +227,10 @@ pub fn five_tuple(bytes: &[u8]) -> Option<FiveTuple> {
     };
     // TCP, UDP, DCCP, SCTP and UDP-Lite start with the two ports.
     let has_ports = matches!(layers.protocol, 6 | 17 | 33 | 132 | 136);
-    let ports = layers
-        .transport
-        .filter(|_| has_ports)
-        .and_then(|transport| transport.first_chunk::<4>());
-    let (src_port, dst_port) = ports.map_or((0, 0), |p| {
-        (
-            u16::from_be_bytes([p[0], p[1]]),
-            u16::from_be_bytes([p[2], p[3]]),
-        )
-    });
-    Some(FiveTuple {
-        src,
-        dst,
-        protocol: layers.protocol,
-        src_port,
-        dst_port,
-    })
+    let ports = layers.transport.filter(|_| has_ports).and_then(|transport| transport.first_chunk::<4>());
+    let (src_port, dst_port) =
+        ports.map_or((0, 0), |p| (u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]])));
+    Some(FiveTuple { src, dst, protocol: layers.protocol, src_port, dst_port })
 }
 
 #[cfg(test)]

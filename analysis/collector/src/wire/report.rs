@@ -121,30 +121,12 @@ mod tests {
     fn every_byte_lands_in_its_field() {
         let bytes: [u8; REPORT_BYTES] = std::array::from_fn(|i| i as u8 + 1);
         let report = Report::decode(&bytes);
-        assert_eq!(
-            (
-                report.version,
-                report.flags,
-                report.bottleneck,
-                report.sample_shift
-            ),
-            (1, 2, 3, 4)
-        );
+        assert_eq!((report.version, report.flags, report.bottleneck, report.sample_shift), (1, 2, 3, 4));
         assert_eq!((report.flow, report.packet_length), (0x0506, 0x0708));
+        assert_eq!((report.signature, report.sequence), (0x090a_0b0c, 0x0d0e_0f10));
+        assert_eq!((report.arrivals, report.departures, report.loss_drops), (0x1112_1314, 0x1516_1718, 0x191a_1b1c));
         assert_eq!(
-            (report.signature, report.sequence),
-            (0x090a_0b0c, 0x0d0e_0f10)
-        );
-        assert_eq!(
-            (report.arrivals, report.departures, report.loss_drops),
-            (0x1112_1314, 0x1516_1718, 0x191a_1b1c)
-        );
-        assert_eq!(
-            (
-                report.queue_delay,
-                report.enqueue_depth,
-                report.dequeue_depth
-            ),
+            (report.queue_delay, report.enqueue_depth, report.dequeue_depth),
             (0x1d1e_1f20, 0x2122_2324, 0x2526_2728)
         );
         assert_eq!((report.timestamp, report.epoch), (0x292a_2b2c_2d2e, 0x2f30));

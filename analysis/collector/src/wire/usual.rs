@@ -65,12 +65,7 @@ mod tests {
 
     #[test]
     fn the_usual_form_is_parsed_as_any_other_with_every_bit_changed() {
-        let scenario = Scenario {
-            reports: 40,
-            flows: 8,
-            mixed_headers: true,
-            ..Scenario::default()
-        };
+        let scenario = Scenario { reports: 40, flows: 8, mixed_headers: true, ..Scenario::default() };
         let (mut usual, mut other) = (0, 0);
         let mut compare = |bytes: &[u8], length: u16| match parse(bytes, length) {
             Some(found) => {

@@ -60,10 +60,7 @@ impl Table {
     pub fn sum_where(&self, name: &str, key: [u64; 3]) -> u64 {
         let keys = ["bottleneck", "flow", "signature"].map(|part| column(self, part));
         let values = column(self, name).into_iter().enumerate();
-        values
-            .filter(|(row, _)| (0..3).all(|part| keys[part][*row] == key[part]))
-            .map(|(_, value)| value)
-            .sum()
+        values.filter(|(row, _)| (0..3).all(|part| keys[part][*row] == key[part])).map(|(_, value)| value).sum()
     }
 
     /// Sum of all counts in the delay histograms.

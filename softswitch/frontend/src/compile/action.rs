@@ -33,11 +33,7 @@ impl<'v> Action<'v> {
             }
             params.push((param_name.to_owned(), width as u32));
         }
-        Ok(Self {
-            name: name.to_owned(),
-            params,
-            primitives: json::array(value, "primitives", name)?,
-        })
+        Ok(Self { name: name.to_owned(), params, primitives: json::array(value, "primitives", name)? })
     }
 
     /// Slots that the parameters take.
@@ -50,20 +46,14 @@ impl<'v> Action<'v> {
         let mut slot = first;
         let mut bound = Vec::new();
         for &(_, width) in &self.params {
-            bound.push(Expr::Field(Field {
-                place: Place::Slot(slot),
-                width,
-                signed: false,
-            }));
+            bound.push(Expr::Field(Field { place: Place::Slot(slot), width, signed: false }));
             slot += if width > 64 { 2 } else { 1 };
         }
         bound
     }
 
     fn has_exit(&self) -> bool {
-        self.primitives
-            .iter()
-            .any(|p| p.get("op").and_then(Value::as_str) == Some("exit"))
+        self.primitives.iter().any(|p| p.get("op").and_then(Value::as_str) == Some("exit"))
     }
 
     /// The body. `ended` is where control ends after an `exit`.
@@ -77,10 +67,7 @@ impl<'v> Action<'v> {
         let exits = self.has_exit();
         if exits {
             let zero = emitter.constant(0)?;
-            emitter.op(Op::Move {
-                d: objects.exit,
-                s: zero,
-            });
+            emitter.op(Op::Move { d: objects.exit, s: zero });
         }
         let mut labels: Vec<Option<Label>> = vec![None; self.primitives.len() + 1];
         for (i, value) in self.primitives.iter().enumerate() {
@@ -105,10 +92,7 @@ impl<'v> Action<'v> {
             emitter.place(label);
         }
         if exits {
-            emitter.op(Op::JumpNonZero {
-                s: objects.exit,
-                to: ended,
-            });
+            emitter.op(Op::JumpNonZero { s: objects.exit, to: ended });
         }
         Ok(())
     }
@@ -124,9 +108,7 @@ pub(super) struct Primitive<'a> {
 
 impl Primitive<'_> {
     fn arg(&self, index: usize) -> Result<&Value> {
-        self.args.get(index).ok_or_else(|| {
-            LoadError::malformed(format!("{}: argument {index} is missing", self.place))
-        })
+        self.args.get(index).ok_or_else(|| LoadError::malformed(format!("{}: argument {index} is missing", self.place)))
     }
 
     fn expr(&self, index: usize, objects: &Objects) -> Result<Expr> {
@@ -136,10 +118,7 @@ impl Primitive<'_> {
     fn field(&self, index: usize, objects: &Objects) -> Result<Field> {
         match self.expr(index, objects)? {
             Expr::Field(field) => Ok(field),
-            _ => Err(LoadError::unsupported(
-                "a destination that is not a field",
-                &self.place,
-            )),
+            _ => Err(LoadError::unsupported("a destination that is not a field", &self.place)),
         }
     }
 
@@ -148,61 +127,37 @@ impl Primitive<'_> {
         let arg = self.arg(index)?;
         let found = json::text(arg, "type", &self.place)?;
         if found != kind {
-            return Err(LoadError::unsupported(
-                format!("a {found} in place of a {kind}"),
-                &self.place,
-            ));
+            return Err(LoadError::unsupported(format!("a {found} in place of a {kind}"), &self.place));
         }
         json::text(arg, "value", &self.place)
     }
 
     fn header(&self, index: usize, objects: &Objects) -> Result<u8> {
-        objects
-            .layout
-            .header(self.named(index, "header")?, &self.place)
+        objects.layout.header(self.named(index, "header")?, &self.place)
     }
 
     fn register(&self, index: usize, objects: &Objects) -> Result<(u16, u32)> {
         let name = self.named(index, "register_array")?;
         let found = objects.registers.iter().position(|r| r.name == name);
-        let index = found
-            .ok_or_else(|| LoadError::malformed(format!("{}: no register {name}", self.place)))?;
+        let index = found.ok_or_else(|| LoadError::malformed(format!("{}: no register {name}", self.place)))?;
         Ok((index as u16, objects.registers[index].width))
     }
 
     fn constant(&self, index: usize, what: &str, objects: &Objects) -> Result<u64> {
-        let value = self
-            .expr(index, objects)?
-            .as_constant()
-            .and_then(|v| u64::try_from(v).ok());
-        value.ok_or_else(|| {
-            LoadError::unsupported(format!("a {what} that is not a constant"), &self.place)
-        })
+        let value = self.expr(index, objects)?.as_constant().and_then(|v| u64::try_from(v).ok());
+        value.ok_or_else(|| LoadError::unsupported(format!("a {what} that is not a constant"), &self.place))
     }
 
-    fn jump(
-        &self,
-        at: usize,
-        labels: &mut [Option<Label>],
-        objects: &Objects,
-        emitter: &mut Emitter,
-    ) -> Result<()> {
+    fn jump(&self, at: usize, labels: &mut [Option<Label>], objects: &Objects, emitter: &mut Emitter) -> Result<()> {
         let conditional = self.op == "_jump_if_zero";
         let target = self.constant(usize::from(conditional), "jump target", objects)? as usize;
         if target <= at || target >= labels.len() {
-            return Err(LoadError::unsupported(
-                "a jump that does not lead forward",
-                &self.place,
-            ));
+            return Err(LoadError::unsupported("a jump that does not lead forward", &self.place));
         }
         let label = *labels[target].get_or_insert_with(|| emitter.label());
         if conditional {
             let condition = self.expr(0, objects)?;
-            let condition = if condition.is_bool() {
-                condition
-            } else {
-                Expr::ToBool(Box::new(condition))
-            };
+            let condition = if condition.is_bool() { condition } else { Expr::ToBool(Box::new(condition)) };
             emitter.jump_if(&condition, false, label, &self.place)
         } else {
             emitter.op(Op::Jump(label));
@@ -224,46 +179,30 @@ impl Primitive<'_> {
             "assign_header" | "copy_header" => {
                 let (to, from) = (self.named(0, "header")?, self.named(1, "header")?);
                 if !objects.layout.same_type(to, from) {
-                    return Err(LoadError::malformed(format!(
-                        "{place}: {to} and {from} differ in type"
-                    )));
+                    return Err(LoadError::malformed(format!("{place}: {to} and {from} differ in type")));
                 }
-                if let (Some(to), Some(from)) = (
-                    objects.layout.metadata_fields(to),
-                    objects.layout.metadata_fields(from),
-                ) {
+                if let (Some(to), Some(from)) =
+                    (objects.layout.metadata_fields(to), objects.layout.metadata_fields(from))
+                {
                     for (to, from) in to.into_iter().zip(from) {
                         emitter.assign(to, &Expr::Field(from), place)?;
                     }
                     return Ok(());
                 }
-                emitter.op(Op::CopyHeader {
-                    to: self.header(0, objects)?,
-                    from: self.header(1, objects)?,
-                });
+                emitter.op(Op::CopyHeader { to: self.header(0, objects)?, from: self.header(1, objects)? });
             }
-            "add_header" => emitter.op(Op::AddHeader {
-                header: self.header(0, objects)?,
-            }),
-            "remove_header" => emitter.op(Op::RemoveHeader {
-                header: self.header(0, objects)?,
-            }),
+            "add_header" => emitter.op(Op::AddHeader { header: self.header(0, objects)? }),
+            "remove_header" => emitter.op(Op::RemoveHeader { header: self.header(0, objects)? }),
             "mark_to_drop" | "drop" => {
                 let (port, zero) = (emitter.constant(DROP_PORT)?, emitter.constant(0)?);
-                emitter.op(Op::Move {
-                    d: objects.egress_spec,
-                    s: port,
-                });
+                emitter.op(Op::Move { d: objects.egress_spec, s: port });
                 if let Some(d) = objects.mcast_grp {
                     emitter.op(Op::Move { d, s: zero });
                 }
             }
             "exit" => {
                 let one = emitter.constant(1)?;
-                emitter.op(Op::Move {
-                    d: objects.exit,
-                    s: one,
-                });
+                emitter.op(Op::Move { d: objects.exit, s: one });
             }
             "register_read" => {
                 let field = self.field(0, objects)?;
@@ -275,12 +214,7 @@ impl Primitive<'_> {
                     let old = emitter.low(&Expr::Field(field), field.width, place)?;
                     emitter.op(Op::Move { d, s: old });
                 }
-                emitter.op(Op::RegisterRead {
-                    d,
-                    register,
-                    index,
-                    bits: field.width.min(width) as u8,
-                });
+                emitter.op(Op::RegisterRead { d, register, index, bits: field.width.min(width) as u8 });
                 emitter.store(field, d, place)?;
             }
             "register_write" => {
@@ -292,13 +226,9 @@ impl Primitive<'_> {
             "count" => {
                 let name = self.named(0, "counter_array")?;
                 let found = objects.counters.iter().position(|c| c.name == name);
-                let counter = found
-                    .ok_or_else(|| LoadError::malformed(format!("{place}: no counter {name}")))?;
+                let counter = found.ok_or_else(|| LoadError::malformed(format!("{place}: no counter {name}")))?;
                 let index = emitter.low(&self.expr(1, objects)?, 32, place)?;
-                emitter.op(Op::Count {
-                    counter: counter as u16,
-                    index,
-                });
+                emitter.op(Op::Count { counter: counter as u16, index });
             }
             "modify_field_rng_uniform" => {
                 let field = self.field(0, objects)?;
@@ -309,30 +239,20 @@ impl Primitive<'_> {
                     let old = emitter.low(&Expr::Field(field), field.width, place)?;
                     emitter.op(Op::Move { d, s: old });
                 }
-                emitter.op(Op::Random {
-                    d,
-                    low,
-                    high,
-                    bits: field.width as u8,
-                });
+                emitter.op(Op::Random { d, low, high, bits: field.width as u8 });
                 emitter.store(field, d, place)?;
             }
             "modify_field_with_hash_based_offset" => {
                 let field = self.field(0, objects)?;
                 let base = emitter.low(&self.expr(1, objects)?, 64, place)?;
                 let name = self.named(2, "calculation")?;
-                let calculation = *objects.calculation_names.get(name).ok_or_else(|| {
-                    LoadError::malformed(format!("{place}: no calculation {name}"))
-                })?;
+                let calculation = *objects
+                    .calculation_names
+                    .get(name)
+                    .ok_or_else(|| LoadError::malformed(format!("{place}: no calculation {name}")))?;
                 let size = emitter.low(&self.expr(3, objects)?, 64, place)?;
                 let d = emitter.destination(field, place)?;
-                emitter.op(Op::Hash {
-                    d,
-                    calculation,
-                    base,
-                    size,
-                    bits: field.width as u8,
-                });
+                emitter.op(Op::Hash { d, calculation, base, size, bits: field.width as u8 });
                 emitter.store(field, d, place)?;
             }
             "truncate" => {
@@ -342,37 +262,21 @@ impl Primitive<'_> {
             "clone_ingress_pkt_to_egress" | "clone_egress_pkt_to_egress" => {
                 let session = emitter.low(&self.expr(0, objects)?, 15, place)?;
                 let list = self.constant(1, "field list", objects)?;
-                if list != 0 && !objects.field_lists.contains_key(&list)
-                    || list > u64::from(u16::MAX)
-                {
-                    return Err(LoadError::malformed(format!(
-                        "{place}: no field list {list}"
-                    )));
+                if list != 0 && !objects.field_lists.contains_key(&list) || list > u64::from(u16::MAX) {
+                    return Err(LoadError::malformed(format!("{place}: no field list {list}")));
                 }
-                emitter.op(Op::Clone {
-                    session,
-                    list: list as u16,
-                });
+                emitter.op(Op::Clone { session, list: list as u16 });
                 objects.has_clone = true;
             }
             "generate_digest" => {
                 let list = self.constant(1, "digest", objects)?;
-                let index = objects
-                    .digests
-                    .iter()
-                    .position(|d| u64::from(d.0.list) == list);
-                let index = index
-                    .ok_or_else(|| LoadError::malformed(format!("{place}: no digest {list}")))?;
+                let index = objects.digests.iter().position(|d| u64::from(d.0.list) == list);
+                let index = index.ok_or_else(|| LoadError::malformed(format!("{place}: no digest {list}")))?;
                 emitter.op(Op::Digest { list: index as u16 });
             }
             // Log messages have no effect on packets.
             "no_op" | "log_msg" => {}
-            other => {
-                return Err(LoadError::unsupported(
-                    format!("the primitive {other}"),
-                    place,
-                ))
-            }
+            other => return Err(LoadError::unsupported(format!("the primitive {other}"), place)),
         }
         Ok(())
     }

@@ -45,22 +45,12 @@ fn find(layout: &Layout, name: &str) -> Result<Intrinsic> {
         return Ok(Intrinsic::Absent);
     };
     match field.place {
-        Place::Slot(slot) if field.width <= 64 => Ok(Intrinsic::Slot {
-            slot,
-            mask: ones(field.width),
-        }),
+        Place::Slot(slot) if field.width <= 64 => Ok(Intrinsic::Slot { slot, mask: ones(field.width) }),
         Place::Header { header, bit } if field.width <= 64 && (bit | field.width) % 8 == 0 => {
             let (byte, count) = ((bit / 8) as u16, (field.width / 8) as u8);
-            Ok(Intrinsic::Header {
-                header,
-                byte,
-                count,
-            })
+            Ok(Intrinsic::Header { header, byte, count })
         }
-        _ => Err(LoadError::unsupported(
-            format!("a field of this shape as {name}"),
-            "field_aliases",
-        )),
+        _ => Err(LoadError::unsupported(format!("a field of this shape as {name}"), "field_aliases")),
     }
 }
 

@@ -46,49 +46,25 @@ pub(super) fn compile<'v>(
     tables: &mut Vec<TableCode>,
 ) -> Result<()> {
     let pipelines = json::array(root, "pipelines", "program")?;
-    let Some(pipeline) = pipelines
-        .iter()
-        .find(|p| p.get("name").and_then(Value::as_str) == Some(name))
-    else {
+    let Some(pipeline) = pipelines.iter().find(|p| p.get("name").and_then(Value::as_str) == Some(name)) else {
         return Err(LoadError::malformed(format!("there is no pipeline {name}")));
     };
     if let Some(profile) = json::array(pipeline, "action_profiles", name)?.first() {
-        return Err(LoadError::unsupported(
-            "an action profile",
-            json::text(profile, "name", name)?,
-        ));
+        return Err(LoadError::unsupported("an action profile", json::text(profile, "name", name)?));
     }
     let mut nodes = HashMap::new();
-    for (key, kind) in [
-        ("tables", Kind::Table),
-        ("conditionals", Kind::Conditional),
-        ("action_calls", Kind::ActionCall),
-    ] {
+    for (key, kind) in
+        [("tables", Kind::Table), ("conditionals", Kind::Conditional), ("action_calls", Kind::ActionCall)]
+    {
         for value in json::array(pipeline, key, name)? {
-            let node = Node {
-                kind,
-                value,
-                label: emitter.label(),
-            };
-            if nodes
-                .insert(json::text(value, "name", key)?, node)
-                .is_some()
-            {
-                return Err(LoadError::malformed(format!(
-                    "{name}: two nodes have one name"
-                )));
+            let node = Node { kind, value, label: emitter.label() };
+            if nodes.insert(json::text(value, "name", key)?, node).is_some() {
+                return Err(LoadError::malformed(format!("{name}: two nodes have one name")));
             }
         }
     }
     let end = emitter.label();
-    let mut control = Control {
-        nodes,
-        pending: Vec::new(),
-        end,
-        objects,
-        emitter,
-        tables,
-    };
+    let mut control = Control { nodes, pending: Vec::new(), end, objects, emitter, tables };
     control.refuse_loops(name)?;
     if let Some(first) = json::optional_text(pipeline, "init_table", name)? {
         control.pending.push(control.known(first, name)?);
@@ -121,15 +97,10 @@ impl<'v> Control<'v, '_> {
             left.insert(name, next);
         }
         loop {
-            let done: Vec<&str> = left
-                .iter()
-                .filter(|(_, n)| !n.iter().any(|s| left.contains_key(s)))
-                .map(|(k, _)| *k)
-                .collect();
+            let done: Vec<&str> =
+                left.iter().filter(|(_, n)| !n.iter().any(|s| left.contains_key(s))).map(|(k, _)| *k).collect();
             if done.is_empty() && !left.is_empty() {
-                return Err(LoadError::malformed(format!(
-                    "{place}: control flow goes in circles"
-                )));
+                return Err(LoadError::malformed(format!("{place}: control flow goes in circles")));
             }
             if done.is_empty() {
                 return Ok(());
@@ -168,12 +139,7 @@ impl<'v> Control<'v, '_> {
         match node.kind {
             Kind::Table => self.table(name, value),
             Kind::Conditional => {
-                let condition = Expr::parse(
-                    json::member(value, "expression", name)?,
-                    self.objects.layout,
-                    &[],
-                    name,
-                )?;
+                let condition = Expr::parse(json::member(value, "expression", name)?, self.objects.layout, &[], name)?;
                 let if_false = self.label(json::optional_text(value, "false_next", name)?, name)?;
                 self.emitter.jump_if(&condition, false, if_false, name)?;
                 self.emitter.end_statement();
@@ -201,10 +167,7 @@ impl<'v> Control<'v, '_> {
         let place = format!("table {name}");
         let kind = json::text(value, "type", &place)?;
         if kind != "simple" {
-            return Err(LoadError::unsupported(
-                format!("the implementation {kind} (action profile)"),
-                place,
-            ));
+            return Err(LoadError::unsupported(format!("the implementation {kind} (action profile)"), place));
         }
         if json::flag(value, "support_timeout") {
             return Err(LoadError::unsupported("an idle timeout", place));
@@ -218,32 +181,23 @@ impl<'v> Control<'v, '_> {
         }
         let keys = self.keys(value, &place)?;
         let default = self.default_entry(value, &ids, &place)?;
-        let const_default = value
-            .get("default_entry")
-            .is_some_and(|d| json::flag(d, "action_const"));
+        let const_default = value.get("default_entry").is_some_and(|d| json::flag(d, "action_const"));
         let infos: Vec<KeyInfo> = keys.iter().map(|k| k.0.clone()).collect();
         let entries = self.entries(value, &infos, &ids, &place)?;
         let kinds: Vec<MatchKind> = infos.iter().map(|k| k.kind).collect();
         let info = TableInfo {
             id: TableId(self.tables.len() as u32),
             name: name.to_owned(),
-            has_priority: kinds
-                .iter()
-                .any(|k| matches!(k, MatchKind::Ternary | MatchKind::Range)),
+            has_priority: kinds.iter().any(|k| matches!(k, MatchKind::Ternary | MatchKind::Range)),
             keys: infos,
-            actions: ids
-                .iter()
-                .map(|&i| self.objects.actions[i].info())
-                .collect(),
+            actions: ids.iter().map(|&i| self.objects.actions[i].info()).collect(),
             size: json::number(value, "max_size", &place)? as usize,
             direct_counter: json::flag(value, "with_counters"),
             const_default,
             const_entries: value.get("entries").is_some(),
         };
         let inline = keys.is_empty() && const_default && entries.is_empty();
-        let parts = keys
-            .iter()
-            .map(|(info, field, mask)| key_part(info, *field, *mask, &place));
+        let parts = keys.iter().map(|(info, field, mask)| key_part(info, *field, *mask, &place));
         let parts = parts.collect::<Result<Vec<KeyPart>>>()?;
         if KeyLayout::new(&parts, |_| true).is_none() {
             let what = format!("a key of more than {MAX_WORDS} words of 64 bits");
@@ -265,12 +219,7 @@ impl<'v> Control<'v, '_> {
             if let Some(action) = action {
                 let constants: Vec<Expr> = data.iter().map(|&v| Expr::constant(v)).collect();
                 self.body(action, &constants)?;
-                let next = self.next(
-                    value,
-                    &self.objects.actions[action].name.clone(),
-                    false,
-                    &place,
-                )?;
+                let next = self.next(value, &self.objects.actions[action].name.clone(), false, &place)?;
                 self.go(next, &place)?;
             } else {
                 let next = self.next(value, "", false, &place)?;
@@ -279,16 +228,11 @@ impl<'v> Control<'v, '_> {
             self.tables.push(code);
             return Ok(());
         }
-        self.emitter.op(Op::Table {
-            table: self.tables.len() as u16,
-        });
+        self.emitter.op(Op::Table { table: self.tables.len() as u16 });
         for &action in &ids {
             let object = self.objects.actions[action].clone();
             let mut labels = [0; 2];
-            let nexts = [
-                self.next(value, &object.name, false, &place)?,
-                self.next(value, &object.name, true, &place)?,
-            ];
+            let nexts = [self.next(value, &object.name, false, &place)?, self.next(value, &object.name, true, &place)?];
             for hit in [true, false] {
                 if !hit && nexts[0] == nexts[1] {
                     labels[0] = labels[1];
@@ -300,20 +244,14 @@ impl<'v> Control<'v, '_> {
                 self.go(nexts[usize::from(hit)], &place)?;
                 labels[usize::from(hit)] = label;
             }
-            code.actions.push(TableAction {
-                widths: object.params.iter().map(|p| p.1).collect(),
-                targets: labels,
-            });
+            code.actions.push(TableAction { widths: object.params.iter().map(|p| p.1).collect(), targets: labels });
         }
         // A table without default action that misses runs none.
         let label = self.emitter.label();
         self.emitter.place(label);
         let next = self.next(value, "", false, &place)?;
         self.go(next, &place)?;
-        code.actions.push(TableAction {
-            widths: Vec::new(),
-            targets: [label; 2],
-        });
+        code.actions.push(TableAction { widths: Vec::new(), targets: [label; 2] });
         if self.tables.len() >= usize::from(u16::MAX) {
             return Err(LoadError::unsupported("so many tables", place));
         }
@@ -322,18 +260,9 @@ impl<'v> Control<'v, '_> {
     }
 
     /// Where control goes after an action.
-    fn next(
-        &self,
-        value: &'v Value,
-        action: &str,
-        hit: bool,
-        place: &str,
-    ) -> Result<Option<&'v str>> {
+    fn next(&self, value: &'v Value, action: &str, hit: bool, place: &str) -> Result<Option<&'v str>> {
         let none = serde_json::Map::new();
-        let nexts = value
-            .get("next_tables")
-            .and_then(Value::as_object)
-            .unwrap_or(&none);
+        let nexts = value.get("next_tables").and_then(Value::as_object).unwrap_or(&none);
         let key = if hit { "__HIT__" } else { "__MISS__" };
         let found = match nexts.get(key).or_else(|| nexts.get(action)) {
             Some(found) => found,
@@ -357,9 +286,6 @@ impl<'v> Control<'v, '_> {
 
 impl super::action::Action<'_> {
     fn info(&self) -> ActionInfo {
-        ActionInfo {
-            name: self.name.clone(),
-            params: self.params.clone(),
-        }
+        ActionInfo { name: self.name.clone(), params: self.params.clone() }
     }
 }

@@ -13,11 +13,7 @@ use crate::error::LoadError;
 use crate::json;
 
 impl Control<'_, '_> {
-    pub(super) fn keys(
-        &self,
-        value: &Value,
-        place: &str,
-    ) -> Result<Vec<(KeyInfo, Field, Option<u128>)>> {
+    pub(super) fn keys(&self, value: &Value, place: &str) -> Result<Vec<(KeyInfo, Field, Option<u128>)>> {
         let mut keys = Vec::new();
         for key in json::array(value, "key", place)? {
             let kind = match json::text(key, "match_type", place)? {
@@ -25,12 +21,7 @@ impl Control<'_, '_> {
                 "lpm" => MatchKind::Lpm,
                 "ternary" | "optional" => MatchKind::Ternary,
                 "range" => MatchKind::Range,
-                other => {
-                    return Err(LoadError::unsupported(
-                        format!("a key field of type {other}"),
-                        place,
-                    ))
-                }
+                other => return Err(LoadError::unsupported(format!("a key field of type {other}"), place)),
             };
             let target = json::member(key, "target", place)?;
             let field = self.objects.layout.field_ref(target, place)?;
@@ -38,59 +29,33 @@ impl Control<'_, '_> {
                 Some(name) => name.to_owned(),
                 None => {
                     let (header, field) = json::pair(target, place)?;
-                    format!(
-                        "{}.{}",
-                        header.as_str().unwrap_or_default(),
-                        field.as_str().unwrap_or_default()
-                    )
+                    format!("{}.{}", header.as_str().unwrap_or_default(), field.as_str().unwrap_or_default())
                 }
             };
             let mask = match key.get("mask") {
                 None | Some(Value::Null) => None,
                 Some(mask) => Some(json::unsigned_hex(mask, place)?),
             };
-            keys.push((
-                KeyInfo {
-                    name,
-                    kind,
-                    width: field.width,
-                },
-                field,
-                mask,
-            ));
+            keys.push((KeyInfo { name, kind, width: field.width }, field, mask));
         }
         if keys.iter().filter(|k| k.0.kind == MatchKind::Lpm).count() > 1 {
-            return Err(LoadError::malformed(format!(
-                "{place}: more than one lpm key field"
-            )));
+            return Err(LoadError::malformed(format!("{place}: more than one lpm key field")));
         }
         Ok(keys)
     }
 
     /// Index of the default action among the table's actions, and its data; beyond them if there is none.
-    pub(super) fn default_entry(
-        &self,
-        value: &Value,
-        ids: &[usize],
-        place: &str,
-    ) -> Result<(u16, Vec<u128>)> {
+    pub(super) fn default_entry(&self, value: &Value, ids: &[usize], place: &str) -> Result<(u16, Vec<u128>)> {
         match value.get("default_entry") {
             None | Some(Value::Null) => Ok((ids.len() as u16, Vec::new())),
             Some(entry) => self.action_entry(entry, ids, place),
         }
     }
 
-    pub(super) fn action_entry(
-        &self,
-        entry: &Value,
-        ids: &[usize],
-        place: &str,
-    ) -> Result<(u16, Vec<u128>)> {
+    pub(super) fn action_entry(&self, entry: &Value, ids: &[usize], place: &str) -> Result<(u16, Vec<u128>)> {
         let action = self.action(json::number(entry, "action_id", place)?, place)?;
         let found = ids.iter().position(|&i| i == action);
-        let index = found.ok_or_else(|| {
-            LoadError::malformed(format!("{place}: an action that it does not have"))
-        })?;
+        let index = found.ok_or_else(|| LoadError::malformed(format!("{place}: an action that it does not have")))?;
         let mut data = Vec::new();
         for item in json::array(entry, "action_data", place)? {
             data.push(json::unsigned_hex(item, place)?);
@@ -98,20 +63,12 @@ impl Control<'_, '_> {
         let params = &self.objects.actions[action].params;
         let fits = |(v, (_, width)): (&u128, &(String, u32))| *width == 128 || v >> width == 0;
         if data.len() != params.len() || !data.iter().zip(params).all(fits) {
-            return Err(LoadError::malformed(format!(
-                "{place}: action data that does not fit the action"
-            )));
+            return Err(LoadError::malformed(format!("{place}: action data that does not fit the action")));
         }
         Ok((index as u16, data))
     }
 
-    pub(super) fn entries(
-        &self,
-        value: &Value,
-        keys: &[KeyInfo],
-        ids: &[usize],
-        place: &str,
-    ) -> Result<Vec<Entry>> {
+    pub(super) fn entries(&self, value: &Value, keys: &[KeyInfo], ids: &[usize], place: &str) -> Result<Vec<Entry>> {
         let values = json::array(value, "entries", place)?;
         let mut entries = Vec::new();
         for value in values {
@@ -124,24 +81,13 @@ impl Control<'_, '_> {
             let action = self.objects.actions[ids[usize::from(index)]].name.clone();
             // In the JSON the least number wins.
             let priority = value.get("priority").and_then(Value::as_i64).unwrap_or(0);
-            let priority = i32::try_from(priority)
-                .map_err(|_| LoadError::malformed(format!("{place}: a priority")))?;
-            entries.push(Entry {
-                key,
-                priority,
-                action: ActionCall { action, params },
-            });
+            let priority = i32::try_from(priority).map_err(|_| LoadError::malformed(format!("{place}: a priority")))?;
+            entries.push(Entry { key, priority, action: ActionCall { action, params } });
         }
         let last = entries.iter().map(|e| e.priority).max().unwrap_or(0);
-        let ordered = keys
-            .iter()
-            .any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range));
+        let ordered = keys.iter().any(|k| matches!(k.kind, MatchKind::Ternary | MatchKind::Range));
         for entry in &mut entries {
-            entry.priority = if ordered {
-                last.saturating_sub(entry.priority).saturating_add(1)
-            } else {
-                0
-            };
+            entry.priority = if ordered { last.saturating_sub(entry.priority).saturating_add(1) } else { 0 };
         }
         Ok(entries)
     }
@@ -153,42 +99,22 @@ fn match_key(part: &Value, key: Option<&KeyInfo>, place: &str) -> Result<KeyMatc
     Ok(match kind {
         "exact" => KeyMatch::Exact(hex("key")?),
         "lpm" => {
-            let prefix_len =
-                json::number(part, "prefix_length", place)?.min(u64::from(u32::MAX)) as u32;
+            let prefix_len = json::number(part, "prefix_length", place)?.min(u64::from(u32::MAX)) as u32;
             let width = key.map_or(0, |k| k.width);
             let keep = prefix_mask(width, prefix_len);
-            KeyMatch::Lpm {
-                value: hex("key")? & keep,
-                prefix_len,
-            }
+            KeyMatch::Lpm { value: hex("key")? & keep, prefix_len }
         }
         "ternary" | "optional" => {
             let mask = hex("mask")?;
-            KeyMatch::Ternary {
-                value: hex("key")? & mask,
-                mask,
-            }
+            KeyMatch::Ternary { value: hex("key")? & mask, mask }
         }
-        "range" => KeyMatch::Range {
-            low: hex("start")?,
-            high: hex("end")?,
-        },
-        other => {
-            return Err(LoadError::unsupported(
-                format!("an entry's key of type {other}"),
-                place,
-            ))
-        }
+        "range" => KeyMatch::Range { low: hex("start")?, high: hex("end")? },
+        other => return Err(LoadError::unsupported(format!("an entry's key of type {other}"), place)),
     })
 }
 
 /// A key field of a table.
-pub(super) fn key_part(
-    key: &KeyInfo,
-    field: Field,
-    mask: Option<u128>,
-    place: &str,
-) -> Result<KeyPart> {
+pub(super) fn key_part(key: &KeyInfo, field: Field, mask: Option<u128>, place: &str) -> Result<KeyPart> {
     if key.kind == MatchKind::Range && key.width > 64 {
         let what = format!("the range key field {}, wider than 64 bits", key.name);
         return Err(LoadError::unsupported(what, place));
@@ -200,27 +126,14 @@ pub(super) fn key_part(
             let byte = (bit / 8) as u16;
             let end = bit % 8 + field.width;
             if end <= 64 {
-                Source::Header {
-                    header,
-                    byte,
-                    shift: (64 - end) as u8,
-                }
+                Source::Header { header, byte, shift: (64 - end) as u8 }
             } else if end <= 128 {
-                Source::HeaderWide {
-                    header,
-                    byte,
-                    shift: (128 - end) as u8,
-                }
+                Source::HeaderWide { header, byte, shift: (128 - end) as u8 }
             } else {
                 let what = "a key field of more than 120 bits that does not start at a byte";
                 return Err(LoadError::unsupported(what, place));
             }
         }
     };
-    Ok(KeyPart {
-        kind: key.kind,
-        source,
-        width: key.width,
-        mask,
-    })
+    Ok(KeyPart { kind: key.kind, source, width: key.width, mask })
 }

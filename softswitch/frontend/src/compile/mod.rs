@@ -61,24 +61,8 @@ pub(crate) fn compile(root: &Value) -> Result<Program> {
     }
     let slots = emitter.slots();
     let (ops, constants) = emitter.finish()?;
-    let code = Code {
-        ops,
-        constants,
-        parser,
-        verify,
-        ingress,
-        egress,
-        update,
-    };
-    finish(
-        &layout,
-        slots,
-        objects,
-        tables,
-        code,
-        deparser,
-        clones_at_ingress,
-    )
+    let code = Code { ops, constants, parser, verify, ingress, egress, update };
+    finish(&layout, slots, objects, tables, code, deparser, clones_at_ingress)
 }
 
 fn finish(
@@ -160,23 +144,12 @@ fn homes(layout: &Layout, ops: &[Op], deparser: &[u8]) -> Result<(Vec<u16>, usiz
             order.push(h);
         }
     }
-    let longest = layout
-        .headers
-        .iter()
-        .map(|h| h.bytes as usize)
-        .max()
-        .unwrap_or(0);
+    let longest = layout.headers.iter().map(|h| h.bytes as usize).max().unwrap_or(0);
     let mut at = (longest + TAIL).next_multiple_of(16);
-    let total: usize = order
-        .iter()
-        .map(|&h| layout.headers[usize::from(h)].bytes as usize)
-        .sum();
+    let total: usize = order.iter().map(|&h| layout.headers[usize::from(h)].bytes as usize).sum();
     let headroom = (at + total).next_multiple_of(16);
     if headroom > MAX_HEADROOM {
-        return Err(LoadError::unsupported(
-            format!("more than {MAX_HEADROOM} bytes of added headers"),
-            "headers",
-        ));
+        return Err(LoadError::unsupported(format!("more than {MAX_HEADROOM} bytes of added headers"), "headers"));
     }
     at = headroom - total;
     let mut homes = vec![0; layout.headers.len()];
@@ -191,17 +164,10 @@ fn check_version(root: &Value) -> Result<()> {
     if !root.is_object() {
         return Err(LoadError::malformed("the program is not a JSON object"));
     }
-    let version = root
-        .get("__meta__")
-        .and_then(|m| m.get("version"))
-        .and_then(|v| v.get(0))
-        .and_then(Value::as_u64);
+    let version = root.get("__meta__").and_then(|m| m.get("version")).and_then(|v| v.get(0)).and_then(Value::as_u64);
     match version {
         Some(2) => Ok(()),
-        Some(other) => Err(LoadError::unsupported(
-            format!("BMv2 JSON version {other} (2 is)"),
-            "__meta__",
-        )),
+        Some(other) => Err(LoadError::unsupported(format!("BMv2 JSON version {other} (2 is)"), "__meta__")),
         None => Err(LoadError::malformed("__meta__: `version` is missing")),
     }
 }
@@ -215,10 +181,7 @@ fn refuse_whole_kinds(root: &Value) -> Result<()> {
         ("header_union_stacks", "a header union stack"),
     ] {
         if let Some(first) = json::array(root, key, "program")?.first() {
-            return Err(LoadError::unsupported(
-                what,
-                first.get("name").and_then(Value::as_str).unwrap_or(key),
-            ));
+            return Err(LoadError::unsupported(what, first.get("name").and_then(Value::as_str).unwrap_or(key)));
         }
     }
     Ok(())
@@ -227,10 +190,7 @@ fn refuse_whole_kinds(root: &Value) -> Result<()> {
 fn load_deparser(root: &Value, layout: &Layout) -> Result<Vec<u8>> {
     let mut order = Vec::new();
     let deparsers = json::array(root, "deparsers", "program")?;
-    let Some(deparser) = deparsers
-        .iter()
-        .find(|d| d.get("name").and_then(Value::as_str) == Some("deparser"))
-    else {
+    let Some(deparser) = deparsers.iter().find(|d| d.get("name").and_then(Value::as_str) == Some("deparser")) else {
         return Err(LoadError::malformed("there is no deparser"));
     };
     if !json::array(deparser, "primitives", "deparser")?.is_empty() {
@@ -239,10 +199,7 @@ fn load_deparser(root: &Value, layout: &Layout) -> Result<Vec<u8>> {
     for name in json::array(deparser, "order", "deparser")? {
         let header = layout.header(json::as_text(name, "deparser")?, "deparser")?;
         if order.contains(&header) {
-            return Err(LoadError::unsupported(
-                "a header that is emitted twice",
-                "deparser",
-            ));
+            return Err(LoadError::unsupported("a header that is emitted twice", "deparser"));
         }
         order.push(header);
     }

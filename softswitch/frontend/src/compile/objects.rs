@@ -49,34 +49,20 @@ impl<'v> Objects<'v> {
         let mut count_cells = |size: u64, name: &str| {
             cells = cells.saturating_add(size);
             if cells > MAX_CELLS {
-                return Err(LoadError::unsupported(
-                    format!("more than {MAX_CELLS} cells of state"),
-                    name,
-                ));
+                return Err(LoadError::unsupported(format!("more than {MAX_CELLS} cells of state"), name));
             }
             Ok(())
         };
         let mut registers = Vec::new();
         for value in json::array(root, "register_arrays", "program")? {
             let name = json::text(value, "name", "register_arrays")?;
-            let (size, width) = (
-                json::number(value, "size", name)?,
-                json::number(value, "bitwidth", name)?,
-            );
+            let (size, width) = (json::number(value, "size", name)?, json::number(value, "bitwidth", name)?);
             if width == 0 || width > 64 {
-                return Err(LoadError::unsupported(
-                    format!("a register of {width} bits (1 to 64 are)"),
-                    name,
-                ));
+                return Err(LoadError::unsupported(format!("a register of {width} bits (1 to 64 are)"), name));
             }
             count_cells(size, name)?;
             let id = RegisterId(registers.len() as u32);
-            registers.push(RegisterInfo {
-                id,
-                name: name.to_owned(),
-                size: size as usize,
-                width: width as u32,
-            });
+            registers.push(RegisterInfo { id, name: name.to_owned(), size: size as usize, width: width as u32 });
         }
         let mut counters = Vec::new();
         let mut direct_counters = HashMap::new();
@@ -84,32 +70,17 @@ impl<'v> Objects<'v> {
             let name = json::text(value, "name", "counter_arrays")?;
             let direct = json::flag(value, "is_direct");
             if direct {
-                direct_counters.insert(
-                    json::text(value, "binding", name)?.to_owned(),
-                    name.to_owned(),
-                );
+                direct_counters.insert(json::text(value, "binding", name)?.to_owned(), name.to_owned());
             }
-            let size = if direct {
-                0
-            } else {
-                json::number(value, "size", name)?
-            };
+            let size = if direct { 0 } else { json::number(value, "size", name)? };
             count_cells(size, name)?;
             let id = CounterId(counters.len() as u32);
-            counters.push(CounterInfo {
-                id,
-                name: name.to_owned(),
-                size: size as usize,
-                table: None,
-            });
+            counters.push(CounterInfo { id, name: name.to_owned(), size: size as usize, table: None });
         }
         let mut errors = HashMap::new();
         for error in json::array(root, "errors", "program")? {
             let (name, value) = json::pair(error, "errors")?;
-            errors.insert(
-                json::as_text(name, "errors")?.to_owned(),
-                json::as_number(value, "errors")?,
-            );
+            errors.insert(json::as_text(name, "errors")?.to_owned(), json::as_number(value, "errors")?);
         }
         let mut actions = Vec::new();
         let mut action_ids = HashMap::new();
@@ -120,15 +91,10 @@ impl<'v> Objects<'v> {
             action_ids.insert(json::number(value, "id", &action.name)?, actions.len());
             actions.push(action);
         }
-        let params = emitter.allocate(
-            most_params.next_multiple_of(BLOCK as u32),
-            "action parameters",
-        )?;
+        let params = emitter.allocate(most_params.next_multiple_of(BLOCK as u32), "action parameters")?;
         let exit = emitter.allocate(1, "exit")?;
         let Some(egress_spec) = layout.intrinsic_slot("standard_metadata.egress_spec") else {
-            return Err(LoadError::malformed(
-                "standard_metadata.egress_spec is missing",
-            ));
+            return Err(LoadError::malformed("standard_metadata.egress_spec is missing"));
         };
         let (calculations, calculation_names) = sums::calculations(root, layout)?;
         Ok(Self {
@@ -158,12 +124,7 @@ fn list_fields(value: &Value, layout: &Layout, name: &str) -> Result<Vec<Field>>
     for element in json::array(value, "elements", name)? {
         match json::text(element, "type", name)? {
             "field" => fields.push(layout.field_ref(json::member(element, "value", name)?, name)?),
-            other => {
-                return Err(LoadError::unsupported(
-                    format!("a {other} in a field list"),
-                    name,
-                ))
-            }
+            other => return Err(LoadError::unsupported(format!("a {other} in a field list"), name)),
         }
     }
     Ok(fields)
@@ -175,10 +136,7 @@ fn load_field_lists(root: &Value, layout: &Layout) -> Result<HashMap<u64, Vec<Fi
         let name = json::text(value, "name", "field_lists")?;
         let fields = list_fields(value, layout, name)?;
         if fields.iter().any(|f| !matches!(f.place, Place::Slot(_))) {
-            return Err(LoadError::unsupported(
-                "a header field in a clone field list",
-                name,
-            ));
+            return Err(LoadError::unsupported("a header field in a clone field list", name));
         }
         lists.insert(json::number(value, "id", name)?, fields);
     }
@@ -191,17 +149,9 @@ fn load_digests(root: &Value, layout: &Layout) -> Result<Vec<(DigestInfo, Vec<Fi
         let name = json::text(value, "name", "learn_lists")?;
         let fields = list_fields(value, layout, name)?;
         let list = json::number(value, "id", name)?;
-        let list =
-            u32::try_from(list).map_err(|_| LoadError::malformed(format!("{name}: id {list}")))?;
+        let list = u32::try_from(list).map_err(|_| LoadError::malformed(format!("{name}: id {list}")))?;
         let widths = fields.iter().map(|f| f.width).collect();
-        digests.push((
-            DigestInfo {
-                list,
-                name: name.to_owned(),
-                widths,
-            },
-            fields,
-        ));
+        digests.push((DigestInfo { list, name: name.to_owned(), widths }, fields));
     }
     Ok(digests)
 }

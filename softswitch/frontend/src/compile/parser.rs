@@ -16,28 +16,21 @@ use crate::json;
 
 pub(super) fn compile(root: &Value, objects: &mut Objects, emitter: &mut Emitter) -> Result<()> {
     let parsers = json::array(root, "parsers", "program")?;
-    let Some(parser) = parsers
-        .iter()
-        .find(|p| p.get("name").and_then(Value::as_str) == Some("parser"))
-    else {
+    let Some(parser) = parsers.iter().find(|p| p.get("name").and_then(Value::as_str) == Some("parser")) else {
         return Err(LoadError::malformed("there is no parser"));
     };
     let mut states = HashMap::new();
     let values = json::array(parser, "parse_states", "parser")?;
     for value in values {
-        states.insert(
-            json::text(value, "name", "parse_states")?,
-            (value, emitter.label()),
-        );
+        states.insert(json::text(value, "name", "parse_states")?, (value, emitter.label()));
     }
     let end = emitter.label();
     let init = json::text(parser, "init_state", "parser")?;
     let loops = has_loop(values);
     let mut pending = vec![init];
     while let Some(name) = pending.pop() {
-        let &(value, label) = states
-            .get(name)
-            .ok_or_else(|| LoadError::malformed(format!("parser: no state {name}")))?;
+        let &(value, label) =
+            states.get(name).ok_or_else(|| LoadError::malformed(format!("parser: no state {name}")))?;
         if emitter.is_placed(label) {
             continue;
         }
@@ -51,11 +44,7 @@ pub(super) fn compile(root: &Value, objects: &mut Objects, emitter: &mut Emitter
             compile_op(op, &place, objects, emitter)?;
             emitter.end_statement();
         }
-        let next = Transitions {
-            place: &place,
-            states: &states,
-            end,
-        };
+        let next = Transitions { place: &place, states: &states, end };
         next.compile(value, &mut pending, objects, emitter)?;
         emitter.end_statement();
     }
@@ -68,24 +57,15 @@ pub(super) fn compile(root: &Value, objects: &mut Objects, emitter: &mut Emitter
 fn has_loop(states: &[Value]) -> bool {
     let next_of = |value: &Value| -> Vec<String> {
         let transitions = value.get("transitions").and_then(Value::as_array);
-        let next = |t: &Value| {
-            t.get("next_state")
-                .and_then(Value::as_str)
-                .map(str::to_owned)
-        };
+        let next = |t: &Value| t.get("next_state").and_then(Value::as_str).map(str::to_owned);
         transitions.map_or_else(Vec::new, |t| t.iter().filter_map(next).collect())
     };
-    let mut left: HashMap<&str, Vec<String>> = states
-        .iter()
-        .filter_map(|s| Some((s.get("name")?.as_str()?, next_of(s))))
-        .collect();
+    let mut left: HashMap<&str, Vec<String>> =
+        states.iter().filter_map(|s| Some((s.get("name")?.as_str()?, next_of(s)))).collect();
     // States that lead only to states already taken away cannot be part of a loop.
     loop {
-        let done: Vec<&str> = left
-            .iter()
-            .filter(|(_, n)| !n.iter().any(|s| left.contains_key(s.as_str())))
-            .map(|(k, _)| *k)
-            .collect();
+        let done: Vec<&str> =
+            left.iter().filter(|(_, n)| !n.iter().any(|s| left.contains_key(s.as_str()))).map(|(k, _)| *k).collect();
         if done.is_empty() {
             return !left.is_empty();
         }
@@ -95,46 +75,27 @@ fn has_loop(states: &[Value]) -> bool {
     }
 }
 
-fn compile_op(
-    value: &Value,
-    place: &str,
-    objects: &mut Objects,
-    emitter: &mut Emitter,
-) -> Result<()> {
+fn compile_op(value: &Value, place: &str, objects: &mut Objects, emitter: &mut Emitter) -> Result<()> {
     let op = json::text(value, "op", place)?;
     let args = json::array(value, "parameters", place)?;
     let place = &format!("{place}, {op}");
-    let arg = |i: usize| {
-        args.get(i)
-            .ok_or_else(|| LoadError::malformed(format!("{place}: argument {i} is missing")))
-    };
+    let arg = |i: usize| args.get(i).ok_or_else(|| LoadError::malformed(format!("{place}: argument {i} is missing")));
     match op {
         "extract" => {
             let kind = json::text(arg(0)?, "type", place)?;
             if kind != "regular" {
-                return Err(LoadError::unsupported(
-                    format!("extraction to a {kind}"),
-                    place,
-                ));
+                return Err(LoadError::unsupported(format!("extraction to a {kind}"), place));
             }
-            let header = objects
-                .layout
-                .header(json::text(arg(0)?, "value", place)?, place)?;
+            let header = objects.layout.header(json::text(arg(0)?, "value", place)?, place)?;
             emitter.op(Op::Extract { header });
         }
         "set" => {
             let Expr::Field(field) = Expr::parse(arg(0)?, objects.layout, &[], place)? else {
-                return Err(LoadError::malformed(format!(
-                    "{place}: the destination is not a field"
-                )));
+                return Err(LoadError::malformed(format!("{place}: the destination is not a field")));
             };
             let source = arg(1)?;
             let expr = if json::text(source, "type", place)? == "lookahead" {
-                Expr::Field(look_ahead(
-                    json::member(source, "value", place)?,
-                    place,
-                    emitter,
-                )?)
+                Expr::Field(look_ahead(json::member(source, "value", place)?, place, emitter)?)
             } else {
                 Expr::parse(source, objects.layout, &[], place)?
             };
@@ -144,20 +105,12 @@ fn compile_op(
             let condition = Expr::parse(arg(0)?, objects.layout, &[], place)?;
             let passed = emitter.label();
             emitter.jump_if(&condition, true, passed, place)?;
-            let code = emitter.low(
-                &Expr::parse(arg(1)?, objects.layout, &[], place)?,
-                32,
-                place,
-            )?;
+            let code = emitter.low(&Expr::parse(arg(1)?, objects.layout, &[], place)?, 32, place)?;
             emitter.op(Op::ParserError { code });
             emitter.place(passed);
         }
         "advance" => {
-            let s = emitter.low(
-                &Expr::parse(arg(0)?, objects.layout, &[], place)?,
-                64,
-                place,
-            )?;
+            let s = emitter.low(&Expr::parse(arg(0)?, objects.layout, &[], place)?, 64, place)?;
             emitter.op(Op::Advance { s });
         }
         "shift" => {
@@ -171,20 +124,9 @@ fn compile_op(
             if op == "exit" || op.starts_with('_') {
                 return Err(LoadError::unsupported(format!("the primitive {op}"), place));
             }
-            Primitive {
-                op,
-                args,
-                params: &[],
-                place: format!("{place} {op}"),
-            }
-            .compile(objects, emitter)?;
+            Primitive { op, args, params: &[], place: format!("{place} {op}") }.compile(objects, emitter)?;
         }
-        other => {
-            return Err(LoadError::unsupported(
-                format!("the parser operation {other}"),
-                place,
-            ))
-        }
+        other => return Err(LoadError::unsupported(format!("the parser operation {other}"), place)),
     }
     Ok(())
 }
@@ -194,23 +136,12 @@ fn look_ahead(value: &Value, place: &str, emitter: &mut Emitter) -> Result<Field
     let (bit, width) = json::pair(value, place)?;
     let (bit, width) = (json::as_number(bit, place)?, json::as_number(width, place)?);
     if width == 0 || width > 128 || bit > 1 << 19 {
-        return Err(LoadError::unsupported(
-            format!("a lookahead of {width} bits at {bit}"),
-            place,
-        ));
+        return Err(LoadError::unsupported(format!("a lookahead of {width} bits at {bit}"), place));
     }
     let (bit, bits) = (bit as u32, width as u8);
     let d = emitter.allocate(2, place)?;
-    emitter.op(if width > 64 {
-        Op::LookAheadWide { d, bit, bits }
-    } else {
-        Op::LookAhead { d, bit, bits }
-    });
-    Ok(Field {
-        place: Place::Slot(d),
-        width: width as u32,
-        signed: false,
-    })
+    emitter.op(if width > 64 { Op::LookAheadWide { d, bit, bits } } else { Op::LookAhead { d, bit, bits } });
+    Ok(Field { place: Place::Slot(d), width: width as u32, signed: false })
 }
 
 struct Transitions<'a> {
@@ -238,9 +169,7 @@ impl Transitions<'_> {
                 Some(name) => {
                     next.push(name);
                     let found = self.states.get(name);
-                    found
-                        .ok_or_else(|| LoadError::malformed(format!("{place}: no state {name}")))?
-                        .1
+                    found.ok_or_else(|| LoadError::malformed(format!("{place}: no state {name}")))?.1
                 }
             };
             let value = json::member(transition, "value", place)?;
@@ -249,9 +178,7 @@ impl Transitions<'_> {
                 None if value.is_null() || value.as_str() == Some("default") => default = label,
                 Some("hexstr") | None => {
                     let Some(key) = &key else {
-                        return Err(LoadError::malformed(format!(
-                            "{place}: a transition value but no key"
-                        )));
+                        return Err(LoadError::malformed(format!("{place}: a transition value but no key")));
                     };
                     let value = json::unsigned_hex(value, place)?;
                     let mask = match transition.get("mask") {
@@ -259,9 +186,7 @@ impl Transitions<'_> {
                         Some(mask) => Some(json::unsigned_hex(mask, place)?),
                     };
                     if bytes < 16 && value >> (8 * bytes) != 0 {
-                        return Err(LoadError::malformed(format!(
-                            "{place}: {value:#x} is wider than the key"
-                        )));
+                        return Err(LoadError::malformed(format!("{place}: {value:#x} is wider than the key")));
                     }
                     let masked = match mask {
                         Some(mask) => {
@@ -274,12 +199,7 @@ impl Transitions<'_> {
                     let condition = Expr::Compare(Compare::Eq, Box::new(masked), Box::new(value));
                     emitter.jump_if(&condition, true, label, place)?;
                 }
-                Some(other) => {
-                    return Err(LoadError::unsupported(
-                        format!("a {other} in a select"),
-                        place,
-                    ))
-                }
+                Some(other) => return Err(LoadError::unsupported(format!("a {other} in a select"), place)),
             }
         }
         emitter.op(Op::Jump(default));
@@ -289,12 +209,7 @@ impl Transitions<'_> {
     }
 
     /// The key: its fields, each padded to whole bytes, in slots of their own; and its length in bytes.
-    fn key(
-        &self,
-        state: &Value,
-        objects: &Objects,
-        emitter: &mut Emitter,
-    ) -> Result<(Option<Expr>, u32)> {
+    fn key(&self, state: &Value, objects: &Objects, emitter: &mut Emitter) -> Result<(Option<Expr>, u32)> {
         let place = self.place;
         let mut fields = Vec::new();
         for part in json::array(state, "transition_key", place)? {
@@ -302,12 +217,7 @@ impl Transitions<'_> {
             fields.push(match json::text(part, "type", place)? {
                 "field" => objects.layout.field_ref(value, place)?,
                 "lookahead" => look_ahead(value, place, emitter)?,
-                other => {
-                    return Err(LoadError::unsupported(
-                        format!("a {other} in a select"),
-                        place,
-                    ))
-                }
+                other => return Err(LoadError::unsupported(format!("a {other} in a select"), place)),
             });
         }
         let bytes: u32 = fields.iter().map(|f| f.width.div_ceil(8)).sum();
@@ -315,36 +225,21 @@ impl Transitions<'_> {
             return Ok((None, 0));
         }
         if bytes > 16 {
-            return Err(LoadError::unsupported(
-                format!("a select key of {bytes} bytes (16 are)"),
-                place,
-            ));
+            return Err(LoadError::unsupported(format!("a select key of {bytes} bytes (16 are)"), place));
         }
         let width = bytes * 8;
         let first = emitter.allocate(2, place)?;
-        let key = Field {
-            place: Place::Slot(first),
-            width,
-            signed: false,
-        };
+        let key = Field { place: Place::Slot(first), width, signed: false };
         if width <= 64 {
             let mut joined: Option<u16> = None;
             for field in &fields {
-                let field = Field {
-                    signed: false,
-                    ..*field
-                };
+                let field = Field { signed: false, ..*field };
                 let value = emitter.exact(&Expr::Field(field), place)?;
                 joined = Some(match joined {
                     None => value,
                     Some(high) => {
                         let shift = (field.width.div_ceil(8) * 8) as u8;
-                        emitter.op(Op::Concat {
-                            d: first,
-                            a: high,
-                            b: value,
-                            shift,
-                        });
+                        emitter.op(Op::Concat { d: first, a: high, b: value, shift });
                         first
                     }
                 });
@@ -353,10 +248,7 @@ impl Transitions<'_> {
         } else {
             let mut joined: Option<Expr> = None;
             for field in &fields {
-                let value = Expr::Field(Field {
-                    signed: false,
-                    ..*field
-                });
+                let value = Expr::Field(Field { signed: false, ..*field });
                 joined = Some(match joined {
                     None => value,
                     Some(high) => {

@@ -16,20 +16,14 @@ use crate::expr::Expr;
 use crate::json;
 use crate::layout::Layout;
 
-pub(super) fn calculations(
-    root: &Value,
-    layout: &Layout,
-) -> Result<(Vec<Calculation>, HashMap<String, u16>)> {
+pub(super) fn calculations(root: &Value, layout: &Layout) -> Result<(Vec<Calculation>, HashMap<String, u16>)> {
     let mut calculations = Vec::new();
     let mut names = HashMap::new();
     for value in json::array(root, "calculations", "program")? {
         let name = json::text(value, "name", "calculations")?;
         let algorithm = json::text(value, "algo", name)?;
         let Some(algorithm) = architecture::algorithm(algorithm) else {
-            return Err(LoadError::unsupported(
-                format!("the hash algorithm {algorithm}"),
-                name,
-            ));
+            return Err(LoadError::unsupported(format!("the hash algorithm {algorithm}"), name));
         };
         let mut pieces: Vec<Piece> = Vec::new();
         for input in json::array(value, "input", name)? {
@@ -40,50 +34,25 @@ pub(super) fn calculations(
                     let width = json::number(input, "bitwidth", name)?;
                     let constant = json::unsigned_hex(content?, name)?;
                     if width == 0 || width > 128 || width < 128 && constant >> width != 0 {
-                        return Err(LoadError::unsupported(
-                            format!("a constant of {width} bits"),
-                            name,
-                        ));
+                        return Err(LoadError::unsupported(format!("a constant of {width} bits"), name));
                     }
                     if width > 64 {
-                        pieces.push(Piece::Constant {
-                            value: (constant >> 64) as u64,
-                            width: width as u32 - 64,
-                        });
+                        pieces.push(Piece::Constant { value: (constant >> 64) as u64, width: width as u32 - 64 });
                     }
-                    pieces.push(Piece::Constant {
-                        value: constant as u64,
-                        width: width.min(64) as u32,
-                    });
+                    pieces.push(Piece::Constant { value: constant as u64, width: width.min(64) as u32 });
                 }
                 "header" => {
                     let header = layout.header(json::as_text(content?, name)?, name)?;
                     let width = layout.headers[usize::from(header)].bytes * 8;
-                    pieces.push(Piece::Header {
-                        header,
-                        bit: 0,
-                        width,
-                    });
+                    pieces.push(Piece::Header { header, bit: 0, width });
                 }
                 "payload" => pieces.push(Piece::Payload),
-                other => {
-                    return Err(LoadError::unsupported(
-                        format!("a {other} in a calculation"),
-                        name,
-                    ))
-                }
+                other => return Err(LoadError::unsupported(format!("a {other} in a calculation"), name)),
             }
         }
         let index = u16::try_from(calculations.len());
-        names.insert(
-            name.to_owned(),
-            index.map_err(|_| LoadError::unsupported("so many calculations", name))?,
-        );
-        calculations.push(Calculation {
-            algorithm,
-            pieces,
-            repeated: false,
-        });
+        names.insert(name.to_owned(), index.map_err(|_| LoadError::unsupported("so many calculations", name))?);
+        calculations.push(Calculation { algorithm, pieces, repeated: false });
     }
     Ok((calculations, names))
 }
@@ -92,36 +61,19 @@ fn add_field(pieces: &mut Vec<Piece>, field: Field, place: &str) -> Result<()> {
     match field.place {
         Place::Slot(slot) => {
             if field.width > 64 {
-                pieces.push(Piece::Slot {
-                    slot: slot + 1,
-                    width: field.width - 64,
-                });
+                pieces.push(Piece::Slot { slot: slot + 1, width: field.width - 64 });
             }
-            pieces.push(Piece::Slot {
-                slot,
-                width: field.width.min(64),
-            });
+            pieces.push(Piece::Slot { slot, width: field.width.min(64) });
         }
-        Place::Valid(_) => {
-            return Err(LoadError::unsupported("a validity in a calculation", place))
-        }
+        Place::Valid(_) => return Err(LoadError::unsupported("a validity in a calculation", place)),
         Place::Header { header, bit } => {
-            if let Some(Piece::Header {
-                header: h,
-                bit: b,
-                width,
-            }) = pieces.last_mut()
-            {
+            if let Some(Piece::Header { header: h, bit: b, width }) = pieces.last_mut() {
                 if *h == header && *b + *width == bit {
                     *width += field.width;
                     return Ok(());
                 }
             }
-            pieces.push(Piece::Header {
-                header,
-                bit,
-                width: field.width,
-            });
+            pieces.push(Piece::Header { header, bit, width: field.width });
         }
     }
     Ok(())
@@ -143,28 +95,21 @@ pub(super) fn load(root: &Value, objects: &Objects) -> Result<Vec<Checksum>> {
         let name = json::text(value, "name", "checksums")?;
         let kind = json::text(value, "type", name)?;
         if kind != "generic" {
-            return Err(LoadError::unsupported(
-                format!("a checksum of type {kind}"),
-                name,
-            ));
+            return Err(LoadError::unsupported(format!("a checksum of type {kind}"), name));
         }
         let calculation = json::text(value, "calculation", name)?;
-        let target = objects
-            .layout
-            .field_ref(json::member(value, "target", name)?, name)?;
+        let target = objects.layout.field_ref(json::member(value, "target", name)?, name)?;
         if target.width > 64 {
-            return Err(LoadError::unsupported(
-                "a checksum field wider than 64 bits",
-                name,
-            ));
+            return Err(LoadError::unsupported("a checksum field wider than 64 bits", name));
         }
         let switch = |key| value.get(key).and_then(Value::as_bool).unwrap_or(true);
         checksums.push(Checksum {
             name: format!("checksum {name}"),
             target,
-            calculation: *objects.calculation_names.get(calculation).ok_or_else(|| {
-                LoadError::malformed(format!("{name}: no calculation {calculation}"))
-            })?,
+            calculation: *objects
+                .calculation_names
+                .get(calculation)
+                .ok_or_else(|| LoadError::malformed(format!("{name}: no calculation {calculation}")))?,
             condition: match value.get("if_cond") {
                 None | Some(Value::Null) => None,
                 Some(condition) => Some(Expr::parse(condition, objects.layout, &[], name)?),
@@ -187,23 +132,9 @@ pub(super) fn verify(checksums: &[Checksum], emitter: &mut Emitter) -> Result<()
             emitter.jump_if(condition, false, skip, &sum.name)?;
         }
         let d = emitter.allocate(1, &sum.name)?;
-        emitter.op(Op::Checksum {
-            d,
-            calculation: sum.calculation,
-        });
-        let found = emitter.exact(
-            &Expr::Field(Field {
-                signed: false,
-                ..sum.target
-            }),
-            &sum.name,
-        )?;
-        emitter.op(Op::JumpCompare {
-            compare: Compare::Eq,
-            a: d,
-            b: found,
-            to: skip,
-        });
+        emitter.op(Op::Checksum { d, calculation: sum.calculation });
+        let found = emitter.exact(&Expr::Field(Field { signed: false, ..sum.target }), &sum.name)?;
+        emitter.op(Op::JumpCompare { compare: Compare::Eq, a: d, b: found, to: skip });
         emitter.op(Op::ChecksumError);
         emitter.place(skip);
         emitter.end_statement();
@@ -220,15 +151,8 @@ pub(super) fn update(checksums: &[Checksum], emitter: &mut Emitter) -> Result<()
             emitter.jump_if(condition, false, skip, &sum.name)?;
         }
         let d = emitter.allocate(1, &sum.name)?;
-        emitter.op(Op::Checksum {
-            d,
-            calculation: sum.calculation,
-        });
-        let value = Expr::Field(Field {
-            place: Place::Slot(d),
-            width: 64,
-            signed: false,
-        });
+        emitter.op(Op::Checksum { d, calculation: sum.calculation });
+        let value = Expr::Field(Field { place: Place::Slot(d), width: 64, signed: false });
         emitter.assign(sum.target, &value, &sum.name)?;
         emitter.place(skip);
     }

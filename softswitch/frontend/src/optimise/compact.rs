@@ -35,20 +35,9 @@ pub(super) fn compact(program: &mut Program) {
     }
     let reached = reached(program);
     let code = &mut program.code;
-    let mut keep: Vec<bool> = code
-        .ops
-        .iter()
-        .zip(&reached)
-        .map(|(op, &r)| r && *op != NOTHING)
-        .collect();
+    let mut keep: Vec<bool> = code.ops.iter().zip(&reached).map(|(op, &r)| r && *op != NOTHING).collect();
     // The last instruction of each part stays, so that no part is empty.
-    for limit in [
-        code.verify,
-        code.ingress,
-        code.egress,
-        code.update,
-        code.ops.len() as u32,
-    ] {
+    for limit in [code.verify, code.ingress, code.egress, code.update, code.ops.len() as u32] {
         keep[limit as usize - 1] = true;
     }
     // A jump to what follows it.
@@ -67,13 +56,7 @@ pub(super) fn compact(program: &mut Program) {
         count += u32::from(kept);
     }
     moved.push(count);
-    for start in [
-        &mut code.parser,
-        &mut code.verify,
-        &mut code.ingress,
-        &mut code.egress,
-        &mut code.update,
-    ] {
+    for start in [&mut code.parser, &mut code.verify, &mut code.ingress, &mut code.egress, &mut code.update] {
         *start = moved[*start as usize];
     }
     let mut index = 0;
@@ -86,12 +69,7 @@ pub(super) fn compact(program: &mut Program) {
             *to = moved[*to as usize];
         }
     }
-    for target in program
-        .tables
-        .iter_mut()
-        .flat_map(|t| &mut t.actions)
-        .flat_map(|a| &mut a.targets)
-    {
+    for target in program.tables.iter_mut().flat_map(|t| &mut t.actions).flat_map(|a| &mut a.targets) {
         *target = moved[*target as usize];
     }
 }

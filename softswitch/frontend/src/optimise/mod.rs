@@ -37,39 +37,17 @@ pub(crate) fn optimise(program: &mut Program, kept: &[Field]) {
 /// A hash over the same input as the one right before it need not collect that input again.
 fn mark_repeated(program: &mut Program) {
     let leaders = leaders(program);
-    for (at, leader) in leaders
-        .into_iter()
-        .enumerate()
-        .take(program.code.ops.len())
-        .skip(1)
-    {
-        if let (
-            Op::Hash {
-                d,
-                calculation: first,
-                ..
-            },
-            Op::Hash {
-                calculation: second,
-                ..
-            },
-            false,
-        ) = (program.code.ops[at - 1], program.code.ops[at], leader)
+    for (at, leader) in leaders.into_iter().enumerate().take(program.code.ops.len()).skip(1) {
+        if let (Op::Hash { d, calculation: first, .. }, Op::Hash { calculation: second, .. }, false) =
+            (program.code.ops[at - 1], program.code.ops[at], leader)
         {
             let [first, second] = [first, second].map(usize::from);
             let pieces = &program.calculations[first].pieces;
-            let changed = pieces
-                .iter()
-                .any(|p| matches!(p, Piece::Slot { slot, .. } if *slot == d));
+            let changed = pieces.iter().any(|p| matches!(p, Piece::Slot { slot, .. } if *slot == d));
             // A single run of header bytes is not collected at all.
             let collected = !matches!(pieces[..], [Piece::Header { .. }]);
             let used_once = count_uses(program, second) == 1;
-            if collected
-                && used_once
-                && !changed
-                && first != second
-                && *pieces == program.calculations[second].pieces
-            {
+            if collected && used_once && !changed && first != second && *pieces == program.calculations[second].pieces {
                 program.calculations[second].repeated = true;
             }
         }
@@ -93,12 +71,7 @@ fn leaders(program: &Program) -> Vec<bool> {
             leaders[*to as usize] = true;
         }
     }
-    for target in program
-        .tables
-        .iter()
-        .flat_map(|t| &t.actions)
-        .flat_map(|a| a.targets)
-    {
+    for target in program.tables.iter().flat_map(|t| &t.actions).flat_map(|a| a.targets) {
         if let Some(leader) = leaders.get_mut(target as usize) {
             *leader = true;
         }
@@ -140,12 +113,8 @@ fn remove_dead(program: &mut Program, kept: &[Field]) {
             let only_computes = op.is_pure() || matches!(op, Op::Hash { .. } | Op::Random { .. });
             let only_reads = matches!(op, Op::RegisterRead { .. });
             let live = &after[(at - start) as usize];
-            let mut needed = Effect::of(op, program)
-                .writes
-                .iter()
-                .any(|&s| live.contains(s));
-            op.clone()
-                .visit(|&mut slot, how| needed |= how == Use::MayWrite && live.contains(slot));
+            let mut needed = Effect::of(op, program).writes.iter().any(|&s| live.contains(s));
+            op.clone().visit(|&mut slot, how| needed |= how == Use::MayWrite && live.contains(slot));
             if (only_computes || only_reads) && !needed {
                 dead.push(at as usize);
             }
@@ -164,32 +133,13 @@ fn fuse_registers(program: &mut Program) {
         if leaders[at + 1] || leaders[at + 2] {
             continue;
         }
-        if let [Op::RegisterRead {
-            d,
-            register,
-            index,
-            bits,
-        }, Op::Add {
-            d: sum,
-            a,
-            b,
-            bits: cut,
-        }, Op::RegisterWrite {
-            register: r,
-            index: i,
-            s,
-        }] = ops[at..at + 3]
+        if let [Op::RegisterRead { d, register, index, bits }, Op::Add { d: sum, a, b, bits: cut }, Op::RegisterWrite { register: r, index: i, s }] =
+            ops[at..at + 3]
         {
             let increment = if a == d { b } else { a };
             let fits = (a == d) != (b == d) && sum == d && s == d && bits == cut && index != d;
             if fits && (r, i) == (register, index) {
-                ops[at] = Op::RegisterAdd {
-                    d,
-                    register,
-                    index,
-                    s: increment,
-                    bits,
-                };
+                ops[at] = Op::RegisterAdd { d, register, index, s: increment, bits };
                 ops[at + 1] = NOTHING;
                 ops[at + 2] = NOTHING;
             }

@@ -26,11 +26,7 @@ struct Known {
 
 impl Known {
     fn new(slots: usize) -> Self {
-        Self {
-            same: (0..slots).map(|s| s as Slot).collect(),
-            copies: Vec::new(),
-            values: Vec::new(),
-        }
+        Self { same: (0..slots).map(|s| s as Slot).collect(), copies: Vec::new(), values: Vec::new() }
     }
 
     fn forget_all(&mut self) {
@@ -104,12 +100,7 @@ fn with_destination(op: &Op, d: Slot) -> Op {
 pub(super) fn propagate(program: &mut Program) {
     let leaders = leaders(program);
     let constants: HashMap<Slot, u64> = program.code.constants.iter().copied().collect();
-    let zero = program
-        .code
-        .constants
-        .iter()
-        .find(|c| c.1 == 0)
-        .map(|c| c.0);
+    let zero = program.code.constants.iter().find(|c| c.1 == 0).map(|c| c.0);
     let mut uses = vec![0u32; program.calculations.len()];
     for op in &program.code.ops {
         if let Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } = op {
@@ -133,17 +124,12 @@ pub(super) fn propagate(program: &mut Program) {
             _ => {}
         });
         match op {
-            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. }
-                if uses[usize::from(calculation)] == 1 =>
-            {
+            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } if uses[usize::from(calculation)] == 1 => {
                 for piece in &mut program.calculations[usize::from(calculation)].pieces {
                     if let Piece::Slot { slot, width } = piece {
                         *slot = known.root(*slot);
                         if let Some(value) = constants.get(slot) {
-                            *piece = Piece::Constant {
-                                value: *value,
-                                width: *width,
-                            };
+                            *piece = Piece::Constant { value: *value, width: *width };
                         }
                     }
                 }
@@ -157,33 +143,17 @@ pub(super) fn propagate(program: &mut Program) {
             }
             Op::JumpCompare { compare, a, b, to } => {
                 if let (Some(a), Some(b)) = (constants.get(&a), constants.get(&b)) {
-                    op = if compare.holds(a, b) {
-                        Op::Jump(to)
-                    } else {
-                        NOTHING
-                    };
-                } else if constants.get(&b) == Some(&0)
-                    && matches!(compare, Compare::Eq | Compare::Ne)
-                {
-                    op = if compare == Compare::Eq {
-                        Op::JumpZero { s: a, to }
-                    } else {
-                        Op::JumpNonZero { s: a, to }
-                    };
+                    op = if compare.holds(a, b) { Op::Jump(to) } else { NOTHING };
+                } else if constants.get(&b) == Some(&0) && matches!(compare, Compare::Eq | Compare::Ne) {
+                    op = if compare == Compare::Eq { Op::JumpZero { s: a, to } } else { Op::JumpNonZero { s: a, to } };
                 }
             }
             _ => {}
         }
         if op.is_pure() {
             let plain = with_destination(&op, 0);
-            if let (Some((_, s)), Some(d)) =
-                (known.values.iter().find(|v| v.0 == plain), destination(&op))
-            {
-                op = if is_wide(&op) {
-                    Op::MoveWide { d, s: *s }
-                } else {
-                    Op::Move { d, s: *s }
-                };
+            if let (Some((_, s)), Some(d)) = (known.values.iter().find(|v| v.0 == plain), destination(&op)) {
+                op = if is_wide(&op) { Op::MoveWide { d, s: *s } } else { Op::Move { d, s: *s } };
             }
         }
         if op.writes_header() {
@@ -217,11 +187,7 @@ pub(super) fn propagate(program: &mut Program) {
                 }
                 _ => {}
             }
-            if let (true, Some(d), false) = (
-                op.is_pure(),
-                destination(&op),
-                matches!(op, Op::Move { .. }),
-            ) {
+            if let (true, Some(d), false) = (op.is_pure(), destination(&op), matches!(op, Op::Move { .. })) {
                 let mut reads_itself = false;
                 let wide = is_wide(&op);
                 op.clone().visit(|&mut s, how| {

@@ -57,33 +57,20 @@ struct ConstantStore {
 fn constant_store(op: &Op, constants: &HashMap<Slot, u64>) -> Option<ConstantStore> {
     let whole = |s: Slot, header, byte, count: usize| {
         let value = constants.get(&s)?.to_be_bytes();
-        Some(ConstantStore {
-            header,
-            byte,
-            bytes: value[8 - count..].iter().map(|&v| (v, 0xff)).collect(),
-        })
+        Some(ConstantStore { header, byte, bytes: value[8 - count..].iter().map(|&v| (v, 0xff)).collect() })
     };
     match *op {
         Op::Store1 { s, header, byte } => whole(s, header, byte, 1),
         Op::Store2 { s, header, byte } => whole(s, header, byte, 2),
         Op::Store4 { s, header, byte } => whole(s, header, byte, 4),
         Op::Store8 { s, header, byte } => whole(s, header, byte, 8),
-        Op::StoreBytes {
-            s,
-            header,
-            byte,
-            count,
-        } => whole(s, header, byte, usize::from(count)),
+        Op::StoreBytes { s, header, byte, count } => whole(s, header, byte, usize::from(count)),
         Op::StoreBits { s, at, count } => {
             let mask = narrows_program::bits::ones(u32::from(at.bits)) << at.shift;
             let value = constants.get(&s)? << at.shift & mask;
             let skip = 8 - usize::from(count);
             let pairs = value.to_be_bytes().into_iter().zip(mask.to_be_bytes());
-            Some(ConstantStore {
-                header: at.header,
-                byte: at.byte,
-                bytes: pairs.skip(skip).collect(),
-            })
+            Some(ConstantStore { header: at.header, byte: at.byte, bytes: pairs.skip(skip).collect() })
         }
         _ => None,
     }
@@ -103,19 +90,11 @@ fn merged(run: &[ConstantStore]) -> Vec<ConstantStore> {
     let bytes: Vec<(u16, (u8, u8))> = bytes.into_iter().filter(|b| b.1 .1 != 0).collect();
     let mut at = 0;
     while at < bytes.len() {
-        let whole = |i: usize| {
-            bytes
-                .get(at + i)
-                .is_some_and(|b| b.1 .1 == 0xff && b.0 == bytes[at].0 + i as u16)
-        };
+        let whole = |i: usize| bytes.get(at + i).is_some_and(|b| b.1 .1 == 0xff && b.0 == bytes[at].0 + i as u16);
         let length = (0..8).take_while(|&i| whole(i)).count();
         let count = [8, 4, 2].into_iter().find(|&n| n <= length).unwrap_or(1);
         let parts = bytes[at..at + count].iter().map(|b| b.1).collect();
-        result.push(ConstantStore {
-            header,
-            byte: bytes[at].0,
-            bytes: parts,
-        });
+        result.push(ConstantStore { header, byte: bytes[at].0, bytes: parts });
         at += count;
     }
     result
@@ -133,16 +112,7 @@ impl ConstantStore {
                     return None;
                 }
                 let s = constant(program, u64::from(value >> shift))?;
-                Some(Op::StoreBits {
-                    s,
-                    at: At {
-                        header,
-                        byte,
-                        shift,
-                        bits,
-                    },
-                    count: 1,
-                })
+                Some(Op::StoreBits { s, at: At { header, byte, shift, bits }, count: 1 })
             }
             _ => {
                 let s = constant(program, value)?;

@@ -118,10 +118,7 @@ impl Packet {
         prefetch(self.buffer.as_ptr(), 1);
         let from = (self.start as usize).saturating_sub(ADDED_NEARBY);
         let headers = self.buffer.get(from..).unwrap_or_default();
-        prefetch(
-            headers.as_ptr(),
-            headers.len().min(ADDED_NEARBY + PARSED_NEARBY),
-        );
+        prefetch(headers.as_ptr(), headers.len().min(ADDED_NEARBY + PARSED_NEARBY));
     }
 }
 

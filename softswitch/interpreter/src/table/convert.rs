@@ -15,10 +15,7 @@ type Result<T> = std::result::Result<T, ControlError>;
 /// Parameter values as words, filled up to `stride`.
 pub fn words(code: &TableCode, action: u16, values: &[u128], stride: usize) -> Vec<u64> {
     let mut words = Vec::with_capacity(stride);
-    let widths = code
-        .actions
-        .get(usize::from(action))
-        .map_or(&[][..], |a| &a.widths);
+    let widths = code.actions.get(usize::from(action)).map_or(&[][..], |a| &a.widths);
     for (value, &width) in values.iter().zip(widths) {
         words.push(*value as u64);
         if width > 64 {
@@ -31,25 +28,15 @@ pub fn words(code: &TableCode, action: u16, values: &[u128], stride: usize) -> V
 
 pub(super) fn describe(code: &TableCode, action: u16, words: &[u64]) -> ActionCall {
     let Some(info) = code.info.actions.get(usize::from(action)) else {
-        return ActionCall {
-            action: "NoAction".to_owned(),
-            params: Vec::new(),
-        };
+        return ActionCall { action: "NoAction".to_owned(), params: Vec::new() };
     };
     let mut words = words.iter().map(|&w| u128::from(w));
     let mut params = Vec::new();
     for &(_, width) in &info.params {
         let low = words.next().unwrap_or(0);
-        params.push(if width > 64 {
-            low | words.next().unwrap_or(0) << 64
-        } else {
-            low
-        });
+        params.push(if width > 64 { low | words.next().unwrap_or(0) << 64 } else { low });
     }
-    ActionCall {
-        action: info.name.clone(),
-        params,
-    }
+    ActionCall { action: info.name.clone(), params }
 }
 
 /// Checks a key and gives equal keys one form.
@@ -57,11 +44,7 @@ pub(super) fn canonical(code: &TableCode, key: &[KeyMatch]) -> Result<Vec<KeyMat
     let info = &code.info;
     let bad = |m: String| Err(ControlError::InvalidArgument(format!("{}: {m}", info.name)));
     if key.len() != info.keys.len() {
-        return bad(format!(
-            "the key has {} fields, not {}",
-            info.keys.len(),
-            key.len()
-        ));
+        return bad(format!("the key has {} fields, not {}", info.keys.len(), key.len()));
     }
     let mut result = Vec::with_capacity(key.len());
     for (field, part) in info.keys.iter().zip(key) {
@@ -71,40 +54,30 @@ pub(super) fn canonical(code: &TableCode, key: &[KeyMatch]) -> Result<Vec<KeyMat
             (MatchKind::Exact, KeyMatch::Exact(v)) => KeyMatch::Exact(v),
             (MatchKind::Lpm, KeyMatch::Lpm { value, prefix_len }) => {
                 if prefix_len > width || value & !prefix_mask(width, prefix_len) & all != 0 {
-                    return bad(format!(
-                        "{name}: {value:#x}/{prefix_len} has bits outside its prefix or the field"
-                    ));
+                    return bad(format!("{name}: {value:#x}/{prefix_len} has bits outside its prefix or the field"));
                 }
                 KeyMatch::Lpm { value, prefix_len }
             }
             (MatchKind::Ternary, KeyMatch::Ternary { value, mask }) => {
                 if value & !mask != 0 {
-                    return bad(format!(
-                        "{name}: {value:#x} has bits outside its mask {mask:#x}"
-                    ));
+                    return bad(format!("{name}: {value:#x} has bits outside its mask {mask:#x}"));
                 }
                 if mask & !all != 0 {
-                    return bad(format!(
-                        "{name} has {width} bits: the mask {mask:#x} does not fit"
-                    ));
+                    return bad(format!("{name} has {width} bits: the mask {mask:#x} does not fit"));
                 }
                 KeyMatch::Ternary { value, mask }
             }
             (MatchKind::Ternary, KeyMatch::Exact(value)) => KeyMatch::Ternary { value, mask: all },
             (MatchKind::Range, KeyMatch::Range { low, high }) => {
                 if low > high || high & !all != 0 {
-                    return bad(format!(
-                        "{name}: {low:#x}..{high:#x} is not a range of {width} bits"
-                    ));
+                    return bad(format!("{name}: {low:#x}..{high:#x} is not a range of {width} bits"));
                 }
                 KeyMatch::Range { low, high }
             }
             (kind, part) => return bad(format!("{name} is matched as {kind:?}, not by {part:?}")),
         };
         let value = match made {
-            KeyMatch::Exact(v)
-            | KeyMatch::Lpm { value: v, .. }
-            | KeyMatch::Ternary { value: v, .. } => v,
+            KeyMatch::Exact(v) | KeyMatch::Lpm { value: v, .. } | KeyMatch::Ternary { value: v, .. } => v,
             _ => 0,
         };
         if value & !all != 0 {
@@ -116,16 +89,12 @@ pub(super) fn canonical(code: &TableCode, key: &[KeyMatch]) -> Result<Vec<KeyMat
 }
 
 pub(super) fn packed(code: &TableCode, layout: &KeyLayout, key: &[KeyMatch]) -> (Key, Key) {
-    layout.pack(
-        key.iter()
-            .zip(&code.info.keys)
-            .map(|(part, info)| match *part {
-                KeyMatch::Exact(v) => (v, wide_ones(info.width)),
-                KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(info.width, prefix_len)),
-                KeyMatch::Ternary { value, mask } => (value, mask),
-                KeyMatch::Range { .. } => (0, 0),
-            }),
-    )
+    layout.pack(key.iter().zip(&code.info.keys).map(|(part, info)| match *part {
+        KeyMatch::Exact(v) => (v, wide_ones(info.width)),
+        KeyMatch::Lpm { value, prefix_len } => (value, prefix_mask(info.width, prefix_len)),
+        KeyMatch::Ternary { value, mask } => (value, mask),
+        KeyMatch::Range { .. } => (0, 0),
+    }))
 }
 
 pub(super) fn rule(code: &TableCode, layout: &KeyLayout, handle: u32, stored: &Stored) -> Rule {
@@ -135,24 +104,12 @@ pub(super) fn rule(code: &TableCode, layout: &KeyLayout, handle: u32, stored: &S
     for (index, key) in stored.key.iter().enumerate() {
         match (*key, layout.place(index)) {
             (KeyMatch::Range { low, high }, Some(step)) => {
-                ranges.push(Interval {
-                    step,
-                    low: low as u64,
-                    high: high as u64,
-                });
+                ranges.push(Interval { step, low: low as u64, high: high as u64 });
             }
             // Where a prefix decides there are no priorities, or they come first.
-            (KeyMatch::Lpm { prefix_len, .. }, _) if !code.info.has_priority => {
-                preference = prefix_len
-            }
+            (KeyMatch::Lpm { prefix_len, .. }, _) if !code.info.has_priority => preference = prefix_len,
             _ => {}
         }
     }
-    Rule {
-        value,
-        mask,
-        rank: u64::from(preference) << 32 | u64::from(!stored.sequence),
-        handle,
-        ranges,
-    }
+    Rule { value, mask, rank: u64::from(preference) << 32 | u64::from(!stored.sequence), handle, ranges }
 }

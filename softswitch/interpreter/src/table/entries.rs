@@ -24,17 +24,11 @@ impl TableState {
         let priority = check_priority(code, entry.priority)?;
         let (action, params) = self.call(code, &entry.action)?;
         if self.by_key.contains_key(&(key.clone(), priority)) {
-            return Err(ControlError::AlreadyExists(format!(
-                "{}: this entry is already there",
-                code.info.name
-            )));
+            return Err(ControlError::AlreadyExists(format!("{}: this entry is already there", code.info.name)));
         }
         if self.by_key.len() >= code.info.size {
             let size = code.info.size;
-            return Err(ControlError::ResourceExhausted(format!(
-                "{} holds at most {size} entries",
-                code.info.name
-            )));
+            return Err(ControlError::ResourceExhausted(format!("{} holds at most {size} entries", code.info.name)));
         }
         let handle = self.free.pop().unwrap_or_else(|| {
             self.stored.push(None);
@@ -45,17 +39,11 @@ impl TableState {
         let at = handle as usize;
         let sequence = self.next_sequence;
         self.next_sequence = self.next_sequence.wrapping_add(1);
-        self.stored[at] = Some(Stored {
-            key: key.clone(),
-            priority,
-            sequence,
-        });
+        self.stored[at] = Some(Stored { key: key.clone(), priority, sequence });
         self.set_record(handle, action, &params);
         self.counters[at] = CounterValue::default();
         match &mut self.lookup {
-            Lookup::Exact(map) if !self.stale => {
-                map.insert(&packed(code, &self.layout, &key).0, handle)
-            }
+            Lookup::Exact(map) if !self.stale => map.insert(&packed(code, &self.layout, &key).0, handle),
             _ => self.stale = true,
         }
         self.by_key.insert((key, priority), handle);
@@ -64,14 +52,8 @@ impl TableState {
 
     fn handle(&self, code: &TableCode, key: &[KeyMatch], priority: i32) -> Result<u32> {
         let key = canonical(code, key)?;
-        let found = self
-            .by_key
-            .get(&(key, check_priority(code, priority)?))
-            .copied();
-        found.ok_or_else(|| ControlError::NotFound {
-            kind: "such entry in table",
-            name: code.info.name.clone(),
-        })
+        let found = self.by_key.get(&(key, check_priority(code, priority)?)).copied();
+        found.ok_or_else(|| ControlError::NotFound { kind: "such entry in table", name: code.info.name.clone() })
     }
 
     pub fn modify(&mut self, code: &TableCode, entry: &Entry) -> Result<()> {
@@ -87,9 +69,7 @@ impl TableState {
         let handle = self.handle(code, key, priority)?;
         if let Some(stored) = self.stored[handle as usize].take() {
             match &mut self.lookup {
-                Lookup::Exact(map) if !self.stale => {
-                    map.remove(&packed(code, &self.layout, &stored.key).0)
-                }
+                Lookup::Exact(map) if !self.stale => map.remove(&packed(code, &self.layout, &stored.key).0),
                 _ => self.stale = true,
             }
             self.by_key.remove(&(stored.key, stored.priority));
@@ -105,26 +85,15 @@ impl TableState {
             let (entry, counter) = self.entry(code, handle)?;
             Some((self.stored[handle].as_ref()?.sequence, entry, counter))
         });
-        EntriesPart {
-            entries: entries.collect(),
-            next: (end < self.stored.len()).then_some(end),
-        }
+        EntriesPart { entries: entries.collect(), next: (end < self.stored.len()).then_some(end) }
     }
 
     fn entry(&self, code: &TableCode, handle: usize) -> Option<(Entry, CounterValue)> {
         let stored = self.stored[handle].as_ref()?;
         let record = self.record(handle as u32);
         let action = describe(code, self.action(handle as u32), &record[1..]);
-        let counter = if code.info.direct_counter {
-            self.counters[handle]
-        } else {
-            CounterValue::default()
-        };
-        let entry = Entry {
-            key: stored.key.clone(),
-            priority: stored.priority,
-            action,
-        };
+        let counter = if code.info.direct_counter { self.counters[handle] } else { CounterValue::default() };
+        let entry = Entry { key: stored.key.clone(), priority: stored.priority, action };
         Some((entry, counter))
     }
 
@@ -134,17 +103,11 @@ impl TableState {
 
     pub fn set_default(&mut self, code: &TableCode, action: Option<&ActionCall>) -> Result<()> {
         if code.info.const_default {
-            return Err(ControlError::PermissionDenied(format!(
-                "{} has a constant default action",
-                code.info.name
-            )));
+            return Err(ControlError::PermissionDenied(format!("{} has a constant default action", code.info.name)));
         }
         let (action, params) = match action {
             Some(call) => self.call(code, call)?,
-            None => (
-                code.default.0,
-                words(code, code.default.0, &code.default.1, self.stride),
-            ),
+            None => (code.default.0, words(code, code.default.0, &code.default.1, self.stride)),
         };
         self.set_record(NONE, action, &params);
         Ok(())
@@ -158,10 +121,7 @@ impl TableState {
         value: CounterValue,
     ) -> Result<()> {
         if !code.info.direct_counter {
-            return Err(ControlError::InvalidArgument(format!(
-                "{} has no direct counter",
-                code.info.name
-            )));
+            return Err(ControlError::InvalidArgument(format!("{} has no direct counter", code.info.name)));
         }
         let handle = self.handle(code, key, priority)?;
         self.counters[handle as usize] = value;
@@ -171,15 +131,9 @@ impl TableState {
     /// Index and parameter words of an action.
     fn call(&self, code: &TableCode, call: &ActionCall) -> Result<(u16, Vec<u64>)> {
         let name = &code.info.name;
-        let index = code
-            .info
-            .actions
-            .iter()
-            .position(|a| a.name == call.action)
-            .ok_or_else(|| ControlError::NotFound {
-                kind: "action",
-                name: format!("{} in table {name}", call.action),
-            })?;
+        let index = code.info.actions.iter().position(|a| a.name == call.action).ok_or_else(|| {
+            ControlError::NotFound { kind: "action", name: format!("{} in table {name}", call.action) }
+        })?;
         let params = &code.info.actions[index].params;
         if params.len() != call.params.len() {
             return Err(ControlError::InvalidArgument(format!(
@@ -197,29 +151,20 @@ impl TableState {
                 )));
             }
         }
-        Ok((
-            index as u16,
-            words(code, index as u16, &call.params, self.stride),
-        ))
+        Ok((index as u16, words(code, index as u16, &call.params, self.stride)))
     }
 }
 
 fn refuse_const_entries(code: &TableCode) -> Result<()> {
     if code.info.const_entries {
-        return Err(ControlError::PermissionDenied(format!(
-            "{} has constant entries",
-            code.info.name
-        )));
+        return Err(ControlError::PermissionDenied(format!("{} has constant entries", code.info.name)));
     }
     Ok(())
 }
 
 fn check_priority(code: &TableCode, priority: i32) -> Result<i32> {
     if !code.info.has_priority && priority != 0 {
-        return Err(ControlError::InvalidArgument(format!(
-            "{} has no priorities",
-            code.info.name
-        )));
+        return Err(ControlError::InvalidArgument(format!("{} has no priorities", code.info.name)));
     }
     Ok(priority)
 }

@@ -23,21 +23,14 @@ impl KeyMap {
     }
 
     fn with_capacity(words: usize, capacity: usize) -> Self {
-        Self {
-            words,
-            mask: capacity - 1,
-            keys: vec![0; capacity * words],
-            handles: vec![NONE; capacity],
-            length: 0,
-        }
+        Self { words, mask: capacity - 1, keys: vec![0; capacity * words], handles: vec![NONE; capacity], length: 0 }
     }
 
     #[inline(always)]
     fn hash(&self, key: &[u64]) -> usize {
         let mut hash = 0x243f_6a88_85a3_08d3u64;
         for &word in key {
-            let product =
-                u128::from(hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+            let product = u128::from(hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
             hash = product as u64 ^ (product >> 64) as u64;
         }
         hash as usize
@@ -118,8 +111,7 @@ impl KeyMap {
             }
             let home = self.hash(&self.keys[at * self.words..][..self.words]) & self.mask;
             if (at.wrapping_sub(home) & self.mask) >= (at.wrapping_sub(hole) & self.mask) {
-                self.keys
-                    .copy_within(at * self.words..(at + 1) * self.words, hole * self.words);
+                self.keys.copy_within(at * self.words..(at + 1) * self.words, hole * self.words);
                 self.handles[hole] = self.handles[at];
                 hole = at;
             }
@@ -144,9 +136,7 @@ mod tests {
         let (mut ours, mut reference) = (KeyMap::new(2), HashMap::new());
         let mut state = 7u64;
         for step in 0..20_000u32 {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let k = ((state >> 33) % 300, (state >> 50) % 3);
             if state >> 63 == 1 {
                 ours.insert(&key(k.0, k.1), step);
@@ -155,17 +145,11 @@ mod tests {
                 ours.remove(&key(k.0, k.1));
                 reference.remove(&k);
             }
-            assert_eq!(
-                ours.get(&key(k.0, k.1)),
-                reference.get(&k).copied().unwrap_or(NONE)
-            );
+            assert_eq!(ours.get(&key(k.0, k.1)), reference.get(&k).copied().unwrap_or(NONE));
         }
         for a in 0..300 {
             for b in 0..3 {
-                assert_eq!(
-                    ours.get(&key(a, b)),
-                    reference.get(&(a, b)).copied().unwrap_or(NONE)
-                );
+                assert_eq!(ours.get(&key(a, b)), reference.get(&(a, b)).copied().unwrap_or(NONE));
             }
         }
     }

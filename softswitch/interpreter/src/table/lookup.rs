@@ -65,13 +65,18 @@ impl Lookup {
             Lookup::Direct(handles) => handles.get(key as usize).copied().unwrap_or(NONE),
             Lookup::Prefixes(prefixes) => prefixes.find(key),
             // No early exit: which rule matches is hard to predict, and they are few.
-            Lookup::Words(words) => words.iter().fold(NONE, |found, word| {
-                if (key ^ word.value) & word.mask == 0 {
-                    word.handle
-                } else {
-                    found
-                }
-            }),
+            Lookup::Words(words) => {
+                words.iter().fold(
+                    NONE,
+                    |found, word| {
+                        if (key ^ word.value) & word.mask == 0 {
+                            word.handle
+                        } else {
+                            found
+                        }
+                    },
+                )
+            }
             Lookup::Exact(map) if map.words() == 1 => map.get_word(key),
             _ => {
                 let mut whole = Key::default();
@@ -86,10 +91,7 @@ impl Lookup {
         match self {
             Lookup::Empty => NONE,
             Lookup::Exact(map) => map.get(key),
-            Lookup::Linear(rules) => rules
-                .iter()
-                .find(|rule| rule.matches(key))
-                .map_or(NONE, |rule| rule.handle),
+            Lookup::Linear(rules) => rules.iter().find(|rule| rule.matches(key)).map_or(NONE, |rule| rule.handle),
             Lookup::Tuples(tuples) => tuples.find(key),
             Lookup::Direct(_) | Lookup::Prefixes(_) | Lookup::Words(_) => self.find_word(key[0]),
         }
@@ -106,11 +108,7 @@ impl Lookup {
             return Lookup::Direct(unfold(&rules, bits));
         }
         if rules.len() <= LINEAR_ENTRIES && words <= 1 && !ranges {
-            let word = |r: &Rule| Word {
-                value: r.value[0],
-                mask: r.mask[0],
-                handle: r.handle,
-            };
+            let word = |r: &Rule| Word { value: r.value[0], mask: r.mask[0], handle: r.handle };
             return Lookup::Words(rules.iter().rev().map(word).collect());
         }
         if rules.len() <= LINEAR_ENTRIES || ranges {
@@ -122,13 +120,8 @@ impl Lookup {
 
 impl Rule {
     fn matches(&self, key: &Key) -> bool {
-        (0..MAX_WORDS).fold(0, |differ, i| {
-            differ | (key[i] ^ self.value[i]) & self.mask[i]
-        }) == 0
-            && self
-                .ranges
-                .iter()
-                .all(|r| (r.low..=r.high).contains(&r.step.unpack(key)))
+        (0..MAX_WORDS).fold(0, |differ, i| differ | (key[i] ^ self.value[i]) & self.mask[i]) == 0
+            && self.ranges.iter().all(|r| (r.low..=r.high).contains(&r.step.unpack(key)))
     }
 }
 
@@ -174,11 +167,7 @@ impl Tuples {
         let mut ranks = vec![0; last as usize + 1];
         for rule in rules {
             let at = *index.entry(rule.mask).or_insert_with(|| {
-                groups.push(Group {
-                    mask: rule.mask,
-                    best: rule.rank,
-                    map: KeyMap::new(words),
-                });
+                groups.push(Group { mask: rule.mask, best: rule.rank, map: KeyMap::new(words) });
                 groups.len() - 1
             });
             ranks[rule.handle as usize] = rule.rank;

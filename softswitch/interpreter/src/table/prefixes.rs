@@ -21,12 +21,7 @@ impl Prefixes {
     pub fn new(mut prefixes: Vec<(u64, u32, u32)>, width: u32) -> Self {
         // Parents before children: a stack then holds the prefixes that are open.
         prefixes.sort_unstable();
-        let mut result = Self {
-            starts: vec![0],
-            handles: vec![NONE],
-            index: [(0, 0); 65],
-            magnitudes: None,
-        };
+        let mut result = Self { starts: vec![0], handles: vec![NONE], index: [(0, 0); 65], magnitudes: None };
         let mut open: Vec<(u64, u32)> = Vec::new();
         for (value, length, handle) in prefixes {
             result.close(&mut open, Some(value));
@@ -35,11 +30,7 @@ impl Prefixes {
         }
         result.close(&mut open, None);
         for bits in 0..=64u32 {
-            let (first, last) = if bits == 0 {
-                (0, 0)
-            } else {
-                (1 << (bits - 1), ones(bits))
-            };
+            let (first, last) = if bits == 0 { (0, 0) } else { (1 << (bits - 1), ones(bits)) };
             let holding = |v: u64| (result.starts.partition_point(|&s| s <= v) - 1) as u32;
             result.index[bits as usize] = (holding(first), holding(last));
         }
@@ -124,10 +115,7 @@ impl Magnitudes {
             let from = Self::index(start, fraction_bits) as usize;
             handles[from..].fill(prefixes.handles[position]);
         }
-        Some(Self {
-            handles,
-            fraction_bits,
-        })
+        Some(Self { handles, fraction_bits })
     }
 }
 
@@ -140,31 +128,19 @@ mod tests {
         let sets: [&[(u64, u32)]; 4] = [
             &[],
             &[(0, 0), (0x8000_0000, 1), (0x9000_0000, 4), (7, 32)],
-            &[
-                (0x4000, 19),
-                (0x5000, 20),
-                (0x5800, 21),
-                (0x20, 28),
-                (0, 31),
-            ],
+            &[(0x4000, 19), (0x5000, 20), (0x5800, 21), (0x20, 28), (0, 31)],
             &[(0xffff_fff0, 28)],
         ];
         let mut found = 0;
         for set in sets {
-            let prefixes = (1..)
-                .zip(set)
-                .map(|(handle, &(value, length))| (value, length, handle));
+            let prefixes = (1..).zip(set).map(|(handle, &(value, length))| (value, length, handle));
             let prefixes = Prefixes::new(prefixes.collect(), 32);
             let Some(magnitudes) = prefixes.magnitudes() else {
                 continue;
             };
             found += 1;
-            let near =
-                |bit: u32| (0..80).map(move |i| ((1u64 << bit) + i).wrapping_sub(40) & ones(32));
-            for value in (0..32)
-                .flat_map(near)
-                .chain((0..1 << 16).map(|i| i << 16 | i))
-            {
+            let near = |bit: u32| (0..80).map(move |i| ((1u64 << bit) + i).wrapping_sub(40) & ones(32));
+            for value in (0..32).flat_map(near).chain((0..1 << 16).map(|i| i << 16 | i)) {
                 let index = Magnitudes::index(value, magnitudes.fraction_bits);
                 let handle = magnitudes.handles[index as usize];
                 assert_eq!(handle, prefixes.find(value), "{value:#x}");

@@ -95,10 +95,7 @@ impl TableState {
     #[inline(always)]
     pub fn load(&self, handle: u32, to: &mut [u64]) -> u16 {
         let record = self.record(handle);
-        for (to, from) in to
-            .chunks_exact_mut(BLOCK)
-            .zip(record[1..].chunks_exact(BLOCK))
-        {
+        for (to, from) in to.chunks_exact_mut(BLOCK).zip(record[1..].chunks_exact(BLOCK)) {
             to.copy_from_slice(from);
         }
         (record[0] / 2) as u16
@@ -157,8 +154,7 @@ impl TableState {
     #[inline(always)]
     pub fn find(&self, frame: &Frame, packet: &Packet) -> u32 {
         if self.layout.words <= 1 {
-            self.lookup
-                .find_word(build_word(&self.layout, frame, packet))
+            self.lookup.find_word(build_word(&self.layout, frame, packet))
         } else {
             self.lookup.find(&build(&self.layout, frame, packet))
         }
@@ -175,12 +171,7 @@ impl TableState {
     fn rebuild(&mut self, code: &TableCode) {
         self.stale = false;
         let stored = &self.stored;
-        let live = || {
-            stored
-                .iter()
-                .enumerate()
-                .filter_map(|(h, s)| s.as_ref().map(|s| (h as u32, s)))
-        };
+        let live = || stored.iter().enumerate().filter_map(|(h, s)| s.as_ref().map(|s| (h as u32, s)));
         let looked_at = |i: usize| {
             code.parts[i].kind != MatchKind::Ternary
                 || live().any(|(_, s)| !matches!(s.key[i], KeyMatch::Ternary { mask: 0, .. }))
@@ -206,10 +197,7 @@ impl TableState {
                 [KeyMatch::Lpm { value, prefix_len }] => Some((value as u64, prefix_len, h)),
                 _ => None,
             };
-            Lookup::Prefixes(Box::new(Prefixes::new(
-                live().filter_map(prefix).collect(),
-                layout.bits,
-            )))
+            Lookup::Prefixes(Box::new(Prefixes::new(live().filter_map(prefix).collect(), layout.bits)))
         } else {
             let rules = live().map(|(h, s)| rule(code, layout, h, s)).collect();
             Lookup::of_rules(rules, layout.words, layout.bits)

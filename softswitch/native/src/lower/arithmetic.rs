@@ -59,10 +59,7 @@ impl Lowering<'_, '_> {
 
     /// A constant of 128 bits.
     pub(super) fn wide_constant(&mut self, value: u128) -> Value {
-        let (low, high) = (
-            self.constant(value as u64),
-            self.constant((value >> 64) as u64),
-        );
+        let (low, high) = (self.constant(value as u64), self.constant((value >> 64) as u64));
         self.b.ins().iconcat(low, high)
     }
 
@@ -142,19 +139,9 @@ impl Lowering<'_, '_> {
                 self.set(d.wrapping_add(1), high);
             }
             Op::WideCast { cast, d, s, bits } => self.wide_cast(cast, d, s, bits),
-            Op::WideCompare {
-                compare,
-                signed: is_signed,
-                d,
-                a,
-                b,
-            } => {
+            Op::WideCompare { compare, signed: is_signed, d, a, b } => {
                 let [a, b] = [a, b].map(|s| self.wide(s));
-                let condition = if is_signed {
-                    signed(compare)
-                } else {
-                    unsigned(compare)
-                };
+                let condition = if is_signed { signed(compare) } else { unsigned(compare) };
                 let holds = self.b.ins().icmp(condition, a, b);
                 let holds = self.b.ins().uextend(I64, holds);
                 self.set(d, holds);
@@ -181,11 +168,7 @@ impl Lowering<'_, '_> {
     /// Shifts by 64 or more give 0.
     fn shift(&mut self, d: Slot, a: Slot, by: Slot, bits: u8, left: bool) {
         let [a, by] = [a, by].map(|s| self.slot(s));
-        let shifted = if left {
-            self.b.ins().ishl(a, by)
-        } else {
-            self.b.ins().ushr(a, by)
-        };
+        let shifted = if left { self.b.ins().ishl(a, by) } else { self.b.ins().ushr(a, by) };
         let cut = self.mask(shifted, bits);
         let small = self.b.ins().icmp_imm(IntCC::UnsignedLessThan, by, 64);
         let zero = self.constant(0);
@@ -283,19 +266,9 @@ impl Lowering<'_, '_> {
     }
 
     /// `value >> shift`, cut to `bits`, of 128 bits given as two words, as two words.
-    pub(super) fn wide_field(
-        &mut self,
-        low: Value,
-        high: Value,
-        shift: u32,
-        bits: u32,
-    ) -> (Value, Value) {
+    pub(super) fn wide_field(&mut self, low: Value, high: Value, shift: u32, bits: u32) -> (Value, Value) {
         let value = self.b.ins().iconcat(low, high);
-        let value = if shift > 0 {
-            self.b.ins().ushr_imm(value, i64::from(shift))
-        } else {
-            value
-        };
+        let value = if shift > 0 { self.b.ins().ushr_imm(value, i64::from(shift)) } else { value };
         let (mut low, mut high) = self.b.ins().isplit(value);
         if bits <= 64 {
             low = self.mask(low, bits as u8);

@@ -66,8 +66,7 @@ impl Lowering<'_, '_> {
             self.b.switch_to_block(this);
             self.shape = Shape::new(Known::default());
             for header in (0..64u8).filter(|h| added >> h & 1 == 1) {
-                self.shape
-                    .set(header, Some(set >> header & 1 == 1), self.home(header));
+                self.shape.set(header, Some(set >> header & 1 == 1), self.home(header));
             }
             body(self);
             self.b.switch_to_block(next);
@@ -83,53 +82,17 @@ impl Lowering<'_, '_> {
         let meta = self.context_word(offset_of!(Context, meta));
         let of_meta = |offset| (meta, offset);
         [
-            (
-                fields.instance_type,
-                I8,
-                (self.packet, offset_of!(Packet, instance)),
-            ),
-            (
-                fields.egress_port,
-                I16,
-                of_meta(offset_of!(EgressMeta, port)),
-            ),
+            (fields.instance_type, I8, (self.packet, offset_of!(Packet, instance))),
+            (fields.egress_port, I16, of_meta(offset_of!(EgressMeta, port))),
             (fields.egress_rid, I16, of_meta(offset_of!(EgressMeta, rid))),
             (fields.qid, I8, of_meta(offset_of!(EgressMeta, priority))),
-            (
-                fields.egress_timestamp,
-                I64,
-                of_meta(offset_of!(EgressMeta, timestamp)),
-            ),
-            (
-                fields.enq_timestamp,
-                I32,
-                of_meta(offset_of!(EgressMeta, enq_timestamp)),
-            ),
-            (
-                fields.enq_qdepth,
-                I32,
-                of_meta(offset_of!(EgressMeta, enq_qdepth)),
-            ),
-            (
-                fields.deq_timedelta,
-                I32,
-                of_meta(offset_of!(EgressMeta, deq_timedelta)),
-            ),
-            (
-                fields.deq_qdepth,
-                I32,
-                of_meta(offset_of!(EgressMeta, deq_qdepth)),
-            ),
-            (
-                fields.enq_depth_bytes,
-                I32,
-                of_meta(offset_of!(EgressMeta, enq_depth_bytes)),
-            ),
-            (
-                fields.deq_depth_bytes,
-                I32,
-                of_meta(offset_of!(EgressMeta, deq_depth_bytes)),
-            ),
+            (fields.egress_timestamp, I64, of_meta(offset_of!(EgressMeta, timestamp))),
+            (fields.enq_timestamp, I32, of_meta(offset_of!(EgressMeta, enq_timestamp))),
+            (fields.enq_qdepth, I32, of_meta(offset_of!(EgressMeta, enq_qdepth))),
+            (fields.deq_timedelta, I32, of_meta(offset_of!(EgressMeta, deq_timedelta))),
+            (fields.deq_qdepth, I32, of_meta(offset_of!(EgressMeta, deq_qdepth))),
+            (fields.enq_depth_bytes, I32, of_meta(offset_of!(EgressMeta, enq_depth_bytes))),
+            (fields.deq_depth_bytes, I32, of_meta(offset_of!(EgressMeta, deq_depth_bytes))),
             (fields.epoch, I16, of_meta(offset_of!(EgressMeta, epoch))),
         ]
     }
@@ -181,20 +144,12 @@ impl Lowering<'_, '_> {
         }
         let mut given = self.inputs_of_egress().into_iter().rev();
         let is_it = |field: Intrinsic| match field {
-            Intrinsic::Header {
-                header: h,
-                byte: b,
-                count: c,
-            } => (h, b, u32::from(c)) == (header, byte, count),
+            Intrinsic::Header { header: h, byte: b, count: c } => (h, b, u32::from(c)) == (header, byte, count),
             _ => false,
         };
         let (_, kind, (of, offset)) = given.find(|g| is_it(g.0))?;
         let value = self.input(of, kind, offset);
-        Some(if count < 8 {
-            self.mask(value, 8 * count as u8)
-        } else {
-            value
-        })
+        Some(if count < 8 { self.mask(value, 8 * count as u8) } else { value })
     }
 
     pub(super) fn set_intrinsic(&mut self, field: Intrinsic, value: Value) {
@@ -208,21 +163,14 @@ impl Lowering<'_, '_> {
     /// The same where the field may lie in a header, which takes it if it is valid.
     pub(super) fn set_intrinsic_anywhere(&mut self, field: Intrinsic, value: Value) {
         match field {
-            Intrinsic::Header { header, .. } => {
-                self.if_valid(header, |l| l.store_intrinsic(field, value))
-            }
+            Intrinsic::Header { header, .. } => self.if_valid(header, |l| l.store_intrinsic(field, value)),
             _ => self.set_intrinsic(field, value),
         }
     }
 
     /// Writes a field of a header that is valid.
     fn store_intrinsic(&mut self, field: Intrinsic, value: Value) {
-        if let Intrinsic::Header {
-            header,
-            byte,
-            count,
-        } = field
-        {
+        if let Intrinsic::Header { header, byte, count } = field {
             self.write(header, byte, u32::from(count), value);
         }
     }
@@ -231,11 +179,7 @@ impl Lowering<'_, '_> {
         match field {
             Intrinsic::Absent => self.constant(0),
             Intrinsic::Slot { slot, .. } => self.slot(slot),
-            Intrinsic::Header {
-                header,
-                byte,
-                count,
-            } => self.window(header, byte, u32::from(count), 0),
+            Intrinsic::Header { header, byte, count } => self.window(header, byte, u32::from(count), 0),
         }
     }
 }

@@ -117,8 +117,7 @@ impl Lowering<'_, '_> {
             Op::Load4 { d, at } => self.load(d, at, 4),
             Op::Load8 { d, at } => self.load(d, at, 8),
             Op::LoadWide { d, at } => {
-                let (low, high) =
-                    self.wide_window(at.header, at.byte, u32::from(at.shift), u32::from(at.bits));
+                let (low, high) = self.wide_window(at.header, at.byte, u32::from(at.shift), u32::from(at.bits));
                 self.set(d, low);
                 self.set(d.wrapping_add(1), high);
             }
@@ -126,12 +125,7 @@ impl Lowering<'_, '_> {
             Op::Store2 { s, header, byte } => self.store(s, header, byte, 2),
             Op::Store4 { s, header, byte } => self.store(s, header, byte, 4),
             Op::Store8 { s, header, byte } => self.store(s, header, byte, 8),
-            Op::StoreBytes {
-                s,
-                header,
-                byte,
-                count,
-            } => self.store(s, header, byte, u32::from(count)),
+            Op::StoreBytes { s, header, byte, count } => self.store(s, header, byte, u32::from(count)),
             Op::StoreBits { s, at, count } => {
                 self.settle(at.header);
                 self.if_valid(at.header, |l| l.store_bits(s, at, u32::from(count)))
@@ -179,11 +173,8 @@ impl Lowering<'_, '_> {
 
     fn load(&mut self, d: Slot, at: At, count: u32) {
         let value = self.window(at.header, at.byte, count, u32::from(at.shift & 63));
-        let value = if u32::from(at.shift) + u32::from(at.bits) < 8 * count {
-            self.mask(value, at.bits)
-        } else {
-            value
-        };
+        let value =
+            if u32::from(at.shift) + u32::from(at.bits) < 8 * count { self.mask(value, at.bits) } else { value };
         self.set(d, value);
     }
 
@@ -205,13 +196,7 @@ impl Lowering<'_, '_> {
     }
 
     /// 16 bytes of a header, shifted right and cut to `bits`: low and high word.
-    pub(super) fn wide_window(
-        &mut self,
-        header: u8,
-        byte: u16,
-        shift: u32,
-        bits: u32,
-    ) -> (Value, Value) {
+    pub(super) fn wide_window(&mut self, header: u8, byte: u16, shift: u32, bits: u32) -> (Value, Value) {
         self.settle_some(header, byte, 16);
         let address = self.header_address(header);
         let high = self.load_bytes(address, i32::from(byte), 8);
@@ -254,10 +239,9 @@ impl Lowering<'_, '_> {
         let (low, high) = self.b.ins().isplit(value);
         let (first, rest) = (count.saturating_sub(8), count.min(8));
         let byte = i32::from(at.byte);
-        for (word, mask, offset, count) in [
-            (high, (mask >> 64) as u64, byte, first),
-            (low, mask as u64, byte + first as i32, rest),
-        ] {
+        for (word, mask, offset, count) in
+            [(high, (mask >> 64) as u64, byte, first), (low, mask as u64, byte + first as i32, rest)]
+        {
             if count == 0 {
                 continue;
             }
@@ -272,10 +256,7 @@ impl Lowering<'_, '_> {
 
     /// Adds a header that is not valid. Its zeros are written when it is known what else is not.
     fn add_header(&mut self, header: u8) {
-        let (bytes, home) = (
-            self.program.headers[usize::from(header)],
-            self.program.homes[usize::from(header)],
-        );
+        let (bytes, home) = (self.program.headers[usize::from(header)], self.program.homes[usize::from(header)]);
         let base = self.constant(u64::from(home));
         self.place(header, base, Some(home));
         let later = (1..=64).contains(&bytes) && !self.shape.general;
@@ -336,19 +317,12 @@ impl Lowering<'_, '_> {
     }
 
     fn copy_header(&mut self, to: u8, from: u8) {
-        let (bytes, home) = (
-            self.program.headers[usize::from(from)],
-            self.program.homes[usize::from(to)],
-        );
+        let (bytes, home) = (self.program.headers[usize::from(from)], self.program.homes[usize::from(to)]);
         self.settle(from);
         self.settle(to);
         let before = self.shape;
         let valid = self.is_valid(from);
-        let (then, otherwise, next) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
+        let (then, otherwise, next) = (self.b.create_block(), self.b.create_block(), self.b.create_block());
         self.branch(valid, then, otherwise);
         self.b.switch_to_block(otherwise);
         self.invalidate(to);

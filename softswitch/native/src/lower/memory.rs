@@ -5,8 +5,8 @@ use std::mem::offset_of;
 
 use cranelift_codegen::ir::types::{I16, I32, I64, I8};
 use cranelift_codegen::ir::{
-    AbiParam, AliasRegion, Endianness, InstBuilder, MemFlags, Signature, StackSlot, StackSlotData,
-    StackSlotKind, Type, Value,
+    AbiParam, AliasRegion, Endianness, InstBuilder, MemFlags, Signature, StackSlot, StackSlotData, StackSlotKind, Type,
+    Value,
 };
 
 use super::super::context::Context;
@@ -14,9 +14,7 @@ use super::Lowering;
 
 /// The packet's bytes. No two of these kinds of memory overlap, which lets loads move past stores of another kind.
 fn bytes() -> MemFlags {
-    let mut flags = MemFlags::new()
-        .with_notrap()
-        .with_endianness(Endianness::Little);
+    let mut flags = MemFlags::new().with_notrap().with_endianness(Endianness::Little);
     flags.set_alias_region(Some(AliasRegion::Heap));
     flags
 }
@@ -55,15 +53,11 @@ pub(super) fn inputs() -> MemFlags {
 impl Lowering<'_, '_> {
     /// A word of the context.
     pub(super) fn context_word(&mut self, offset: usize) -> Value {
-        self.b
-            .ins()
-            .load(I64, inputs(), self.context, offset as i32)
+        self.b.ins().load(I64, inputs(), self.context, offset as i32)
     }
 
     pub(super) fn set_context_word(&mut self, offset: usize, value: Value) {
-        self.b
-            .ins()
-            .store(description(), value, self.context, offset as i32);
+        self.b.ins().store(description(), value, self.context, offset as i32);
     }
 
     /// A field of the packet or of another description, as a word.
@@ -92,11 +86,7 @@ impl Lowering<'_, '_> {
     }
 
     pub(super) fn set_field(&mut self, of: Value, kind: Type, offset: usize, value: Value) {
-        let value = if kind == I64 {
-            value
-        } else {
-            self.b.ins().ireduce(kind, value)
-        };
+        let value = if kind == I64 { value } else { self.b.ins().ireduce(kind, value) };
         self.b.ins().store(description(), value, of, offset as i32);
     }
 
@@ -104,17 +94,12 @@ impl Lowering<'_, '_> {
     pub(super) fn spill(&mut self, slot: u16) {
         let value = self.slot(slot);
         let frame = self.context_word(offset_of!(Context, frame));
-        self.b
-            .ins()
-            .store(description(), value, frame, i32::from(slot) * 8);
+        self.b.ins().store(description(), value, frame, i32::from(slot) * 8);
     }
 
     pub(super) fn unspill(&mut self, slot: u16) {
         let frame = self.context_word(offset_of!(Context, frame));
-        let value = self
-            .b
-            .ins()
-            .load(I64, description(), frame, i32::from(slot) * 8);
+        let value = self.b.ins().load(I64, description(), frame, i32::from(slot) * 8);
         self.set(slot, value);
     }
 
@@ -123,16 +108,8 @@ impl Lowering<'_, '_> {
         let mut value = None;
         for (kind, at, size) in chunks(count) {
             let loaded = self.b.ins().load(kind, bytes(), address, offset + at);
-            let loaded = if size > 1 {
-                self.b.ins().bswap(loaded)
-            } else {
-                loaded
-            };
-            let loaded = if kind == I64 {
-                loaded
-            } else {
-                self.b.ins().uextend(I64, loaded)
-            };
+            let loaded = if size > 1 { self.b.ins().bswap(loaded) } else { loaded };
+            let loaded = if kind == I64 { loaded } else { self.b.ins().uextend(I64, loaded) };
             value = Some(match value {
                 None => loaded,
                 Some(before) => {
@@ -148,29 +125,16 @@ impl Lowering<'_, '_> {
     pub(super) fn store_bytes(&mut self, address: Value, offset: i32, count: u32, value: Value) {
         for (kind, at, size) in chunks(count) {
             let behind = i64::from(count) - i64::from(at) - i64::from(size);
-            let part = if behind > 0 {
-                self.b.ins().ushr_imm(value, behind * 8)
-            } else {
-                value
-            };
-            let part = if kind == I64 {
-                part
-            } else {
-                self.b.ins().ireduce(kind, part)
-            };
-            let part = if size > 1 {
-                self.b.ins().bswap(part)
-            } else {
-                part
-            };
+            let part = if behind > 0 { self.b.ins().ushr_imm(value, behind * 8) } else { value };
+            let part = if kind == I64 { part } else { self.b.ins().ireduce(kind, part) };
+            let part = if size > 1 { self.b.ins().bswap(part) } else { part };
             self.b.ins().store(bytes(), part, address, offset + at);
         }
     }
 
     /// Room on the stack.
     pub(super) fn room(&mut self, bytes: u32) -> StackSlot {
-        self.b
-            .create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3))
+        self.b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3))
     }
 
     pub(super) fn address_of(&mut self, room: StackSlot) -> Value {
@@ -178,12 +142,7 @@ impl Lowering<'_, '_> {
     }
 
     /// Calls a function of `native::callbacks`, which takes words and returns `result`.
-    pub(super) fn call(
-        &mut self,
-        function: *const u8,
-        arguments: &[Value],
-        result: Option<Type>,
-    ) -> Value {
+    pub(super) fn call(&mut self, function: *const u8, arguments: &[Value], result: Option<Type>) -> Value {
         let mut signature = Signature::new(self.b.func.signature.call_conv);
         for &argument in arguments {
             let kind = self.b.func.dfg.value_type(argument);
@@ -193,11 +152,7 @@ impl Lowering<'_, '_> {
         let signature = self.b.import_signature(signature);
         let address = self.constant(function as usize as u64);
         let call = self.b.ins().call_indirect(signature, address, arguments);
-        self.b
-            .inst_results(call)
-            .first()
-            .copied()
-            .unwrap_or(address)
+        self.b.inst_results(call).first().copied().unwrap_or(address)
     }
 }
 

@@ -48,34 +48,18 @@ pub(super) struct Compiled {
 pub(super) fn compile(program: &Program) -> Result<Compiled, String> {
     refuse(program)?;
     let mut flags = settings::builder();
-    let verify = if cfg!(debug_assertions) {
-        "true"
-    } else {
-        "false"
-    };
-    for (name, value) in [
-        ("opt_level", "speed"),
-        ("is_pic", "false"),
-        ("enable_verifier", verify),
-    ] {
+    let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+    for (name, value) in [("opt_level", "speed"), ("is_pic", "false"), ("enable_verifier", verify)] {
         flags.set(name, value).map_err(|e| e.to_string())?;
     }
     let isa = cranelift_native::builder().map_err(str::to_owned)?;
-    let isa = isa
-        .finish(settings::Flags::new(flags))
-        .map_err(|e| e.to_string())?;
+    let isa = isa.finish(settings::Flags::new(flags)).map_err(|e| e.to_string())?;
     let mut module = JITModule::new(JITBuilder::with_isa(isa, default_libcall_names()));
     let known = analyse(program);
     let made = functions(program, &mut module, &known);
     let linked = made.and_then(|made| Ok(module.finalize_definitions().map(|()| made)?));
     match linked {
-        Ok([prepare, resume, egress, deparse]) => Ok(Compiled {
-            module,
-            prepare,
-            resume,
-            egress,
-            deparse,
-        }),
+        Ok([prepare, resume, egress, deparse]) => Ok(Compiled { module, prepare, resume, egress, deparse }),
         Err(error) => Err(error.to_string()),
     }
 }

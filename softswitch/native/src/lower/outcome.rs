@@ -87,10 +87,7 @@ impl Lowering<'_, '_> {
             return;
         };
         let cut = self.field(self.packet, I32, offset_of!(Packet, truncated));
-        let whole = self
-            .b
-            .ins()
-            .icmp_imm(IntCC::Equal, cut, i64::from(u32::MAX));
+        let whole = self.b.ins().icmp_imm(IntCC::Equal, cut, i64::from(u32::MAX));
         self.when(whole, |l| {
             let (start, one) = (l.constant(u64::from(start)), l.constant(1));
             l.set_field(l.packet, I32, offset_of!(Packet, start), start);
@@ -154,12 +151,7 @@ impl Lowering<'_, '_> {
         let looked_at = |header: u8| !self.in_a_row || self.home(header).is_some();
         let headers: Vec<u8> = match self.output_start() {
             Some(_) => Vec::new(),
-            None => program
-                .deparser
-                .iter()
-                .copied()
-                .filter(|h| looked_at(*h))
-                .collect(),
+            None => program.deparser.iter().copied().filter(|h| looked_at(*h)).collect(),
         };
         for &header in headers.iter().rev() {
             self.if_valid(header, |l| l.join_row(header, scattered));

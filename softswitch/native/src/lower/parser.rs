@@ -31,10 +31,7 @@ impl Lowering<'_, '_> {
         let states = self.get_extra(Extra::States);
         let states = self.b.ins().iadd_imm(states, 1);
         self.set_extra(Extra::States, states);
-        let over = self
-            .b
-            .ins()
-            .icmp_imm(IntCC::UnsignedGreaterThan, states, i64::from(most));
+        let over = self.b.ins().icmp_imm(IntCC::UnsignedGreaterThan, states, i64::from(most));
         self.fail(over, self.program.errors.timeout);
     }
 
@@ -82,10 +79,7 @@ impl Lowering<'_, '_> {
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
         let room = self.room(16);
         let address = self.address_of(room);
-        let (bit, bits) = (
-            self.constant(u64::from(bit)),
-            self.constant(u64::from(bits)),
-        );
+        let (bit, bits) = (self.constant(u64::from(bit)), self.constant(u64::from(bits)));
         let arguments = [self.packet, bit, bits, address];
         let found = self.call(callbacks::look_ahead as *const u8, &arguments, Some(I32));
         let short = self.b.ins().icmp_imm(IntCC::Equal, found, 0);

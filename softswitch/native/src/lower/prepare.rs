@@ -56,10 +56,7 @@ impl Lowering<'_, '_> {
             let place = offset_of!(Packet, base) + 2 * BASES * word;
             self.set_field(self.packet, I64, place, nothing);
         }
-        self.shape = Shape::new(Known {
-            valid: 0,
-            invalid: u64::MAX,
-        });
+        self.shape = Shape::new(Known { valid: 0, invalid: u64::MAX });
         self.take_frame();
         self.go(self.program.code.parser);
         self.translate();
@@ -107,15 +104,9 @@ impl Lowering<'_, '_> {
     pub(super) fn stops_before(&mut self, op: Op) -> bool {
         let cells = &self.program.cells;
         let cell = match op {
-            Op::RegisterRead {
-                register, index, ..
-            }
-            | Op::RegisterWrite {
-                register, index, ..
-            }
-            | Op::RegisterAdd {
-                register, index, ..
-            } => cells.register(register).map(|place| (place, index)),
+            Op::RegisterRead { register, index, .. }
+            | Op::RegisterWrite { register, index, .. }
+            | Op::RegisterAdd { register, index, .. } => cells.register(register).map(|place| (place, index)),
             Op::Count { counter, index } => cells.counter(counter).map(|place| (place, index)),
             _ => None,
         };
@@ -137,9 +128,7 @@ impl Lowering<'_, '_> {
         match op {
             Op::Random { .. } | Op::Truncate { .. } | Op::Digest { .. } | Op::Clone { .. } => true,
             Op::Table { table } => self.program.tables[usize::from(table)].info.direct_counter,
-            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => {
-                !self.is_of_words(calculation)
-            }
+            Op::Hash { calculation, .. } | Op::Checksum { calculation, .. } => !self.is_of_words(calculation),
             Op::Extract { .. } => false,
             _ => op.uses_cell() || op.writes_header(),
         }
@@ -158,15 +147,9 @@ impl Lowering<'_, '_> {
         // Ingress has one variant for all packets that stop here: they differ in where headers are, which is in memory,
         // and in headers that were parsed.
         let added = self.program.added_only();
-        let known = Known {
-            valid: self.shape.headers.valid & added,
-            invalid: self.shape.headers.invalid & added,
-        };
+        let known = Known { valid: self.shape.headers.valid & added, invalid: self.shape.headers.invalid & added };
         let (at, shape) = (self.at, self.shape.widened(known));
-        let found = self
-            .stops
-            .iter()
-            .position(|s| s.at == at && s.shape == shape);
+        let found = self.stops.iter().position(|s| s.at == at && s.shape == shape);
         let number = found.unwrap_or_else(|| {
             let slots = Vec::new();
             self.stops.push(Stop { at, shape, slots });
@@ -259,10 +242,7 @@ impl Lowering<'_, '_> {
         if part == INGRESS_END {
             return self.leave_ingress();
         }
-        for (field, extra) in told
-            .into_iter()
-            .zip([Extra::ParserError, Extra::ChecksumError])
-        {
+        for (field, extra) in told.into_iter().zip([Extra::ParserError, Extra::ChecksumError]) {
             let error = self.get_extra(extra);
             self.set_intrinsic_anywhere(field, error);
         }

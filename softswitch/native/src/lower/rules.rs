@@ -70,20 +70,15 @@ impl Lowering<'_, '_> {
     fn test(&mut self, tests: &[(Test, (Value, Value))], hit: Block, miss: Block) {
         let mut differ = self.constant(0);
         for &((value, mask), (low, high)) in tests {
-            for (field, value, mask) in [
-                (low, value as u64, mask as u64),
-                (high, (value >> 64) as u64, (mask >> 64) as u64),
-            ] {
+            for (field, value, mask) in
+                [(low, value as u64, mask as u64), (high, (value >> 64) as u64, (mask >> 64) as u64)]
+            {
                 if mask == 0 {
                     continue;
                 }
                 let (value, mask_value) = (self.constant(value), self.constant(mask));
                 let other = self.b.ins().bxor(field, value);
-                let other = if mask == cut(64) {
-                    other
-                } else {
-                    self.b.ins().band(other, mask_value)
-                };
+                let other = if mask == cut(64) { other } else { self.b.ins().band(other, mask_value) };
                 differ = self.b.ins().bor(differ, other);
             }
         }
@@ -124,11 +119,7 @@ pub(super) fn constant_rules(code: &TableCode) -> Option<Vec<Rule>> {
         if entry.key.len() != code.parts.len() {
             return None;
         }
-        let action = code
-            .info
-            .actions
-            .iter()
-            .position(|a| a.name == entry.action.action)? as u16;
+        let action = code.info.actions.iter().position(|a| a.name == entry.action.action)? as u16;
         let mut tests = Vec::new();
         for (part, key) in code.parts.iter().zip(&entry.key) {
             let all = wide_ones(part.width);
@@ -146,11 +137,7 @@ pub(super) fn constant_rules(code: &TableCode) -> Option<Vec<Rule>> {
             tests.push((value & mask, mask & program));
         }
         let params = parameter_words(code, action, &entry.action.params, code.stride());
-        rules.push(Rule {
-            tests,
-            action,
-            params,
-        });
+        rules.push(Rule { tests, action, params });
     }
     Some(rules)
 }

@@ -22,12 +22,7 @@ impl Lowering<'_, '_> {
     /// False if the instruction is of another kind.
     pub(super) fn state(&mut self, op: Op) -> bool {
         match op {
-            Op::RegisterRead {
-                d,
-                register,
-                index,
-                bits,
-            } => self.register(
+            Op::RegisterRead { d, register, index, bits } => self.register(
                 register,
                 index,
                 |l, cell| {
@@ -47,13 +42,7 @@ impl Lowering<'_, '_> {
                 },
                 |_| {},
             ),
-            Op::RegisterAdd {
-                d,
-                register,
-                index,
-                s,
-                bits,
-            } => self.register_add(d, register, index, s, bits),
+            Op::RegisterAdd { d, register, index, s, bits } => self.register_add(d, register, index, s, bits),
             Op::Count { counter, index } => self.count(counter, index),
             Op::Random { d, low, high, bits } => {
                 let [low, high, old] = [low, high, d].map(|s| self.slot(s));
@@ -62,17 +51,9 @@ impl Lowering<'_, '_> {
                 let value = self.call(callbacks::random as *const u8, &arguments, Some(I64));
                 self.set(d, value);
             }
-            Op::Hash {
-                d,
-                calculation,
-                base,
-                size,
-                bits,
-            } => {
+            Op::Hash { d, calculation, base, size, bits } => {
                 let sum = self.calculation(calculation);
-                let most = self.program.calculations[usize::from(calculation)]
-                    .algorithm
-                    .most();
+                let most = self.program.calculations[usize::from(calculation)].algorithm.most();
                 self.reduce(d, sum, most, base, size, bits);
             }
             Op::Checksum { d, calculation } => {
@@ -113,10 +94,7 @@ impl Lowering<'_, '_> {
                 // At most once too large: a subtraction is much faster than a division.
                 let size = self.constant(size);
                 let less = self.b.ins().isub(sum, size);
-                let over = self
-                    .b
-                    .ins()
-                    .icmp(IntCC::UnsignedGreaterThanOrEqual, sum, size);
+                let over = self.b.ins().icmp(IntCC::UnsignedGreaterThanOrEqual, sum, size);
                 self.b.ins().select(over, less, sum)
             }
             Some(size) => {
@@ -138,10 +116,7 @@ impl Lowering<'_, '_> {
     /// The address of a cell in row `index`.
     pub(super) fn cell(&mut self, place: CellPlace, index: Value) -> Value {
         let banks = self.context_word(offset_of!(Context, banks));
-        let bank = self
-            .b
-            .ins()
-            .load(I64, inputs(), banks, 8 * place.bank as i32);
+        let bank = self.b.ins().load(I64, inputs(), banks, 8 * place.bank as i32);
         let offset = self.b.ins().imul_imm(index, 8 * place.stride as i64);
         self.b.ins().iadd(bank, offset)
     }
@@ -185,11 +160,7 @@ impl Lowering<'_, '_> {
     ) {
         if let Some(place) = self.program.cells.register(register) {
             let kind = if place.half { I32 } else { I64 };
-            let of_row = |row| Cell {
-                row,
-                byte: place.byte as i32,
-                kind,
-            };
+            let of_row = |row| Cell { row, byte: place.byte as i32, kind };
             self.row(place, index, |l, row| body(l, of_row(row)), otherwise);
         }
     }
@@ -204,11 +175,7 @@ impl Lowering<'_, '_> {
     }
 
     fn store_cell(&mut self, cell: Cell, value: Value) {
-        let value = if cell.kind == I64 {
-            value
-        } else {
-            self.b.ins().ireduce(cell.kind, value)
-        };
+        let value = if cell.kind == I64 { value } else { self.b.ins().ireduce(cell.kind, value) };
         self.b.ins().store(cells(), value, cell.row, cell.byte);
     }
 

@@ -40,11 +40,7 @@ impl Lowering<'_, '_> {
         let payload = self.payload();
         self.set_field(self.packet, I32, offset_of!(Packet, payload), payload);
         let index = self.constant(u64::from(index));
-        self.call(
-            callbacks::calculate as *const u8,
-            &[self.context, index],
-            Some(I64),
-        )
+        self.call(callbacks::calculate as *const u8, &[self.context, index], Some(I64))
     }
 
     /// Fields are shifted together to words, which are laid down as the bytes that the algorithm sees.
@@ -164,18 +160,10 @@ impl Lowering<'_, '_> {
                 continue;
             }
             let over = width - free;
-            let high = if over > 0 {
-                self.b.ins().ushr_imm(value, i64::from(over))
-            } else {
-                value
-            };
+            let high = if over > 0 { self.b.ins().ushr_imm(value, i64::from(over)) } else { value };
             let full = self.b.ins().bor(word, high);
             words.push(self.b.ins().bswap(full));
-            word = if over > 0 {
-                self.b.ins().ishl_imm(value, i64::from(64 - over))
-            } else {
-                self.constant(0)
-            };
+            word = if over > 0 { self.b.ins().ishl_imm(value, i64::from(64 - over)) } else { self.constant(0) };
             used = over;
         }
         if used > 0 {

@@ -25,36 +25,21 @@ impl Lowering<'_, '_> {
             return self.compare_entries(index, &rules);
         }
         let descriptor = self.context_word(offset_of!(Context, descriptors));
-        let descriptor = self
-            .b
-            .ins()
-            .iadd_imm(descriptor, (size_of::<Descriptor>() * index) as i64);
+        let descriptor = self.b.ins().iadd_imm(descriptor, (size_of::<Descriptor>() * index) as i64);
         let handle = self.find(code, descriptor);
         let stride = 8 * code.record_words() as i64;
         if code.info.direct_counter {
-            let hit = self
-                .b
-                .ins()
-                .icmp_imm(IntCC::NotEqual, handle, i64::from(NONE));
+            let hit = self.b.ins().icmp_imm(IntCC::NotEqual, handle, i64::from(NONE));
             self.when(hit, |l| {
                 let table = l.constant(index as u64);
-                l.call(
-                    callbacks::count_hit as *const u8,
-                    &[l.context, table, handle],
-                    None,
-                );
+                l.call(callbacks::count_hit as *const u8, &[l.context, table, handle], None);
             });
         }
         // The default action's record comes first, and NONE + 1 is 0.
         let number = self.b.ins().iadd_imm(handle, 1);
         let number = self.b.ins().uextend(I64, number);
         let offset = self.b.ins().imul_imm(number, stride);
-        let records = self.b.ins().load(
-            I64,
-            entries(),
-            descriptor,
-            offset_of!(Descriptor, records) as i32,
-        );
+        let records = self.b.ins().load(I64, entries(), descriptor, offset_of!(Descriptor, records) as i32);
         let record = self.b.ins().iadd(records, offset);
         self.dispatch(code, record);
     }
@@ -120,10 +105,7 @@ impl Lowering<'_, '_> {
         self.settle_keys(code);
         let mut from = |offset: usize| self.b.ins().load(I64, entries(), descriptor, offset as i32);
         let handles = from(offset_of!(Descriptor, direct));
-        let (word, mask) = (
-            from(offset_of!(Descriptor, word)),
-            from(offset_of!(Descriptor, mask)),
-        );
+        let (word, mask) = (from(offset_of!(Descriptor, word)), from(offset_of!(Descriptor, mask)));
         let [direct, search, chosen, found] = [(); 4].map(|()| self.b.create_block());
         self.b.append_block_param(chosen, I64);
         self.b.append_block_param(found, I32);
@@ -195,21 +177,11 @@ impl Lowering<'_, '_> {
     pub(super) fn key_part(&mut self, part: &KeyPart) -> (Value, Value) {
         let zero = self.constant(0);
         match part.source {
-            Source::Slot(slot) if part.width > 64 => {
-                (self.slot(slot), self.slot(slot.wrapping_add(1)))
-            }
+            Source::Slot(slot) if part.width > 64 => (self.slot(slot), self.slot(slot.wrapping_add(1))),
             Source::Slot(slot) => (self.slot(slot), zero),
             Source::Valid(header) => (self.is_valid(header), zero),
-            Source::Header {
-                header,
-                byte,
-                shift,
-            } => (self.window(header, byte, 8, u32::from(shift & 63)), zero),
-            Source::HeaderWide {
-                header,
-                byte,
-                shift,
-            } => self.wide_window(header, byte, u32::from(shift), 128),
+            Source::Header { header, byte, shift } => (self.window(header, byte, 8, u32::from(shift & 63)), zero),
+            Source::HeaderWide { header, byte, shift } => self.wide_window(header, byte, u32::from(shift), 128),
         }
     }
 
@@ -226,11 +198,7 @@ impl Lowering<'_, '_> {
             }
         }
         let halves = ways.iter().any(|w| w.0 % 2 == 1);
-        let tag = if halves {
-            tag
-        } else {
-            self.b.ins().band_imm(tag, !1)
-        };
+        let tag = if halves { tag } else { self.b.ins().band_imm(tag, !1) };
         let Some((last, others)) = ways.split_last() else {
             // Every table has at least what happens when no action runs.
             let end = self.end();
@@ -256,16 +224,9 @@ impl Lowering<'_, '_> {
     }
 
     fn load_params(&mut self, code: &TableCode, action: usize, record: Value) {
-        let words: u32 = code.actions[action]
-            .widths
-            .iter()
-            .map(|w| w.div_ceil(64))
-            .sum();
+        let words: u32 = code.actions[action].widths.iter().map(|w| w.div_ceil(64)).sum();
         for word in 0..words {
-            let value = self
-                .b
-                .ins()
-                .load(I64, inputs(), record, 8 + 8 * word as i32);
+            let value = self.b.ins().load(I64, inputs(), record, 8 + 8 * word as i32);
             self.set(code.params + word as u16, value);
         }
     }

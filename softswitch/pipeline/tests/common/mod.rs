@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use narrows_pipeline::{
-    ActionCall, CounterValue, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool,
-    Pipeline, Program, TableId, TableInfo,
+    ActionCall, CounterValue, EgressMeta, Entry, Forward, KeyMatch, MatchKind, PacketPool, Pipeline, Program, TableId,
+    TableInfo,
 };
 use serde_json::{json, Value};
 
@@ -15,8 +15,7 @@ use serde_json::{json, Value};
 pub const NARROWS: &str = include_str!("../../../../p4src/compiled/v1model/narrows.json");
 
 /// A program that uses everything that is supported.
-pub const CONFORMANCE: &str =
-    include_str!("../../../../tests/softswitch/p4/compiled/conformance.json");
+pub const CONFORMANCE: &str = include_str!("../../../../tests/softswitch/p4/compiled/conformance.json");
 
 /// A change of one value that often leaves a program that loads, but another one.
 #[derive(Debug, Clone)]
@@ -70,9 +69,7 @@ impl Document {
                         .places
                         .iter()
                         .filter_map(|place| self.root.pointer(place))
-                        .filter(|value| {
-                            std::mem::discriminant(*value) == std::mem::discriminant(old)
-                        })
+                        .filter(|value| std::mem::discriminant(*value) == std::mem::discriminant(old))
                         .collect();
                     if same.is_empty() {
                         continue;
@@ -98,13 +95,8 @@ fn strip(value: &mut Value) {
 
 fn walk(value: &Value, at: String, all: &mut Vec<String>) {
     match value {
-        Value::Object(map) => map
-            .iter()
-            .for_each(|(k, v)| walk(v, format!("{at}/{k}"), all)),
-        Value::Array(list) => list
-            .iter()
-            .enumerate()
-            .for_each(|(i, v)| walk(v, format!("{at}/{i}"), all)),
+        Value::Object(map) => map.iter().for_each(|(k, v)| walk(v, format!("{at}/{k}"), all)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(i, v)| walk(v, format!("{at}/{i}"), all)),
         _ => {}
     }
     all.push(at);
@@ -114,13 +106,7 @@ fn walk(value: &Value, at: String, all: &mut Vec<String>) {
 /// (`x` 4, `y` 12 bits), metadata `m` with the same fields as `h`, and v1model's standard metadata. It parses `h`,
 /// sends everything to port 1, runs `ingress` and `egress` (primitives) and emits `small`, `g`, `h`.
 pub fn program(ingress: Value, egress: Value) -> Value {
-    let fields = json!([
-        ["a", 8, false],
-        ["b", 16, false],
-        ["c", 32, false],
-        ["d", 64, false],
-        ["e", 128, false]
-    ]);
+    let fields = json!([["a", 8, false], ["b", 16, false], ["c", 32, false], ["d", 64, false], ["e", 128, false]]);
     let standard = json!([
         ["ingress_port", 9, false],
         ["egress_spec", 9, false],
@@ -134,8 +120,7 @@ pub fn program(ingress: Value, egress: Value) -> Value {
         ["ingress_global_timestamp", 48, false],
         ["_padding", 4, false]
     ]);
-    let send =
-        json!({"op": "assign", "parameters": [field("standard_metadata", "egress_spec"), hex(1)]});
+    let send = json!({"op": "assign", "parameters": [field("standard_metadata", "egress_spec"), hex(1)]});
     let mut first = vec![send];
     first.extend(ingress.as_array().cloned().unwrap_or_default());
     json!({
@@ -221,18 +206,9 @@ pub fn with_table(mut root: Value, key: Value, match_type: &str) -> Value {
 /// A small program with a table, a wide sum, and a copy made at ingress.
 pub fn table_program() -> Value {
     let steps = json!([
-        call(
-            "assign",
-            json!([
-                field("m", "e"),
-                binary("+", field("h", "d"), field("h", "e"))
-            ])
-        ),
+        call("assign", json!([field("m", "e"), binary("+", field("h", "d"), field("h", "e"))])),
         call("clone_ingress_pkt_to_egress", json!([hex(1), hex(1)])),
-        call(
-            "assign_header",
-            json!([{"type": "header", "value": "g"}, {"type": "header", "value": "h"}])
-        ),
+        call("assign_header", json!([{"type": "header", "value": "g"}, {"type": "header", "value": "h"}])),
     ]);
     let key = json!([{"match_type": "ternary", "target": ["h", "e"], "mask": null, "name": "e"}]);
     with_table(program(steps, json!([])), key, "ternary")
@@ -245,24 +221,13 @@ pub fn table_named<'p>(program: &'p Program, suffix: &str) -> &'p TableInfo {
 }
 
 /// Inserts an entry; table and action by the ends of their names.
-pub fn insert(
-    pipeline: &mut Pipeline,
-    name: &str,
-    key: Vec<KeyMatch>,
-    priority: i32,
-    action: &str,
-    params: Vec<u128>,
-) {
+pub fn insert(pipeline: &mut Pipeline, name: &str, key: Vec<KeyMatch>, priority: i32, action: &str, params: Vec<u128>) {
     let program = Arc::clone(pipeline.program());
     let table = table_named(&program, name);
     let found = table.actions.iter().find(|a| a.name.ends_with(action));
     let action = found.map_or_else(|| panic!("no action {action}"), |a| a.name.clone());
     let action = ActionCall { action, params };
-    let entry = Entry {
-        key,
-        priority,
-        action,
-    };
+    let entry = Entry { key, priority, action };
     assert_eq!(pipeline.table_insert(table.id, &entry), Ok(()));
 }
 
@@ -271,10 +236,7 @@ pub fn entries(pipeline: &Pipeline, table: TableId) -> Vec<(Entry, CounterValue)
     let part = pipeline.table_entries_from(table, 0, usize::MAX);
     let mut found = part.unwrap_or_default().entries;
     found.sort_by_key(|(sequence, ..)| *sequence);
-    found
-        .into_iter()
-        .map(|(_, entry, count)| (entry, count))
-        .collect()
+    found.into_iter().map(|(_, entry, count)| (entry, count)).collect()
 }
 
 /// An entry in each table that takes one, for any key or a key of ones; wrong ones are refused.
@@ -285,28 +247,15 @@ pub fn fill(pipeline: &mut Pipeline, values: &[u128]) {
         let width = |bits: u32| value & 1u128.checked_shl(bits).map_or(u128::MAX, |top| top - 1);
         let key = table.keys.iter().map(|key| match key.kind {
             MatchKind::Exact => KeyMatch::Exact(0),
-            MatchKind::Lpm => KeyMatch::Lpm {
-                value: 0,
-                prefix_len: 0,
-            },
+            MatchKind::Lpm => KeyMatch::Lpm { value: 0, prefix_len: 0 },
             MatchKind::Ternary => KeyMatch::Ternary { value: 0, mask: 0 },
-            MatchKind::Range => KeyMatch::Range {
-                low: 0,
-                high: width(key.width),
-            },
+            MatchKind::Range => KeyMatch::Range { low: 0, high: width(key.width) },
         });
         let key: Vec<KeyMatch> = key.collect();
         for (place, action) in table.actions.iter().enumerate() {
             let params = action.params.iter().map(|(_, bits)| width(*bits)).collect();
-            let action = ActionCall {
-                action: action.name.clone(),
-                params,
-            };
-            let entry = Entry {
-                key: key.clone(),
-                priority: place as i32 + 1,
-                action,
-            };
+            let action = ActionCall { action: action.name.clone(), params };
+            let entry = Entry { key: key.clone(), priority: place as i32 + 1, action };
             let _ = pipeline.table_insert(table.id, &entry);
             let _ = pipeline.table_set_default(table.id, Some(&entry.action));
         }
@@ -355,14 +304,6 @@ pub fn run(pipeline: &mut Pipeline, frame: &[u8]) -> Option<(u16, Vec<u8>)> {
     let Forward::Unicast { port, .. } = pipeline.ingress(&mut packet, 3, 0).forward else {
         return None;
     };
-    let verdict = pipeline.egress(
-        &mut packet,
-        &EgressMeta {
-            port,
-            ..EgressMeta::default()
-        },
-    );
-    verdict
-        .transmit
-        .then(|| (port, pipeline.deparse(&mut packet).to_vec()))
+    let verdict = pipeline.egress(&mut packet, &EgressMeta { port, ..EgressMeta::default() });
+    verdict.transmit.then(|| (port, pipeline.deparse(&mut packet).to_vec()))
 }

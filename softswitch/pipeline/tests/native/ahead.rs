@@ -24,9 +24,7 @@ pub enum Ahead {
 }
 
 pub fn ahead() -> impl Strategy<Value = Ahead> {
-    use Ahead::{
-        AsItComes, Departure, Nothing, OtherBytes, OtherPort, OtherTime, Others, TableChange,
-    };
+    use Ahead::{AsItComes, Departure, Nothing, OtherBytes, OtherPort, OtherTime, Others, TableChange};
     prop_oneof![
         4 => Just(AsItComes),
         4 => prop::sample::select(vec![Nothing, OtherPort, OtherTime, OtherBytes, TableChange, Departure]),
@@ -42,10 +40,7 @@ pub fn take_entries(pipeline: &mut Pipeline) -> Vec<(TableId, Entry)> {
         let Some((entry, _)) = entries(pipeline, table).into_iter().next() else {
             continue;
         };
-        if pipeline
-            .table_delete(table, &entry.key, entry.priority)
-            .is_ok()
-        {
+        if pipeline.table_delete(table, &entry.key, entry.priority).is_ok() {
             taken.push((table, entry));
         }
     }

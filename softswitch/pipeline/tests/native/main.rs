@@ -29,9 +29,7 @@ fn twins(root: &Value) -> Twins {
 
 fn narrows() -> Arc<Program> {
     static PROGRAM: OnceLock<Arc<Program>> = OnceLock::new();
-    PROGRAM
-        .get_or_init(|| Arc::new(load(NARROWS.as_bytes())))
-        .clone()
+    PROGRAM.get_or_init(|| Arc::new(load(NARROWS.as_bytes()))).clone()
 }
 
 proptest! {
@@ -102,11 +100,7 @@ fn expression() -> impl Strategy<Value = Value> {
 
 /// The index of a cell, which there often is.
 fn index() -> impl Strategy<Value = Value> {
-    prop_oneof![
-        expression(),
-        any_field(),
-        (any_field(), 2u128..8).prop_map(|(f, most)| binary("&", f, hex(most))),
-    ]
+    prop_oneof![expression(), any_field(), (any_field(), 2u128..8).prop_map(|(f, most)| binary("&", f, hex(most))),]
 }
 
 fn header(name: &str) -> Value {
@@ -118,11 +112,7 @@ fn primitive(egress: bool) -> impl Strategy<Value = Value> {
     let register = json!({"type": "register_array", "value": "r"});
     let counter = json!({"type": "counter_array", "value": "n"});
     let (r1, r2) = (register.clone(), register);
-    let clone = if egress {
-        "clone_egress_pkt_to_egress"
-    } else {
-        "clone_ingress_pkt_to_egress"
-    };
+    let clone = if egress { "clone_egress_pkt_to_egress" } else { "clone_ingress_pkt_to_egress" };
     prop_oneof![
         8 => (any_field(), expression()).prop_map(|(to, from)| call("assign", json!([to, from]))),
         2 => name.clone().prop_map(|h| call("add_header", json!([header(h)]))),
@@ -220,10 +210,7 @@ fn indices_that_change() {
     let cell = json!({"type": "counter_array", "value": "n"});
     let register = json!({"type": "register_array", "value": "r"});
     let count = call("count", json!([cell, field("m", "a")]));
-    let write = call(
-        "register_write",
-        json!([register, field("m", "a"), field("h", "b")]),
-    );
+    let write = call("register_write", json!([register, field("m", "a"), field("h", "b")]));
     let other = call("assign", json!([field("m", "a"), field("h", "a")]));
     let actions = json!([count, write, other, count, write, count]);
     let mut twins = twins(&program(actions.clone(), actions));
@@ -238,22 +225,11 @@ fn indices_that_change() {
 #[test]
 fn announcements_that_were_wrong() {
     for name in ["ingress_global_timestamp", "ingress_port"] {
-        let read = call(
-            "assign",
-            json!([field("h", "d"), field("standard_metadata", name)]),
-        );
+        let read = call("assign", json!([field("h", "d"), field("standard_metadata", name)]));
         let mut twins = twins(&program(json!([read]), json!([])));
         let frame = common::frame(1, 2, 3, 4, 5);
-        let meta = EgressMeta {
-            timestamp: 1 << 40,
-            ..EgressMeta::default()
-        };
-        for ahead in [
-            Ahead::Nothing,
-            Ahead::AsItComes,
-            Ahead::OtherTime,
-            Ahead::OtherPort,
-        ] {
+        let meta = EgressMeta { timestamp: 1 << 40, ..EgressMeta::default() };
+        for ahead in [Ahead::Nothing, Ahead::AsItComes, Ahead::OtherTime, Ahead::OtherPort] {
             twins.pass(&frame, 3, &meta, ahead);
         }
     }

@@ -28,16 +28,9 @@ pub struct Trace {
 
 impl Twins {
     pub fn new(program: Arc<Program>) -> Self {
-        let both = [
-            Pipeline::new(program.clone(), 7),
-            Pipeline::interpreter(program.clone(), 7),
-        ];
+        let both = [Pipeline::new(program.clone(), 7), Pipeline::interpreter(program.clone(), 7)];
         let pools = [(); 2].map(|()| PacketPool::new(&program));
-        Self {
-            program,
-            both,
-            pools,
-        }
+        Self { program, both, pools }
     }
 
     pub fn insert(&mut self, table: &str, entry: &Entry) {
@@ -49,10 +42,7 @@ impl Twins {
     /// Passes a frame through both and compares what comes of it.
     pub fn pass(&mut self, frame: &[u8], port: u16, meta: &EgressMeta, ahead: Ahead) -> Trace {
         let ([a, b], [p, q]) = (&mut self.both, &mut self.pools);
-        let (native, reference) = (
-            pass(a, p, frame, port, meta, ahead),
-            pass(b, q, frame, port, meta, ahead),
-        );
+        let (native, reference) = (pass(a, p, frame, port, meta, ahead), pass(b, q, frame, port, meta, ahead));
         assert_eq!(native, reference);
         native
     }
@@ -150,13 +140,7 @@ fn pass(
     trace
 }
 
-fn leave(
-    pipeline: &mut Pipeline,
-    pool: &mut PacketPool,
-    packet: &mut Packet,
-    meta: &EgressMeta,
-    trace: &mut Trace,
-) {
+fn leave(pipeline: &mut Pipeline, pool: &mut PacketPool, packet: &mut Packet, meta: &EgressMeta, trace: &mut Trace) {
     let verdict = pipeline.egress(packet, meta);
     let copy = verdict.clone.map(|session| {
         trace.clones.push(session);

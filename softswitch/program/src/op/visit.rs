@@ -85,12 +85,7 @@ impl Op {
             | Op::SaturatingSub { d, a, b }
             | Op::Concat { d, a, b, .. }
             | Op::Compare { d, a, b, .. }
-            | Op::Hash {
-                d,
-                base: a,
-                size: b,
-                ..
-            } => {
+            | Op::Hash { d, base: a, size: b, .. } => {
                 slot(a, Read);
                 slot(b, Read);
                 slot(d, Write);
@@ -162,10 +157,7 @@ impl Op {
 
     /// True if control never goes on to the next instruction.
     pub fn is_last(&self) -> bool {
-        matches!(
-            self,
-            Op::End | Op::Jump(_) | Op::Table { .. } | Op::ParserError { .. }
-        )
+        matches!(self, Op::End | Op::Jump(_) | Op::Table { .. } | Op::ParserError { .. })
     }
 
     /// True if a part of the program can end here: wherever a parser may fail, it ends.
@@ -177,11 +169,7 @@ impl Op {
     pub fn may_fail(&self) -> bool {
         matches!(
             self,
-            Op::Extract { .. }
-                | Op::Advance { .. }
-                | Op::LookAhead { .. }
-                | Op::LookAheadWide { .. }
-                | Op::LoopGuard
+            Op::Extract { .. } | Op::Advance { .. } | Op::LookAhead { .. } | Op::LookAheadWide { .. } | Op::LoopGuard
         )
     }
 
@@ -231,13 +219,7 @@ impl Op {
 
     /// True for registers and counters.
     pub fn uses_cell(&self) -> bool {
-        matches!(
-            self,
-            Op::RegisterRead { .. }
-                | Op::RegisterWrite { .. }
-                | Op::RegisterAdd { .. }
-                | Op::Count { .. }
-        )
+        matches!(self, Op::RegisterRead { .. } | Op::RegisterWrite { .. } | Op::RegisterAdd { .. } | Op::Count { .. })
     }
 
     /// True if header bytes, places or validity change.

@@ -25,36 +25,16 @@ impl Emitter {
             5..=8 => Op::Load8 { d, at: at(8) },
             _ => Op::LoadWide { d, at: at(16) },
         });
-        Ok(Narrow {
-            slot: d,
-            bits: width,
-        })
+        Ok(Narrow { slot: d, bits: width })
     }
 
-    pub(super) fn load_wide(
-        &mut self,
-        header: u8,
-        bit: u32,
-        width: u32,
-        place: &str,
-    ) -> Result<Slot> {
+    pub(super) fn load_wide(&mut self, header: u8, bit: u32, width: u32, place: &str) -> Result<Slot> {
         if bit % 8 + width > 128 {
-            return Err(LoadError::unsupported(
-                "a field of more than 120 bits that does not start at a byte",
-                place,
-            ));
+            return Err(LoadError::unsupported("a field of more than 120 bits that does not start at a byte", place));
         }
         let d = self.temporary()?;
         let shift = (128 - bit % 8 - width) as u8;
-        self.op(Op::LoadWide {
-            d,
-            at: At {
-                header,
-                byte: (bit / 8) as u16,
-                shift,
-                bits: width as u8,
-            },
-        });
+        self.op(Op::LoadWide { d, at: At { header, byte: (bit / 8) as u16, shift, bits: width as u8 } });
         Ok(d)
     }
 
@@ -67,38 +47,16 @@ impl Emitter {
                 2 => Op::Store2 { s, header, byte },
                 4 => Op::Store4 { s, header, byte },
                 8 => Op::Store8 { s, header, byte },
-                count => Op::StoreBytes {
-                    s,
-                    header,
-                    byte,
-                    count: count as u8,
-                },
+                count => Op::StoreBytes { s, header, byte, count: count as u8 },
             });
         } else if window <= 8 {
             let shift = (window * 8 - bit % 8 - width) as u8;
-            self.op(Op::StoreBits {
-                s,
-                at: At {
-                    header,
-                    byte,
-                    shift,
-                    bits: width as u8,
-                },
-                count: window as u8,
-            });
+            self.op(Op::StoreBits { s, at: At { header, byte, shift, bits: width as u8 }, count: window as u8 });
         } else {
             let d = self.temporary()?;
             self.op(Op::Widen { d, s });
             let shift = (128 - bit % 8 - width) as u8;
-            self.op(Op::StoreWide {
-                s: d,
-                at: At {
-                    header,
-                    byte,
-                    shift,
-                    bits: width as u8,
-                },
-            });
+            self.op(Op::StoreWide { s: d, at: At { header, byte, shift, bits: width as u8 } });
         }
         Ok(())
     }
@@ -116,12 +74,7 @@ impl Emitter {
             let range = expr.range();
             if field.width < 128 && (range.signed || range.bits > field.width) {
                 let d = self.temporary()?;
-                self.op(Op::WideCast {
-                    cast: Cast::Truncate,
-                    d,
-                    s: value,
-                    bits: field.width as u8,
-                });
+                self.op(Op::WideCast { cast: Cast::Truncate, d, s: value, bits: field.width as u8 });
                 value = d;
             }
             match field.place {
@@ -139,19 +92,10 @@ impl Emitter {
                         return Err(LoadError::unsupported(what, place));
                     }
                     let shift = (128 - bit % 8 - field.width) as u8;
-                    let at = At {
-                        header,
-                        byte: (bit / 8) as u16,
-                        shift,
-                        bits: field.width as u8,
-                    };
+                    let at = At { header, byte: (bit / 8) as u16, shift, bits: field.width as u8 };
                     self.op(Op::StoreWide { s: value, at });
                 }
-                Place::Valid(_) => {
-                    return Err(LoadError::malformed(format!(
-                        "{place}: validity is written"
-                    )))
-                }
+                Place::Valid(_) => return Err(LoadError::malformed(format!("{place}: validity is written"))),
             }
         }
         self.end_statement();
@@ -175,19 +119,14 @@ impl Emitter {
                 Ok(())
             }
             Place::Header { header, bit } => self.store_narrow(slot, header, bit, field.width),
-            Place::Valid(_) => Err(LoadError::malformed(format!(
-                "{place}: validity is written"
-            ))),
+            Place::Valid(_) => Err(LoadError::malformed(format!("{place}: validity is written"))),
         }
     }
 
     /// A slot to which a primitive may write a field's value, to be stored by [`Emitter::store`] afterwards.
     pub(crate) fn destination(&mut self, field: Field, place: &str) -> Result<Slot> {
         match field.place {
-            _ if field.width > 64 => Err(LoadError::unsupported(
-                "a destination wider than 64 bits",
-                place,
-            )),
+            _ if field.width > 64 => Err(LoadError::unsupported("a destination wider than 64 bits", place)),
             Place::Slot(slot) => Ok(slot),
             _ => self.temporary(),
         }

@@ -102,8 +102,7 @@ impl Emitter {
     }
 
     pub(super) fn is_temporary(&self, slot: Slot) -> bool {
-        u32::from(slot) >= self.first_temporary
-            && self.temporaries[..self.used_temporaries].contains(&slot)
+        u32::from(slot) >= self.first_temporary && self.temporaries[..self.used_temporaries].contains(&slot)
     }
 
     /// All temporaries are free again.

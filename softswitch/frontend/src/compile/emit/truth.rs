@@ -27,44 +27,23 @@ impl Emitter {
             Expr::And(a, b) | Expr::Or(a, b) => {
                 let (a, b) = (self.boolean(a, place)?, self.boolean(b, place)?);
                 let d = self.temporary()?;
-                self.op(if matches!(expr, Expr::And(..)) {
-                    Op::And { d, a, b }
-                } else {
-                    Op::Or { d, a, b }
-                });
+                self.op(if matches!(expr, Expr::And(..)) { Op::And { d, a, b } } else { Op::Or { d, a, b } });
                 Ok(d)
             }
             Expr::Compare(compare, a, b) => {
                 if a.range().narrow() && b.range().narrow() {
                     let (a, b) = (self.exact(a, place)?, self.exact(b, place)?);
                     let d = self.temporary()?;
-                    self.op(Op::Compare {
-                        compare: *compare,
-                        d,
-                        a,
-                        b,
-                    });
+                    self.op(Op::Compare { compare: *compare, d, a, b });
                     return Ok(d);
                 }
                 let signed = a.range().signed || b.range().signed;
                 if signed && (a.range().bits > 126 || b.range().bits > 126) {
-                    return Err(LoadError::unsupported(
-                        "a signed comparison wider than 127 bits",
-                        place,
-                    ));
+                    return Err(LoadError::unsupported("a signed comparison wider than 127 bits", place));
                 }
-                let (a, b) = (
-                    self.wide(a, Want::Exact, place)?,
-                    self.wide(b, Want::Exact, place)?,
-                );
+                let (a, b) = (self.wide(a, Want::Exact, place)?, self.wide(b, Want::Exact, place)?);
                 let d = self.temporary()?;
-                self.op(Op::WideCompare {
-                    compare: *compare,
-                    signed,
-                    d,
-                    a,
-                    b,
-                });
+                self.op(Op::WideCompare { compare: *compare, signed, d, a, b });
                 Ok(d)
             }
             Expr::ToBool(x) => {
@@ -74,21 +53,12 @@ impl Emitter {
             Expr::Choose(..) => Ok(self.narrow(expr, Want::Exact, place)?.slot),
             // p4c writes a bool variable as a one-bit field.
             Expr::Field(f) if f.width == 1 => Ok(self.narrow_field(*f, Want::Exact, place)?.slot),
-            _ => Err(LoadError::unsupported(
-                "a number used as a truth value",
-                place,
-            )),
+            _ => Err(LoadError::unsupported("a number used as a truth value", place)),
         }
     }
 
     /// Jumps to `to` if the expression's truth is `when`.
-    pub(crate) fn jump_if(
-        &mut self,
-        expr: &Expr,
-        when: bool,
-        to: Label,
-        place: &str,
-    ) -> Result<()> {
+    pub(crate) fn jump_if(&mut self, expr: &Expr, when: bool, to: Label, place: &str) -> Result<()> {
         match expr {
             Expr::Bool(b) => {
                 if *b == when {
@@ -96,17 +66,9 @@ impl Emitter {
                 }
             }
             Expr::Not(x) => self.jump_if(x, !when, to, place)?,
-            Expr::Valid(header)
-            | Expr::Field(Field {
-                place: Place::Valid(header),
-                ..
-            }) => {
+            Expr::Valid(header) | Expr::Field(Field { place: Place::Valid(header), .. }) => {
                 let header = *header;
-                self.op(if when {
-                    Op::JumpValid { header, to }
-                } else {
-                    Op::JumpInvalid { header, to }
-                });
+                self.op(if when { Op::JumpValid { header, to } } else { Op::JumpInvalid { header, to } });
             }
             Expr::And(a, b) | Expr::Or(a, b) => {
                 // `a and b` is false as soon as a is; `a or b` is true as soon as a is.
@@ -120,24 +82,12 @@ impl Emitter {
                     self.place(end);
                 }
             }
-            Expr::ToBool(x)
-                if matches!(
-                    **x,
-                    Expr::Field(Field {
-                        place: Place::Valid(_),
-                        ..
-                    })
-                ) =>
-            {
+            Expr::ToBool(x) if matches!(**x, Expr::Field(Field { place: Place::Valid(_), .. })) => {
                 self.jump_if(x, when, to, place)?;
             }
             Expr::ToBool(x) if x.range().narrow() => {
                 let s = self.exact(x, place)?;
-                self.op(if when {
-                    Op::JumpNonZero { s, to }
-                } else {
-                    Op::JumpZero { s, to }
-                });
+                self.op(if when { Op::JumpNonZero { s, to } } else { Op::JumpZero { s, to } });
             }
             Expr::Compare(compare, a, b) if a.range().narrow() && b.range().narrow() => {
                 let (a, b) = (self.exact(a, place)?, self.exact(b, place)?);
@@ -146,11 +96,7 @@ impl Emitter {
             }
             _ => {
                 let s = self.boolean(expr, place)?;
-                self.op(if when {
-                    Op::JumpNonZero { s, to }
-                } else {
-                    Op::JumpZero { s, to }
-                });
+                self.op(if when { Op::JumpNonZero { s, to } } else { Op::JumpZero { s, to } });
             }
         }
         Ok(())

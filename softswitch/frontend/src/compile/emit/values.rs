@@ -12,11 +12,7 @@ use crate::expr::{Binary, Expr};
 impl Emitter {
     pub(super) fn mask(&mut self, value: Narrow, bits: u32) -> Result<Narrow> {
         let d = self.temporary()?;
-        self.op(Op::Mask {
-            d,
-            s: value.slot,
-            bits: bits as u8,
-        });
+        self.op(Op::Mask { d, s: value.slot, bits: bits as u8 });
         Ok(Narrow { slot: d, bits })
     }
 
@@ -24,10 +20,7 @@ impl Emitter {
     pub(crate) fn exact(&mut self, expr: &Expr, place: &str) -> Result<Slot> {
         let range = expr.range();
         if !range.narrow() {
-            return Err(LoadError::unsupported(
-                "an operand wider than 64 bits or negative",
-                place,
-            ));
+            return Err(LoadError::unsupported("an operand wider than 64 bits or negative", place));
         }
         Ok(self.narrow(expr, Want::Exact, place)?.slot)
     }
@@ -47,35 +40,17 @@ impl Emitter {
         let all = want.bits(64);
         let fits = if range.narrow() { range.bits } else { 64 };
         match expr {
-            Expr::Const {
-                negative,
-                magnitude,
-            } => {
-                let value = if *negative {
-                    magnitude.wrapping_neg()
-                } else {
-                    *magnitude
-                } as u64
-                    & ones(all);
-                Ok(Narrow {
-                    slot: self.constant(value)?,
-                    bits: (64 - value.leading_zeros()).max(1),
-                })
+            Expr::Const { negative, magnitude } => {
+                let value = if *negative { magnitude.wrapping_neg() } else { *magnitude } as u64 & ones(all);
+                Ok(Narrow { slot: self.constant(value)?, bits: (64 - value.leading_zeros()).max(1) })
             }
-            Expr::Bool(b) => Ok(Narrow {
-                slot: self.constant(u64::from(*b))?,
-                bits: 1,
-            }),
+            Expr::Bool(b) => Ok(Narrow { slot: self.constant(u64::from(*b))?, bits: 1 }),
             Expr::Field(f) => self.narrow_field(*f, want, place),
             Expr::Binary(op, a, b) => self.narrow_binary(expr, *op, a, b, want, place),
             Expr::BitNot(x) if want != Want::Exact => {
                 let x = self.narrow(x, Want::Low(all), place)?;
                 let d = self.temporary()?;
-                self.op(Op::Not {
-                    d,
-                    s: x.slot,
-                    bits: all as u8,
-                });
+                self.op(Op::Not { d, s: x.slot, bits: all as u8 });
                 Ok(Narrow { slot: d, bits: all })
             }
             Expr::BitNot(_) => self.low_of_wide(expr, want, place),
@@ -90,19 +65,10 @@ impl Emitter {
                 let b = self.narrow(b, want, place)?;
                 self.op(Op::Move { d, s: b.slot });
                 self.place(end);
-                Ok(Narrow {
-                    slot: d,
-                    bits: a.bits.max(b.bits).min(fits.max(all)),
-                })
+                Ok(Narrow { slot: d, bits: a.bits.max(b.bits).min(fits.max(all)) })
             }
-            Expr::ToData(x) => Ok(Narrow {
-                slot: self.boolean(x, place)?,
-                bits: 1,
-            }),
-            _ => Ok(Narrow {
-                slot: self.boolean(expr, place)?,
-                bits: 1,
-            }),
+            Expr::ToData(x) => Ok(Narrow { slot: self.boolean(x, place)?, bits: 1 }),
+            _ => Ok(Narrow { slot: self.boolean(expr, place)?, bits: 1 }),
         }
     }
 
@@ -116,10 +82,7 @@ impl Emitter {
             }
             // The low bits of a two's complement number are those of its sign extension.
             _ if f.signed && all > f.width => self.low_of_wide(&Expr::Field(f), want, place),
-            Place::Slot(slot) => Ok(Narrow {
-                slot,
-                bits: f.width.min(64),
-            }),
+            Place::Slot(slot) => Ok(Narrow { slot, bits: f.width.min(64) }),
             Place::Header { header, bit } => {
                 let width = f.width.min(all);
                 self.load_narrow(header, bit + f.width - width, width)
@@ -131,10 +94,7 @@ impl Emitter {
         let range = expr.range();
         let want = if range.wide() { Want::Exact } else { want };
         let slot = self.wide(expr, want, place)?;
-        Ok(Narrow {
-            slot,
-            bits: if range.narrow() { range.bits } else { 64 },
-        })
+        Ok(Narrow { slot, bits: if range.narrow() { range.bits } else { 64 } })
     }
 
     pub(super) fn narrow_binary(
@@ -152,16 +112,9 @@ impl Emitter {
         let ring = range.narrow() || want != Want::Exact;
         match op {
             Binary::Add | Binary::Sub | Binary::Mul if ring => {
-                let (x, y) = (
-                    self.narrow(a, Want::Low(all), place)?,
-                    self.narrow(b, Want::Low(all), place)?,
-                );
+                let (x, y) = (self.narrow(a, Want::Low(all), place)?, self.narrow(b, Want::Low(all), place)?);
                 let d = self.temporary()?;
-                let bits = if range.narrow() {
-                    all.min(range.bits)
-                } else {
-                    all
-                };
+                let bits = if range.narrow() { all.min(range.bits) } else { all };
                 let (a, b, cut) = (x.slot, y.slot, bits as u8);
                 self.op(match op {
                     Binary::Add => Op::Add { d, a, b, bits: cut },
@@ -178,77 +131,35 @@ impl Emitter {
                         if n <= 64 {
                             let value = self.narrow(other, Want::Low(n.min(all)), place)?;
                             let n = n.min(all);
-                            return if value.bits <= n {
-                                Ok(value)
-                            } else {
-                                self.mask(value, n)
-                            };
+                            return if value.bits <= n { Ok(value) } else { self.mask(value, n) };
                         }
                     }
                 }
-                let (x, y) = (
-                    self.narrow(a, Want::Low(all), place)?,
-                    self.narrow(b, Want::Low(all), place)?,
-                );
+                let (x, y) = (self.narrow(a, Want::Low(all), place)?, self.narrow(b, Want::Low(all), place)?);
                 let d = self.temporary()?;
-                self.op(Op::And {
-                    d,
-                    a: x.slot,
-                    b: y.slot,
-                });
-                Ok(Narrow {
-                    slot: d,
-                    bits: x.bits.min(y.bits),
-                })
+                self.op(Op::And { d, a: x.slot, b: y.slot });
+                Ok(Narrow { slot: d, bits: x.bits.min(y.bits) })
             }
             Binary::Or | Binary::Xor if ring => {
-                let (x, y) = (
-                    self.narrow(a, Want::Low(all), place)?,
-                    self.narrow(b, Want::Low(all), place)?,
-                );
+                let (x, y) = (self.narrow(a, Want::Low(all), place)?, self.narrow(b, Want::Low(all), place)?);
                 let d = self.temporary()?;
                 let (a, b) = (x.slot, y.slot);
-                self.op(if op == Binary::Or {
-                    Op::Or { d, a, b }
-                } else {
-                    Op::Xor { d, a, b }
-                });
-                Ok(Narrow {
-                    slot: d,
-                    bits: x.bits.max(y.bits),
-                })
+                self.op(if op == Binary::Or { Op::Or { d, a, b } } else { Op::Xor { d, a, b } });
+                Ok(Narrow { slot: d, bits: x.bits.max(y.bits) })
             }
             Binary::Shl if ring => {
                 let x = self.narrow(a, Want::Low(all), place)?;
                 let y = self.exact(b, place)?;
                 let d = self.temporary()?;
-                let bits = if range.narrow() {
-                    all.min(range.bits)
-                } else {
-                    all
-                };
-                self.op(Op::Shl {
-                    d,
-                    a: x.slot,
-                    b: y,
-                    bits: bits as u8,
-                });
+                let bits = if range.narrow() { all.min(range.bits) } else { all };
+                self.op(Op::Shl { d, a: x.slot, b: y, bits: bits as u8 });
                 Ok(Narrow { slot: d, bits })
             }
             Binary::Shr => {
                 if let (Expr::Field(f), Some(k)) = (a, b.as_constant()) {
                     // A slice of a header field.
-                    if let (Place::Header { .. }, false, true) =
-                        (f.place, f.signed, k < u128::from(f.width))
-                    {
-                        return self.narrow_field(
-                            Field {
-                                width: f.width - k as u32,
-                                ..*f
-                            },
-                            want,
-                            place,
-                        );
+                    if let (Place::Header { .. }, false, true) = (f.place, f.signed, k < u128::from(f.width)) {
+                        return self.narrow_field(Field { width: f.width - k as u32, ..*f }, want, place);
                     }
                 }
                 if !a.range().narrow() {
@@ -257,28 +168,16 @@ impl Emitter {
                 let (x, y) = (self.exact(a, place)?, self.exact(b, place)?);
                 let d = self.temporary()?;
                 self.op(Op::Shr { d, a: x, b: y });
-                Ok(Narrow {
-                    slot: d,
-                    bits: range.bits,
-                })
+                Ok(Narrow { slot: d, bits: range.bits })
             }
             Binary::Div | Binary::Mod if a.range().narrow() && b.range().narrow() => {
                 let (x, y) = (self.exact(a, place)?, self.exact(b, place)?);
                 let d = self.temporary()?;
-                self.op(if op == Binary::Div {
-                    Op::Div { d, a: x, b: y }
-                } else {
-                    Op::Mod { d, a: x, b: y }
-                });
-                Ok(Narrow {
-                    slot: d,
-                    bits: a.range().bits,
-                })
+                self.op(if op == Binary::Div { Op::Div { d, a: x, b: y } } else { Op::Mod { d, a: x, b: y } });
+                Ok(Narrow { slot: d, bits: a.range().bits })
             }
             Binary::SaturateUnsigned => self.narrow_saturate(expr, a, b, want, place),
-            Binary::TwoComplement
-                if b.as_constant().is_some_and(|w| u128::from(all) <= w) && want != Want::Exact =>
-            {
+            Binary::TwoComplement if b.as_constant().is_some_and(|w| u128::from(all) <= w) && want != Want::Exact => {
                 self.narrow(a, Want::Low(all), place)
             }
             _ => self.low_of_wide(expr, want, place),
@@ -301,18 +200,10 @@ impl Emitter {
                 let (x, y) = (self.exact(x, place)?, self.exact(y, place)?);
                 let d = self.temporary()?;
                 self.op(match op {
-                    Binary::Add => Op::SaturatingAdd {
-                        d,
-                        a: x,
-                        b: y,
-                        bits: width as u8,
-                    },
+                    Binary::Add => Op::SaturatingAdd { d, a: x, b: y, bits: width as u8 },
                     _ => Op::SaturatingSub { d, a: x, b: y },
                 });
-                return Ok(Narrow {
-                    slot: d,
-                    bits: width,
-                });
+                return Ok(Narrow { slot: d, bits: width });
             }
         }
         self.low_of_wide(expr, want, place)

@@ -13,21 +13,11 @@ impl Emitter {
     pub(crate) fn wide(&mut self, expr: &Expr, want: Want, place: &str) -> Result<Slot> {
         let range = expr.range();
         if want == Want::Exact && !range.wide() {
-            return Err(LoadError::unsupported(
-                "an expression wider than 128 bits",
-                place,
-            ));
+            return Err(LoadError::unsupported("an expression wider than 128 bits", place));
         }
         match expr {
-            Expr::Const {
-                negative,
-                magnitude,
-            } => {
-                return self.wide_constant(if *negative {
-                    magnitude.wrapping_neg()
-                } else {
-                    *magnitude
-                });
+            Expr::Const { negative, magnitude } => {
+                return self.wide_constant(if *negative { magnitude.wrapping_neg() } else { *magnitude });
             }
             Expr::Field(f) => return self.wide_field(*f, place),
             Expr::Choose(cond, a, b) if !range.narrow() => {
@@ -67,25 +57,16 @@ impl Emitter {
             (Place::Slot(slot), true) => slot,
             (Place::Header { header, bit }, _) => self.load_wide(header, bit, f.width, place)?,
             (_, false) => {
-                let s = self
-                    .narrow_field(Field { signed: false, ..f }, Want::Exact, place)?
-                    .slot;
+                let s = self.narrow_field(Field { signed: false, ..f }, Want::Exact, place)?.slot;
                 let d = self.temporary()?;
                 self.op(Op::Widen { d, s });
                 d
             }
-            (Place::Valid(_), true) => {
-                return Err(LoadError::malformed(format!("{place}: a wide validity")))
-            }
+            (Place::Valid(_), true) => return Err(LoadError::malformed(format!("{place}: a wide validity"))),
         };
         if f.signed {
             let d = self.temporary()?;
-            self.op(Op::WideCast {
-                cast: Cast::SignExtend,
-                d,
-                s: value,
-                bits: f.width as u8,
-            });
+            self.op(Op::WideCast { cast: Cast::SignExtend, d, s: value, bits: f.width as u8 });
             return Ok(d);
         }
         Ok(value)
@@ -131,21 +112,11 @@ impl Emitter {
                     return Ok(None);
                 }
                 if a.range().signed || b.range().signed {
-                    return Err(LoadError::unsupported(
-                        "a division of signed numbers",
-                        place,
-                    ));
+                    return Err(LoadError::unsupported("a division of signed numbers", place));
                 }
-                let (x, y) = (
-                    self.wide(a, Want::Exact, place)?,
-                    self.wide(b, Want::Exact, place)?,
-                );
+                let (x, y) = (self.wide(a, Want::Exact, place)?, self.wide(b, Want::Exact, place)?);
                 let d = self.temporary()?;
-                let op = if op == Binary::Div {
-                    Wide::Div
-                } else {
-                    Wide::Mod
-                };
+                let op = if op == Binary::Div { Wide::Div } else { Wide::Mod };
                 self.op(Op::WideArithmetic { op, d, a: x, b: y });
                 return Ok(Some(d));
             }
@@ -153,24 +124,13 @@ impl Emitter {
                 let range = a.range();
                 let cast = match op {
                     Binary::TwoComplement => Cast::SignExtend,
-                    Binary::SaturateSigned if range.signed || range.bits < 127 => {
-                        Cast::SaturateSigned
-                    }
+                    Binary::SaturateSigned if range.signed || range.bits < 127 => Cast::SaturateSigned,
                     Binary::SaturateUnsigned if range.signed => Cast::SaturateUnsigned,
                     Binary::SaturateUnsigned => Cast::SaturateUnsignedFromUnsigned,
-                    _ => {
-                        return Err(LoadError::unsupported(
-                            "a saturating cast of this width",
-                            place,
-                        ))
-                    }
+                    _ => return Err(LoadError::unsupported("a saturating cast of this width", place)),
                 };
                 let bits = b.as_constant().unwrap_or(128) as u8;
-                let left = if op == Binary::TwoComplement && !range.wide() {
-                    want
-                } else {
-                    Want::Exact
-                };
+                let left = if op == Binary::TwoComplement && !range.wide() { want } else { Want::Exact };
                 let s = self.wide(a, left, place)?;
                 let d = self.temporary()?;
                 self.op(Op::WideCast { cast, d, s, bits });
@@ -181,17 +141,9 @@ impl Emitter {
             return Ok(None);
         }
         // The low 128 bits of the operands are enough, and exact if the result fits.
-        let (x, y) = (
-            self.wide(a, Want::Low(128), place)?,
-            self.wide(b, Want::Low(128), place)?,
-        );
+        let (x, y) = (self.wide(a, Want::Low(128), place)?, self.wide(b, Want::Low(128), place)?);
         let d = self.temporary()?;
-        self.op(Op::WideArithmetic {
-            op: simple,
-            d,
-            a: x,
-            b: y,
-        });
+        self.op(Op::WideArithmetic { op: simple, d, a: x, b: y });
         Ok(Some(d))
     }
 }
