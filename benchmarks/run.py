@@ -20,6 +20,7 @@ import pipeline
 import results
 import virtual
 import virtual_accuracy
+import virtual_bmv2
 import virtual_growth
 import virtual_links
 import virtual_ns3
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "emulators": emulators.run,
     "virtual": virtual.run,
     "virtual-accuracy": virtual_accuracy.run,
+    "virtual-bmv2": virtual_bmv2.run,
     "virtual-growth": virtual_growth.run,
     "virtual-links": virtual_links.run,
     "virtual-ns3": virtual_ns3.run,

@@ -25,7 +25,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import RECEIVER_PORT, Plan
 from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import call_inside, run
-from narrows.hosts.netns import NetnsTestbed
+from narrows.hosts.netns import CARD, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.targets.soft.virtual_time import VirtualTime, adapted, settings
 from narrows.traffic import socket_table
@@ -96,7 +96,7 @@ async def measure(experiment: Experiment, plan: Plan) -> Passage:
     state = RunState.create()
     # Hosts and flows are those of a run in virtual time; the delay is made in one place, and not split.
     hosts = adapted(plan)
-    testbed = NetnsTestbed(hosts, state, experiment.mtu)
+    testbed = NetnsTestbed(hosts, state, experiment.mtu, CARD)
     try:
         with tempfile.TemporaryDirectory(prefix="narrows-tbf-") as directory:
             results = Path(directory)

@@ -105,14 +105,14 @@ def run(runs: int, _: Kernel) -> Outcome:
     return Outcome(TITLE, conditions, [table], series.as_json(), ["narrows run FILE --virtual"])
 
 
-def measure(load: Load) -> dict[str, float]:
-    """One run.
+def measure(load: Load, *options: str) -> dict[str, float]:
+    """One run, with these options as well.
 
     Raises:
         RunError: it failed.
     """
     before = _processor_s()
-    with made(load.experiment(), "--virtual") as out:
+    with made(load.experiment(), "--virtual", *options) as out:
         cpu_s = _processor_s() - before
         record = json.loads((out / "run.json").read_text())
         summary = json.loads((out / "summary.json").read_text())
@@ -124,6 +124,7 @@ def measure(load: Load) -> dict[str, float]:
         "us_a_packet": wall_s / packets * 1e6,
         "packets": packets,
         "utilization": summary["bottleneck"]["utilization"],
+        "drops_percent": 100 * summary["bottleneck"]["loss_ratio"],
         "reports_lost": summary["telemetry"]["lost"],
     }
 

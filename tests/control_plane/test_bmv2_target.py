@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,13 @@ from narrows.targets.bmv2.target import PROFILE, Bmv2Target, two_way_balances
 
 def plan(groups: int = 1, mtu: int = 1500, **settings: Any) -> Plan:
     bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp", **settings}
-    flows = [{"cca": "bbr", "duration": "1s"}] * groups
-    return make_plan(validate({"name": "test", "bottleneck": bottleneck, "flows": flows, "mtu": mtu}, "test"))
+    return plan_of(bottleneck=bottleneck, flows=[{"cca": "bbr", "duration": "1s"}] * groups, mtu=mtu)
+
+
+def plan_of(**changes: Any) -> Plan:
+    bottleneck = {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"}
+    flows = [{"cca": "bbr", "duration": "1s"}]
+    return make_plan(validate({"name": "test", "bottleneck": bottleneck, "flows": flows, **changes}, "test"))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +58,23 @@ def test_the_fastest_rate() -> None:
     assert packets.refusals(plan(rate="121.12Mbit")) == []
     (refused,) = packets.refusals(plan(rate="121120001bit"))
     assert refused.endswith("allowed: up to 10000 frames/s, 121.12Mbit")
+
+
+def test_in_virtual_time_it_is_as_fast_as_is_asked() -> None:
+    assert packets.refusals(plan(rate="10Gbit"), virtual=True) == []
+    (refused,) = packets.refusals(plan(rate="18168bit", buffer="10packets"), virtual=True)
+    assert "BMv2 shapes in whole ones" in refused
+
+
+def test_cards_that_hold_frames_are_not_modelled() -> None:
+    (refused,) = packets.refusals(plan_of(hosts={"rx_usecs": 50}), virtual=True)
+    assert refused == "hosts.rx_usecs: the receiver's frames come from BMv2 itself; allowed: with --target soft"
+
+
+def test_it_goes_into_a_guest_as_it_was_made() -> None:
+    target: Bmv2Target = pickle.loads(pickle.dumps(Bmv2Target(Path("/opt/bmv2"), 3, virtual=True)))
+    inside = target.enter_guest(plan())
+    assert inside.in_guest and inside.ports == plan().ports, "the delay line holds what comes back, as it does outside"
 
 
 def test_a_rate_must_be_near_whole_packets() -> None:

@@ -211,7 +211,7 @@ def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -
     for name, value in (("Watch", Moving), ("BOOT_CPU_S", 0.2), ("SOON_S", 0.0), ("PACE_EVERY_S", 0.05)):
         monkeypatch.setattr(measurement, name, value)
     unused: Any = None
-    made = measurement.VirtualMeasurement(unused, plan("10Mbit", "10ms"), unused, unused, unused, unused)
+    made = measurement.VirtualMeasurement(unused, plan("10Mbit", "10ms"), unused, unused, unused, unused, unused)
     spinning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         guest: Any = SimpleNamespace(pid=spinning.pid, kill=spinning.kill)

@@ -107,14 +107,30 @@ def test_a_sweep_side_by_side(tmp_path: Path) -> None:
     assert [run["status"] for run in runs] == ["complete"] * 2
 
 
+@pytest.mark.needs("bmv2")
+def test_a_run_on_bmv2(tmp_path: Path) -> None:
+    text = "name: fast\nbottleneck: {rate: 1Gbit, buffer: 1bdp, rtt: 5ms}\nflows: [{cca: cubic, size: 8MB}]\n"
+    assert start(tmp_path, text, options=("--target", "bmv2")).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert (run["status"], run["losses_elsewhere"], run["identity"]["problems"]) == ("complete", [], [])
+    assert [balance["lost"] for balance in run["balances"]] == [0, 0, 0]
+    reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
+    # It shapes packets: one leaves every 12.112 us while others wait, eight times as many as it can forward as time
+    # passes. Its clock counts microseconds.
+    gaps_us = reports["timestamp"].astype("int64").diff()[reports["enqueue_depth"] > 0]
+    assert len(gaps_us) > 3000 and gaps_us.between(11, 14).all()
+    assert abs(gaps_us.mean() - 1e6 / run["bottleneck"]["rate_packets_s"]) < 0.01
+
+
 @pytest.mark.needs("repeatable-kernel")
-def test_two_runs_with_one_seed_are_equal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["soft", pytest.param("bmv2", marks=pytest.mark.needs("bmv2"))])
+def test_two_runs_with_one_seed_are_equal(tmp_path: Path, target: str) -> None:
     flows = "flows: [{cca: bbr, duration: 1s}, {cca: cubic, duration: 1s}]"
     text = f"name: twice\nbottleneck: {{rate: 10Mbit, buffer: 1bdp, rtt: 20ms}}\nseed: 3\n{flows}\n"
     written = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        process = start(tmp_path / name, text)
+        process = start(tmp_path / name, text, options=("--target", target))
         assert process.wait(PATIENCE_S) == 0, (tmp_path / name / "said").read_text()
         out = tmp_path / name / "out"
         reports, sockets = out / "telemetry" / "reports-00000.parquet", out / "hosts" / "sockets.parquet"

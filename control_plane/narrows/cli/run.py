@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
-from narrows.targets.registry import NAMES, check_options, target_factory
+from narrows.targets.registry import LOCAL, NAMES, check_options, target_factory
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -61,8 +61,8 @@ def run(
 
     console = Console()
     check_options(target, bmv2_path, inventory)
-    if virtual and target != "soft":
-        raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft")
+    if virtual and target not in LOCAL:
+        raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft or bmv2")
     if kernel is not None and not virtual:
         raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
     if jobs is not None and not virtual:
@@ -77,7 +77,7 @@ def run(
         left = partial(dead_runs, kernels.runs())
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
-    make_target = target_factory(target, bmv2_path, inventory, directory)
+    make_target = target_factory(target, bmv2_path, inventory, directory, virtual)
     if leftover := left():
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"

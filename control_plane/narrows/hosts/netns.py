@@ -2,8 +2,8 @@
 """Hosts as network namespaces on this machine, each with a veth pair into the switch's namespace.
 
 Everything that could disturb a measurement is set here and read back: segmentation and checksum offloads off on both
-ends (but for those that the experiment asks for, and what every card does in a guest), neighbours static (no ARP or ND
-in the bottleneck), TCP buffers large, TCP metrics not cached.
+ends (but for those that the experiment or the target asks for), neighbours static (no ARP or ND in the bottleneck), TCP
+buffers large, TCP metrics not cached.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
-# In a guest, whose switch completes checksums: without these the kernel copies every payload at both ends.
+# For a switch that completes checksums: without these the kernel copies every payload at both ends.
 CARD = ("tx", "sg")
 # What lets frames of several segments pass the switch's end of a link as they are.
 JOINED_FRAMES = (*CARD, "tso")
@@ -47,11 +47,19 @@ AS_NOBODY = (
 class NetnsTestbed:
     """The namespaces of one run. Everything made is on record in the run's state before it is made."""
 
-    def __init__(self, plan: Plan, state: RunState, mtu: int) -> None:
-        """Take the plan; nothing is created before `create`."""
+    def __init__(self, plan: Plan, state: RunState, mtu: int, card: Collection[str] = ()) -> None:
+        """Take the plan; nothing is created before `create`.
+
+        Args:
+            plan: what hosts there are, and what they are asked for.
+            state: where everything that is made is put on record.
+            mtu: of all links, in bytes.
+            card: what hosts' cards do without being asked: nothing, or `CARD`.
+        """
         self._plan = plan
         self._state = state
         self._mtu = mtu
+        self._card = tuple(card)
         self._offloads: dict[str, dict[str, str]] = {}
         self._sysctls: dict[str, dict[str, str]] = {}
 
@@ -85,9 +93,8 @@ class NetnsTestbed:
         for host in hosts:
             self._set_sysctls(host)
             asked = self._plan.offloads if host.address else ()
-            card = CARD if self._plan.in_guest else ()
-            self._set_offloads(host.name, HOST_INTERFACE, (*card, "gro") if "gro" in asked else card)
-            self._set_offloads(SWITCH, f"port{host.port}", JOINED_FRAMES if "lro" in asked else card)
+            self._set_offloads(host.name, HOST_INTERFACE, (*self._card, "gro") if "gro" in asked else self._card)
+            self._set_offloads(SWITCH, f"port{host.port}", JOINED_FRAMES if "lro" in asked else self._card)
         # Links come up last: with offloads and neighbours in place nothing unwanted is ever sent.
         self._ip(SWITCH, [f"link set port{host.port} up" for host in hosts])
         late = []

@@ -2,7 +2,8 @@
 """What every target promises a run.
 
 The order of calls is fixed: `Target.adapt`, `missing`, `refusals` and `machine_problems` before anything is created;
-then `testbed`, `start`, `configure`, any number of readings, and `stop`, which is called whatever happened before.
+then `enter_guest` in virtual time, `testbed`, `start`, `configure`, any number of readings, and `stop`, which is called
+whatever happened before.
 """
 
 from __future__ import annotations
@@ -66,6 +67,7 @@ class TargetOptions:
     results: Path
     bmv2_path: Path | None = None
     inventory: Path | None = None
+    virtual: bool = False
 
 
 class Target(ABC):
@@ -108,6 +110,16 @@ class Target(ABC):
     def machine_problems(self, plan: Plan) -> list[str]:
         """What other machines lack for an adapted plan, each with how to get it. Looks only; nothing is changed."""
         return []
+
+    def enter_guest(self, plan: Plan) -> Plan:
+        """Run in virtual time from here on; returns the plan as it is carried out there.
+
+        Called in a guest and before `testbed`, of a target that was pickled outside as it was made.
+
+        Raises:
+            RunError: it runs as time passes.
+        """
+        raise RunError(f"{self.profile.name} runs as time passes")
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """The hosts of an adapted plan; nothing is made or changed before its `create`."""

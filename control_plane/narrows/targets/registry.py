@@ -21,7 +21,7 @@ CLASSES = {
     "tofino": "narrows.targets.tofino.target:TofinoTarget",
 }
 NAMES = tuple(CLASSES)
-# A switch and machines of a lab, named in an inventory; all others are on this machine.
+# A switch and machines of a lab, named in an inventory; all others are on this machine, or in a guest.
 TOFINO = "tofino"
 LOCAL = tuple(name for name in NAMES if name != TOFINO)
 
@@ -51,7 +51,11 @@ def target_class(name: str) -> type[Target]:
 
 
 def target_factory(
-    name: str, bmv2_path: Path | None = None, inventory: Path | None = None, results: Path = Path("results")
+    name: str,
+    bmv2_path: Path | None = None,
+    inventory: Path | None = None,
+    results: Path = Path("results"),
+    virtual: bool = False,
 ) -> Callable[[Experiment], Target]:
     """What makes targets of a name, one for each run.
 
@@ -60,6 +64,7 @@ def target_factory(
         bmv2_path: simple_switch_grpc or the directory it is in, for bmv2 only.
         inventory: the file that describes the testbed, for tofino only.
         results: where the results go; the log of what is changed on a Tofino switch is beside it.
+        virtual: whether they are for guests, in virtual time; of `LOCAL` only.
 
     Raises:
         InputError: as `check_options`, or the inventory is not valid.
@@ -67,4 +72,4 @@ def target_factory(
     from narrows.targets.base import TargetOptions
 
     check_options(name, bmv2_path, inventory)
-    return target_class(name).factory(TargetOptions(results, bmv2_path, inventory))
+    return target_class(name).factory(TargetOptions(results, bmv2_path, inventory, virtual))

@@ -71,5 +71,5 @@ class VirtualTime:
     def measurement(
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
     ) -> VirtualMeasurement:
-        """In a guest, whose target is one like the given one."""
-        return VirtualMeasurement(experiment, plan, state, results, self._kernel, self._about)
+        """In a guest, by a copy of the target."""
+        return VirtualMeasurement(experiment, plan, target, state, results, self._kernel, self._about)

@@ -32,6 +32,7 @@ TCP_MEMORY = Path("/proc/sys/net/ipv4/tcp_mem")
 TCP_SHARE = 0.6
 POWER_OFF = 0x4321FEDC  # LINUX_REBOOT_CMD_POWER_OFF of linux/reboot.h
 MCL_FUTURE = 2  # of asm-generic/mman.h
+SET_TIMER_SLACK = 29  # PR_SET_TIMERSLACK of linux/prctl.h
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -83,6 +84,8 @@ def prepare(needed: Collection[Path] = ()) -> None:
         if path.is_relative_to(MEMORY):
             path.mkdir(parents=True, exist_ok=True)
             mount("hostfs", str(path), str(path))
+    # Sleeping processes, and all that they start, wake up at their time, and not up to 50 us later to save power.
+    ctypes.CDLL(None).prctl(SET_TIMER_SLACK, ctypes.c_ulong(1), 0, 0, 0)
     # All hosts' sockets together may hold most of the memory; what a kernel gives them by itself is an eighth.
     pages = int(os.sysconf("SC_PHYS_PAGES") * TCP_SHARE)
     TCP_MEMORY.write_text(f"{pages} {pages} {pages}")

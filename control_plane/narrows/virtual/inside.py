@@ -16,10 +16,13 @@ import time
 import traceback
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows.virtual import init
 from narrows.virtual.task import TASK_FILE, Task
+
+if TYPE_CHECKING:
+    from narrows.targets.base import Target
 
 # The directory that the guest's kernel runs in, outside: as long as nothing else is mounted, /proc is the host's. The
 # command line would be another place to say it, but the kernel makes random numbers of that.
@@ -60,8 +63,8 @@ def measure(task: Task, channel: Channel) -> None:
         from narrows.errors import NarrowsError
         from narrows.hosts.state import RunState
         from narrows.run.measurement import Measurement
-        from narrows.targets.soft import virtual_time
-        from narrows.targets.soft.target import SoftTarget
+
+        target: Target = pickle.loads(task.target)
 
     class GuestState(RunState):
         """What goes with the guest need not be removed before."""
@@ -69,8 +72,7 @@ def measure(task: Task, channel: Channel) -> None:
         def release(self) -> list[str]:
             return []
 
-    plan = virtual_time.adapted(task.plan)
-    target = SoftTarget(task.seed, virtual_time.settings(plan))
+    plan = target.enter_guest(task.plan)
     measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns)
     try:
         measured = asyncio.run(measurement.run(channel))

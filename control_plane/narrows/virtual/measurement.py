@@ -33,6 +33,7 @@ from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import FlowRate, Snapshot
 from narrows.run.stop_signals import stop_signals_call
+from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import inside, keeper, room
 from narrows.virtual.cores import core
@@ -59,6 +60,7 @@ class VirtualMeasurement:
         self,
         experiment: Experiment,
         plan: Plan,
+        target: Target,
         state: RunState,
         results: RunDirectory,
         kernel: Kernel,
@@ -67,6 +69,7 @@ class VirtualMeasurement:
         """Nothing is started before `run`."""
         self._experiment = experiment
         self._plan = plan
+        self._target = target
         self._state = state
         self._results = results
         self._kernel = kernel
@@ -189,6 +192,7 @@ class VirtualMeasurement:
     def _task(self) -> Task:
         return Task(
             plan=self._plan,
+            target=pickle.dumps(self._target),
             results=self._results,
             seed=self._experiment.seed,
             socket_interval_ns=self._experiment.telemetry.sockets,

@@ -17,11 +17,13 @@ TASK_FILE = "task.pickle"
 class Task:
     """One measurement.
 
-    ``found`` is the file that takes what was measured; ``environment`` are variables that the guest's processes have
-    from outside, ``needed`` directories that they use.
+    ``target`` is a pickled `narrows.targets.base.Target`: its modules are imported when it is read. ``found`` is the
+    file that takes what was measured; ``environment`` are variables that the guest's processes have from outside,
+    ``needed`` directories that they use.
     """
 
     plan: Plan
+    target: bytes
     results: RunDirectory
     seed: int
     socket_interval_ns: int

@@ -17,20 +17,20 @@ from narrows.hosts.links import End, add_cable, links
 from narrows.switch.entries import wires
 from narrows.switch.p4runtime_entries import table_entries
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
+from narrows.targets.soft.virtual_time import VirtualTime
 
 # Port N towards a sender, port N + OFFSET towards BMv2; v1model's port numbers end at 510.
 OFFSET = 250
 MAX_PORTS = OFFSET - FIRST_SENDER_PORT + 1
-# It draws no random numbers.
-SEED = 1
 
 
 class DelayLine:
     """One process for all senders, in the switch's namespace."""
 
-    def __init__(self) -> None:
-        """Nothing is created before `start`."""
-        self._switch = Softswitch("delay line")
+    def __init__(self, seed: int, virtual_time: VirtualTime | None = None) -> None:
+        """Take the seed of what senders take for a frame, and how it runs if in virtual time."""
+        self._seed = seed
+        self._switch = Softswitch("delay line", virtual_time)
 
     @staticmethod
     def missing() -> list[str]:
@@ -52,7 +52,7 @@ class DelayLine:
             add_cable(End(attachment.namespace, line), End(attachment.namespace, end), mtu)
             interfaces |= {attachment.port: attachment.interface, attachment.port + OFFSET: line}
             ends[attachment.port] = end
-        await self._switch.start(testbed, interfaces, SEED)
+        await self._switch.start(testbed, interfaces, self._seed)
         return ends
 
     async def configure(self, plan: Plan) -> None:

@@ -35,9 +35,9 @@ def depth(plan: Plan) -> int:
     return bottleneck.limit_bytes // plan.frame_bytes
 
 
-def refusals(plan: Plan) -> list[str]:
-    """What of a plan BMv2 cannot do as written; empty when it can do all of it."""
-    return [*_rate_refusals(plan), *_depth_refusals(plan), *_port_refusals(plan)]
+def refusals(plan: Plan, virtual: bool = False) -> list[str]:
+    """What of a plan BMv2 cannot do as written, as time passes or in virtual time; empty when it can do all of it."""
+    return [*_rate_refusals(plan, virtual), *_depth_refusals(plan), *_port_refusals(plan), *_card_refusals(plan)]
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
@@ -60,10 +60,10 @@ def _exact(plan: Plan) -> Fraction:
     return Fraction(plan.bottleneck.rate_bps, 8 * plan.frame_bytes)
 
 
-def _rate_refusals(plan: Plan) -> list[str]:
+def _rate_refusals(plan: Plan, virtual: bool) -> list[str]:
     frame, exact, whole = plan.frame_bytes, _exact(plan), packet_rate(plan)
     asked = f"bottleneck.rate: {format_rate(plan.bottleneck.rate_bps)} is {float(exact):.6g} frames/s of {frame} B"
-    if exact > MAX_PACKETS_S:
+    if exact > MAX_PACKETS_S and not virtual:
         most = format_rate(bit_rate(MAX_PACKETS_S, frame))
         return [
             f"{asked}, at which BMv2 may lose some outside the queue; allowed: up to {MAX_PACKETS_S} frames/s, {most}"
@@ -85,3 +85,9 @@ def _port_refusals(plan: Plan) -> list[str]:
     if len(plan.senders) <= MAX_PORTS:
         return []
     return [f"flows: {len(plan.senders)} groups; allowed: up to {MAX_PORTS} with BMv2 (up to {MAX_SENDERS} with soft)"]
+
+
+def _card_refusals(plan: Plan) -> list[str]:
+    if plan.moderation is None:
+        return []
+    return ["hosts.rx_usecs: the receiver's frames come from BMv2 itself; allowed: with --target soft"]

@@ -29,6 +29,7 @@ from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.targets.bmv2.simple_switch import Thrift
 from narrows.targets.p4runtime import P4RuntimeTarget
+from narrows.targets.soft.virtual_time import in_batches, settings
 
 PROFILE = TargetProfile(
     name="bmv2",
@@ -54,17 +55,21 @@ _Answer = TypeVar("_Answer")
 class Bmv2Target(P4RuntimeTarget):
     """One simple_switch_grpc, for one run: P4Runtime over a Unix socket, Thrift inside the switch's namespace."""
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, seed: int = 1, virtual: bool = False) -> None:
         """Nothing is started before `start`.
 
         Args:
             path: the executable or the directory it is in; by default `simple_switch.find` looks for it.
+            seed: of what senders take for a frame in virtual time.
+            virtual: whether it is for a guest.
         """
         self._path = path
+        self._seed = seed
+        self._virtual = virtual
         self._process: Process | None = None
         self._session: P4RuntimeSession | None = None
         self._thrift: Thrift | None = None
-        self._delay_line = DelayLine()
+        self._delay_line = DelayLine(seed)
         self._namespace = ""
         self._interfaces: dict[int, str] = {}
         self._before: dict[int, Link] = {}
@@ -76,7 +81,9 @@ class Bmv2Target(P4RuntimeTarget):
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one executable; BMv2's random numbers take no seed."""
-        return lambda experiment: cls(options.bmv2_path)
+        # A guest has a PATH of its own.
+        path = options.bmv2_path or simple_switch.find()
+        return lambda experiment: cls(path, experiment.seed, options.virtual)
 
     @property
     def profile(self) -> TargetProfile:
@@ -95,7 +102,13 @@ class Bmv2Target(P4RuntimeTarget):
 
     def refusals(self, plan: Plan) -> list[str]:
         """What of this plan BMv2 cannot do as written."""
-        return packets.refusals(plan)
+        return packets.refusals(plan, self._virtual)
+
+    def enter_guest(self, plan: Plan) -> Plan:
+        """BMv2 sees each frame at its instant: the delay line does not look ahead."""
+        plan = in_batches(plan)
+        self._delay_line = DelayLine(self._seed, settings(plan))
+        return plan
 
     async def start(self, testbed: Testbed) -> None:
         """Start the delay line and the switch, and connect to both.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from narrows_formats.programs import SOFTSWITCH, find_binary, missing_binary
 
 from narrows.errors import RunError
+from narrows.experiment.plan import COLLECTOR_PORT
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
@@ -74,10 +75,12 @@ class Softswitch:
         for port in loopbacks:
             command += ["--loopback", str(port)]
         if self._virtual_time is not None:
-            # The kernel's way to the collector would cost much of a guest's time, and nothing depends on it.
-            self.reports = files.with_suffix(".reports")
-            os.mkfifo(self.reports, 0o600)
-            command += self._virtual_time.arguments(interfaces, self.reports)
+            hosts = [attachment.port for attachment in testbed.attachments if attachment.port in interfaces]
+            if COLLECTOR_PORT in hosts:
+                # The kernel's way to the collector would cost much of a guest's time, and nothing depends on it.
+                self.reports = files.with_suffix(".reports")
+                os.mkfifo(self.reports, 0o600)
+            command += self._virtual_time.arguments(hosts, self.reports)
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")

@@ -13,11 +13,13 @@ from narrows_formats.target_profile import TargetProfile
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import Testbed
+from narrows.hosts.netns import CARD, NetnsTestbed
+from narrows.hosts.state import RunState
 from narrows.switch.readings import FlowDrops, PortStats, QueueStats
 from narrows.targets.base import Realised, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
-from narrows.targets.soft.virtual_time import VirtualTime
+from narrows.targets.soft.virtual_time import adapted, settings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
 if TYPE_CHECKING:
@@ -41,10 +43,11 @@ PROFILE = TargetProfile(
 class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
-    def __init__(self, seed: int = 1, virtual_time: VirtualTime | None = None) -> None:
-        """Take the seed of the switch's random numbers (loss emulation), and how it runs if in virtual time."""
+    def __init__(self, seed: int = 1) -> None:
+        """Take the seed of the switch's random numbers (loss emulation)."""
         self._seed = seed
-        self._switch = Softswitch("softswitch", virtual_time)
+        self._switch = Softswitch("softswitch")
+        self._card: tuple[str, ...] = ()
 
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
@@ -64,6 +67,17 @@ class SoftTarget(P4RuntimeTarget):
     def missing(self) -> list[str]:
         """What this machine lacks to run the softswitch."""
         return missing_parts()
+
+    def enter_guest(self, plan: Plan) -> Plan:
+        """The switch looks ahead for half of the delays, and completes the checksums of what passes."""
+        plan = adapted(plan)
+        self._switch = Softswitch("softswitch", settings(plan))
+        self._card = CARD
+        return plan
+
+    def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
+        """Namespaces."""
+        return NetnsTestbed(plan, state, mtu, self._card)
 
     async def start(self, testbed: Testbed) -> None:
         """Start the switch on the testbed's ports and connect to it.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the softswitch runs in virtual time: where a plan's delays lie, and how far the switch may look ahead."""
+"""How a softswitch runs in virtual time: where a plan's delays lie, and how far the switch may look ahead."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class VirtualTime:
     lro: bool = False
 
     def arguments(self, ports: Iterable[int], reports: Path | None = None) -> list[str]:
-        """Words of narrows-softswitch's command line for these ports; with a pipe that takes the reports or not."""
+        """Words of narrows-softswitch's command line, with the ports that hosts are at; a pipe takes the reports."""
         words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
         if reports is not None:
             words += ["--pipe", f"{COLLECTOR_PORT}@{reports}"]
@@ -70,23 +70,27 @@ class VirtualTime:
 
 
 def adapted(plan: Plan) -> Plan:
-    """The same plan as it is carried out in virtual time.
+    """The same plan as it is carried out in virtual time by a softswitch.
 
     Half of the shortest RTT is on the way to the receiver, so that both directions have a delay; what is on a sender's
-    way back is shorter by as much, and every flow has the RTT that it had. Receivers wake up
-    when a batch has arrived.
+    way back is shorter by as much, and every flow has the RTT that it had. `settings` makes a window of them.
     """
     delays = {port.host: port.delay_ns for port in plan.ports}
     there = min(delays[sender.name] for sender in plan.senders) // 2
     delays = {host: delay - there for host, delay in delays.items() if host in {s.name for s in plan.senders}}
     delays[plan.receiver.name] = there
     ports = tuple(replace(port, delay_ns=delays.get(port.host, port.delay_ns)) for port in plan.ports)
+    return in_batches(replace(plan, ports=ports))
+
+
+def in_batches(plan: Plan) -> Plan:
+    """The same plan with hosts of a guest: receivers wake up when a batch has arrived."""
     batch = min(max(plan.bottleneck.rate_bps // (8 * WAKEUPS_S), MIN_BATCH_BYTES), MAX_BATCH_BYTES)
-    return replace(plan, ports=ports, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
+    return replace(plan, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
 
 
 def settings(plan: Plan) -> VirtualTime:
-    """What suits a plan whose delays are split."""
+    """What suits a plan; the switch looks ahead where the plan has delays both ways."""
     rate = plan.bottleneck.rate_bps
     shortest = min(port.delay_ns for port in plan.ports if port.host != plan.collector_host.name)
     batch = BATCH_FRAMES * plan.frame_bytes * 8 * NANOSECONDS // rate
