@@ -189,6 +189,9 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
     (tmp_path / "run" / "hosts" / "sockets.parquet").write_bytes(b"PAR1")
     with pytest.raises(AnalysisError, match=r"sockets\.parquet: not readable"):
         analyze_run(tmp_path / "run")
+    pd.DataFrame({**readings, "flow": [1, 2]}).to_parquet(tmp_path / "run" / "hosts" / "sockets.parquet")
+    with pytest.raises(AnalysisError, match=r"sockets\.parquet: flow 2; allowed: 0 to 1, as in run\.json"):
+        analyze_run(tmp_path / "run")
 
 
 @pytest.mark.parametrize(("limited_s", "told"), [(0.5, True), (0.01, False)])

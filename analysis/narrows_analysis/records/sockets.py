@@ -44,9 +44,12 @@ def read_sockets(run: Run) -> pd.DataFrame:
     try:
         frame = pd.read_parquet(path)
         frame[list(NEEDED)]
-        return frame.reindex(columns=names)
     except (OSError, ValueError, KeyError) as error:
         raise AnalysisError(f"{path}: not readable: {error}") from None
+    unknown = frame["flow"][~frame["flow"].isin(range(len(run.flows)))]
+    if len(unknown):
+        raise AnalysisError(f"{path}: flow {unknown.iloc[0]}; allowed: 0 to {len(run.flows) - 1}, as in run.json")
+    return frame.reindex(columns=names)
 
 
 def read_socket_records(run: Run) -> dict[int, SocketRecord]:
