@@ -87,6 +87,13 @@ def test_an_unknown_target_is_answered_with_the_nearest(tmp_path: Path, narrows:
     assert result.stderr.startswith("narrows: --target sft: no such target, did you mean 'soft'? allowed: soft")
 
 
+def test_a_switch_of_a_lab_has_no_virtual_time(tmp_path: Path, narrows: Narrows) -> None:
+    result = narrows("run", "x.yaml", "--virtual", "--target", "tofino", "--inventory", "lab.yaml")
+    assert result.returncode == EXIT_BAD_INPUT
+    said = "narrows: --virtual: --target tofino runs as time passes; allowed: with --target soft or bmv2"
+    assert result.stderr.startswith(said)
+
+
 def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "the command 'iperf3' is missing; fix: apt-get install iperf3" in machine.missing_tools()

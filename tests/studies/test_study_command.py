@@ -24,6 +24,7 @@ NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
         (["--target", "tofino", "--jobs", "10000"], "--jobs 10000: with --target tofino runs disturb one another"),
         (["--format", "bmp"], "--format: format bmp: is not known; allowed: csv, tex, png, svg, pdf, pgf"),
         (["--kernel", "no-such"], "--kernel no-such: no such kernel is built"),
+        (["--target", "bmv2", "--kernel", "no-such"], "--kernel no-such: no such kernel is built"),
         ([], "no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time"),
     ],
 )

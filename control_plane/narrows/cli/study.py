@@ -12,7 +12,7 @@ from narrows_analysis.studies.names import NAMES as STUDIES
 
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, this_machine
-from narrows.targets.registry import NAMES, target_factory
+from narrows.targets.registry import LOCAL, NAMES, target_factory
 
 if TYPE_CHECKING:
     from narrows_analysis.studies.model import Variant
@@ -103,14 +103,14 @@ def study(
     if quick and full:
         raise InputError("--full: together with --quick; allowed: one of them")
     wanted_formats = _formats(formats)
-    virtual = target == "soft" and not real_time
+    virtual = target in LOCAL and not real_time
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
     variant: Variant = "controls" if controls else "quick" if quick else "full"
     points = control_points(chosen) if controls else study_points(chosen, quick, figure)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
-    make_target = target_factory(target, None, inventory, directory)
+    make_target = target_factory(target, None, inventory, directory, virtual)
     runner = StudyRun(chosen, variant, directory, target, make_target, console, senders)
     wanted = {point.directory for point in points}
     everything = points if controls else study_points(chosen, quick)
@@ -155,7 +155,7 @@ def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster:
 
     if virtual:
         return guests(kernels)
-    why = "--real-time" if target == "soft" else f"--target {target}"
+    why = "--real-time" if target in LOCAL else f"--target {target}"
     if cluster is not None:
         raise InputError(f"--cluster: {why} needs machines of its own; allowed: in virtual time")
     if kernels:
