@@ -81,8 +81,9 @@ class Bmv2Target(P4RuntimeTarget):
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
         """Targets of one executable; BMv2's random numbers take no seed."""
-        # A guest has a PATH of its own.
-        path = options.bmv2_path or simple_switch.find()
+        found = simple_switch.find(options.bmv2_path)
+        # A guest has a PATH and a working directory of its own.
+        path = options.bmv2_path if found is None else found.absolute()
         return lambda experiment: cls(path, experiment.seed, options.virtual)
 
     @property
