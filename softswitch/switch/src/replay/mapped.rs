@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::File;
 
-use narrows_captures::pcap::{PcapHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
+use narrows_captures::pcap::{PcapHeader, RecordHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
 use narrows_captures::ReadError;
 use narrows_packet_sockets::Mapping;
 
@@ -47,21 +47,36 @@ impl MappedPcap {
     }
 
     /// The next frame; `None` at the end.
-    #[inline]
     pub fn next(&mut self) -> Result<Option<Head>, ReadError> {
-        let rest = bytes(&self.file).get(self.next..).unwrap_or_default();
-        let Some((header, rest)) = rest.split_first_chunk::<RECORD_HEADER_BYTES>() else {
+        if let Some(head) = self.sound() {
+            return Ok(Some(head));
+        }
+        let rest = self.rest();
+        let Some(header) = rest.first_chunk::<RECORD_HEADER_BYTES>() else {
             return if rest.is_empty() { Ok(None) } else { cut_short() };
         };
         let record = self.header.record(header).map_err(ReadError::Format)?;
-        let (captured, wire_length) = (record.captured, record.wire_length);
-        check_lengths(captured, wire_length)?;
-        if rest.len() < captured {
-            return cut_short();
+        check_lengths(record.captured, record.wire_length)?;
+        cut_short()
+    }
+
+    /// The next frame, if there is one and nothing is wrong with it. Its head stays in registers: with what can be wrong it
+    /// would go through memory several times, which takes a twelfth of a replay.
+    #[inline(always)]
+    pub fn sound(&mut self) -> Option<Head> {
+        let (header, rest) = self.rest().split_first_chunk::<RECORD_HEADER_BYTES>()?;
+        let RecordHeader { time_ns, wire_length, captured } = self.header.record(header).ok()?;
+        if captured > wire_length || captured > rest.len() {
+            return None;
         }
         let first = self.next + RECORD_HEADER_BYTES;
         self.next = first + captured;
-        Ok(Some(Head { time_ns: record.time_ns, wire_length, captured, first }))
+        Some(Head { time_ns, wire_length, captured, first })
+    }
+
+    #[inline]
+    fn rest(&self) -> &[u8] {
+        bytes(&self.file).get(self.next..).unwrap_or_default()
     }
 
     /// Asks for what will be read some frames later: as many bytes as the frame takes itself, if all of it is read, so that no line is

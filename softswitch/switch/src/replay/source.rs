@@ -32,22 +32,26 @@ impl Frames {
         Ok(Frames::Streamed(Box::new(Streamed::new(file)?)))
     }
 
-    /// The next frame. `shown`: bytes of it that will be read at most.
+    /// The next frame of a mapped capture, if nothing is wrong with it. `shown`: bytes of it that will be read at most.
     #[inline(always)]
-    fn next(&mut self, shown: usize) -> Result<Option<Head>, ReadError> {
+    fn sound(&mut self, shown: usize) -> Option<Head> {
+        let Frames::Mapped(mapped) = self else {
+            return None;
+        };
+        let head = mapped.sound()?;
+        mapped.prefetch_behind(&head, shown);
+        Some(head)
+    }
+
+    /// The next frame of any capture.
+    fn next(&mut self) -> Result<Option<Head>, ReadError> {
         match self {
-            Frames::Mapped(mapped) => {
-                let head = mapped.next()?;
-                if let Some(head) = &head {
-                    mapped.prefetch_behind(head, shown);
-                }
-                Ok(head)
-            }
+            Frames::Mapped(mapped) => mapped.next(),
             Frames::Streamed(streamed) => streamed.next(),
         }
     }
 
-    /// The bytes of the frame that `next` told of.
+    /// The bytes of the frame that was told of last.
     #[inline(always)]
     fn bytes(&self, head: &Head) -> &[u8] {
         match self {
@@ -131,10 +135,13 @@ impl Source {
             }
         };
         let place = || capture.path.display().to_string();
-        let next = capture.frames.next(shown);
-        let next = next.map_err(|error| Failure::usage(format!("{}: {error}", place())))?;
-        let Some(head) = next else {
-            return Ok(None);
+        let head = match capture.frames.sound(shown) {
+            Some(head) => head,
+            None => match capture.frames.next() {
+                Ok(Some(head)) => head,
+                Ok(None) => return Ok(None),
+                Err(error) => return Err(Failure::usage(format!("{}: {error}", place()))),
+            },
         };
         if !(14..=MAX_FRAME).contains(&head.wire_length) {
             let (place, length) = (place(), head.wire_length);
