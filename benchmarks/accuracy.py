@@ -20,9 +20,10 @@ from narrows.errors import RunError
 from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
-from results import Outcome, Table
+from results import Outcome, Table, with_programs
 from switches import bridge, softswitch
 
+TITLE = "Accuracy of departure times"
 RATES_BPS = (10_000_000, 100_000_000, 500_000_000)
 SECONDS = 2.0
 # Cut off at the start: a token bucket begins full, and buffers and caches are cold.
@@ -57,6 +58,7 @@ print(longest)
 """
 
 
+@with_programs(TITLE, "tcpdump")
 def run(runs: int) -> Outcome:
     """A saturated queue at each rate; errors of each frame's arrival at the receiver."""
     shapers: dict[str, Shaper] = {
@@ -88,7 +90,7 @@ def run(runs: int) -> Outcome:
         "switch$   tc qdisc add dev p2 root tbf rate RATEbit burst BYTES limit LIMIT",
         f"receiver$ {' '.join(_capture(Path('capture.pcap')))}",
     ]
-    return Outcome("Accuracy of departure times", conditions, [table], data, commands)
+    return Outcome(TITLE, conditions, [table], data, commands)
 
 
 def _row(series: Series, rate: int, name: str) -> tuple[str, ...]:

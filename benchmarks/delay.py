@@ -18,9 +18,10 @@ from narrows.errors import RunError
 from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from network import RECEIVER, SENDER, Network, address
-from results import Outcome, Table
+from results import Outcome, Table, with_programs
 from switches import bridge, softswitch
 
+TITLE = "Accuracy of a constant delay"
 DELAY_S = 0.02
 RATES_PPS = (1_000, 10_000)
 SECONDS = 3.0
@@ -47,6 +48,7 @@ while (now := time.monotonic()) - start < seconds:
 """
 
 
+@with_programs(TITLE, "tcpdump")
 def run(runs: int) -> Outcome:
     """A steady stream through each contestant at each rate; how far each frame's delay is from the set one."""
     switches: dict[str, Switch] = {"Narrows": _narrows}
@@ -72,7 +74,7 @@ def run(runs: int) -> Outcome:
         "switch$   narrows-softswitch serve ... (port 2: delay_ns=DELAY)",
         f"switch$   tc qdisc add dev p2 root netem delay {DELAY_S * 1e3:g}ms limit 100000",
     ]
-    return Outcome("Accuracy of a constant delay", conditions, [table], data, commands, skipped)
+    return Outcome(TITLE, conditions, [table], data, commands, skipped)
 
 
 def _row(series: Series, rate: int, name: str) -> tuple[str, ...]:

@@ -6,8 +6,10 @@ from __future__ import annotations
 import datetime
 import json
 import shlex
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +54,24 @@ class Outcome:
     data: dict[str, Any]
     commands: list[str]
     skipped: list[str] = field(default_factory=list)
+
+
+Benchmark = Callable[[int], Outcome]
+
+
+def with_programs(title: str, *programs: str) -> Callable[[Benchmark], Benchmark]:
+    """Has a benchmark say that it was not run where a program is not installed."""
+
+    def guarded(benchmark: Benchmark) -> Benchmark:
+        @wraps(benchmark)
+        def run(runs: int) -> Outcome:
+            if lacks := [program for program in programs if shutil.which(program) is None]:
+                return Outcome(title, "Not run.", [], {}, [], [f"{program} is not installed" for program in lacks])
+            return benchmark(runs)
+
+        return run
+
+    return guarded
 
 
 def write(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import math
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from measuring import Contestant, alternate
 from narrows.errors import InputError, RunError
 from narrows.virtual import kernels
 from narrows.virtual.kernels import Kernel
-from results import Outcome, Table
+from results import Benchmark, Outcome, Table
 
 TITLE = "Cost of virtual time"
 RTT = "10ms"
@@ -66,18 +65,16 @@ LOADS = (
 )
 
 
-def in_guests(title: str, *programs: str) -> Callable[[Callable[[int, Kernel], Outcome]], Callable[[int], Outcome]]:
-    """Gives a benchmark the default kernel, and says that it was not run where that or a program is not there."""
+def in_guests(title: str) -> Callable[[Callable[[int, Kernel], Outcome]], Benchmark]:
+    """Gives a benchmark the default kernel, and says that it was not run where that is not there."""
 
-    def found(benchmark: Callable[[int, Kernel], Outcome]) -> Callable[[int], Outcome]:
+    def found(benchmark: Callable[[int, Kernel], Outcome]) -> Benchmark:
         @wraps(benchmark)
         def run(runs: int) -> Outcome:
             try:
                 kernel = kernels.find(kernels.DEFAULT)
             except InputError as error:
                 return Outcome(title, "Not run.", [], {}, [], [str(error)])
-            if lacks := [program for program in programs if shutil.which(program) is None]:
-                return Outcome(title, "Not run.", [], {}, [], [f"{program} is not installed" for program in lacks])
             return benchmark(runs, kernel)
 
         return run

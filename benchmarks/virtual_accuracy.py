@@ -29,7 +29,7 @@ from narrows.virtual.guest import Guest
 from narrows.virtual.init import Channel, power_off, prepare
 from narrows.virtual.kernels import Kernel
 from network import RECEIVER, SENDER, Network, address
-from results import Outcome, Table
+from results import Outcome, Table, with_programs
 from switches import PORTS, softswitch
 from virtual import in_guests
 
@@ -43,7 +43,8 @@ MEMORY_BYTES = 2 << 30
 SHAPERS = {"Narrows": "narrows", "tbf, burst of 1 frame": "tbf"}
 
 
-@in_guests(TITLE, "tcpdump")
+@with_programs(TITLE, "tcpdump")
+@in_guests(TITLE)
 def run(runs: int, kernel: Kernel) -> Outcome:
     """A saturated queue at each rate, in a guest for each."""
     table = Table(("Rate", "Shaper", "p50, us", "p99, us", "max, us", "Rate error, %", "Frames"))
