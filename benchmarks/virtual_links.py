@@ -84,7 +84,8 @@ def measure(link: Link) -> dict[str, float]:
     with made(link.experiment(), "--virtual") as out:
         record, summary = (json.loads((out / name).read_text()) for name in ("run.json", "summary.json"))
         queue = pd.read_parquet(out / QUEUE)
-    late = queue[queue["time_s"] >= START_UP_S]
+    # What is in the queue when the flows end leaves later.
+    late = queue[queue["time_s"].between(START_UP_S, SECONDS, inclusive="left")]
     bits = float((late["throughput_bps"] * late["interval_s"]).sum())
     rate = link.gbit * 1e9
     section, flows = summary["bottleneck"], summary["flows"]
