@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's controls `through-tbf`: the same flows in a kernel in virtual time, through its tc tbf and netem alone.
+"""A study's controls through tbf: the same flows in a kernel in virtual time, through its tc tbf and netem alone.
 
 What still differs from a publication then is not due to the switch.
 """
@@ -33,6 +33,7 @@ from narrows_analysis.studies.measures import (
     fairness,
     fairness_by_number,
     finite,
+    goodput_spread,
     modelled,
     turns,
 )
@@ -48,7 +49,7 @@ INTERVAL_S = 0.1  # in which sockets are read
 
 
 def main(arguments: list[str]) -> int:
-    """Run the quick points of a study's controls through tbf; returns the exit code."""
+    """Run the points of a study's controls through tbf; returns the exit code."""
     parser = argparse.ArgumentParser(prog="benchmarks/through_tbf.py", description=__doc__)
     parser.add_argument("study", help="a study that has such controls")
     parser.add_argument("--experiment", help="only this experiment's (default: all)")
@@ -99,7 +100,7 @@ def _controls(study: Study, experiment: str | None) -> list[Control]:
 
 
 def _wanted(study: Study, control: Control, only: str | None) -> list[StudyPoint]:
-    """The quick points of the experiment that the control's statements look at, or one of them."""
+    """The points of the experiment that the control's statements look at, or one of them."""
     statements = [
         statement
         for figure in study.figures
@@ -110,7 +111,7 @@ def _wanted(study: Study, control: Control, only: str | None) -> list[StudyPoint
     conditions = [pick.where for statement in statements for pick in picks(statement.check)]
     return [
         point
-        for point in study_points(study, quick=True)
+        for point in study_points(study, quick=control.of == "quick")
         if point.experiment == control.experiment
         and any(Point(control.id, point.parameters, 1, {}).meets(where) for where in conditions)
     ]
@@ -243,6 +244,8 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
         counts = counters.max() - counters.min()
         sent, again = float(counts["data_packets"].sum()), float(counts["retransmits"].sum())
         measures |= {f"goodput_fraction.{group}": own / limit, f"share.{group}": own / total}
+        spread = goodput_spread(mine, limit_bps / len(passage.connections))
+        measures |= {f"{name}.{group}": value for name, value in spread.items()}
         measures[f"retransmit_ratio.{group}"] = again / sent if sent else None
     return measures
 

@@ -20,6 +20,7 @@ from narrows.studies.catalogue import (
     change,
     control_points,
     find_study,
+    select,
     study_points,
 )
 from narrows.studies.processors import most_at_once
@@ -139,6 +140,26 @@ def test_a_figure_alone() -> None:
         study_points(find_study("claypool2019"), quick=True, figure="11")
     with pytest.raises(InputError, match="did you mean 'claypool2019'"):
         find_study("claypool2018")
+
+
+def test_every_point_once_before_any_twice() -> None:
+    points = study_points(find_study("hock2017"), quick=True)
+    repetitions = [point.point.repetition for point in points]
+    assert repetitions == sorted(repetitions) and set(repetitions) == {1, 2, 3}
+    assert list(dict.fromkeys(point.experiment for point in points)) == ["alone", "against-cubic", "rtt-fairness"]
+
+
+def test_some_points() -> None:
+    points = study_points(find_study("hock2017"), quick=False)
+    slow = select(points, ["bottleneck.rate=1Gbit"], repetitions=2)
+    assert {point.parameters["bottleneck.rate"] for point in slow} == {"1Gbit"}
+    assert {point.point.repetition for point in slow} == {1, 2}
+    assert 2 * len([point for point in points if point.point.repetition <= 2]) == 4 * len(slow)
+    # Values of one field are alternatives; what an experiment does not sweep, it does not meet.
+    some = select(points, ["flows.all.count=1", "flows.all.count=6", "flows.all.cca=bbr"])
+    assert {point.experiment for point in some} == {"alone"}
+    assert {point.parameters["flows.all.count"] for point in some} == {"1", "6"}
+    assert select(points) == points
 
 
 BASE: dict[str, Any] = {

@@ -27,12 +27,13 @@ from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.ccas import Algorithms
 from narrows.studies.cluster import Done, Job, pack
+from narrows.studies.elsewhere import read_elsewhere
 from narrows.studies.run import RESULTS, StudyRun
 from narrows.studies.senders import this_machine
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.measures import Measures
-from narrows_analysis.studies.model import Study, StudyFigure
+from narrows_analysis.studies.model import Results, Study, StudyFigure
 from narrows_analysis.studies.results import read_results
 from rich.console import Console
 
@@ -76,19 +77,25 @@ class _Study:
         self.out = path / "out"
         self.ran: list[str] = []
         self.analysed: list[str] = []
+        self.cpu_s: float | None = None
         self.analysis_interrupted: set[str] = set()
         self.outcome: Callable[[str], str | Exception] = lambda directory: "complete"
         (path / "mine").mkdir()
         self.write()
         monkeypatch.setattr(run, "check", checked)
         monkeypatch.setattr(run, "execute", self._execute)
-        monkeypatch.setattr(run, "load_run", _Run)
+        monkeypatch.setattr(run, "load_run", self._load)
         monkeypatch.setattr(run, "analyze_run", lambda directory: self.analysed.append(directory.name))
         monkeypatch.setattr(run, "measure_run", lambda data, window, life_of: Measures(loss_ratio=0.1, utilization=1.0))
 
     def write(self, quick: dict[str, Any] | None = None, **changes: Any) -> None:
         (self.path / "mine" / "one.yaml").write_text(yaml.safe_dump({**ONE, **changes}))
         (self.path / "mine" / "quick.yaml").write_text(yaml.safe_dump({"one": quick or {"flows.*.duration": "1s"}}))
+
+    def _load(self, directory: Path) -> _Run:
+        found = _Run(directory)
+        found.raw.setdefault("virtual_time", {"cpu_s": self.cpu_s})
+        return found
 
     def points(self, quick: bool = True) -> list[StudyPoint]:
         return study_points(STUDY, quick, root=self.path)
@@ -175,6 +182,76 @@ def test_other_points_stay_in_the_results(study: _Study) -> None:
     first, *others = study.points()
     assert len(runner.run([first], 1, others).points) == 3
     assert len(read_results(study.out / RESULTS).points) == 3
+
+
+def go_with(study: _Study, path: Path) -> Results:
+    """Run the study in a new directory, with points that were measured elsewhere."""
+    points = study.points()
+    elsewhere = [read_elsewhere(path, STUDY, "quick", points)]
+    study.ran.clear()
+    console, out = Console(quiet=True), study.path / "new"
+    return StudyRun(STUDY, "quick", out, "soft", lambda _: SoftTarget(), console, elsewhere=elsewhere).run(points)
+
+
+def test_what_was_measured_elsewhere_is_not_run_again(study: _Study) -> None:
+    study.outcome = lambda directory: RunError("why") if directory.startswith("0002") else "complete"
+    study.go()
+    path = study.out / RESULTS
+    there = json.loads(path.read_text())
+    there["machine"] |= {"kernel": "6.4.0", "bbr_ack_aggregation": None}
+    there["points"][0]["measures"]["loss_ratio"] = 0.25
+    path.write_text(json.dumps(there))
+    study.outcome = lambda directory: "complete"
+    results = go_with(study, path)
+    assert [name[:4] for name in study.ran] == ["0002"]
+    assert len(results.points) == 3 and results.points[0].measures["loss_ratio"] == 0.25
+    # It says what all of them were measured with.
+    assert results.machine["kernel"] == f"{machine.describe()['kernel']}, 6.4.0"
+    assert results.experiments == {"one": study.points()[0].written}
+    assert read_results(study.path / "new" / RESULTS) == results
+
+
+def test_what_was_measured_with_other_settings_is_refused(study: _Study) -> None:
+    study.go()
+    path = study.out / RESULTS
+    study.write({"flows.*.duration": "2s"})
+    with pytest.raises(InputError, match=f"--add {path}: one was run with other settings; allowed: those of this"):
+        go_with(study, path)
+    # More repetitions, or fewer values of what is swept, are the same settings.
+    study.write(repeat=2, sweep={"bottleneck.buffer": ["1bdp", "2bdp"]})
+    assert len(go_with(study, path).points) == 4
+    assert [name[-2:] for name in study.ran] == ["r2", "r2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"study": "other"}, "holds results of other, quick; allowed: of mine, quick"),
+        ({"variant": "full"}, "holds results of mine, full; allowed: of mine, quick"),
+        ({"experiments": {}}, "does not say what was run as one; allowed: results that do"),
+        ({"experiments": {"one": {"name": "x"}}}, "--add .*: one"),
+        ({"points": 1}, "is not a study's results"),
+    ],
+)
+def test_what_are_no_results_of_this_study_is_refused(study: _Study, change: dict[str, Any], said: str) -> None:
+    study.go()
+    path = study.out / RESULTS
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(InputError, match=said):
+        go_with(study, path)
+
+
+def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans = {point.directory: make_plan(point.point.experiment) for point in study.points(quick=False)}
+    monkeypatch.setattr(run, "published", lambda name: plans)
+    study.go()
+    # As time passes, runs take no processor that is told.
+    assert study.results.machine["published"] == {"points": 3, "traffic_s": 180.0}
+    expected_s = THIS_MACHINE.expected_s(make_plan(study.points()[0].point.experiment))
+    study.cpu_s = 10 * expected_s
+    study.go()
+    left_s = sum(10 * THIS_MACHINE.expected_s(plan) for plan in plans.values())
+    assert study.results.machine["published"]["left_s"] == pytest.approx(left_s)
 
 
 def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:

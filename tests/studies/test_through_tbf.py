@@ -83,6 +83,9 @@ def test_what_passed_the_tbf_has_the_measures_of_a_run(script: Any) -> None:
     assert found["rtt_ratio"] == pytest.approx(1.98, abs=0.005)
     assert found["queue_max_fill"] == pytest.approx(0.5, abs=0.01)
     assert found["probes_not_draining"] == 0
+    # Steady rates, of which the fair share is half of the link.
+    assert found["rate_mean.bbr"] == pytest.approx(1.5, rel=0.06)
+    assert found["rate_iqr.bbr"] == pytest.approx(0.0, abs=1e-6)
     assert found["model_share"] is not None
     # Three quarters and one quarter are more than 25 % from the fair share.
     assert found.get("convergence_s") is None
@@ -131,6 +134,17 @@ def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
         of_one = script._wanted(study, control, statement)
         assert of_one and all(point in points for point in of_one), statement
     assert not script._wanted(study, control, "no-such-statement")
+
+
+def test_a_control_of_the_full_variant_has_its_points(script: Any) -> None:
+    study = script.find_study("zeynali2024")
+    quick, full = script._controls(study, "together")
+    assert (quick.of, full.of) == ("quick", "full") and quick.id != full.id
+    durations = [
+        {point.point.experiment.flows[0].duration for point in script._wanted(study, control, "least-oscillation")}
+        for control in (quick, full)
+    ]
+    assert durations == [{25 * 10**9}, {300 * 10**9}]
 
 
 def test_an_experiment_without_the_control_is_refused(

@@ -204,8 +204,6 @@ def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Me
     own = float((mine["goodput_bps"] * mine["interval_s"]).sum())
     arrivals, data = float(mine["arrivals"].sum()), float(mine["data_packets"].sum())
     fair = limit / max(1, len(run.run.flows))
-    window = (mine["time_s"] / WINDOW_S).astype(int)
-    rates = mine.groupby(["flow", window])["goodput_bps"].mean() / fair
     middle = float(flows["time_s"].min() + flows["time_s"].max()) / 2
     first = mine[mine["time_s"] < middle]
     early = float((first["goodput_bps"] * first["interval_s"]).sum())
@@ -216,11 +214,21 @@ def _group(run: RunData, flows: pd.DataFrame, group: str, length_s: float) -> Me
         "goodput_second_half": _quotient(own - early, limit * length_s / 2),
         "loss_ratio": _quotient(mine["drops"].sum(), arrivals),
         "retransmit_ratio": _quotient(mine["retransmitted_packets"].sum(), data),
-        "rate_mean": float(rates.mean()) if len(rates) else np.nan,
-        "rate_p25": float(rates.quantile(0.25)) if len(rates) else np.nan,
-        "rate_p75": float(rates.quantile(0.75)) if len(rates) else np.nan,
-        "rate_iqr": float(rates.quantile(0.75) - rates.quantile(0.25)) if len(rates) else np.nan,
+        **goodput_spread(mine, fair),
     }
+
+
+def goodput_spread(flows: pd.DataFrame, fair_bps: float) -> Measures:
+    """Mean, quartiles and their distance of a flow's goodput in windows of 0.5 s, in fair shares.
+
+    Args:
+        flows: of one group, a row for each flow and interval, with ``time_s``, ``flow`` and ``goodput_bps``.
+        fair_bps: a flow's fair share of what the link can carry as goodput.
+    """
+    window = (flows["time_s"] / WINDOW_S).astype(int)
+    means = flows.groupby(["flow", window])["goodput_bps"].mean() / fair_bps
+    low, high = (float(means.quantile(part)) for part in (0.25, 0.75))
+    return {"rate_mean": float(means.mean()), "rate_p25": low, "rate_p75": high, "rate_iqr": high - low}
 
 
 def turns(flows: pd.DataFrame) -> Measures:

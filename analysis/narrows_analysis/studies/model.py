@@ -189,19 +189,21 @@ class LeftOut:
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Quick points with one thing changed, to see whether a difference goes away with it.
+    """Points with one thing changed, to see whether a difference goes away with it.
 
     Attributes:
         id: its name, in the study's ``controls.yaml`` and as the ``experiment`` of its points.
-        experiment: the experiment whose quick points are changed.
+        experiment: the experiment whose points are changed.
         change: what is changed, in words.
         statements: ids of that experiment's statements that are judged again.
+        of: variant whose points are changed.
     """
 
     id: str
     experiment: str
     change: str
     statements: tuple[str, ...]
+    of: Literal["quick", "full"] = "quick"
 
     @property
     def through_tbf(self) -> bool:
@@ -217,10 +219,11 @@ def control(id: str, experiment: str, change: str, *statements: str) -> Control:
     return Control(id=id, experiment=experiment, change=change, statements=statements)
 
 
-def through_tbf(experiment: str, *statements: str) -> Control:
+def through_tbf(experiment: str, *statements: str, of: Literal["quick", "full"] = "quick") -> Control:
     """The control that replaces the switch's queue by the kernel's."""
+    name = f"{THROUGH_TBF}-{experiment}" + ("" if of == "quick" else f"-{of}")
     change = "the same flows through the kernel's tc tbf"
-    return control(f"{THROUGH_TBF}-{experiment}", experiment, change, *statements)
+    return Control(id=name, experiment=experiment, change=change, statements=statements, of=of)
 
 
 @dataclass(frozen=True)
@@ -248,10 +251,20 @@ class Study:
 
 @dataclass(frozen=True)
 class Results:
-    """Measured points of one variant of a study, and what was not run and why (experiment or point: reason)."""
+    """Measured points of one variant of a study.
+
+    Attributes:
+        study: its name.
+        variant: of it.
+        points: that were measured.
+        skipped: what was not run and why (experiment or point: reason).
+        machine: what they were measured with.
+        experiments: what was measured: of each experiment the data of its file, as the variant has it.
+    """
 
     study: str
     variant: Variant
     points: tuple[Point, ...]
     skipped: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, Any] = field(default_factory=dict)
+    experiments: Mapping[str, Any] = field(default_factory=dict)

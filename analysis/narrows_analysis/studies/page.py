@@ -150,24 +150,19 @@ def _clock(results: Results) -> str:
 
 def _extent(results: Sequence[Results]) -> list[str]:
     """How much of what was published has been run, and how long the rest takes."""
+    # The full variant, which is the first, knows best what is left.
     sizes = [one.machine["published"] for one in results if one.machine.get("published")]
     if not sizes:
         return []
-    points, traffic_s = sizes[0]["points"], sizes[0]["traffic_s"]
-    full = [point for one in results if one.variant == "full" for point in one.points]
-    left_s = traffic_s - sum(point.measures.get("traffic_s") or 0.0 for point in full)
-    text = f"**Extent.** Of {points:,.0f} published runs ({traffic_s / 3600:,.0f} h of traffic) {len(full)} are here."
-    timed = [point for one in results if one.machine.get("clock") == "virtual" for point in one.points]
-    # Results of older versions have the time that runs took instead, beside whatever else was at work.
-    took = [(one.get("cpu_s") or one.get("wall_s"), one.get("traffic_s")) for one in (p.measures for p in timed)]
-    known = [(used, traffic) for used, traffic in took if used and traffic]
-    if known:
-        pace = sum(used for used, _ in known) / sum(traffic for _, traffic in known)
-        hours = left_s * pace / 3600
-        text += (
-            f" A second of traffic took {pace:.2g} s on one processor of that machine; at this pace the rest takes "
-            f"{_duration(hours)} on one, {_duration(hours / 64)} on 64."
-        )
+    here = sum(len(one.points) for one in results if one.variant == "full")
+    published = sizes[0]
+    text = (
+        f"**Extent.** Of {published['points']:,.0f} published runs ({published['traffic_s'] / 3600:,.0f} h of traffic) "
+        f"{here} are here."
+    )
+    if left_h := published.get("left_s", 0) / 3600:
+        one, many = _duration(left_h), _duration(left_h / 64)
+        text += f" The rest takes about {one} on one processor of that machine, {many} on 64."
     return [text, ""]
 
 
@@ -213,8 +208,7 @@ def _figure(
             found = evaluate(statement, points)
             if found.differs:
                 lines += _notes(found, one, points)
-            if one.variant == "quick":
-                lines += _controlled(study, figure, found, controls)
+            lines += _controlled(study, figure, found, one.variant, controls)
     for number, plot in enumerate(figure.plots):
         for one in results:
             image = image_name(study, figure, number, one.variant)
@@ -240,26 +234,30 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
     return lines
 
 
-def _controlled(study: Study, figure: StudyFigure, quick: Finding, results: Sequence[Results]) -> list[str]:
+def _controlled(
+    study: Study, figure: StudyFigure, finding: Finding, variant: Variant, results: Sequence[Results]
+) -> list[str]:
     """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
-    mine = [
+    all_of_it = [
         control
         for control in study.controls
-        if control.experiment == figure.experiment and quick.statement.id in control.statements
+        if control.experiment == figure.experiment and finding.statement.id in control.statements
     ]
+    mine = [control for control in all_of_it if control.of == variant]
     found = {
         control.id: judged
         for one in results
         for control, judged in control_findings(study, one)
-        if judged.statement == quick.statement
+        if judged.statement == finding.statement
     }
     if not mine:
-        return ["No control changes one thing of this yet, which would decide why.", ""] if quick.differs else []
-    of = "" if quick.differs else f" of *{quick.statement.says}*"
-    return [*(f"- **Control**{of}, {one.change}: {_control(quick, found.get(one.id))}" for one in mine), ""]
+        nothing = finding.differs and not all_of_it
+        return ["No control changes one thing of this yet, which would decide why.", ""] if nothing else []
+    of = "" if finding.differs else f" of *{finding.statement.says}*"
+    return [*(f"- **Control**{of}, {one.change}: {_control(finding, found.get(one.id))}" for one in mine), ""]
 
 
-def _control(quick: Finding, control: Finding | None) -> str:
+def _control(finding: Finding, control: Finding | None) -> str:
     if control is None or control.verdict == "not run here":
         return "not run here."
     ends = {
@@ -267,7 +265,7 @@ def _control(quick: Finding, control: Finding | None) -> str:
         (True, "differs"): " The difference stays.",
         (False, "differs"): " Here it differs.",
     }
-    return f"{control.ours}: {verdict_text(control)}.{ends.get((quick.differs, control.verdict), '')}"
+    return f"{control.ours}: {verdict_text(control)}.{ends.get((finding.differs, control.verdict), '')}"
 
 
 def _cell(text: str) -> str:

@@ -22,6 +22,7 @@ def write_results(results: Results, path: Path) -> None:
         "study": results.study,
         "variant": results.variant,
         "machine": dict(results.machine),
+        "experiments": dict(results.experiments),
         "skipped": dict(sorted(results.skipped.items())),
         "points": [
             {
@@ -45,7 +46,9 @@ def read_results(path: Path) -> Results:
             Point(one["experiment"], one["parameters"], one["repetition"], one["measures"], one["directory"])
             for one in data["points"]
         )
-        return Results(data["study"], data["variant"], points, data["skipped"], data["machine"])
+        # Older versions did not write what was measured.
+        experiments = data.get("experiments", {})
+        return Results(data["study"], data["variant"], points, data["skipped"], data["machine"], experiments)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise AnalysisError(f"{path}: is not a study's results: {error}") from None
 

@@ -33,6 +33,16 @@ def study(
     figure: Annotated[
         str | None, typer.Option(help="Only this figure's experiment.", show_default="all figures")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="FIELD=VALUE: only points with that value of a swept field; may be given several times.",
+            show_default="all points",
+        ),
+    ] = None,
+    repeat: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions of each point, at most.", show_default="all")
+    ] = None,
     target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.")] = "soft",
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
     out: Annotated[
@@ -67,6 +77,14 @@ def study(
             show_default="none",
         ),
     ] = "",
+    add: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Results of points that were measured elsewhere (results.json of another directory, or what --publish "
+            "wrote); these are not run again; may be given several times.",
+            show_default="none",
+        ),
+    ] = None,
     publish_to: Annotated[
         Path | None,
         typer.Option(
@@ -92,8 +110,9 @@ def study(
     from rich.table import Table
 
     from narrows.run.results import give_to_user
-    from narrows.studies.catalogue import control_points, find_study, study_points
+    from narrows.studies.catalogue import control_points, find_study, select, study_points
     from narrows.studies.cluster import Cluster
+    from narrows.studies.elsewhere import read_elsewhere
     from narrows.studies.run import RESULTS, StudyRun
 
     console = Console()
@@ -103,17 +122,18 @@ def study(
     if quick and full:
         raise InputError("--full: together with --quick; allowed: one of them")
     wanted_formats = _formats(formats)
+    variant: Variant = "controls" if controls else "quick" if quick else "full"
+    everything = control_points(chosen) if controls else study_points(chosen, quick)
+    points = select(everything if figure is None else study_points(chosen, quick, figure), only or (), repeat)
+    elsewhere = [read_elsewhere(path, chosen, variant, everything) for path in add or ()]
     virtual = target in LOCAL and not real_time
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
-    variant: Variant = "controls" if controls else "quick" if quick else "full"
-    points = control_points(chosen) if controls else study_points(chosen, quick, figure)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():
         raise InputError(f"--out {directory}: is not a directory; allowed: a directory, or one that does not exist")
     make_target = target_factory(target, None, inventory, directory, virtual)
-    runner = StudyRun(chosen, variant, directory, target, make_target, console, senders)
+    runner = StudyRun(chosen, variant, directory, target, make_target, console, senders, elsewhere)
     wanted = {point.directory for point in points}
-    everything = points if controls else study_points(chosen, quick)
     others = [point for point in everything if point.directory not in wanted]
     with contextlib.ExitStack() as stack:
         workers = None

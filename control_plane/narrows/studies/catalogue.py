@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,27 +16,28 @@ from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, read_mapping, validate
-from narrows.experiment.plan import make_plan
-from narrows.experiment.sweep import Point, Series, assign, make_series
+from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.sweep import Point, assign, make_series
 from narrows.paths import data as package_data
-from narrows.run.time_left import traffic_time_s
 
 EXPERIMENTS = package_data("experiments")
 QUICK = "quick.yaml"
 CONTROLS = "controls.yaml"
-WHOLE = ("repeat", "sweep")  # fields of an experiment that a variant replaces as a whole
+WHOLE = ("repeat", "sweep")  # what makes several runs of an experiment; a variant replaces it as a whole
 
 
 @dataclass(frozen=True)
 class StudyPoint:
     """One run of a study: of the experiment, or control, of that name.
 
-    ``parameters`` has what the full variant sweeps, as text, whether this variant sweeps it or not.
+    ``parameters`` has what the full variant sweeps, as text, whether this variant sweeps it or not; ``written`` is the
+    data of the experiment's file, as this variant has it.
     """
 
     experiment: str
     point: Point
     parameters: dict[str, str]
+    written: dict[str, Any]
 
     @property
     def directory(self) -> Path:
@@ -55,15 +56,15 @@ def find_study(name: str) -> Study:
     return STUDIES[name]
 
 
-def load_experiment(study: str, experiment: str, quick: bool, root: Path = EXPERIMENTS) -> Series:
-    """All runs of one experiment of a study.
+def _experiment(study: str, experiment: str, quick: bool, root: Path) -> tuple[dict[str, Any], str]:
+    """The data of one experiment of a study, and where it comes from.
 
     Raises:
         InputError: a file is missing, or something in it is not valid.
     """
     path = root / study / f"{experiment}.yaml"
     data = read_experiment(path)
-    return make_series(*_changed(data, root / study / QUICK, experiment)) if quick else make_series(data, str(path))
+    return _changed(data, root / study / QUICK, experiment) if quick else (data, str(path))
 
 
 def _changed(data: dict[str, Any], overlay: Path, name: str) -> tuple[dict[str, Any], str]:
@@ -92,7 +93,9 @@ def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[s
 
 
 def study_points(study: Study, quick: bool, figure: str | None = None, root: Path = EXPERIMENTS) -> list[StudyPoint]:
-    """Every run of a study, or of one of its figures, in the order of the figures.
+    """Every run of a study, or of one of its figures: each point once in the order of the figures, then all again.
+
+    So a study that has not ended yet has all of its figures, from fewer repetitions.
 
     Raises:
         InputError: the study has no such figure, or an experiment is not valid.
@@ -103,11 +106,49 @@ def study_points(study: Study, quick: bool, figure: str | None = None, root: Pat
         if figure not in ids:
             raise InputError(f"--figure {figure}: {study.name} has no such figure{suggestion(figure, ids)}")
         experiments = tuple(name for one in study.figures if one.id == figure for name in one.experiments)
-    return [
+    points = [
         point
         for experiment in experiments
-        for point in _points(experiment, load_experiment(study.name, experiment, quick, root), experiment, study, root)
+        for point in _points(
+            experiment, *_experiment(study.name, experiment, quick, root), _swept(study.name, experiment, root)
+        )
     ]
+    return sorted(points, key=lambda point: point.point.repetition)
+
+
+def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: int | None = None) -> list[StudyPoint]:
+    """Some of a study's runs.
+
+    Args:
+        points: all of them.
+        only: `FIELD=VALUE`, fields that are swept and values that they have there; several values of one field are
+            alternatives, and several fields are all to be met.
+        repetitions: how many of each point, at most.
+
+    Raises:
+        InputError: no point has such a field or value, or none has all of them.
+    """
+    wanted: dict[str, list[str]] = {}
+    for condition in only:
+        field, _, value = condition.partition("=")
+        values = list(dict.fromkeys(point.parameters[field] for point in points if field in point.parameters))
+        if not values:
+            known = dict.fromkeys(name for point in points for name in point.parameters)
+            raise InputError(f"--only {condition}: no point has a field '{field}'{suggestion(field, known)}")
+        if value not in values:
+            raise InputError(f"--only {condition}: no point has that value{suggestion(value, values)}")
+        wanted.setdefault(field, []).append(value)
+    chosen = [
+        point
+        for point in points
+        if all(point.parameters.get(field) in values for field, values in wanted.items())
+        and (repetitions is None or point.point.repetition <= repetitions)
+    ]
+    if not chosen:
+        raise InputError(
+            f"--only {' --only '.join(only)}: no point meets all of these; allowed: conditions that one does"
+        )
+    return chosen
 
 
 def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
@@ -122,23 +163,25 @@ def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
         raise InputError(f"--controls: {study.name} has none; allowed: a study with experiments in {CONTROLS}")
     points = []
     for control in controls:
-        data = read_experiment(root / study.name / f"{control.experiment}.yaml")
-        quick = _changed(data, root / study.name / QUICK, control.experiment)[0]
-        points += _points(
-            control.id, make_series(*_changed(quick, overlay, control.id)), control.experiment, study, root
-        )
+        quick, _ = _experiment(study.name, control.experiment, True, root)
+        changed = _changed(quick, overlay, control.id)
+        points += _points(control.id, *changed, _swept(study.name, control.experiment, root))
     return points
 
 
-def _points(name: str, series: Series, experiment: str, study: Study, root: Path) -> list[StudyPoint]:
-    """The runs of a series, with the parameters that the full variant of an experiment sweeps."""
-    swept = list(read_experiment(root / study.name / f"{experiment}.yaml").get("sweep", {}))
+def _points(name: str, data: dict[str, Any], origin: str, swept: Sequence[str]) -> list[StudyPoint]:
+    """The runs of an experiment's data, with their values of the fields that its full variant sweeps."""
     points = []
-    for point in series.points:
+    for point in make_series(data, origin).points:
         written = point.experiment.as_yaml_data()
         parameters = {field: str(point.parameters.get(field, _value(written, field))) for field in swept}
-        points.append(StudyPoint(name, point, parameters))
+        points.append(StudyPoint(name, point, parameters, data))
     return points
+
+
+def _swept(study: str, experiment: str, root: Path) -> list[str]:
+    """The fields that the full variant of an experiment sweeps."""
+    return list(read_experiment(root / study / f"{experiment}.yaml").get("sweep", {}))
 
 
 def _value(data: dict[str, Any], field: str) -> Any:
@@ -153,9 +196,8 @@ def _value(data: dict[str, Any], field: str) -> Any:
 
 
 @cache
-def published(name: str) -> Mapping[str, float]:
-    """Size of a study's full variant: ``points`` (runs) and ``traffic_s``; of a study without files nothing."""
+def published(name: str) -> Mapping[Path, Plan]:
+    """The plan of every run of a study's full variant, by its directory; of a study without files nothing."""
     if name not in STUDIES:
         return {}
-    points = study_points(STUDIES[name], quick=False)
-    return {"points": len(points), "traffic_s": sum(traffic_time_s(make_plan(one.point.experiment)) for one in points)}
+    return {one.directory: make_plan(one.point.experiment) for one in study_points(STUDIES[name], quick=False)}

@@ -27,7 +27,7 @@ from rich.console import Console
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.plan import Plan, make_plan
 from narrows.hosts import machine
 from narrows.hosts.exclusive import Exclusive
 from narrows.hosts.state import dead_runs
@@ -70,6 +70,7 @@ class StudyRun:
         make_target: MakeTarget,
         console: Console,
         senders: Sequence[Senders] = (),
+        elsewhere: Sequence[Results] = (),
     ) -> None:
         """Nothing is created before `run`.
 
@@ -82,6 +83,7 @@ class StudyRun:
             console: where progress goes.
             senders: kernels that hosts can have; a point is run with the first one that has its algorithms. Without any
                 the running one.
+            elsewhere: results of points, with their directories here, that are not to be run again.
         """
         self._target = target
         self._senders = tuple(senders) or (this_machine(),)
@@ -92,6 +94,10 @@ class StudyRun:
         self._make_target = make_target
         self._console = console
         self._measured: dict[Path, MeasuredPoint] = {}
+        self._written: dict[str, Any] = {}
+        self._measured_as: dict[Path, Plan] = {}
+        self._elsewhere = [one for one in elsewhere if one.points]
+        self._known = {Path(point.directory): point for one in elsewhere for point in one.points}
         self._skipped: dict[str, str] = {}
         self._refusals: list[InputError] = []
 
@@ -276,11 +282,13 @@ class StudyRun:
         return f"{used or 0:.1%} utilized, {loss or 0:.2%} lost"
 
     def _is_complete(self, study_point: StudyPoint) -> bool:
-        """Whether a point's results are there, complete and analysed.
+        """Whether a point was measured elsewhere, or its results are here, complete and analysed.
 
         Raises:
             InputError: they are those of another experiment.
         """
+        if study_point.directory in self._known:
+            return True
         directory = self._directory / study_point.directory
         try:
             complete = load_run(directory).run.status == "complete"
@@ -302,6 +310,11 @@ class StudyRun:
         return True
 
     def _measure(self, study_point: StudyPoint) -> None:
+        self._written[study_point.experiment] = study_point.written
+        self._measured_as[study_point.directory] = make_plan(study_point.point.experiment)
+        if study_point.directory in self._known:
+            self._measured[study_point.directory] = self._known[study_point.directory]
+            return
         figure = self._study.figure_of(study_point.experiment)
         run = load_run(self._directory / study_point.directory)
         self._measured[study_point.directory] = MeasuredPoint(
@@ -311,19 +324,43 @@ class StudyRun:
             {
                 **measure_run(run, figure.window, figure.life_of),
                 "cpu_s": run.run.raw.get("virtual_time", {}).get("cpu_s"),
-                "traffic_s": traffic_time_s(make_plan(study_point.point.experiment)),
             },
             str(study_point.directory),
         )
 
     def _results(self) -> Results:
+        points = tuple(self._measured.values())
+        return Results(
+            self._study.name, self._variant, points, dict(self._skipped), self._machine(), dict(self._written)
+        )
+
+    def _machine(self) -> dict[str, Any]:
+        """What the points were measured with; where that is not the same for all, everything, with commas."""
         host = machine.describe()
         told = {"target": self._target, **{name: host[name] for name in ("cpu", "cpus")}}
         told["kernel"] = ", ".join(dict.fromkeys(senders.release for senders in self._senders))
         told["clock"] = "virtual" if self._senders[0].name else "real"
         told["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
-        told["published"] = dict(published(self._study.name))
-        return Results(self._study.name, self._variant, tuple(self._measured.values()), dict(self._skipped), told)
+        for other in self._elsewhere:
+            told = {name: _both(told[name], other.machine.get(name)) for name in told}
+        told["published"] = self._published()
+        return told
+
+    def _published(self) -> dict[str, float]:
+        """How many runs, and seconds of traffic, were published, and how long those that are not here take.
+
+        That is in seconds of one processor, by what those that are here took beside what is expected of them.
+        """
+        plans = published(self._study.name)
+        size = {"points": len(plans), "traffic_s": sum(traffic_time_s(plan) for plan in plans.values())}
+        expected_s = self._senders[0].environment.expected_s
+        took = [(one.measures.get("cpu_s"), expected_s(self._measured_as[at])) for at, one in self._measured.items()]
+        known = [(used_s, expected) for used_s, expected in took if used_s]
+        if not known:
+            return size
+        left = [plan for at, plan in plans.items() if self._variant != "full" or at not in self._measured]
+        pace = sum(used_s for used_s, _ in known) / sum(expected for _, expected in known)
+        return {**size, "left_s": pace * sum(map(expected_s, left))}
 
     def _write(self) -> None:
         path = self._directory / RESULTS
@@ -337,6 +374,15 @@ def _written(path: Path) -> dict[str, Any] | None:
         return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()
     except InputError:
         return None
+
+
+def _both(one: Any, other: Any) -> Any:
+    """What two machines have; both, if it is not the same, and nothing of what both cannot be."""
+    if other in (None, one):
+        return one
+    if isinstance(one, bool):
+        return None
+    return ", ".join(dict.fromkeys([*str(one).split(", "), *str(other).split(", ")]))
 
 
 def _was_interrupted(outcome: Outcome) -> bool:
