@@ -14,15 +14,7 @@ from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.model import Control, Point, Results, Study, Variant
-from narrows_analysis.studies.page import (
-    VARIANTS,
-    control_findings,
-    findings,
-    publish,
-    render,
-    results_path,
-    verdict_counts,
-)
+from narrows_analysis.studies.page import control_findings, findings, publish, render, results_path, verdict_counts
 from narrows_analysis.studies.results import read_results, write_results
 
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
@@ -48,17 +40,15 @@ def test_the_readme_counts_the_verdicts() -> None:
 def test_what_differs_is_told_through_tbf_as_well() -> None:
     through_tbf: list[str] = []
     for study in STUDIES.values():
-        controls = control_findings(study, read_results(results_path(study, "tbf", DOCS)))
-        for variant in VARIANTS:
-            if not (path := results_path(study, variant, DOCS)).exists():
-                continue
-            for _, found in findings(study, read_results(path)):
-                if found.verdict == "differs":
-                    # A full variant's points are not all sent through tbf: quick ones that say the same will do.
-                    mine = {control.of: one.verdict for control, one in controls if one.statement == found.statement}
-                    verdict = mine.get("full", mine.get("quick")) if variant == "full" else mine.get("quick")
-                    assert verdict not in (None, "not run here"), f"{study.name}, {variant}: {found.statement.says}"
-                    through_tbf += [str(verdict)] if variant == "quick" else []
+        quick, tbf = (read_results(results_path(study, variant, DOCS)) for variant in ("quick", "tbf"))
+        controls = {
+            found.statement.id: str(found.verdict)
+            for control, found in control_findings(study, tbf)
+            if control.through_tbf
+        }
+        differing = [found.statement.id for _, found in findings(study, quick) if found.verdict == "differs"]
+        assert [name for name in differing if name not in controls] == []
+        through_tbf += [controls[name] for name in differing]
     counted = Counter(through_tbf)
     readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
     assert f"Of the {len(through_tbf)} that differ {counted['differs']} differ without our switch as well" in readme

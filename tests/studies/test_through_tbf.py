@@ -136,17 +136,6 @@ def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
     assert not script._wanted(study, control, "no-such-statement")
 
 
-def test_a_control_of_the_full_variant_has_its_points(script: Any) -> None:
-    study = script.find_study("zeynali2024")
-    quick, full = script._controls(study, "together")
-    assert (quick.of, full.of) == ("quick", "full") and quick.id != full.id
-    durations = [
-        {point.point.experiment.flows[0].duration for point in script._wanted(study, control, "least-oscillation")}
-        for control in (quick, full)
-    ]
-    assert durations == [{25 * 10**9}, {300 * 10**9}]
-
-
 def test_an_experiment_without_the_control_is_refused(
     script: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
