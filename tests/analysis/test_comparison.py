@@ -146,6 +146,19 @@ def test_a_run_is_compared_in_parts(run_directory: Path, tmp_path: Path) -> None
     assert found(differences, "utilization").difference.mean == 0
 
 
+def test_runs_of_a_single_flow(tmp_path: Path) -> None:
+    windows = {"small": 10, "large": 45}
+    for name, window in windows.items():
+        only = synthetic.Sender("bbr", "bbr", 0.0, 4.0, window=window, aimd=False)
+        synthetic.write_run(tmp_path / name, synthetic.Scenario(senders=[only], name=name))
+        analyze_run(tmp_path / name)
+    differences = compare(*(read_side(tmp_path / name) for name in windows))
+    queue = found(differences, "queue_delay_mean_s")
+    assert queue.first.count > 4 and queue.difference.mean > 0
+    # One flow has all of what is sent, and nobody to be fair to.
+    assert {one.place.quantity.column for one in differences}.isdisjoint({"share", "jain_index"})
+
+
 def test_a_run_that_was_cut_short_is_refused(run_directory: Path, tmp_path: Path) -> None:
     shutil.copytree(run_directory, tmp_path / "cut")
     data = json.loads((tmp_path / "cut" / "run.json").read_text())

@@ -81,11 +81,8 @@ def _of_sweep(directory: Path) -> Side:
 def _of_run(run: RunData) -> Side:
     if run.run.status != "complete":
         raise AnalysisError(f"{run.path}: the run is {run.run.status}; allowed: a complete one")
-    window = run.summary["fairness"]["window_s"]
-    if window is None:
-        raise AnalysisError(f"{run.path}: its flows never all ran at once; nothing can be compared")
-    begin, end = window
-    flows, queue = (_in_parts(frame, (begin, end)) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
+    window = _common_time(run)
+    flows, queue = (_in_parts(frame, window) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
     rate = run.run.bottleneck.rate_bps or np.nan
     carried = (queue["throughput_bps"] * queue["interval_s"]).groupby(queue["part"]).sum()
     lasted = queue["interval_s"].groupby(queue["part"]).sum()
@@ -101,11 +98,24 @@ def _of_run(run: RunData) -> Side:
     for group, mine in flows.groupby("group"):
         sent = (mine["goodput_bps"] * mine["interval_s"]).groupby(mine["part"]).sum()
         series["goodput_bps", str(group)] = sent / lasted
-        series["share", str(group)] = sent / total
+        if rates.shape[1] > 1:
+            series["share", str(group)] = sent / total
         series["loss_ratio", str(group)] = _loss(mine)
     known = {quantity.column: quantity for quantity in COMPARED}
     values = {Place((), group, known[name]): [float(value) for value in line] for (name, group), line in series.items()}
     return Side(run.path.resolve().name, "parts of a run", values)
+
+
+def _common_time(run: RunData) -> tuple[float, float]:
+    """Begin and end, in seconds, of the time in which all flows run, or the only one does."""
+    window = run.summary["fairness"]["window_s"]
+    if window is not None:
+        return window[0], window[1]
+    lives = [(flow["start_s"], flow["end_s"]) for flow in run.summary["flows"]]
+    begin, end = lives[0] if len(lives) == 1 else (None, None)
+    if begin is None or end is None:
+        raise AnalysisError(f"{run.path}: its flows never all ran at once; nothing can be compared")
+    return begin, end
 
 
 def _in_parts(frame: pd.DataFrame, window: tuple[float, float]) -> pd.DataFrame:
