@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study's controls through tbf: the same flows in a kernel in virtual time, through its tc tbf and netem alone.
+"""A study's controls through other links: the same flows in a kernel in virtual time, with netem for their delays, and
+for the bottleneck the kernel's tc tbf or Mahimahi's mm-link.
 
 What still differs from a publication then is not due to the switch.
 """
@@ -8,13 +9,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib
+import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import host
 import numpy as np
 import pandas as pd
+from mahimahi import PROGRAM
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan, make_plan
@@ -37,34 +41,35 @@ from narrows_analysis.studies.measures import (
     modelled,
     turns,
 )
-from narrows_analysis.studies.model import Control, Point, Results, Study
+from narrows_analysis.studies.model import LINKS, Control, Link, Point, Results, Study
 from narrows_analysis.studies.page import render, results_path
 from narrows_analysis.studies.probes import probe_measures
 from narrows_analysis.studies.results import read_results, write_results
 from narrows_formats.units import NANOSECONDS, bdp_bytes
-from tbf import Passage, send_through
+from passage import Passage, send_through
 
-BRIDGE = "CONFIG_BRIDGE=y"
 INTERVAL_S = 0.1  # in which sockets are read
 
 
 def main(arguments: list[str]) -> int:
-    """Run the points of a study's controls through tbf; returns the exit code."""
-    parser = argparse.ArgumentParser(prog="benchmarks/through_tbf.py", description=__doc__)
+    """Run the points of a study's controls through a link; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="benchmarks/cross_validation.py", description=__doc__)
     parser.add_argument("study", help="a study that has such controls")
+    parser.add_argument("--link", choices=LINKS, default="tbf", help="the bottleneck (default: %(default)s)")
     parser.add_argument("--experiment", help="only this experiment's (default: all)")
+    parser.add_argument("--of", choices=("quick", "full"), help="only this variant's points (default: of both)")
     parser.add_argument("--statement", help="only the points of this statement (default: of all)")
-    parser.add_argument("--kernel", action="append", default=[], help="of hosts and tbf (default: all that are built)")
+    parser.add_argument("--kernel", action="append", default=[], help="of hosts and link (default: all that are built)")
     parser.add_argument("--jobs", type=int, default=1, help="runs at once (default: %(default)s)")
     parser.add_argument("--publish", type=Path, required=True, help="directory of the page and its results")
     options = parser.parse_args(arguments)
     try:
         study = find_study(options.study)
-        controls = _controls(study, options.experiment)
+        controls = _controls(study, options.link, options.experiment, options.of)
         wanted = [(control, point) for control in controls for point in _wanted(study, control, options.statement)]
         if not wanted:
-            raise InputError(f"{study.name}: no control through tbf is of a statement {options.statement}")
-        senders = _senders(options.kernel)
+            raise InputError(f"{study.name}: no control through {options.link} is of a statement {options.statement}")
+        senders = _senders(options.kernel, options.link)
         fitting = [_fitting(point, senders) for _, point in wanted]
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -72,30 +77,35 @@ def main(arguments: list[str]) -> int:
     points: list[Point] = []
     code = EXIT_OK
     try:
-        asyncio.run(_measure(study, wanted, fitting, options.jobs, points))
+        asyncio.run(_measure(study, options.link, wanted, fitting, options.jobs, points))
     except NarrowsError as error:
         print(f"error: {error}", file=sys.stderr)
         code = EXIT_FAILED
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     if points:
-        print(f"page: {_publish(study, points, senders, options.publish)}")
+        print(f"page: {_publish(study, options.link, points, senders, options.publish)}")
     return code
 
 
-def _senders(names: Sequence[str]) -> list[Senders]:
-    found = [one for one in guests(names) if BRIDGE in configuration(find(one.name))]
+def _senders(names: Sequence[str], link: Link) -> list[Senders]:
+    needed = importlib.import_module(link).NEEDS
+    found = [one for one in guests(names) if needed in configuration(find(one.name))]
     if not found:
-        raise InputError("no kernel has a bridge for tbf; fix: narrows kernel build, which replaces the default one")
+        raise InputError(
+            f"no kernel has {needed} for {link}; fix: narrows kernel build, which replaces the default one"
+        )
+    if link == "mahimahi" and shutil.which(PROGRAM) is None:
+        raise InputError(f"{PROGRAM} is not there; fix: install Mahimahi, as its own README says")
     return found
 
 
-def _controls(study: Study, experiment: str | None) -> list[Control]:
-    controls = [control for control in study.controls if control.through_tbf]
+def _controls(study: Study, link: Link, experiment: str | None, of: str | None) -> list[Control]:
+    controls = [control for control in study.controls if control.link == link and of in (None, control.of)]
     found = [control for control in controls if experiment in (None, control.experiment)]
     if not found:
         have = ", ".join(control.experiment for control in controls) or "none"
-        raise InputError(f"{study.name}: has no control through tbf of {experiment or 'anything'}; it has: {have}")
+        raise InputError(f"{study.name}: has no control through {link} of {experiment or 'anything'}; it has: {have}")
     return found
 
 
@@ -127,6 +137,7 @@ def _fitting(point: StudyPoint, senders: Sequence[Senders]) -> Senders:
 
 async def _measure(
     study: Study,
+    link: Link,
     wanted: Sequence[tuple[Control, StudyPoint]],
     senders: Sequence[Senders],
     at_once: int,
@@ -142,7 +153,7 @@ async def _measure(
 
     async def one(control: Control, point: StudyPoint, kernel: Senders) -> None:
         async with places:
-            points.append(await _point(study, control, point, kernel))
+            points.append(await _point(study, link, control, point, kernel))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -152,10 +163,10 @@ async def _measure(
         raise failed.exceptions[0] from None
 
 
-async def _point(study: Study, control: Control, point: StudyPoint, senders: Senders) -> Point:
+async def _point(study: Study, link: Link, control: Control, point: StudyPoint, senders: Senders) -> Point:
     experiment = senders.algorithms.in_kernel_names(point.point.experiment)
     plan = make_plan(experiment)
-    passage = await send_through(experiment, plan, find(senders.name))
+    passage = await send_through(link, experiment, plan, find(senders.name))
     figure = study.figure_of(control.experiment)
     measures = measure(passage, experiment, plan, _window(passage, plan, figure.window, figure.life_of))
     shown = ", ".join(f"{name} {value:.3g}" for name, value in measures.items() if value is not None)
@@ -182,7 +193,7 @@ def _end_s(flow: Flow, passage: Passage) -> float:
 
 
 def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
-    """The measures of a study (docs/studies/README.md) that sockets and qdisc can tell, in a time (s)."""
+    """The measures of a study (docs/studies/README.md) that sockets and link can tell, in a time (s)."""
     rtt_ns, link = experiment.bottleneck.rtt, plan.bottleneck
     bdp, frame = float(bdp_bytes(link.rate_bps, rtt_ns)), experiment.mtu + ETHERNET_HEADER_BYTES
     measures = _of_queue(passage.queue, link.rate_bps, link.limit_bytes, bdp, window)
@@ -197,7 +208,7 @@ def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[
 def _of_queue(
     queue: pd.DataFrame, rate_bps: float, limit_bytes: int, bdp: float, window: tuple[float, float]
 ) -> Measures:
-    """Utilization, loss and depth, from readings of the qdisc."""
+    """Utilization, loss and depth, from readings of the link's queue."""
     begin, end = window
     inside = queue[(queue["time_s"] >= begin) & (queue["time_s"] < end)]
     depth = inside["depth_bytes"]
@@ -284,27 +295,31 @@ def _of_completions(passage: Passage, rate_bps: float, frame_bytes: int) -> Meas
     return completion_measures(rows)
 
 
-def _publish(study: Study, points: Sequence[Point], senders: Sequence[Senders], place: Path) -> Path:
-    """Write the results, with those of other points that are there, and the page; returns the page."""
-    path = results_path(study, "tbf", place)
+def _publish(study: Study, link: Link, points: Sequence[Point], senders: Sequence[Senders], place: Path) -> Path:
+    """Write the results, with those that are there of other points of the controls, and the page; returns the page."""
+    path = results_path(study, link, place)
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = {_setting(point) for point in points}
-    known = {control.id for control in study.controls}
+    known = {
+        _setting(control.id, point.parameters)
+        for control in _controls(study, link, None, None)
+        for point in _wanted(study, control, None)
+    }
+    others = known - {_setting(point.experiment, point.parameters) for point in points}
     old = read_results(path) if path.exists() else None
-    kept = [point for point in old.points if point.experiment in known and _setting(point) not in new] if old else []
+    kept = [point for point in old.points if _setting(point.experiment, point.parameters) in others] if old else []
     releases = str(old.machine["kernel"]).split(", ") if old and kept else []
     releases += [one.release for one in senders]
     found = host.description()
-    machine = {"target": "tc tbf", "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
+    machine = {"target": LINKS[link], "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
     machine["kernel"] = ", ".join(dict.fromkeys(releases))
-    write_results(Results(study.name, "tbf", (*kept, *points), {}, machine), path)
+    write_results(Results(study.name, link, (*kept, *points), {}, machine), path)
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")
     return page
 
 
-def _setting(point: Point) -> tuple[object, ...]:
-    return point.experiment, *sorted(point.parameters.items())
+def _setting(experiment: str, parameters: Mapping[str, str]) -> tuple[object, ...]:
+    return experiment, *sorted(parameters.items())
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from functools import partial
 
+import mahimahi
 from measuring import Contestant, alternate
 from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
@@ -26,7 +27,7 @@ def run(runs: int) -> Outcome:
     """One flow at each rate through each emulator that is here."""
     emulators = {NARROWS: _narrows}
     skipped = []
-    for name, program, function in ((MAHIMAHI, "mm-link", _mahimahi), (RATTAN, "rattan", _rattan)):
+    for name, program, function in ((MAHIMAHI, mahimahi.PROGRAM, _mahimahi), (RATTAN, "rattan", _rattan)):
         if shutil.which(program):
             emulators[name] = function
         else:
@@ -89,19 +90,10 @@ def _inside(prefix: list[str], server: str, network: Network, rate: int) -> dict
 def _mahimahi(rate: int) -> dict[str, float]:
     with Network() as network:
         trace = network.directory / "trace"
-        trace.write_text(mahimahi_trace(rate))
+        trace.write_text(mahimahi.opportunities(rate / (8 * PACKET_BYTES)))
         options = f"--uplink-queue=droptail --uplink-queue-args=packets={QUEUE_PACKETS}".split()
-        command = [*NOBODY, shutil.which("mm-link") or "mm-link", str(trace), str(trace), *options]
+        command = [*NOBODY, shutil.which(mahimahi.PROGRAM) or mahimahi.PROGRAM, str(trace), str(trace), *options]
         return _inside(command, "$MAHIMAHI_BASE", network, rate)
-
-
-def mahimahi_trace(rate: int) -> str:
-    """A second of a constant rate in bit/s: a line with the millisecond for each packet that may leave."""
-    lines: list[str] = []
-    for millisecond in range(1, 1001):
-        due = rate * millisecond // (8000 * PACKET_BYTES)
-        lines += [f"{millisecond}\n"] * (due - len(lines))
-    return "".join(lines)
 
 
 def _rattan_command(rate: int) -> list[str]:

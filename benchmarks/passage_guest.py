@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first process of a guest whose bottleneck is tc tbf: measures what tbf.py hands it, and turns the guest off."""
+"""The first process of a guest whose bottleneck is not ours: measures what passage.py hands it, and turns it off."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def main() -> None:
     """The life of a guest; its kernel runs in the directory that has the task and takes what is found."""
     try:
         directory = Path("/proc/self/cwd").resolve()
-        experiment, plan = pickle.loads((directory / TASK_FILE).read_bytes())
+        link, experiment, plan = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
         init.prepare((directory,))
         # It needs the guest's own /proc as it is imported.
-        from tbf import measure
+        from passage import measure
 
-        (directory / FOUND_FILE).write_bytes(pickle.dumps(asyncio.run(measure(experiment, plan))))
+        (directory / FOUND_FILE).write_bytes(pickle.dumps(asyncio.run(measure(link, experiment, plan))))
         init.write_out(directory)
         init.Channel().tell(measured=True)
     except Exception:

@@ -54,6 +54,11 @@ def _has_bridge() -> bool:
     return any("CONFIG_BRIDGE=y" in kernels.configuration(kernel) for kernel in kernels.installed())
 
 
+def _has_mahimahi() -> bool:
+    kernel = any("CONFIG_TUN=y" in kernels.configuration(kernel) for kernel in kernels.installed())
+    return kernel and shutil.which("mm-link") is not None
+
+
 def _has_default() -> bool:
     return any(kernel.name == kernels.DEFAULT for kernel in kernels.installed())
 
@@ -70,6 +75,9 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
     "bridge-kernel": lambda: None if _has_bridge() else "no kernel with a bridge is built; `make kernel` does",
+    "mahimahi": lambda: (
+        None if _has_mahimahi() else "no mm-link, or no kernel with tun devices; no package has the first"
+    ),
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controls that replace the switch's queue by tc tbf: what they run, and what is made of sockets and qdisc."""
+"""The controls that replace the switch by another link: what they run, and what is made of sockets and link."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,17 @@ import pandas as pd
 import pytest
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import make_plan
+from narrows.studies.senders import this_machine
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
+from narrows_analysis.studies.model import Point, Results
+from narrows_analysis.studies.page import results_path
+from narrows_analysis.studies.results import read_results, write_results
 
 RATE_BPS = 10_000_000
 EXPERIMENT = validate(
     {
-        "name": "through-tbf",
+        "name": "through-a-link",
         "bottleneck": {"rate": "10Mbit", "rtt": "20ms", "buffer": "2bdp"},
         "flows": [{"name": "bbr", "cca": "bbr", "duration": "4s"}, {"name": "cubic", "cca": "cubic", "duration": "4s"}],
     },
@@ -33,7 +38,7 @@ BDP = RATE_BPS * 0.02 / 8
 @pytest.fixture(scope="module")
 def script() -> Any:
     sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-    return importlib.import_module("through_tbf")
+    return importlib.import_module("cross_validation")
 
 
 def passage(script: Any, probe_depth: float = 0.0) -> Any:
@@ -126,7 +131,7 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
 
 def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
     study = script.find_study("hock2017")
-    (control,) = script._controls(study, "alone")
+    (control,) = script._controls(study, "tbf", "alone", None)
     points = script._wanted(study, control, None)
     assert {point.parameters["flows.all.cca"] for point in points} == {"bbr"}
     assert sorted(point.parameters["bottleneck.buffer"] for point in points) == ["0.8bdp"] * 3 + ["8bdp"] * 3
@@ -134,6 +139,31 @@ def test_only_the_points_of_its_statements_are_run(script: Any) -> None:
         of_one = script._wanted(study, control, statement)
         assert of_one and all(point in points for point in of_one), statement
     assert not script._wanted(study, control, "no-such-statement")
+
+
+def test_results_of_points_that_are_no_more_are_dropped(script: Any, tmp_path: Path) -> None:
+    study = script.find_study("hurtig2018")
+    parameters = [{"bottleneck.buffer": buffer, "flows.rival.cca": "cubic"} for buffer in ("0.5bdp", "2bdp", "4bdp")]
+    shallow, deep, gone = (Point("through-tbf-equals", one, 1, {"fct_s.subject": 1.0}) for one in parameters)
+    path = results_path(study, "tbf", tmp_path)
+    path.parent.mkdir()
+    write_results(Results("hurtig2018", "tbf", (shallow, deep, gone), {}, {"kernel": "6.1", "target": "x"}), path)
+    again = replace(shallow, measures={"fct_s.subject": 2.0})
+    sender = replace(this_machine(), release="7.3.4")
+    script._publish(study, "tbf", [again], [sender], tmp_path)
+    found = read_results(path)
+    # The quick variant has no buffer of 4 BDP.
+    assert found.points == (deep, again)
+    assert found.machine["kernel"] == "6.1, 7.3.4"
+
+
+def test_a_control_of_the_full_variant_has_its_points(script: Any) -> None:
+    study = script.find_study("zeynali2024")
+    (full,) = script._controls(study, "tbf", "staggered", "full")
+    assert not [control for control in script._controls(study, "tbf", "together", None) if control.of == "full"]
+    points = script._wanted(study, full, None)
+    assert {point.point.experiment.flows[0].duration for point in points} == {300 * 10**9}
+    assert {point.parameters["bottleneck.buffer"] for point in points} == {"16bdp"}
 
 
 def test_an_experiment_without_the_control_is_refused(
@@ -144,14 +174,59 @@ def test_an_experiment_without_the_control_is_refused(
     assert not list(tmp_path.iterdir())
 
 
+def test_mm_link_s_log_is_a_queue(script: Any) -> None:
+    log = "\n".join(
+        (
+            "# mahimahi mm-link (Downlink) [trace] > log",
+            "# command line: mm-link",
+            "# queue: droptail [bytes=3008]",
+            "# init timestamp: 5000",
+            "# base timestamp: 2",
+            "10 + 1504",
+            "10 + 1504",
+            "10 + 1504",
+            "10 d 1 1504",
+            "11 # 1504",
+            "11 - 1504 1",
+            "13 # 1504",
+            "13 - 1504 3",
+        )
+    )
+    found = importlib.import_module("mahimahi").queue_of(log, clock_offset_s=1.0)
+    assert list(found["time_s"]) == pytest.approx([4.01, 4.011, 4.012, 4.013])
+    # Frames as the plan counts them, in each millisecond.
+    assert list(found["depth_bytes"]) == [2 * 1514, 1514, 1514, 0]
+    assert list(found["bytes"]) == [0, 1514, 1514, 2 * 1514]
+    assert list(found["packets"]) == [0, 1, 1, 2]
+    assert list(found["drops"]) == [1, 1, 1, 1]
+
+
+def test_a_trace_has_the_rate(script: Any) -> None:
+    module = importlib.import_module("mahimahi")
+    lines = [int(line) for line in module.opportunities(1000 / 3).split()]
+    assert lines[:4] == [3, 6, 9, 12] and lines[-1] == module.TRACE_MS
+    assert len(lines) == module.TRACE_MS // 3
+
+
 @pytest.mark.needs("bridge-kernel")
-def test_real_flows(script: Any) -> None:
-    kernel = kernels.find(script._senders([])[0].name)
-    found = asyncio.run(script.send_through(EXPERIMENT, PLAN, kernel))
+def test_real_flows_through_tbf(script: Any) -> None:
+    check_real_flows(script, "tbf")
+
+
+@pytest.mark.needs("mahimahi")
+def test_real_flows_through_mahimahi(script: Any) -> None:
+    check_real_flows(script, "mahimahi")
+
+
+def check_real_flows(script: Any, link: str) -> None:
+    kernel = kernels.find(script._senders([], link)[0].name)
+    found = asyncio.run(script.send_through(link, EXPERIMENT, PLAN, kernel))
     measures = script.measure(found, EXPERIMENT, PLAN, (1.0, 4.0))
-    # tbf counts the frames that the plan's rate counts, and all of them are accounted to a flow.
+    # The link counts the frames that the plan's rate counts, and all of them are accounted to a flow.
     assert measures["goodput_fraction.bbr"] + measures["goodput_fraction.cubic"] == pytest.approx(1.0, abs=0.05)
-    assert found.queue["depth_bytes"].max() <= PLAN.bottleneck.limit_bytes
+    # What mm-link has begun to send is not in its queue any more, but has not left either.
+    in_transit = PLAN.frame_bytes if link == "mahimahi" else 0
+    assert found.queue["depth_bytes"].max() <= PLAN.bottleneck.limit_bytes + in_transit
     assert measures["utilization"] == pytest.approx(1.0, abs=0.02)
     assert measures["queue_max_fill"] > 0.8
     assert found.sockets["rtt_s"].min() > 0.02

@@ -19,10 +19,11 @@ from narrows_analysis.studies.checks import (
     Trend,
     Within,
     picks,
+    within,
 )
 from narrows_analysis.studies.evaluate import Finding, evaluate, show, verdict_text
 from narrows_analysis.studies.judge import crossing
-from narrows_analysis.studies.model import Point, Statement, Study
+from narrows_analysis.studies.model import Point, Statement, Study, says
 from scipy import stats
 
 BUFFER = "bottleneck.buffer"
@@ -200,6 +201,26 @@ def test_a_difference_shows_its_evidence() -> None:
     assert evaluate(check, repeated([point(0.1, name="loss_ratio")])).evidence == ()
     # What only looks like a difference shows it too.
     assert evaluate(check, points[:1]).evidence == (("buffer 0.5bdp", ("0.25",)),)
+
+
+def test_of_many_settings_those_that_do_not_meet_it_are_listed() -> None:
+    def ours(values: list[float], check: Check) -> str:
+        points = [
+            Point("x", {"bottleneck.buffer": f"{buffer}bdp"}, number, {"jain": value})
+            for buffer, value in enumerate(values, 1)
+            for number in (1, 2, 3)
+        ]
+        statement = says("figure 1", "id", "it is fair").agrees_if("at each buffer", check)
+        return evaluate(statement, points).ours
+
+    fair = within("jain", low=0.9, each=True)
+    text = ours([0.91, 0.99, 0.95, 0.5, 0.96, 0.97, 0.98], fair)
+    assert text == (
+        "0.5 (+-0, n=3) to 0.99 (+-0, n=3) at 7 settings, of which 6 meet it; not: buffer 4bdp: 0.5 (+-0, n=3)"
+    )
+    assert ours([0.99] * 7, fair) == "0.99 (+-0, n=3) to 0.99 (+-0, n=3) at 7 settings, of which 7 meet it"
+    assert ours([0.5] * 9, fair).endswith("buffer 6bdp: 0.5 (+-0, n=3), and 3 more")
+    assert ours([0.91, 0.5], fair) == "buffer 1bdp: 0.91 (+-0, n=3); buffer 2bdp: 0.5 (+-0, n=3)"
 
 
 def test_the_evidence_is_that_of_all_settings_compared() -> None:

@@ -57,7 +57,7 @@ def test_every_point_can_be_planned(study: Study, quick: bool) -> None:
 @pytest.mark.parametrize("study", [one for one in STUDY_LIST if one.controls], ids=lambda one: one.name)
 def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
     overlay = EXPERIMENTS / study.name / CONTROLS
-    ours = [control for control in study.controls if not control.through_tbf]
+    ours = [control for control in study.controls if control.link is None]
     if not ours:
         assert not overlay.exists()
         with pytest.raises(InputError, match="has none"):
@@ -75,9 +75,15 @@ def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
 
 
 def test_a_control_keeps_what_quick_changes() -> None:
-    points = control_points(find_study("hock2017"))
+    points = [point for point in control_points(find_study("hock2017")) if point.experiment.startswith("alone")]
     # The full variant has 1 and 10 Gbit/s and five repetitions.
     assert [point.parameters["bottleneck.rate"] for point in points] == ["200Mbit"] * 12 + ["1Gbit"] * 6
+
+
+def test_a_control_may_replace_an_algorithm() -> None:
+    points = [point for point in control_points(find_study("hock2017")) if point.experiment.endswith("before-5.1")]
+    assert {group.cca for point in points for group in point.point.experiment.flows} == {"bbr_before_5.1", "cubic"}
+    assert {point.parameters["bottleneck.buffer"] for point in points} == {"8bdp"}
 
 
 @pytest.mark.parametrize("study", STUDY_LIST, ids=STUDIES)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import replace
@@ -13,8 +14,16 @@ import pytest
 from narrows.studies.catalogue import study_points
 from narrows_analysis import AnalysisError
 from narrows_analysis.studies.catalogue import STUDIES
-from narrows_analysis.studies.model import Control, Point, Results, Study, Variant
-from narrows_analysis.studies.page import control_findings, findings, publish, render, results_path, verdict_counts
+from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, Variant
+from narrows_analysis.studies.page import (
+    VARIANTS,
+    control_findings,
+    findings,
+    publish,
+    render,
+    results_path,
+    verdict_counts,
+)
 from narrows_analysis.studies.results import read_results, write_results
 
 DOCS = Path(__file__).parents[2] / "docs" / "studies"
@@ -37,21 +46,29 @@ def test_the_readme_counts_the_verdicts() -> None:
     assert f"{differ} differ, {undecided} are undecided and {not_run} were not run" in readme
 
 
-def test_what_differs_is_told_through_tbf_as_well() -> None:
-    through_tbf: list[str] = []
-    for study in STUDIES.values():
-        quick, tbf = (read_results(results_path(study, variant, DOCS)) for variant in ("quick", "tbf"))
-        controls = {
-            found.statement.id: str(found.verdict)
-            for control, found in control_findings(study, tbf)
-            if control.through_tbf
-        }
-        differing = [found.statement.id for _, found in findings(study, quick) if found.verdict == "differs"]
-        assert [name for name in differing if name not in controls] == []
-        through_tbf += [controls[name] for name in differing]
-    counted = Counter(through_tbf)
+def test_what_differs_is_told_through_other_links_as_well() -> None:
+    counted = {link: Counter[str]() for link in LINKS}
+    for study, link in itertools.product(STUDIES.values(), LINKS):
+        path = results_path(study, link, DOCS)
+        controls = control_findings(study, read_results(path)) if path.exists() else []
+        for variant in VARIANTS:
+            if not (path := results_path(study, variant, DOCS)).exists():
+                continue
+            for _, found in findings(study, read_results(path)):
+                if found.verdict == "differs":
+                    # Not all of a full variant's points go through other links: quick ones that say the same will do.
+                    mine = {control.of: one.verdict for control, one in controls if one.statement == found.statement}
+                    verdict = mine.get("full", mine.get("quick")) if variant == "full" else mine.get("quick")
+                    run = verdict not in (None, "not run here")
+                    assert run or link != "tbf", f"{study.name}, {variant}: {found.statement.says}"
+                    counted[link].update([str(verdict)] if run and variant == "quick" else [])
     readme = " ".join((DOCS.parents[1] / "README.md").read_text(encoding="utf-8").split())
-    assert f"Of the {len(through_tbf)} that differ {counted['differs']} differ without our switch as well" in readme
+    tbf, mahimahi = counted["tbf"], counted["mahimahi"]
+    assert (
+        f"Of the {tbf.total()} that differ {tbf['differs']} differ without our switch as well, through `tc tbf`"
+        in readme
+    )
+    assert f"{mahimahi['differs']} of the {mahimahi.total()} that have been sent through Mahimahi's link" in readme
 
 
 def results(loss: float) -> Results:

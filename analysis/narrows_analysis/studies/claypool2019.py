@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Compare, Crossing, Every, Pick, Trend, Where, Within, compare, within
-from narrows_analysis.studies.model import LeftOut, Plot, Study, control, figure, lines, over_time, says, through_tbf
+from narrows_analysis.studies.model import (
+    LeftOut,
+    Plot,
+    Study,
+    before_5_1,
+    control,
+    figure,
+    lines,
+    over_time,
+    says,
+    through,
+)
 
 BUFFER, RATE, CCA = "bottleneck.buffer", "bottleneck.rate", "flows.all.cca"
 MINUTES_2_TO_4 = (0.2, 0.8)
@@ -204,8 +215,10 @@ STUDY = Study(
             "loss-peaks",
             "loss-after-wrong-probes",
         ),
-        through_tbf("loss", "average", "half-bdp", "one-bdp", "none"),
-        through_tbf("deep-buffer", "bbr-queue", "rtt-quarter"),
-        through_tbf("coexistence", "cycle", "not-drained", "loss-peaks"),
+        through("tbf", "loss", "average", "half-bdp", "one-bdp", "none"),
+        through("tbf", "deep-buffer", "bbr-queue", "rtt-quarter"),
+        through("tbf", "coexistence", "cycle", "not-drained", "loss-peaks", "equal"),
+        before_5_1("loss", "half-bdp", "one-bdp", "none"),
+        through("mahimahi", "loss", "half-bdp", "one-bdp", "none"),
     ),
 )

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Compare, Every, Pick, Where, compare, within
-from narrows_analysis.studies.model import Study, control, figure, lines, over_time, says, through_tbf
+from narrows_analysis.studies.model import Study, before_5_1, control, figure, lines, over_time, says, through
 
 BUFFER, CCA, COUNT = "bottleneck.buffer", "flows.all.cca", "flows.all.count"
 SMALL, LARGE = "0.8bdp", "8bdp"
@@ -121,7 +121,9 @@ STUDY = Study(
         control("alone-longer", "alone", "for 120 s", "intra"),
         control("alone-staggered", "alone", "started one after the other, 3 s apart", "intra"),
         control("alone-full-rate", "alone", "at 1 Gbit/s, as published", "intra"),
-        through_tbf("alone", "intra"),
-        through_tbf("against-cubic", "several"),
+        before_5_1("against-cubic", "several"),
+        through("tbf", "alone", "intra"),
+        through("tbf", "against-cubic", "several"),
+        through("mahimahi", "against-cubic", "several"),
     ),
 )

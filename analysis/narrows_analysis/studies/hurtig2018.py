@@ -15,7 +15,18 @@ from narrows_analysis.studies.checks import (
     Where,
     compare,
 )
-from narrows_analysis.studies.model import Plot, Statement, Study, control, figure, lines, over_time, says, through_tbf
+from narrows_analysis.studies.model import (
+    Plot,
+    Statement,
+    Study,
+    before_5_1,
+    control,
+    figure,
+    lines,
+    over_time,
+    says,
+    through,
+)
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
 LARGE, TRAIN, RIVAL = "flows.large.cca", "flows.train.cca", "flows.rival.cca"
@@ -366,8 +377,13 @@ STUDY = Study(
             "small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "retransmits", "tail"
         ),
         control("equals-more", "equals", "40 completions a run instead of 20", "long", "variable", "flat"),
-        through_tbf("train-sizes", "dip-1MB"),
-        through_tbf("gaps", "bbr-at-long-gaps"),
-        through_tbf("equals", "long", "variable", "flat"),
+        before_5_1("train-sizes", "dip-1MB"),
+        before_5_1("gaps", "bbr-at-long-gaps"),
+        through("tbf", "trains", "bbr-bbr", "parity", "shallow-like-bloated"),
+        through("tbf", "train-sizes", *(f"dip-{size}" for size in DIPS)),
+        through("tbf", "gaps", "bbr-at-long-gaps"),
+        through("tbf", "equals", "long", "variable", "flat"),
+        through("mahimahi", "train-sizes", "dip-1MB"),
+        through("mahimahi", "gaps", "bbr-at-long-gaps"),
     ),
 )

@@ -18,6 +18,9 @@ from narrows_analysis.studies.units import Unit, unit_of
 Show = Callable[[float | Estimate | None, Unit], str]
 
 
+MANY = 6  # settings, more than which are not all listed
+
+
 class NotRun(Exception):
     """The points that a check needs are not there; says what is missing."""
 
@@ -129,6 +132,23 @@ class _Judge:
             raise NotRun(f"fewer than two values of {over}")
         return [(position, mean(values[position])) for position in sorted(values)]
 
+    def _listed(self, settings: Sequence[tuple[Term, Decision]]) -> str:
+        """The values at settings; of many only the range, and those that do not meet what is asked of each."""
+        values = [self._shown(single(term)) for term, _ in settings]
+        texts = [f"{describe(term.key)}{value}" for (term, _), value in zip(settings, values, strict=True)]
+        estimates = [self._repetitions.estimate(single(term))[0] for term, _ in settings]
+        known = [(one.mean, value) for one, value in zip(estimates, values, strict=True) if one is not None]
+        if len(texts) <= MANY or not known:
+            return "; ".join(texts)
+        ends = f"{min(known)[1]} to {max(known)[1]} at {len(texts)} settings"
+        failing = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value == "fails"]
+        unsure = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value == "open"]
+        parts = [f"{ends}, of which {len(texts) - len(failing) - len(unsure)} meet it"]
+        for word, those in (("not", failing), ("undecided", unsure)):
+            more = f", and {len(those) - MANY} more" if len(those) > MANY else ""
+            parts += [f"{word}: {'; '.join(those[:MANY])}{more}"] if those else []
+        return "; ".join(parts)
+
     def _line(self, line: Sequence[tuple[float, Linear]]) -> str:
         return ", ".join(f"{x:g}: {self._shown(y)}" for x, y in line)
 
@@ -146,7 +166,7 @@ class _Judge:
             return self._between(total, check.low, check.high), self._shown(total)
         terms = self._terms(check.pick)
         parts = [self._between(single(term), check.low, check.high) for term in terms]
-        text = "; ".join(f"{describe(term.key)}{self._shown(single(term))}" for term in terms)
+        text = self._listed([(term, part) for term, part in zip(terms, parts, strict=True)])
         return (every(parts) if check.each else some(parts)), text
 
     @_of.register
@@ -246,13 +266,16 @@ class _Judge:
         groups = [terms for terms in rest.values() if len(terms) > 1]
         if not groups:
             raise NotRun(f"fewer than two values of {check.across}")
-        pairs = [pair for terms in groups for pair in itertools.permutations([single(term) for term in terms], 2)]
-        if check.relative:
-            parts = [self._positive(b - (1 - check.most) * a) for a, b in pairs]
-        else:
-            parts = [self._positive((b - a).plus(check.most)) for a, b in pairs]
-        text = "; ".join(f"{describe(term.key)}{self._shown(single(term))}" for terms in groups for term in terms)
+        parts = [every(self._apart(terms, check)) for terms in groups]
+        text = self._listed([(term, part) for terms, part in zip(groups, parts, strict=True) for term in terms])
         return every(parts), text
+
+    def _apart(self, terms: Sequence[Term], check: checks.Spread) -> list[Decision]:
+        """Whether any two of some settings are no farther apart than allowed."""
+        pairs = itertools.permutations([single(term) for term in terms], 2)
+        if check.relative:
+            return [self._positive(b - (1 - check.most) * a) for a, b in pairs]
+        return [self._positive((b - a).plus(check.most)) for a, b in pairs]
 
 
 class _NoValue(Exception):

@@ -322,7 +322,7 @@ def modelled(
     ccas: Sequence[str | None], rate_bps: float, rtt_s: float, buffer_bytes: float, frame_bytes: int
 ) -> Measures:
     """What the model of Ware et al. expects of BBR beside loss-based flows; empty without either of them."""
-    bbr = ccas.count("bbr")
+    bbr = sum(cca is not None and cca.startswith("bbr") for cca in ccas)
     if not 0 < bbr < len(ccas):
         return {}
     expected = expect(bbr, rate_bps, rtt_s, buffer_bytes, frame_bytes)

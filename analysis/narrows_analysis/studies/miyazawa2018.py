@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Every, Where, within
-from narrows_analysis.studies.model import Study, control, figure, over_time, says, through_tbf
+from narrows_analysis.studies.model import Study, before_5_1, control, figure, over_time, says, through
 
 BUFFER = "bottleneck.buffer"
 # What 16,384 and 65,536 full-size packets are at 1 Gbit/s.
@@ -87,6 +87,8 @@ STUDY = Study(
             "never-full",
             "converge",
         ),
-        through_tbf("deep-buffer", "full", "cycles", "never-full", "converge"),
+        before_5_1("deep-buffer", "full", "cycles", "never-full", "converge"),
+        through("tbf", "deep-buffer", "full", "cycles", "never-full", "converge"),
+        through("mahimahi", "deep-buffer", "full", "cycles", "never-full", "converge"),
     ),
 )

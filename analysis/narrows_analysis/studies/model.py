@@ -13,8 +13,10 @@ from typing import Any, Literal
 
 from narrows_analysis.studies.checks import Check, Condition, Where
 
-# ``tbf`` are controls too: see benchmarks/through_tbf.py.
-Variant = Literal["quick", "full", "controls", "tbf"]
+# Links that take the place of the switch: see benchmarks/cross_validation.py.
+Link = Literal["tbf", "mahimahi"]
+LINKS: dict[Link, str] = {"tbf": "the kernel's tc tbf", "mahimahi": "Mahimahi's mm-link"}
+Variant = Literal["quick", "full", "controls", "tbf", "mahimahi"]
 Explanation = Literal["", "window", "loss", "model"]
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
@@ -197,6 +199,8 @@ class Control:
         change: what is changed, in words.
         statements: ids of that experiment's statements that are judged again.
         of: variant whose points are changed.
+        algorithms: what takes the place of the study's algorithms, by their names; of some kernel.
+        link: what takes the place of the switch, by `benchmarks/cross_validation.py` and not by the study's own runner.
     """
 
     id: str
@@ -204,14 +208,8 @@ class Control:
     change: str
     statements: tuple[str, ...]
     of: Literal["quick", "full"] = "quick"
-
-    @property
-    def through_tbf(self) -> bool:
-        """Whether `benchmarks/through_tbf.py` runs it, and not the study's own runner."""
-        return self.id.startswith(THROUGH_TBF)
-
-
-THROUGH_TBF = "through-tbf"
+    algorithms: Mapping[str, str] = field(default_factory=dict)
+    link: Link | None = None
 
 
 def control(id: str, experiment: str, change: str, *statements: str) -> Control:
@@ -219,11 +217,22 @@ def control(id: str, experiment: str, change: str, *statements: str) -> Control:
     return Control(id=id, experiment=experiment, change=change, statements=statements)
 
 
-def through_tbf(experiment: str, *statements: str, of: Literal["quick", "full"] = "quick") -> Control:
-    """The control that replaces the switch's queue by the kernel's."""
-    name = f"{THROUGH_TBF}-{experiment}" + ("" if of == "quick" else f"-{of}")
-    change = "the same flows through the kernel's tc tbf"
-    return Control(id=name, experiment=experiment, change=change, statements=statements, of=of)
+def before_5_1(experiment: str, *statements: str) -> Control:
+    """The control with BBR as it was when most publications measured it, and nothing else of an old kernel."""
+    change = (
+        "with a BBRv1 that does not widen its window for acknowledgements that come in bursts, as those before "
+        "Linux 5.1 (the kernel's other code unchanged)"
+    )
+    algorithms = {"bbr": "bbr_before_5.1"}
+    name = f"{experiment}-before-5.1"
+    return Control(id=name, experiment=experiment, change=change, statements=statements, algorithms=algorithms)
+
+
+def through(link: Link, experiment: str, *statements: str, of: Literal["quick", "full"] = "quick") -> Control:
+    """The control that replaces the switch by another link."""
+    name = f"through-{link}-{experiment}" + ("" if of == "quick" else f"-{of}")
+    change = f"the same flows through {LINKS[link]}"
+    return Control(id=name, experiment=experiment, change=change, statements=statements, of=of, link=link)
 
 
 @dataclass(frozen=True)

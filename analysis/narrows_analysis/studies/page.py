@@ -13,12 +13,12 @@ from narrows_analysis.export import FIGURES as FIGURE_FORMATS
 from narrows_analysis.export import TABLES, save_table
 from narrows_analysis.studies.evaluate import Finding, evaluate, verdict_text
 from narrows_analysis.studies.explain import explain
-from narrows_analysis.studies.model import Control, Point, Results, Study, StudyFigure, Variant
+from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, StudyFigure, Variant
 from narrows_analysis.studies.plots import draw_all, image_name
 from narrows_analysis.studies.results import figure_points, points_of, read_results, write_results
 
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
-CONTROLS: tuple[Variant, ...] = ("controls", "tbf")
+CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
 
 
@@ -37,7 +37,7 @@ def control_findings(study: Study, results: Results) -> list[tuple[Control, Find
         (control, evaluate(statement, points_of(results, control.id)))
         for control in study.controls
         for figure in study.figures
-        if figure.experiment == control.experiment and control.through_tbf == (results.variant == "tbf")
+        if figure.experiment == control.experiment and (control.link or "controls") == results.variant
         for statement in figure.statements
         if statement.id in control.statements
     ]

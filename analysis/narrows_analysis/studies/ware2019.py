@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import Model, Pick, Spread
-from narrows_analysis.studies.model import Study, control, figure, lines, says, through_tbf
+from narrows_analysis.studies.model import Study, before_5_1, control, figure, lines, says, through
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
 
@@ -42,6 +42,8 @@ STUDY = Study(
     ),
     controls=(
         control("longer", "sweep", "for 240 s", "share", "independent"),
-        through_tbf("sweep", "share", "independent"),
+        before_5_1("sweep", "share", "independent"),
+        through("tbf", "sweep", "share", "independent"),
+        through("mahimahi", "sweep", "share", "independent"),
     ),
 )

@@ -7,6 +7,7 @@ import itertools
 
 from narrows_analysis.studies.checks import Check, Compare, Every, Pick, Where, Within, compare, within
 from narrows_analysis.studies.model import (
+    LINKS,
     LeftOut,
     Plot,
     Study,
@@ -16,7 +17,7 @@ from narrows_analysis.studies.model import (
     lines,
     over_time,
     says,
-    through_tbf,
+    through,
 )
 
 BUFFER, ALL, EVERY = "bottleneck.buffer", "flows.all.cca", "flows.*.cca"
@@ -416,13 +417,24 @@ STUDY = Study(
         control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
         control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic", "retransmits-bbr"),
         control("staggered-longer", "staggered", "for 300 s at 16 BDP, as published", "v3-slow"),
-        through_tbf("together", "fair-cubic", "v3-quickest"),
-        through_tbf("five-flows", "cubic-many"),
-        through_tbf("rtt-long-first", "cubic-short"),
-        through_tbf("rtt-short-first", "favours-long-bbr2", "favours-long-bbr3", "gap"),
-        through_tbf("pairs", "v1-starves-cubic", "retransmits-bbr", "retransmits-bbr3"),
-        through_tbf("workload", "v1-long", "v1-every-size"),
-        through_tbf("workload-mixed", "v1-every-size-first", "v1-every-size-second"),
+        through("tbf", "together", "fair-cubic", "v3-quickest", "least-oscillation"),
+        through("tbf", "staggered", "v3-slow", of="full"),
+        through("tbf", "five-flows", "cubic-many", "order"),
+        through("tbf", "pairs", *(statement.id for statement in PAIRS.statements if statement.id != "v1-starves-bbr2")),
+        through("mahimahi", "together", "fair-cubic", "v3-quickest", "least-oscillation"),
+        through("mahimahi", "staggered", "v3-slow", of="full"),
+        through("mahimahi", "five-flows", "cubic-many"),
+        through("mahimahi", "pairs", "retransmits-bbr", "retransmits-bbr3"),
+        *(
+            through(link, experiment, *statements)
+            for link in LINKS
+            for experiment, statements in (
+                ("rtt-long-first", ("cubic-short",)),
+                ("rtt-short-first", ("favours-long-bbr2", "favours-long-bbr3", "gap")),
+                ("workload", ("v1-long", "v1-every-size")),
+                ("workload-mixed", ("v1-every-size-first", "v1-every-size-second")),
+            )
+        ),
     ),
     left_out=(
         LeftOut(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,15 +158,26 @@ def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
         InputError: the study has no controls, or an experiment is not valid.
     """
     overlay = root / study.name / CONTROLS
-    controls = [control for control in study.controls if not control.through_tbf]
+    controls = [control for control in study.controls if control.link is None]
     if not controls:
         raise InputError(f"--controls: {study.name} has none; allowed: a study with experiments in {CONTROLS}")
     points = []
     for control in controls:
         quick, _ = _experiment(study.name, control.experiment, True, root)
         changed = _changed(quick, overlay, control.id)
-        points += _points(control.id, *changed, _swept(study.name, control.experiment, root))
+        quick_points = _points(control.id, *changed, _swept(study.name, control.experiment, root))
+        points += [_with_algorithms(point, control.algorithms) for point in quick_points]
     return points
+
+
+def _with_algorithms(study_point: StudyPoint, algorithms: Mapping[str, str]) -> StudyPoint:
+    """The run with other algorithms in place of some, and the parameters of the study."""
+    experiment = study_point.point.experiment
+    groups = tuple(
+        group.model_copy(update={"cca": algorithms.get(group.cca or "", group.cca)}) for group in experiment.flows
+    )
+    replaced = experiment.model_copy(update={"flows": groups})
+    return replace(study_point, point=replace(study_point.point, experiment=replaced))
 
 
 def _points(name: str, data: dict[str, Any], origin: str, swept: Sequence[str]) -> list[StudyPoint]:
