@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -351,16 +352,23 @@ class StudyRun:
 
         That is in seconds of one processor, by what those that are here took beside what is expected of them.
         """
-        plans = published(self._study.name)
-        size = {"points": len(plans), "traffic_s": sum(traffic_time_s(plan) for plan in plans.values())}
+        size, whole = self._published_size
         expected_s = self._senders[0].environment.expected_s
         took = [(one.measures.get("cpu_s"), expected_s(self._measured_as[at])) for at, one in self._measured.items()]
         known = [(used_s, expected) for used_s, expected in took if used_s]
         if not known:
             return size
-        left = [plan for at, plan in plans.items() if self._variant != "full" or at not in self._measured]
+        left = [expected for at, expected in whole.items() if self._variant != "full" or at not in self._measured]
         pace = sum(used_s for used_s, _ in known) / sum(expected for _, expected in known)
-        return {**size, "left_s": pace * sum(map(expected_s, left))}
+        return {**size, "left_s": pace * sum(left)}
+
+    @cached_property
+    def _published_size(self) -> tuple[dict[str, float], dict[Path, float]]:
+        """Runs and seconds of traffic of the full variant, and seconds expected of each run; worked out once."""
+        plans = published(self._study.name)
+        expected_s = self._senders[0].environment.expected_s
+        traffic_s = sum(traffic_time_s(plan) for plan in plans.values())
+        return {"points": len(plans), "traffic_s": traffic_s}, {at: expected_s(plan) for at, plan in plans.items()}
 
     def _write(self) -> None:
         path = self._directory / RESULTS
