@@ -18,7 +18,6 @@ from pathlib import Path
 import host
 import numpy as np
 import pandas as pd
-from mahimahi import PROGRAM
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan, make_plan
@@ -89,14 +88,16 @@ def main(arguments: list[str]) -> int:
 
 
 def _senders(names: Sequence[str], link: Link) -> list[Senders]:
-    needed = importlib.import_module(link).NEEDS
+    module = importlib.import_module(link)
+    needed = module.NEEDS
     found = [one for one in guests(names) if needed in configuration(find(one.name))]
     if not found:
         raise InputError(
             f"no kernel has {needed} for {link}; fix: narrows kernel build, which replaces the default one"
         )
-    if link == "mahimahi" and shutil.which(PROGRAM) is None:
-        raise InputError(f"{PROGRAM} is not there; fix: install Mahimahi, as its own README says")
+    for program in module.PROGRAMS:
+        if shutil.which(program) is None:
+            raise InputError(f"{program} is not there; fix: install {LINKS[link]}, as its own README says")
     return found
 
 

@@ -24,8 +24,9 @@ from narrows.hosts.netns import HOST_INTERFACE
 from narrows.hosts.unprivileged import NOBODY
 from passage import QUEUE, Place
 
-NEEDS = "CONFIG_TUN=y"  # of a kernel
 PROGRAM = "mm-link"
+NEEDS = "CONFIG_TUN=y"  # of a kernel
+PROGRAMS = (PROGRAM,)  # that are not everywhere
 SHELL = "mahimahi"  # our name of the namespace that mm-link makes
 TUNNEL = "link-"  # how mm-link calls its device outside of the shell, with its process behind it
 HEAD_CHARACTERS = 4096

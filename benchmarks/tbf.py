@@ -18,6 +18,7 @@ from passage import QUEUE, Place, add_qdisc
 from pyroute2 import IPRoute
 
 NEEDS = "CONFIG_BRIDGE=y"  # of a kernel
+PROGRAMS: tuple[str, ...] = ()  # that are not everywhere
 # With fewer it loses more of its rate (virtual-accuracy), with two 0.2 % at 100 Mbit/s. More hide the queue from
 # HyStart, which looks at the first packets of a round trip (RFC 9406): with 4 ms CUBIC lost three times as many.
 BURST_FRAMES = 2
