@@ -90,7 +90,7 @@ def _inside(prefix: list[str], server: str, network: Network, rate: int) -> dict
 def _mahimahi(rate: int) -> dict[str, float]:
     with Network() as network:
         trace = network.directory / "trace"
-        trace.write_text(mahimahi.opportunities(rate / (8 * PACKET_BYTES)))
+        trace.write_text(mahimahi.opportunities(rate / (8 * PACKET_BYTES), lasts_ms=1000))
         options = f"--uplink-queue=droptail --uplink-queue-args=packets={QUEUE_PACKETS}".split()
         command = [*NOBODY, shutil.which(mahimahi.PROGRAM) or mahimahi.PROGRAM, str(trace), str(trace), *options]
         return _inside(command, "$MAHIMAHI_BASE", network, rate)

@@ -118,9 +118,9 @@ def _neighbour(namespace: str, interface: str, address: str, mac: str) -> None:
     run(["ip", "-n", namespace, *words.split()])
 
 
-def opportunities(packets_per_s: float) -> str:
+def opportunities(packets_per_s: float, lasts_ms: int = TRACE_MS) -> str:
     """A trace of a constant rate: a line with the millisecond for each packet that may leave."""
-    due = np.arange(1, round(packets_per_s * TRACE_MS / 1000) + 1) * 1000 / packets_per_s
+    due = np.arange(1, round(packets_per_s * lasts_ms / 1000) + 1) * 1000 / packets_per_s
     return "".join(f"{millisecond}\n" for millisecond in np.ceil(due).astype(int))
 
 
