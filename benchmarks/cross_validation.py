@@ -12,7 +12,7 @@ import asyncio
 import importlib
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import host
@@ -40,10 +40,10 @@ from narrows_analysis.studies.measures import (
     modelled,
     turns,
 )
-from narrows_analysis.studies.model import LINKS, Control, Link, Point, Results, Study
+from narrows_analysis.studies.model import LINKS, Control, Link, Point, Results, Study, setting
 from narrows_analysis.studies.page import render, results_path
 from narrows_analysis.studies.probes import probe_measures
-from narrows_analysis.studies.results import read_results, write_results
+from narrows_analysis.studies.results import read_results, told_of_both, write_results
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 from passage import Passage, send_through
 
@@ -301,26 +301,22 @@ def _publish(study: Study, link: Link, points: Sequence[Point], senders: Sequenc
     path = results_path(study, link, place)
     path.parent.mkdir(parents=True, exist_ok=True)
     known = {
-        _setting(control.id, point.parameters)
+        setting(control.id, point.parameters)
         for control in _controls(study, link, None, None)
         for point in _wanted(study, control, None)
     }
-    others = known - {_setting(point.experiment, point.parameters) for point in points}
+    others = known - {setting(point.experiment, point.parameters) for point in points}
     old = read_results(path) if path.exists() else None
-    kept = [point for point in old.points if _setting(point.experiment, point.parameters) in others] if old else []
-    releases = str(old.machine["kernel"]).split(", ") if old and kept else []
-    releases += [one.release for one in senders]
+    kept = [point for point in old.points if setting(point.experiment, point.parameters) in others] if old else []
     found = host.description()
     machine = {"target": LINKS[link], "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
-    machine["kernel"] = ", ".join(dict.fromkeys(releases))
+    machine["kernel"] = ", ".join(dict.fromkeys(one.release for one in senders))
+    if old and kept:
+        machine["kernel"] = told_of_both(old.machine["kernel"], machine["kernel"])
     write_results(Results(study.name, link, (*kept, *points), {}, machine), path)
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")
     return page
-
-
-def _setting(experiment: str, parameters: Mapping[str, str]) -> tuple[object, ...]:
-    return experiment, *sorted(parameters.items())
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from __future__ import annotations
 from narrows_analysis.studies.checks import Compare, Every, Pick, Where, compare, within
 from narrows_analysis.studies.model import Study, before_5_1, control, figure, lines, over_time, says, through
 
-BUFFER, CCA, COUNT = "bottleneck.buffer", "flows.all.cca", "flows.all.count"
+RATE, BUFFER, CCA, COUNT = "bottleneck.rate", "bottleneck.buffer", "flows.all.cca", "flows.all.count"
 SMALL, LARGE = "0.8bdp", "8bdp"
 ONE_BBR: Where = {BUFFER: LARGE, CCA: "bbr", COUNT: "1"}
 SEVERAL_BBR: Where = {BUFFER: LARGE, CCA: "bbr", COUNT: (2, 6)}
@@ -26,10 +26,13 @@ STUDY = Study(
         figure("single", "alone", "1 BBR flow")
         .states(
             says("slides: single flow", "rate", "a single flow has the bottleneck's rate")
-            .agrees_if("utilization 90 % or more at 8 BDP", within("utilization", ONE_BBR, low=0.9, high=1.01))
+            .agrees_if(
+                "utilization 90 % or more at 8 BDP, at each rate",
+                within("utilization", ONE_BBR, low=0.9, high=1.01, each=True),
+            )
             .with_evidence("queue_bdp", "bbr_bandwidth_sum", "loss_ratio"),
             says("slides: single flow", "queue", "with a queue that is nearly empty")
-            .agrees_if("0.35 BDP or less on average", within("queue_bdp", ONE_BBR, high=0.35))
+            .agrees_if("0.35 BDP or less on average, at each rate", within("queue_bdp", ONE_BBR, high=0.35, each=True))
             .with_evidence("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="window"),
         )
         .plotted(over_time("A single BBR flow", "goodput", "queue", where=ONE_BBR)),
@@ -37,13 +40,13 @@ STUDY = Study(
         .states(
             says("slides: several flows, large buffer", "queue", "from two flows on a queue of 1 to 1.5 BDP stands")
             .agrees_if(
-                "0.75 to 1.75 BDP with each number of flows",
+                "0.75 to 1.75 BDP with each number of flows, at each rate",
                 within("queue_bdp", SEVERAL_BBR, low=0.75, high=1.75, each=True),
             )
             .with_evidence("queue_p95_bdp", "bbr_bandwidth_sum", "bbr_min_rtt_s", explained_by="window"),
             says("slides: several flows, large buffer", "rtt", "which doubles the RTT")
             .agrees_if(
-                "1.75 to 2.75 times the base with each number of flows",
+                "1.75 to 2.75 times the base with each number of flows, at each rate",
                 within("rtt_ratio", SEVERAL_BBR, low=1.75, high=2.75, each=True),
             )
             .with_evidence("queue_bdp", explained_by="window"),
@@ -58,12 +61,12 @@ STUDY = Study(
         figure("small-buffer", "alone", "6 BBR or 6 CUBIC flows, 0.8 BDP")
         .states(
             says("slides: small buffer", "massive", "BBR's loss is massive")
-            .agrees_if("4 % or more", within("loss_ratio", BBR_SMALL, low=0.04))
+            .agrees_if("4 % or more at each rate", within("loss_ratio", BBR_SMALL, low=0.04, each=True))
             .with_evidence("queue_fill", "bbr_pacing_sum", "bbr_window_sum_bdp"),
             says("slides: small buffer", "tiny", "three orders of magnitude above CUBIC's")
             .agrees_if(
-                "more than 10 to the power of 2.5 times CUBIC's, which rounds to three orders",
-                compare("loss_ratio", BBR_SMALL, CUBIC_SMALL, low=10**2.5),
+                "more than 10 to the power of 2.5 times CUBIC's, which rounds to three orders, at each rate",
+                compare("loss_ratio", BBR_SMALL, CUBIC_SMALL, low=10**2.5, by=RATE),
                 changed="A factor of 5 was enough.",
             )
             .with_evidence("queue_fill", "utilization"),
@@ -72,10 +75,16 @@ STUDY = Study(
         figure("against-cubic", "against-cubic", "BBR beside CUBIC, both buffers")
         .states(
             says("slides: inter-protocol fairness", "suppressed", "in a small buffer one BBR flow suppresses CUBIC")
-            .agrees_if("share of BBR 80 % or more", within("share.bbr", {BUFFER: SMALL, PAIRS: "1"}, low=SUPPRESSED))
+            .agrees_if(
+                "share of BBR 80 % or more at each rate",
+                within("share.bbr", {BUFFER: SMALL, PAIRS: "1"}, low=SUPPRESSED, each=True),
+            )
             .with_evidence("loss_ratio.bbr", "loss_ratio.cubic"),
             says("slides: inter-protocol fairness", "may-lose", "in a large one it may lose")
-            .agrees_if("share of BBR below 50 %", within("share.bbr", {BUFFER: LARGE, PAIRS: "1"}, high=0.5))
+            .agrees_if(
+                "share of BBR below 50 % at each rate",
+                within("share.bbr", {BUFFER: LARGE, PAIRS: "1"}, high=0.5, each=True),
+            )
             .with_evidence("queue_bdp", "model_share"),
             says(
                 "slides: inter-protocol fairness",
@@ -85,11 +94,13 @@ STUDY = Study(
             )
             .agrees_if(
                 "share of two BBR flows beside two CUBIC flows, each started separately, 80 % or more, "
-                "and above that of one beside one, at 8 BDP",
+                "and above that of one beside one, at 8 BDP, at each rate",
                 Every(
                     (
-                        within("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, low=SUPPRESSED),
-                        compare("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, {BUFFER: LARGE, PAIRS: "1"}, low=1.0),
+                        within("share.bbr", {BUFFER: LARGE, PAIRS: "2"}, low=SUPPRESSED, each=True),
+                        compare(
+                            "share.bbr", {BUFFER: LARGE, PAIRS: "2"}, {BUFFER: LARGE, PAIRS: "1"}, low=1.0, by=RATE
+                        ),
                     )
                 ),
                 changed="Any increase was enough, and the second flows of both algorithms started together.",
@@ -104,14 +115,14 @@ STUDY = Study(
         .states(
             says("slides: RTT fairness", "longest", "the longer the RTT the higher the throughput: 80 ms beats 40 ms")
             .agrees_if(
-                "quotient of the shares above 1",
-                Compare(left=Pick("share.rtt80"), right=Pick("share.rtt40"), low=1.0),
+                "quotient of the shares above 1 at each rate",
+                Compare(left=Pick("share.rtt80"), right=Pick("share.rtt40"), low=1.0, by=RATE),
             )
             .with_evidence("share.rtt20", "share.rtt40", "share.rtt80"),
             says("slides: RTT fairness", "middle", "and 40 ms beats 20 ms")
             .agrees_if(
-                "quotient of the shares above 1",
-                Compare(left=Pick("share.rtt40"), right=Pick("share.rtt20"), low=1.0),
+                "quotient of the shares above 1 at each rate",
+                Compare(left=Pick("share.rtt40"), right=Pick("share.rtt20"), low=1.0, by=RATE),
             )
             .with_evidence("share.rtt20", "share.rtt40", "share.rtt80", "queue_bdp"),
         )

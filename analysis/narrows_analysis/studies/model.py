@@ -28,6 +28,11 @@ def number(value: object) -> float | None:
     return float(match.group()) if match else None
 
 
+def setting(experiment: str, parameters: Mapping[str, str]) -> tuple[object, ...]:
+    """What repetitions of a point have in common, to look them up by."""
+    return experiment, *sorted(parameters.items())
+
+
 @dataclass(frozen=True)
 class Point:
     """One run of a figure's experiment: the swept values as written, and its measures in SI units.

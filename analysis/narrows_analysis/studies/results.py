@@ -63,5 +63,14 @@ def figure_points(results: Results, figure: StudyFigure) -> Sequence[Point]:
     return points_of(results, *figure.experiments)
 
 
+def told_of_both(one: Any, other: Any) -> Any:
+    """What two machines say of themselves: both, with commas, if it is not the same; what both cannot be is None."""
+    if other in (None, one):
+        return one
+    if isinstance(one, bool):
+        return None
+    return ", ".join(dict.fromkeys([*str(one).split(", "), *str(other).split(", ")]))
+
+
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.{DIGITS}g}")

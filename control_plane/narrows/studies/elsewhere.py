@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.studies.model import Results, Study, Variant
+from narrows_analysis.studies.model import Results, Study, Variant, setting
 from narrows_analysis.studies.results import read_results
 
 from narrows.errors import InputError
@@ -31,20 +31,16 @@ def read_elsewhere(path: Path, study: Study, variant: Variant, points: Sequence[
         raise InputError(
             f"--add {path}: holds results of {results.study}, {results.variant}; allowed: of {study.name}, {variant}"
         )
-    measured = {_key(point.experiment, point.parameters, point.repetition): point for point in results.points}
+    measured = {(setting(one.experiment, one.parameters), one.repetition): one for one in results.points}
     found = []
     for point in points:
-        known = measured.get(_key(point.experiment, point.parameters, point.point.repetition))
+        known = measured.get((setting(point.experiment, point.parameters), point.point.repetition))
         if known is not None:
             found.append(replace(known, directory=str(point.directory)))
     for name, ours in {point.experiment: point.written for point in points}.items():
         if any(point.experiment == name for point in found):
             _check(name, results.experiments.get(name), ours, path)
     return replace(results, points=tuple(found))
-
-
-def _key(experiment: str, parameters: Mapping[str, str], repetition: int) -> tuple[object, ...]:
-    return experiment, *sorted(parameters.items()), repetition
 
 
 def _check(name: str, theirs: dict[str, Any] | None, ours: dict[str, Any], path: Path) -> None:

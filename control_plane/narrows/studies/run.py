@@ -20,7 +20,7 @@ from narrows_analysis.errors import AnalysisError
 from narrows_analysis.studies.measures import measure_run
 from narrows_analysis.studies.model import Point as MeasuredPoint
 from narrows_analysis.studies.model import Results, Study, Variant
-from narrows_analysis.studies.results import write_results
+from narrows_analysis.studies.results import told_of_both, write_results
 from narrows_formats import files
 from narrows_formats.units import duration_in_words
 from rich.console import Console
@@ -343,7 +343,7 @@ class StudyRun:
         told["clock"] = "virtual" if self._senders[0].name else "real"
         told["bbr_ack_aggregation"] = self._senders[0].algorithms.ack_aggregation
         for other in self._elsewhere:
-            told = {name: _both(told[name], other.machine.get(name)) for name in told}
+            told = {name: told_of_both(told[name], other.machine.get(name)) for name in told}
         told["published"] = self._published()
         return told
 
@@ -382,15 +382,6 @@ def _written(path: Path) -> dict[str, Any] | None:
         return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()
     except InputError:
         return None
-
-
-def _both(one: Any, other: Any) -> Any:
-    """What two machines have; both, if it is not the same, and nothing of what both cannot be."""
-    if other in (None, one):
-        return one
-    if isinstance(one, bool):
-        return None
-    return ", ".join(dict.fromkeys([*str(one).split(", "), *str(other).split(", ")]))
 
 
 def _was_interrupted(outcome: Outcome) -> bool:
