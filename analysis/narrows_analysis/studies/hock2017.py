@@ -135,6 +135,7 @@ STUDY = Study(
         before_5_1("against-cubic", "several"),
         through("tbf", "alone", "intra"),
         through("tbf", "against-cubic", "several"),
+        through("mahimahi", "alone", "intra"),
         through("mahimahi", "against-cubic", "several"),
     ),
 )

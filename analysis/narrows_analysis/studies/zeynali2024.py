@@ -424,7 +424,7 @@ STUDY = Study(
         through("mahimahi", "together", "fair-cubic", "v3-quickest", "least-oscillation"),
         through("mahimahi", "staggered", "v3-slow", of="full"),
         through("mahimahi", "five-flows", "cubic-many"),
-        through("mahimahi", "pairs", "retransmits-bbr", "retransmits-bbr3"),
+        through("mahimahi", "pairs", "v2-shares", "retransmits-bbr", "retransmits-bbr3"),
         *(
             through(link, experiment, *statements)
             for link in LINKS
