@@ -144,6 +144,25 @@ def test_hock_severely_suppressed(one: float, two: float, expected: str) -> None
     assert found("hock2017", "against-cubic", "several", *runs) == expected
 
 
+@pytest.mark.parametrize(("fast", "expected"), [(0.97, "agrees"), (0.85, "differs")])
+def test_hock_each_rate_counts(fast: float, expected: str) -> None:
+    one = {BUFFER: "8bdp", "flows.all.cca": "bbr", "flows.all.count": "1"}
+    runs: list[Run] = [
+        ({**one, RATE: rate}, {"utilization": used}) for rate, used in (("1Gbit", 0.99), ("10Gbit", fast))
+    ]
+    # Of both rates together the mean is 92 % or more.
+    assert found("hock2017", "single", "rate", *runs) == expected
+
+
+@pytest.mark.parametrize(("fast", "expected"), [(0.02, "agrees"), (0.15, "differs")])
+def test_hock_each_rate_is_compared(fast: float, expected: str) -> None:
+    runs: list[Run] = [
+        ({RATE: rate}, {"share.rtt20": middle, "share.rtt40": 0.1})
+        for rate, middle in (("1Gbit", 0.001), ("10Gbit", fast))
+    ]
+    assert found("hock2017", "rtt-fairness", "middle", *runs) == expected
+
+
 # Hurtig et al.
 
 TRAINS = "flows.train.cca", "flows.large.cca"
