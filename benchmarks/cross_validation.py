@@ -12,7 +12,7 @@ import asyncio
 import importlib
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import host
@@ -73,17 +73,19 @@ def main(arguments: list[str]) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
-    points: list[Point] = []
+    record = Record(study, options.link, senders, options.publish)
     code = EXIT_OK
     try:
-        asyncio.run(_measure(study, options.link, wanted, fitting, options.jobs, points))
+        asyncio.run(_measure(study, options.link, wanted, fitting, options.jobs, record.take))
     except NarrowsError as error:
         print(f"error: {error}", file=sys.stderr)
         code = EXIT_FAILED
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
-    if points:
-        print(f"page: {_publish(study, options.link, points, senders, options.publish)}")
+    if record.points:
+        page = options.publish / f"{study.name}.md"
+        page.write_text(render(study, options.publish), encoding="utf-8")
+        print(f"page: {page}")
     return code
 
 
@@ -142,9 +144,9 @@ async def _measure(
     wanted: Sequence[tuple[Control, StudyPoint]],
     senders: Sequence[Senders],
     at_once: int,
-    points: list[Point],
+    take: Callable[[Point], None],
 ) -> None:
-    """Add each point to ``points`` when it is measured, so many side by side as there are cores and memory for.
+    """Hand each point over as soon as it is measured, so many side by side as there are cores and memory for.
 
     Raises:
         NarrowsError: one failed; those under way are ended.
@@ -154,7 +156,7 @@ async def _measure(
 
     async def one(control: Control, point: StudyPoint, kernel: Senders) -> None:
         async with places:
-            points.append(await _point(study, link, control, point, kernel))
+            take(await _point(study, link, control, point, kernel))
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -296,27 +298,40 @@ def _of_completions(passage: Passage, rate_bps: float, frame_bytes: int) -> Meas
     return completion_measures(rows)
 
 
-def _publish(study: Study, link: Link, points: Sequence[Point], senders: Sequence[Senders], place: Path) -> Path:
-    """Write the results, with those that are there of other points of the controls, and the page; returns the page."""
-    path = results_path(study, link, place)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    known = {
-        setting(control.id, point.parameters)
-        for control in _controls(study, link, None, None)
-        for point in _wanted(study, control, None)
-    }
-    others = known - {setting(point.experiment, point.parameters) for point in points}
-    old = read_results(path) if path.exists() else None
-    kept = [point for point in old.points if setting(point.experiment, point.parameters) in others] if old else []
-    found = host.description()
-    machine = {"target": LINKS[link], "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
-    machine["kernel"] = ", ".join(dict.fromkeys(one.release for one in senders))
-    if old and kept:
-        machine["kernel"] = told_of_both(old.machine["kernel"], machine["kernel"])
-    write_results(Results(study.name, link, (*kept, *points), {}, machine), path)
-    page = place / f"{study.name}.md"
-    page.write_text(render(study, place), encoding="utf-8")
-    return page
+class Record:
+    """The results of a study's controls through a link, which are written with each point."""
+
+    def __init__(self, study: Study, link: Link, senders: Sequence[Senders], place: Path) -> None:
+        """Nothing is written before `take`."""
+        self.points: list[Point] = []
+        self._study, self._link, self._path = study, link, results_path(study, link, place)
+        self._settings = {
+            setting(control.id, point.parameters)
+            for control in _controls(study, link, None, None)
+            for point in _wanted(study, control, None)
+        }
+        found = host.description()
+        self._machine = {"target": LINKS[link], "clock": "virtual", **{name: found[name] for name in ("cpu", "cpus")}}
+        self._machine["kernel"] = ", ".join(dict.fromkeys(one.release for one in senders))
+
+    def take(self, point: Point) -> None:
+        """A point was measured. What is there of others stays, if the controls still have them."""
+        self.points.append(point)
+        again = {_run(one) for one in self.points}
+        # Read anew: another run may have measured other points meanwhile.
+        old = read_results(self._path) if self._path.exists() else None
+        others = [
+            one for one in (old.points if old else ()) if _run(one) not in again and _run(one)[0] in self._settings
+        ]
+        machine = dict(self._machine)
+        if old and others:
+            machine["kernel"] = told_of_both(old.machine["kernel"], machine["kernel"])
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        write_results(Results(self._study.name, self._link, (*others, *self.points), {}, machine), self._path)
+
+
+def _run(point: Point) -> tuple[object, ...]:
+    return setting(point.experiment, point.parameters), point.repetition
 
 
 if __name__ == "__main__":

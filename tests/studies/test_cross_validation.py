@@ -150,11 +150,25 @@ def test_results_of_points_that_are_no_more_are_dropped(script: Any, tmp_path: P
     write_results(Results("hurtig2018", "tbf", (shallow, deep, gone), {}, {"kernel": "6.1", "target": "x"}), path)
     again = replace(shallow, measures={"fct_s.subject": 2.0})
     sender = replace(this_machine(), release="7.3.4")
-    script._publish(study, "tbf", [again], [sender], tmp_path)
+    script.Record(study, "tbf", [sender], tmp_path).take(again)
     found = read_results(path)
     # The quick variant has no buffer of 4 BDP.
     assert found.points == (deep, again)
     assert found.machine["kernel"] == "6.1, 7.3.4"
+
+
+def test_a_run_that_is_ended_early_loses_nothing(script: Any, tmp_path: Path) -> None:
+    """Each point is written at once, beside those of others at work; one that was there stays until then."""
+    study, sender = script.find_study("hurtig2018"), replace(this_machine(), release="7.3.4")
+    parameters = {"bottleneck.buffer": "2bdp", "flows.rival.cca": "cubic"}
+    first, second = (Point("through-tbf-equals", parameters, number, {"fct_s.subject": 1.0}) for number in (1, 2))
+    for record, point in [(script.Record(study, "tbf", [sender], tmp_path), one) for one in (first, second)]:
+        record.take(point)
+    path = results_path(study, "tbf", tmp_path)
+    assert read_results(path).points == (first, second)
+    again = replace(first, measures={"fct_s.subject": 2.0})
+    script.Record(study, "tbf", [sender], tmp_path).take(again)
+    assert read_results(path).points == (second, again)
 
 
 def test_a_control_of_the_full_variant_has_its_points(script: Any) -> None:
