@@ -41,7 +41,7 @@ from narrows_analysis.studies.measures import (
     turns,
 )
 from narrows_analysis.studies.model import LINKS, Control, Link, Point, Results, Study, setting
-from narrows_analysis.studies.page import render, results_path
+from narrows_analysis.studies.page import results_path, write_page
 from narrows_analysis.studies.probes import probe_measures
 from narrows_analysis.studies.results import read_results, told_of_both, write_results
 from narrows_formats.units import NANOSECONDS, bdp_bytes
@@ -83,9 +83,7 @@ def main(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         code = EXIT_INTERRUPTED
     if record.points:
-        page = options.publish / f"{study.name}.md"
-        page.write_text(render(study, options.publish), encoding="utf-8")
-        print(f"page: {page}")
+        print(f"page: {write_page(study, options.publish)}")
     return code
 
 
@@ -317,21 +315,19 @@ class Record:
     def take(self, point: Point) -> None:
         """A point was measured. What is there of others stays, if the controls still have them."""
         self.points.append(point)
-        again = {_run(one) for one in self.points}
+        again = {(one.setting, one.repetition) for one in self.points}
         # Read anew: another run may have measured other points meanwhile.
         old = read_results(self._path) if self._path.exists() else None
         others = [
-            one for one in (old.points if old else ()) if _run(one) not in again and _run(one)[0] in self._settings
+            one
+            for one in (old.points if old else ())
+            if one.setting in self._settings and (one.setting, one.repetition) not in again
         ]
         machine = dict(self._machine)
         if old and others:
             machine["kernel"] = told_of_both(old.machine["kernel"], machine["kernel"])
         self._path.parent.mkdir(parents=True, exist_ok=True)
         write_results(Results(self._study.name, self._link, (*others, *self.points), {}, machine), self._path)
-
-
-def _run(point: Point) -> tuple[object, ...]:
-    return setting(point.experiment, point.parameters), point.repetition
 
 
 if __name__ == "__main__":

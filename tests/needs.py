@@ -50,13 +50,12 @@ def _repeatable() -> bool:
     return any(about is not None and about.repeatable for about in found)
 
 
-def _has_bridge() -> bool:
-    return any("CONFIG_BRIDGE=y" in kernels.configuration(kernel) for kernel in kernels.installed())
+def _a_kernel_has(option: str) -> bool:
+    return any(option in kernels.configuration(kernel) for kernel in kernels.installed())
 
 
 def _has_mahimahi() -> bool:
-    kernel = any("CONFIG_TUN=y" in kernels.configuration(kernel) for kernel in kernels.installed())
-    return kernel and shutil.which("mm-link") is not None
+    return _a_kernel_has("CONFIG_TUN=y") and shutil.which("mm-link") is not None
 
 
 def _has_default() -> bool:
@@ -74,7 +73,9 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "bmv2": simple_switch.missing,
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
-    "bridge-kernel": lambda: None if _has_bridge() else "no kernel with a bridge is built; `make kernel` does",
+    "bridge-kernel": lambda: (
+        None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"
+    ),
     "mahimahi": lambda: (
         None if _has_mahimahi() else "no mm-link, or no kernel with tun devices; no package has the first"
     ),

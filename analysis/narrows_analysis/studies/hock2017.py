@@ -21,7 +21,8 @@ STUDY = Study(
     "their slides at IETF 100",
     conditions="Linux 4.9; 1 and 10 Gbit/s; RTT 20 ms; buffers of 16 ms (0.8 BDP) and 160 ms (8 BDP); iperf3; "
     "5 repeats.",
-    differences="The quick variant keeps RTTs and buffers (in BDP) and lowers the rate.",
+    differences="The quick variant keeps RTTs and buffers (in BDP) and lowers the rate. Statements are to hold at each "
+    "rate; until the first run at 10 Gbit/s rules looked at the mean over rates.",
     figures=(
         figure("single", "alone", "1 BBR flow")
         .states(

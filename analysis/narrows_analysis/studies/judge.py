@@ -166,7 +166,7 @@ class _Judge:
             return self._between(total, check.low, check.high), self._shown(total)
         terms = self._terms(check.pick)
         parts = [self._between(single(term), check.low, check.high) for term in terms]
-        text = self._listed([(term, part) for term, part in zip(terms, parts, strict=True)])
+        text = self._listed(list(zip(terms, parts, strict=True)))
         return (every(parts) if check.each else some(parts)), text
 
     @_of.register

@@ -46,6 +46,11 @@ class Point:
     measures: Mapping[str, float | None]
     directory: str = ""
 
+    @property
+    def setting(self) -> tuple[object, ...]:
+        """What its repetitions have in common."""
+        return setting(self.experiment, self.parameters)
+
     def meets(self, where: Where) -> bool:
         """Whether the point's parameters are those asked for; a parameter that was not swept meets nothing."""
         return all(self._meets(name, wanted) for name, wanted in where.items())

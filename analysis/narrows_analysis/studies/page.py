@@ -92,6 +92,11 @@ def publish(study: Study, results: Results, runs: Path, place: Path, formats: Se
     for one in formats:
         if one in TABLES:
             save_table(claims(study, results), place / f"{study.name}.{results.variant}.claims", one)
+    return write_page(study, place)
+
+
+def write_page(study: Study, place: Path) -> Path:
+    """Write the page from the results and figures that are in a directory, into it."""
     page = place / f"{study.name}.md"
     page.write_text(render(study, place), encoding="utf-8")
     return page

@@ -417,18 +417,16 @@ STUDY = Study(
         control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
         control("pairs-longer", "pairs", "for 300 s, as published", "v1-starves-cubic", "retransmits-bbr"),
         control("staggered-longer", "staggered", "for 300 s at 16 BDP, as published", "v3-slow"),
-        through("tbf", "together", "fair-cubic", "v3-quickest", "least-oscillation"),
-        through("tbf", "staggered", "v3-slow", of="full"),
         through("tbf", "five-flows", "cubic-many", "order"),
         through("tbf", "pairs", *(statement.id for statement in PAIRS.statements if statement.id != "v1-starves-bbr2")),
-        through("mahimahi", "together", "fair-cubic", "v3-quickest", "least-oscillation"),
-        through("mahimahi", "staggered", "v3-slow", of="full"),
         through("mahimahi", "five-flows", "cubic-many"),
         through("mahimahi", "pairs", "v2-shares", "retransmits-bbr", "retransmits-bbr3"),
+        *(through(link, "staggered", "v3-slow", of="full") for link in LINKS),
         *(
             through(link, experiment, *statements)
             for link in LINKS
             for experiment, statements in (
+                ("together", ("fair-cubic", "v3-quickest", "least-oscillation")),
                 ("rtt-long-first", ("cubic-short",)),
                 ("rtt-short-first", ("favours-long-bbr2", "favours-long-bbr3", "gap")),
                 ("workload", ("v1-long", "v1-every-size")),

@@ -31,7 +31,7 @@ def read_elsewhere(path: Path, study: Study, variant: Variant, points: Sequence[
         raise InputError(
             f"--add {path}: holds results of {results.study}, {results.variant}; allowed: of {study.name}, {variant}"
         )
-    measured = {(setting(one.experiment, one.parameters), one.repetition): one for one in results.points}
+    measured = {(one.setting, one.repetition): one for one in results.points}
     found = []
     for point in points:
         known = measured.get((setting(point.experiment, point.parameters), point.point.repetition))
