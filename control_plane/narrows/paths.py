@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -34,3 +36,20 @@ def compiled_program(architecture: str) -> tuple[Path, Path]:
     """The compiled program for P4Runtime targets: device configuration (JSON) and P4Info."""
     directory = data("p4") / architecture
     return directory / "narrows.json", directory / "narrows.p4info.txtpb"
+
+
+@cache
+def commit() -> str | None:
+    """The commit of the checkout that this is, with ``-dirty`` if files of it were changed; None if it is no checkout."""
+    # Whoever runs this need not be the owner of the checkout, of which nothing is executed.
+    words = ["git", "--no-optional-locks", "-c", f"safe.directory={REPOSITORY}", "-c", "core.fsmonitor=false", "-C", str(REPOSITORY)]
+    if not (REPOSITORY / ".git").exists():
+        return None
+    try:
+        head, changes = (
+            subprocess.run([*words, *command], capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+            for command in (["rev-parse", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head + ("-dirty" if changes else "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Means of repetitions with 95 % confidence intervals, their sums, and how many repetitions an interval needs.
+"""Means of repetitions with 95 % confidence intervals, their sums, and how likely such a mean is by chance.
 
 An estimate is a sum of means of independent samples, such as the difference of two settings. Its interval is Student's
 t with the degrees of freedom of Welch and Satterthwaite (B. L. Welch, "The generalization of Student's problem when
@@ -15,12 +15,7 @@ from dataclasses import dataclass
 from statistics import variance
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 LEVEL = 0.95
-# More repetitions than this are no advice.
-MAX_REPETITIONS = 1000
 
 
 class Sample(NamedTuple):
@@ -51,7 +46,11 @@ class Estimate:
         """Half the width of the 95 % confidence interval; None if a sample has one value only."""
         if self.count < 2:
             return None
-        return float(half_widths(self.samples, np.array([[sample.size for sample in self.samples]], dtype=float))[0])
+        from scipy.special import stdtrit  # Slow to import, and only intervals need it.
+
+        error, freedom = self._error
+        # All values alike: there is no doubt, and no degree of freedom either.
+        return float(stdtrit(freedom, (1 + LEVEL) / 2) * error) if error else 0.0
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -59,28 +58,32 @@ class Estimate:
         half = self.half_width
         return None if half is None else (self.mean - half, self.mean + half)
 
-    def repetitions_apart_from(self, value: float) -> int | None:
-        """The smallest number of values a sample with which, mean and variances staying as they are, the interval does
-        not hold a value; None if no reasonable number would do, or if a sample has one value only."""
+    @property
+    def p_value(self) -> float | None:
+        """How likely a mean at least as far from 0 is where the truth is 0 (two-sided); None as for `half_width`.
+
+        It is below 1 - LEVEL where the confidence interval does not hold 0. Of values that are all alike it is 0, or 1
+        where they are 0.
+        """
         if self.count < 2:
             return None
-        counts = np.arange(2, MAX_REPETITIONS + 1, dtype=float)
-        halves = half_widths(self.samples, np.repeat(counts[:, None], len(self.samples), axis=1))
-        enough = np.flatnonzero(halves < abs(self.mean - value))
-        return int(counts[enough[0]]) if len(enough) else None
+        from scipy.special import stdtr
 
+        error, freedom = self._error
+        if not error:
+            return float(self.mean == 0)
+        return float(2 * stdtr(freedom, -abs(self.mean) / error))
 
-def half_widths(samples: Sequence[Sample], counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Half the width of the interval with other numbers of values; ``counts`` has a row for each case."""
-    from scipy.special import stdtrit  # Slow to import, and only intervals need it.
-
-    variances = np.array([sample.variance for sample in samples]) / counts
-    total = variances.sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        freedom = total**2 / (variances**2 / (counts - 1)).sum(axis=1)
-        widths = stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(total)
-    # All values alike: there is no doubt, and no degree of freedom either.
-    return np.where(total > 0, widths, 0.0)
+    @property
+    def _error(self) -> tuple[float, float]:
+        """Standard error of the mean, and the degrees of freedom of Welch and Satterthwaite."""
+        variances = [sample.variance / sample.size for sample in self.samples]
+        total = math.fsum(variances)
+        # A variance so small that its square is none has no degree of freedom that could be worked out.
+        squares = math.fsum(
+            one**2 / (sample.size - 1) for one, sample in zip(variances, self.samples, strict=True)
+        )
+        return (math.sqrt(total), total**2 / squares) if squares else (0.0, 0.0)
 
 
 def estimate(*samples: Sequence[float], constant: float = 0.0, missing: int = 0) -> Estimate | None:

@@ -24,12 +24,14 @@ class Pick:
             undecided; "differs", it was looked for and is not there; or the name of another measure that is a lower
             bound of this one ("never converged": later than the end of the run).
         needs: measure and least value of it below which a run says nothing, such as a number of completions.
+        absolute: how far from 0 it is counts, and not on which side.
     """
 
     measure: str
     where: Where = field(default_factory=dict)
     absent: str = "unknown"
     needs: tuple[str, float] | None = None
+    absolute: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,22 +49,35 @@ class Within:
 @dataclass(frozen=True, kw_only=True)
 class Compare:
     """The quotient of the means of two picks is above ``low`` and below ``high``; both are no less than 0. With ``by``
-    at each value of that parameter that both have."""
+    at each value of that parameter that both have. Two that are no greater than ``resolution`` cannot be compared."""
 
     left: Pick
     right: Pick
     low: float = 0.0
     high: float = MORE
     by: str = ""
+    resolution: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Farthest:
-    """``left`` is above ``right``, and by more at the greatest value of a swept parameter than at any other."""
+    """``left`` is above ``right``, and by more at the value ``at`` of a swept parameter, or without it at the greatest
+    one, than at any other."""
 
     left: Pick
     right: Pick
     over: str
+    at: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nearest:
+    """``left`` and ``right`` are nearer to each other at the value ``at`` of a swept parameter than at any other."""
+
+    left: Pick
+    right: Pick
+    over: str
+    at: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +90,15 @@ class Trend:
     rising: bool
     least: float
     slack: float = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Straight:
+    """Along a swept parameter the measure is no farther than ``tolerance`` from the line between its ends."""
+
+    pick: Pick
+    over: str
+    tolerance: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +145,29 @@ class Spread:
     relative: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class MedianError:
+    """The median over all settings of how far the measure is from a formula's value is ``most`` or less."""
+
+    pick: Pick
+    expected: str
+    most: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sometimes:
+    """Some runs of those picked have the measure in [low, high]: what is said of runs, and not of their mean.
+
+    One run is enough. If none has it, it fails once so many runs were made that with 95 % confidence fewer than ``part``
+    of all runs have it.
+    """
+
+    pick: Pick
+    low: float = -MORE
+    high: float = MORE
+    part: float = 0.1
+
+
 @dataclass(frozen=True)
 class Every:
     """All of several checks."""
@@ -128,7 +175,21 @@ class Every:
     checks: tuple[Check, ...]
 
 
-Check = Within | Compare | Farthest | Trend | Crossing | Extreme | Model | Spread | Every
+@dataclass(frozen=True, kw_only=True)
+class AtOneOf:
+    """The check holds at one value of a parameter, and the publication does not say at which.
+
+    It is judged at every value that was run; where these do not say the same, ours and theirs cannot be compared.
+    """
+
+    over: str
+    check: Check
+
+
+Check = (
+    Within | Compare | Farthest | Nearest | Trend | Straight | Crossing | Extreme | Model | Spread | MedianError | Sometimes
+    | Every | AtOneOf
+)  # fmt: skip
 
 
 def within(
@@ -162,4 +223,6 @@ def picks(check: Check) -> tuple[Pick, ...]:
     """What a check looks at."""
     if isinstance(check, Every):
         return tuple(pick for one in check.checks for pick in picks(one))
-    return (check.left, check.right) if isinstance(check, Compare | Farthest) else (check.pick,)
+    if isinstance(check, AtOneOf):
+        return picks(check.check)
+    return (check.left, check.right) if isinstance(check, Compare | Farthest | Nearest) else (check.pick,)

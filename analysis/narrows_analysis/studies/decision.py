@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Does a condition hold, fail, or is it open? Three-valued, because an interval can lie on both sides of a bound."""
+"""Does a condition hold, fail, or is it open? As likelihoods, so that all statements of a study can be judged together.
+
+A condition that is made of several others is tested by their intersection or union: what holds only if all of them do is
+as unlikely as the least certain of them (R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling",
+Technometrics 24, 1982), and what is decided by any one of them is corrected for their number (R. J. Simes, "An improved
+Bonferroni procedure for multiple tests of significance", Biometrika 73, 1986: settings are runs of their own).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from narrows_analysis.metrics.confidence import Estimate
+from narrows_analysis.metrics.confidence import LEVEL, Estimate
 
-Value = Literal["holds", "fails", "open"]
+Value = Literal["holds", "fails", "open", "void"]
 # What is known of an estimate whose values are bounds: nothing more, or that the truth is not below, or not above it.
 Bound = Literal["exact", "at least", "at most", "unknown"]
 
@@ -19,14 +25,35 @@ class Decision:
     """Whether a condition holds.
 
     Attributes:
-        value: with 95 % confidence.
+        holds: how likely values such as these are where it does not hold (a p-value).
+        fails: how likely they are where it holds.
         leaning: whether it would hold if the means were exact; None if that cannot be said either.
-        repetitions: number of repetitions that would decide an open condition; None if none is known.
+        void: the values cannot tell, however many of them there are: a condition is not known, or both that are
+            compared are below what is resolved.
     """
 
-    value: Value
+    holds: float
+    fails: float
     leaning: bool | None
-    repetitions: int | None = None
+    void: bool = False
+
+    @property
+    def p_value(self) -> float:
+        """Of what the values speak for."""
+        return min(self.holds, self.fails)
+
+    def value(self, p_value: float | None = None, level: float = 1 - LEVEL) -> Value:
+        """What is decided; ``p_value`` in place of its own where others are judged with it."""
+        decided = (self.p_value if p_value is None else p_value) <= level
+        if decided and self.fails <= self.holds:
+            return "fails"
+        if self.void:
+            return "void"
+        return "holds" if decided else "open"
+
+
+HOLDS, FAILS, NOTHING_KNOWN = Decision(0.0, 1.0, True), Decision(1.0, 0.0, False), Decision(1.0, 1.0, None)
+VOID = Decision(1.0, 1.0, None, void=True)
 
 
 def positive(estimate: Estimate, strict: bool, bound: Bound = "exact") -> Decision:
@@ -39,47 +66,65 @@ def positive(estimate: Estimate, strict: bool, bound: Bound = "exact") -> Decisi
     """
     leaning = estimate.mean > 0 or (estimate.mean == 0 and not strict)
     if bound == "unknown" or (bound == "at most" and leaning) or (bound == "at least" and not leaning):
-        return Decision("open", None)
-    interval = estimate.interval
-    if interval is None or estimate.missing:
-        return Decision("open", leaning)
-    low, high = interval
-    if low > 0 or (low == 0 and not strict):
-        return Decision("holds", True)
-    if high < 0 or (high == 0 and strict):
-        return Decision("fails", False)
-    return Decision("open", leaning, estimate.repetitions_apart_from(0.0))
+        return NOTHING_KNOWN
+    p_value = estimate.p_value
+    if p_value is None or estimate.missing:
+        return Decision(1.0, 1.0, leaning)
+    if estimate.mean == 0 and estimate.half_width == 0:
+        # All values are the bound itself.
+        return HOLDS if leaning else FAILS
+    return Decision(p_value, 1.0, True) if leaning else Decision(1.0, p_value, False)
 
 
 def exists(having: int, lacking: int) -> Decision:
     """Whether repetitions have what is looked for: all of them, or none of several; anything else is open."""
     if not lacking:
-        return Decision("holds", True)
-    return Decision("open" if having or lacking < 2 else "fails", having > lacking)
+        return HOLDS
+    return Decision(1.0, 1.0, having > lacking) if having or lacking < 2 else FAILS
+
+
+def between(sides: Sequence[Decision]) -> Decision:
+    """Whether a value is on the right side of one bound, or of two, of which it can be beyond one only."""
+    return _joined(sides, max(side.holds for side in sides), min(side.fails for side in sides), False)
 
 
 def every(decisions: Sequence[Decision]) -> Decision:
     """Whether all of them hold."""
-    return _joined(decisions, "fails", False)
+    return _joined(decisions, max(one.holds for one in decisions), simes([one.fails for one in decisions]), False)
 
 
 def some(decisions: Sequence[Decision]) -> Decision:
     """Whether one of them holds."""
-    return _joined(decisions, "holds", True)
+    return _joined(decisions, simes([one.holds for one in decisions]), max(one.fails for one in decisions), True)
 
 
-def _joined(decisions: Sequence[Decision], deciding: Value, leaning: bool) -> Decision:
-    """One decision of several: one that is ``deciding``, or leans so, decides; otherwise all have to be the other."""
-    values = [decision.value for decision in decisions]
+def whichever(decisions: Sequence[Decision]) -> Decision:
+    """Whether a condition holds that was one of several, it is not known which: only what all of them say is said."""
+    joined = _joined(decisions, max(one.holds for one in decisions), max(one.fails for one in decisions), False)
+    leanings = {one.leaning for one in decisions}
+    return Decision(joined.holds, joined.fails, None, void=True) if len(leanings) > 1 else joined
+
+
+def _joined(decisions: Sequence[Decision], holds: float, fails: float, leaning: bool) -> Decision:
+    """One decision of several, of which one that leans to ``leaning`` is enough."""
     leanings = [decision.leaning for decision in decisions]
-    if deciding in values:
-        return Decision(deciding, leaning)
-    other: Value = "holds" if deciding == "fails" else "fails"
     leans = leaning if leaning in leanings else None if None in leanings else not leaning
-    return Decision("open" if "open" in values else other, leans, _most(decisions))
+    return Decision(holds, fails, leans, any(decision.void for decision in decisions))
 
 
-def _most(decisions: Sequence[Decision]) -> int | None:
-    """Repetitions that decide all open conditions; None unless each has such a number."""
-    numbers = [decision.repetitions for decision in decisions if decision.value == "open"]
-    return max((number for number in numbers if number is not None), default=None) if None not in numbers else None
+def simes(p_values: Sequence[float]) -> float:
+    """How likely the least of several independent p-values are by chance where all hypotheses are true."""
+    return min(len(p_values) * p_value / rank for rank, p_value in enumerate(sorted(p_values), 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of several hypotheses that are judged together, so that 5 % is the chance of one false verdict in all.
+
+    Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6, 1979.
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted

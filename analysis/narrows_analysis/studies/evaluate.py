@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from narrows_analysis.metrics.confidence import Estimate
+from narrows_analysis.metrics.confidence import LEVEL, Estimate
 from narrows_analysis.studies.checks import Pick, picks
+from narrows_analysis.studies.decision import NOTHING_KNOWN, Decision, Value, holm
 from narrows_analysis.studies.judge import NotRun, describe, judge
 from narrows_analysis.studies.linear import Key, Repetitions, single
 from narrows_analysis.studies.model import Point, Statement
-from narrows_analysis.studies.units import Unit
+from narrows_analysis.studies.showing import show
 
-Verdict = Literal["agrees", "differs", "undecided", "not run here"]
-VERDICTS: dict[str, Verdict] = {"holds": "agrees", "fails": "differs", "open": "undecided"}
-MIN_REPETITIONS = 3  # repetitions from which a variance says something
+Verdict = Literal["agrees", "differs", "undecided", "not comparable", "not run here"]
+VERDICTS: dict[Value, Verdict] = {
+    "holds": "agrees", "fails": "differs", "open": "undecided", "void": "not comparable",
+}  # fmt: skip
+# A verdict near a limit takes this many repetitions: with fewer, it has to be this much more certain. A variance of three
+# values is itself uncertain.
+ENOUGH, LEVEL_OF_FEW = 10, 0.95
 
 
 @dataclass(frozen=True)
@@ -26,18 +31,23 @@ class Finding:
     Attributes:
         ours: the values, with their 95 % confidence intervals.
         count: repetitions of the setting that has the fewest.
-        leaning: for what is undecided, whether the means alone agree; None if they say nothing.
-        more: for what is undecided, how many more repetitions of each setting would decide it; None if unknown.
-        evidence: settings with the measures that go with a difference.
+        decision: what the values alone say.
+        p_value: of the verdict, with those that it is judged with.
+        covered: what of the settings that the statement is about was run, if not all of it.
     """
 
     statement: Statement
     verdict: Verdict
     ours: str
     count: int = 0
-    leaning: bool | None = None
-    more: int | None = None
-    evidence: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    decision: Decision = NOTHING_KNOWN
+    p_value: float = 1.0
+    covered: str = ""
+
+    @property
+    def leaning(self) -> bool | None:
+        """Whether the means alone agree; None if they say nothing."""
+        return self.decision.leaning
 
     @property
     def differs(self) -> bool:
@@ -46,52 +56,44 @@ class Finding:
 
 
 def evaluate(statement: Statement, points: Sequence[Point]) -> Finding:
-    """Judge a statement by the points of its figure's experiments."""
+    """Judge a statement by the points of its figure's experiments, as if it were the only one of its study."""
+    return _together([_alone(statement, points)])[0]
+
+
+def evaluate_all(judged: Sequence[tuple[Statement, Sequence[Point]]]) -> list[Finding]:
+    """Judge statements, each by its points, so that 5 % is the chance of one false verdict in all (`decision.holm`)."""
+    return _together([_alone(statement, points) for statement, points in judged])
+
+
+def _alone(statement: Statement, points: Sequence[Point]) -> Finding:
     try:
-        found = judge(statement.check, points, show)
+        found = judge(statement.check, points)
     except NotRun as missing:
         return Finding(statement, "not run here", str(missing))
-    decision = found.decision
-    verdict = VERDICTS[decision.value]
-    more = None
-    if verdict == "undecided":
-        more = MIN_REPETITIONS - found.count if found.count < 2 else None
-        if decision.repetitions is not None:
-            more = max(1, decision.repetitions - found.count)
-    judged = Finding(statement, verdict, found.ours, found.count, decision.leaning, more)
-    if not judged.differs:
-        return judged
-    return Finding(statement, verdict, found.ours, found.count, decision.leaning, more, _evidence(statement, points))
+    return Finding(statement, "undecided", found.ours, found.count, found.decision, found.decision.p_value)
+
+
+def _together(findings: Sequence[Finding]) -> list[Finding]:
+    there = [number for number, one in enumerate(findings) if one.verdict != "not run here"]
+    found = list(findings)
+    for number, p_value in zip(there, holm([findings[number].decision.p_value for number in there]), strict=True):
+        one = findings[number]
+        level = 1 - (LEVEL if one.count >= ENOUGH else LEVEL_OF_FEW)
+        found[number] = replace(one, verdict=VERDICTS[one.decision.value(p_value, level)], p_value=p_value)
+    return found
 
 
 def verdict_text(found: Finding) -> str:
-    """The verdict as pages say it: with the number of repetitions, and what would decide it."""
+    """The verdict as pages say it: with the number of repetitions, and how far the means go."""
     if found.verdict == "not run here":
         return found.verdict
-    if found.verdict != "undecided":
-        return f"{found.verdict} (n={found.count})"
-    means = {True: "means agree", False: "means differ", None: "no value"}[found.leaning]
-    if found.count < 2:
-        needed = f"at least {found.more} more repetitions"
-    elif found.more is not None:
-        needed = f"about {found.more} more repetition{'s' if found.more > 1 else ''} would decide"
-    else:
-        needed = "more repetitions of this kind would not decide"
-    return f"undecided (n={found.count}; {means}; {needed})"
-
-
-def show(value: float | Estimate | None, unit: Unit) -> str:
-    """A value in its unit, with the half-width of its confidence interval if it has one, and who lacks the value."""
-    if value is None:
-        return "-"
-    if isinstance(value, Estimate):
-        half = value.half_width
-        parts = [] if half is None else [f"+-{show(half, unit)}", f"n={value.count}"]
-        parts += [f"{value.missing} without it"] if value.missing else []
-        return show(value.mean, unit) + (f" ({', '.join(parts)})" if parts else "")
-    scale = 100.0 if unit == "%" else 1.0
-    text = f"{value * scale:.3g}"
-    return f"{text} {unit}".strip() if unit != "x" else f"{text}x"
+    said = [f"n={found.count}"]
+    if found.verdict == "undecided":
+        said.append({True: "means agree", False: "means differ", None: "no value"}[found.leaning])
+        if found.count < ENOUGH and found.leaning is not None:
+            said.append(f"takes {ENOUGH} repetitions or more")
+    said += [found.covered] if found.covered else []
+    return f"{found.verdict} ({'; '.join(said)})"
 
 
 def settings(pick: Pick, points: Sequence[Point]) -> dict[Key, Estimate]:
@@ -101,11 +103,12 @@ def settings(pick: Pick, points: Sequence[Point]) -> dict[Key, Estimate]:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """For each setting of the check the measures that its statement names as evidence; "-" for those not there."""
     rows: dict[Key, tuple[str, ...]] = {}
+    names = statement.evidence
     for pick in picks(statement.check):
-        columns = [settings(Pick(name, pick.where), points) for name in statement.evidence]
+        columns = [settings(Pick(name, pick.where), points) for name in names]
         for key in dict.fromkeys(key for column in columns for key in column):
-            rows[key] = tuple(show(column.get(key), "") for column in columns)
+            rows[key] = tuple(show(column.get(key), name) for column, name in zip(columns, names, strict=True))
     return tuple((describe(key).removesuffix(": "), values) for key, values in rows.items())

@@ -10,6 +10,7 @@ from narrows_analysis.studies.checks import (
     Every,
     Extreme,
     Farthest,
+    Nearest,
     Pick,
     Spread,
     Where,
@@ -23,9 +24,11 @@ from narrows_analysis.studies.model import (
     control,
     figure,
     lines,
+    not_tested,
     over_time,
     says,
     through,
+    untestable,
 )
 
 BUFFER, RATE = "bottleneck.buffer", "bottleneck.rate"
@@ -36,14 +39,6 @@ HARDLY = 0.1  # "hardly depends", "flat", "as long as": means within a tenth of 
 # Completions below which a run says nothing about completion times.
 TRAIN_FLOWS = ("completions.train", 3.0)
 SUBJECTS = ("completions.subject", 3.0)
-REDUCTION = (
-    "under certain circumstances BBR's startup phase can result in a significant reduction of the throughput of "
-    "competing large CUBIC flows and the utilization of the bottleneck link"
-)
-BURSTY = (
-    "the steady-state operation of BBR can have negative impact on the performance of bursty flows using loss-based "
-    "CCAs over bottlenecks with buffer sizes as high as two times the bandwidth-delay product"
-)
 
 
 def pair(large: str, train: str, **more: Condition) -> Where:
@@ -102,15 +97,16 @@ TRAINS = (
             low=1.0,
             changed="It averaged over all rates.",
         ),
-        at_every_rate(
-            "parity",
-            "at 2 BDP small CUBIC flows complete as fast beside BBR as beside CUBIC",
-            "times in BBR-cubic and CUBIC-cubic within 10 % at 2 BDP",
-            pair("bbr", "cubic", buffer="2bdp"),
-            pair("cubic", "cubic", buffer="2bdp"),
-            low=1 - HARDLY,
-            high=1 / (1 - HARDLY),
-        ),
+        says("figure 2", "parity", "small CUBIC flows do beside BBR most like beside CUBIC at 2 BDP")
+        .agrees_if(
+            "times in BBR-cubic and CUBIC-cubic are nearer to each other at 2 BDP than at any other buffer, over all rates",
+            Nearest(
+                left=train_time(pair("bbr", "cubic")), right=train_time(pair("cubic", "cubic")), over=BUFFER, at="2bdp"
+            ),
+            changed="It asked for times within 10 % at 2 BDP, and at every rate; what is said is that of all sizes this one is "
+            "the most comparable.",
+        )
+        .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
         at_every_rate(
             "shallow-like-bloated",
             "BBR-cubic at 0.5 BDP is as slow as CUBIC-cubic at 8 BDP, or slower",
@@ -119,7 +115,7 @@ TRAINS = (
             pair("cubic", "cubic", buffer="8bdp"),
             low=1 - HARDLY,
         ),
-        says("figure 3", "cubic-bbr", "in CUBIC-bbr the large flow loses most at 0.5 BDP", quote=REDUCTION)
+        says("figure 3", "cubic-bbr", "in CUBIC-bbr the large flow loses most at 0.5 BDP")
         .agrees_if(
             "its throughput, relative to that beside cubic trains, is least at 0.5 BDP of 0.5 and 8 BDP, and "
             "lower there than beside cubic trains",
@@ -144,7 +140,7 @@ TRAINS = (
             changed="It compared 0.5 with 8 BDP only, and not with cubic trains.",
         )
         .with_evidence("loss_ratio.large", "utilization"),
-        says("figure 4", "utilization", "and the link is used less than beside cubic trains", quote=REDUCTION)
+        says("figure 4", "utilization", "and the link is used less than beside cubic trains")
         .agrees_if(
             "utilization in CUBIC-bbr at 0.5 BDP below that in CUBIC-cubic, over all rates",
             compare(
@@ -274,11 +270,14 @@ MEDIUM = (
         "10-12", "medium", "1 MB CUBIC beside a large BBR or CUBIC flow, 20 Mbit/s", window=ALL_OF_IT, life_of="large"
     )
     .states(
-        says("figure 10", "worst", "beside BBR it is worst at 0.5 BDP")
+        says("figure 10", "worst", "what it takes longer beside BBR than beside CUBIC is most at 0.5 BDP")
         .agrees_if(
-            "completion longer at 0.5 BDP than at any other buffer",
-            Extreme(pick=train_time({LARGE: "bbr"}), over=BUFFER, at="0.5bdp", kind="greatest", ends=True),
-            changed="It asked for a fall by 0.2 s from 0.5 to 2 BDP.",
+            "completion beside BBR longer than beside CUBIC at 0.5 BDP, and by more than at any other buffer",
+            Farthest(
+                left=train_time({LARGE: "bbr"}), right=train_time({LARGE: "cubic"}), over=BUFFER, at="0.5bdp"
+            ),
+            changed="It asked for a fall by 0.2 s from 0.5 to 2 BDP, then for the longest time beside BBR; the figure shows "
+            "the increase over CUBIC.",
         )
         .with_evidence("loss_ratio.train", "completions.train", "fct_sd_s.train"),
         says("figure 11", "windows", "the train's windows are larger at 2 BDP than at 1 BDP")
@@ -291,7 +290,6 @@ MEDIUM = (
             "figure 12",
             "pacing",
             "BBR's pacing rate is significantly lower at 2 BDP than at 1 BDP",
-            quote="significantly lower",
         )
         .agrees_if(
             "the mean at 2 BDP is 95 % or less of that at 1 BDP",
@@ -323,7 +321,7 @@ def beside_bbr(measure: str, buffer: str, low: float = 0.0, high: float = MORE) 
 SMALL = (
     figure("13-15", "small", "100 KB CUBIC, 5 Mbit/s", window=ALL_OF_IT, life_of="large")
     .states(
-        says("figure 13", "suffers", "small flows suffer from BBR even at 2 BDP", quote=BURSTY)
+        says("figure 13", "suffers", "small flows suffer from BBR even at 2 BDP")
         .agrees_if("longer beside BBR than beside CUBIC at 2 BDP", beside_bbr("fct_s.train", "2bdp", low=1.0))
         .with_evidence("loss_ratio.train", "queue_bdp"),
         says("figure 13", "gains", "and gain at 4 and 8 BDP")
@@ -333,13 +331,7 @@ SMALL = (
             changed="It looked at 8 BDP only, and later at the mean of 4 and 8 BDP, after a difference had been seen.",
         )
         .with_evidence("queue_bdp", "loss_ratio.train"),
-        says("figure 14", "retransmits", "they retransmit more beside BBR at 1 and 2 BDP")
-        .agrees_if(
-            "retransmitted part of the train's data packets higher beside BBR, at both buffers",
-            Every(tuple(beside_bbr("retransmit_ratio.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
-        )
-        .with_evidence("loss_ratio.train", "completions.train"),
-        says("figure 15", "tail", "the slowest of them are slower beside BBR at 1 and 2 BDP", quote=BURSTY)
+        says("figure 14", "tail", "the slowest of them are slower beside BBR at 1 and 2 BDP")
         .agrees_if(
             "95th percentile of completion times longer beside BBR, at both buffers",
             Every(tuple(beside_bbr("fct_p95_s.train", buffer, low=1.0) for buffer in ("1bdp", "2bdp"))),
@@ -371,10 +363,31 @@ STUDY = Study(
     "train's next flow 0.1 s after the last one has finished, its first 0.5 s after the large flow's start.",
     differences="A train lasts as long as the large flow. Flows end when the receiver has read their last byte.",
     figures=(TRAINS, WINDOW, SIZES, GAPS, EQUALS, MEDIUM, SMALL),
+    claims=36,
+    account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, and of "
+    "what a reader reported of figures 2, 8, 10, 14 and 15 (marked as changed).",
+    left_out=(
+        not_tested(
+            "figure 15",
+            "how BBR's pacing rate differs between 1 and 2 BDP beside flows of 100 KB",
+            "an earlier rule took this figure for one of completion times, and another for one of retransmissions; what is "
+            "said of pacing was not at hand",
+        ),
+        not_tested(
+            "section on the experiments",
+            "with confidence intervals of ten repetitions, which differences are significant",
+            "the sentences were not at hand",
+        ),
+        untestable(
+            "abstract",
+            "a new algorithm takes a thorough evaluation beside those that are deployed, with flows of all sizes",
+            "a motive, not an observation",
+        ),
+    ),
     controls=(
         control("medium-larger", "medium", "a large flow of 60 MB and four repetitions", "worst", "windows", "pacing"),
         control(
-            "small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "retransmits", "tail"
+            "small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "tail"
         ),
         control("equals-more", "equals", "40 completions a run instead of 20", "long", "variable", "flat"),
         before_5_1("train-sizes", "dip-1MB"),

@@ -4,19 +4,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 
-from narrows_analysis.metrics.confidence import Estimate
+from narrows_analysis.metrics.confidence import estimate
 from narrows_analysis.studies import checks
-from narrows_analysis.studies.decision import Decision, every, exists, positive, some
+from narrows_analysis.studies.decision import (
+    FAILS,
+    HOLDS,
+    NOTHING_KNOWN,
+    VOID,
+    Decision,
+    between,
+    every,
+    exists,
+    positive,
+    some,
+    whichever,
+)
 from narrows_analysis.studies.linear import Key, Linear, Repetitions, Term, mean, single, value_of
 from narrows_analysis.studies.model import Point, number
-from narrows_analysis.studies.units import Unit, unit_of
-
-Show = Callable[[float | Estimate | None, Unit], str]
-
+from narrows_analysis.studies.showing import show
 
 MANY = 6  # settings, more than which are not all listed
 
@@ -34,18 +44,17 @@ class Judgement:
     count: int
 
 
-def judge(check: checks.Check, points: Sequence[Point], show: Show) -> Judgement:
+def judge(check: checks.Check, points: Sequence[Point]) -> Judgement:
     """Decide a check.
 
     Args:
         check: what must hold.
         points: runs that it may look at.
-        show: writes a value in a unit.
 
     Raises:
         NotRun: points that it needs are missing.
     """
-    return _Judge(Repetitions(points), show).judge(check)
+    return _Judge(Repetitions(points)).judge(check)
 
 
 def describe(key: Key) -> str:
@@ -55,10 +64,9 @@ def describe(key: Key) -> str:
 
 
 class _Judge:
-    def __init__(self, repetitions: Repetitions, show: Show) -> None:
+    def __init__(self, repetitions: Repetitions) -> None:
         self._repetitions = repetitions
-        self._show = show
-        self._unit: Unit = ""
+        self._measure = ""
 
     def judge(self, check: checks.Check) -> Judgement:
         if isinstance(check, checks.Every):
@@ -68,15 +76,32 @@ class _Judge:
                 "; ".join(part.ours for part in parts),
                 min(part.count for part in parts),
             )
-        self._unit = unit_of(checks.picks(check)[0].measure)
+        if isinstance(check, checks.AtOneOf):
+            return self._at_one_of(check)
+        self._measure = checks.picks(check)[0].measure
         there = [self._existence(pick) for pick in checks.picks(check)]
         count = min(len(self._repetitions.runs(term.key)) for pick in checks.picks(check) for term in self._terms(pick))
         try:
             decision, ours = self._of(check)
         except _NoValue as nothing:
-            decision, ours = Decision("open", None), str(nothing)
+            decision, ours = NOTHING_KNOWN, str(nothing)
         existing = [decision for decision in there if decision is not None]
         return Judgement(every([*existing, decision]) if existing else decision, ours, count)
+
+    def _at_one_of(self, check: checks.AtOneOf) -> Judgement:
+        found: dict[str, Judgement] = {}
+        for value, there in self._repetitions.by_value(check.over).items():
+            try:
+                found[value] = _Judge(there).judge(check.check)
+            except NotRun:
+                continue
+        if not found:
+            raise NotRun(f"no value of {check.over} with all that is needed")
+        return Judgement(
+            whichever([one.decision for one in found.values()]),
+            "; ".join(f"at {value}: {one.ours}" for value, one in found.items()),
+            min(one.count for one in found.values()),
+        )
 
     @singledispatchmethod
     def _of(self, check: checks.Check) -> tuple[Decision, str]:
@@ -103,14 +128,14 @@ class _Judge:
 
     def _positive(self, total: Linear, strict: bool = False) -> Decision:
         estimate, bound = self._repetitions.estimate(total)
-        return Decision("open", None) if estimate is None else positive(estimate, strict, bound)
+        return NOTHING_KNOWN if estimate is None else positive(estimate, strict, bound)
 
     def _shown(self, total: Linear) -> str:
         estimate, bound = self._repetitions.estimate(total)
         if estimate is None:
             return "none"
         prefix = {"exact": "", "at least": "at least ", "at most": "at most ", "unknown": "about "}[bound]
-        return prefix + self._show(estimate, self._unit)
+        return prefix + show(estimate, self._measure, is_mean=total.is_mean)
 
     def _value(self, total: Linear) -> float:
         estimate, _ = self._repetitions.estimate(total)
@@ -141,8 +166,8 @@ class _Judge:
         if len(texts) <= MANY or not known:
             return "; ".join(texts)
         ends = f"{min(known)[1]} to {max(known)[1]} at {len(texts)} settings"
-        failing = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value == "fails"]
-        unsure = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value == "open"]
+        failing = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value() == "fails"]
+        unsure = [text for text, (_, decision) in zip(texts, settings, strict=True) if decision.value() == "open"]
         parts = [f"{ends}, of which {len(texts) - len(failing) - len(unsure)} meet it"]
         for word, those in (("not", failing), ("undecided", unsure)):
             more = f", and {len(those) - MANY} more" if len(those) > MANY else ""
@@ -157,7 +182,7 @@ class _Judge:
     def _between(self, total: Linear, low: float, high: float, strict: bool = False) -> Decision:
         parts = [self._positive(total.plus(-low), strict)] if low > -checks.MORE else []
         parts += [self._positive(total * -1 + Linear({}, high), strict)] if high < checks.MORE else []
-        return every(parts)
+        return between(parts)
 
     @_of.register
     def _within(self, check: checks.Within) -> tuple[Decision, str]:
@@ -192,20 +217,48 @@ class _Judge:
         text = f"{self._shown(left)} against {self._shown(right)}"
         values = [self._repetitions.estimate(total)[0] for total in (left, right)]
         if None in values:
-            return Decision("open", None), text
+            return NOTHING_KNOWN, text
         means = [value.mean for value in values if value is not None]
-        return every(parts), text + (f" (quotient {means[0] / means[1]:.3g})" if means[1] else "")
+        if check.resolution is not None and max(means) <= check.resolution:
+            return VOID, f"{text}, neither of which is more than what is resolved, {show(check.resolution, self._measure)}"
+        return between(parts), text + (f" (quotient {means[0] / means[1]:.3g})" if means[1] else "")
 
     @_of.register
     def _farthest(self, check: checks.Farthest) -> tuple[Decision, str]:
-        ends = dict(self._along(check.right, check.over))
-        apart = [(x, y - ends[x]) for x, y in self._along(check.left, check.over) if x in ends]
-        if len(apart) < 2:
-            raise NotRun(f"fewer than two values of {check.over}")
-        last = apart[-1][1]
-        parts = [self._positive(last, strict=True)]
-        parts += [self._positive(last - difference, strict=True) for _, difference in apart[:-1]]
+        apart = self._apart_along(check.left, check.right, check.over)
+        there = self._place(apart, check.over, check.at) if check.at else apart[-1][0]
+        here = dict(apart)[there]
+        parts = [self._positive(here, strict=True)]
+        parts += [self._positive(here - difference, strict=True) for x, difference in apart if x != there]
         return every(parts), f"apart by {self._line(apart)}"
+
+    @_of.register
+    def _nearest(self, check: checks.Nearest) -> tuple[Decision, str]:
+        apart = self._apart_along(check.left, check.right, check.over)
+        there = self._place(apart, check.over, check.at)
+        here = dict(apart)[there]
+        # |here| < |other| where other - here and other + here are on the same side of 0.
+        parts = [
+            some([every([self._positive(way * (other + sign * here), strict=True) for sign in (1, -1)]) for way in (1, -1)])
+            for x, other in apart
+            if x != there
+        ]
+        return every(parts), f"apart by {self._line(apart)}"
+
+    def _apart_along(self, left: checks.Pick, right: checks.Pick, over: str) -> list[tuple[float, Linear]]:
+        """The difference of two picks at each number of a parameter that both have; two at least."""
+        ends = dict(self._along(right, over))
+        apart = [(x, y - ends[x]) for x, y in self._along(left, over) if x in ends]
+        if len(apart) < 2:
+            raise NotRun(f"fewer than two values of {over} with both")
+        return apart
+
+    def _place(self, line: Sequence[tuple[float, Linear]], over: str, at: str) -> float:
+        """The number of a parameter's value, at which there have to be points."""
+        place = number(at)
+        if place is None or place not in dict(line):
+            raise NotRun(f"no point with {self._measure} at {over} {at}")
+        return place
 
     @_of.register
     def _trend(self, check: checks.Trend) -> tuple[Decision, str]:
@@ -217,6 +270,15 @@ class _Judge:
             self._positive(check.slack * change + sign * (after - before))
             for (_, before), (_, after) in itertools.pairwise(line)
         ]
+        return every(parts), self._line(line)
+
+    @_of.register
+    def _straight(self, check: checks.Straight) -> tuple[Decision, str]:
+        line = self._along(check.pick, check.over)
+        if len(line) < 3:
+            raise NotRun(f"fewer than three values of {check.over}")
+        ends = [line[0], line[-1]]
+        parts = [self._between(y - _at(ends, x), -check.tolerance, check.tolerance) for x, y in line[1:-1]]
         return every(parts), self._line(line)
 
     @_of.register
@@ -237,12 +299,10 @@ class _Judge:
     @_of.register
     def _extreme(self, check: checks.Extreme) -> tuple[Decision, str]:
         line = self._along(check.pick, check.over)
-        place = number(check.at)
-        here = dict(line).get(place) if place is not None else None
-        if here is None:
-            raise NotRun(f"no point with {check.pick.measure} at {check.over} {check.at}")
+        place = self._place(line, check.over, check.at)
+        here = dict(line)[place]
         others = [(x, y) for x, y in line if x != place]
-        if not check.ends and not (line[0][0] < (place or 0.0) < line[-1][0]):
+        if not check.ends and not (line[0][0] < place < line[-1][0]):
             raise NotRun(f"no points on both sides of {check.over} {check.at}")
         sign = 1 if check.kind == "least" else -1
         return every([self._positive(sign * (y - here), strict=True) for _, y in others]), self._line(line)
@@ -257,6 +317,35 @@ class _Judge:
         parts = [self._between(single(term) - formulas[term.key], -check.tolerance, check.tolerance) for term in terms]
         values = [(describe(term.key), self._shown(single(term)), self._shown(formulas[term.key])) for term in terms]
         return every(parts), "; ".join(f"{setting}{value}, formula {formula}" for setting, value, formula in values)
+
+    @_of.register
+    def _median_error(self, check: checks.MedianError) -> tuple[Decision, str]:
+        medians = []
+        terms = self._terms(check.pick)
+        for runs in zip(*(self._repetitions.runs(term.key) for term in terms), strict=False):
+            pairs = [(run.measures.get(check.pick.measure), run.measures.get(check.expected)) for run in runs]
+            errors = [abs(ours - formula) for ours, formula in pairs if ours is not None and formula is not None]
+            medians += [statistics.median(errors)] if errors else []
+        found = estimate(medians)
+        if found is None:
+            raise NotRun(f"no point with {check.expected}")
+        below = estimate([check.most - one for one in medians])
+        decision = NOTHING_KNOWN if below is None else positive(below, strict=False)
+        return decision, f"median error {show(found, self._measure, is_mean=True)} of {len(terms)} settings"
+
+    @_of.register
+    def _sometimes(self, check: checks.Sometimes) -> tuple[Decision, str]:
+        runs = [run for term in self._terms(check.pick) for run in self._repetitions.runs(term.key)]
+        values = [value for run in runs if (value := value_of(check.pick, run)[0]) is not None]
+        if not values:
+            raise _NoValue("none")
+        having = sum(check.low <= value <= check.high for value in values)
+        ends = " to ".join(show(end, self._measure) for end in (min(values), max(values)))
+        text = f"{having} of {len(values)} runs, which are from {ends}"
+        if having:
+            return HOLDS, text
+        # None of so many runs, although this part of all runs would have it.
+        return replace(FAILS, fails=(1 - check.part) ** len(values)), text
 
     @_of.register
     def _spread(self, check: checks.Spread) -> tuple[Decision, str]:

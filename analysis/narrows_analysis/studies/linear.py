@@ -16,6 +16,7 @@ from narrows_analysis.studies.decision import Bound
 from narrows_analysis.studies.model import Point
 
 Key = tuple[tuple[str, str], ...]
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class Linear:
         """The difference of two sums."""
         return self + other * -1
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether it is a weighted mean of its terms, which lies where they do."""
+        weights = self.weights.values()
+        return self.constant == 0 and all(weight >= 0 for weight in weights) and abs(sum(weights) - 1) < ROUNDING
+
     def plus(self, constant: float) -> Linear:
         """The sum and a number."""
         return Linear(self.weights, self.constant + constant)
@@ -70,6 +77,14 @@ class Repetitions:
     def __init__(self, points: Sequence[Point]) -> None:
         """Take all points that a statement may look at."""
         self._points = points
+
+    def by_value(self, parameter: str) -> dict[str, Repetitions]:
+        """The points at each value of a parameter, of those that have it."""
+        values = dict.fromkeys(point.parameters[parameter] for point in self._points if parameter in point.parameters)
+        return {
+            value: Repetitions([point for point in self._points if point.parameters.get(parameter) == value])
+            for value in values
+        }
 
     def terms(self, pick: Pick) -> list[Term]:
         """Every setting that a pick selects and that has been run, whether its runs have the measure or not."""
@@ -124,6 +139,8 @@ def value_of(pick: Pick, point: Point) -> tuple[float | None, bool]:
     if pick.needs is not None and (point.measures.get(pick.needs[0]) or 0.0) < pick.needs[1]:
         return None, False
     value = point.measures.get(pick.measure)
+    if value is not None and pick.absolute:
+        return abs(value), False
     if value is None and pick.absent not in ("unknown", "differs"):
         return (point.measures.get(pick.absent), True) if pick.measure in point.measures else (None, False)
     return value, False

@@ -37,7 +37,8 @@ def setting(experiment: str, parameters: Mapping[str, str]) -> tuple[object, ...
 class Point:
     """One run of a figure's experiment: the swept values as written, and its measures in SI units.
 
-    ``directory`` is that of the run, below the study's.
+    ``directory`` is that of the run, below the study's. ``provenance`` says how to make the same again: of a run its
+    seed, the version and commit of the code, the kernel and the digest of its configuration, and what was varied.
     """
 
     experiment: str
@@ -45,6 +46,7 @@ class Point:
     repetition: int
     measures: Mapping[str, float | None]
     directory: str = ""
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def setting(self) -> tuple[object, ...]:
@@ -71,7 +73,6 @@ class Statement:
         id: a short name.
         says: what is said, in our words.
         source: figure, table, section or slide that says it.
-        quote: the publication's own words, where we have them.
         agrees_if: the check in words.
         check: when ours agrees.
         evidence: measures that are shown where ours differs.
@@ -82,7 +83,6 @@ class Statement:
     id: str
     says: str
     source: str
-    quote: str = ""
     agrees_if: str
     check: Check
     evidence: tuple[str, ...] = ()
@@ -101,7 +101,6 @@ class Said:
     source: str
     id: str
     says: str
-    quote: str = ""
 
     def agrees_if(self, rule: str, check: Check, changed: str = "") -> Statement:
         """The statement that ours agrees with if ``check``, in words ``rule``, holds."""
@@ -109,7 +108,6 @@ class Said:
             id=self.id,
             says=self.says,
             source=self.source,
-            quote=self.quote,
             agrees_if=rule,
             check=check,
             changed=changed,
@@ -192,11 +190,26 @@ figure = StudyFigure
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Something that the publication says and no experiment of ours can show, and why."""
+    """Something that the publication says, in our words, and that no rule judges, and why.
+
+    ``kind``: "not tested", an experiment could; "untestable", none on an emulated bottleneck, or none with a value that the
+    publication gives.
+    """
 
     source: str
     says: str
     reason: str
+    kind: Literal["not tested", "untestable"] = "not tested"
+
+
+def not_tested(source: str, says: str, reason: str) -> LeftOut:
+    """A claim that an experiment could test, and none does."""
+    return LeftOut(source=source, says=says, reason=reason)
+
+
+def untestable(source: str, says: str, reason: str) -> LeftOut:
+    """A claim that no experiment here could test."""
+    return LeftOut(source=source, says=says, reason=reason, kind="untestable")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -247,7 +260,12 @@ def through(link: Link, experiment: str, *statements: str, of: Literal["quick", 
 
 @dataclass(frozen=True)
 class Study:
-    """A publication and its figures."""
+    """A publication and its figures.
+
+    Attributes:
+        claims: how many claims somebody counted who read all of it; None if nobody did.
+        account: what our list of claims rests on, and what it therefore lacks.
+    """
 
     name: str
     citation: str
@@ -256,6 +274,8 @@ class Study:
     figures: tuple[StudyFigure, ...]
     controls: tuple[Control, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    claims: int | None = None
+    account: str = ""
 
     @property
     def experiments(self) -> tuple[str, ...]:

@@ -4,16 +4,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 
 from narrows_analysis.export import FIGURES as FIGURE_FORMATS
 from narrows_analysis.export import TABLES, save_table
-from narrows_analysis.studies.evaluate import Finding, evaluate, verdict_text
+from narrows_analysis.studies.checks import picks
+from narrows_analysis.studies.evaluate import Finding, evaluate_all, evidence, verdict_text
 from narrows_analysis.studies.explain import explain
-from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, StudyFigure, Variant
+from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, StudyFigure, Variant, number
 from narrows_analysis.studies.plots import draw_all, image_name
 from narrows_analysis.studies.results import figure_points, points_of, read_results, write_results
 
@@ -23,34 +25,65 @@ RESULTS, FIGURES = "results", "figures"
 
 
 def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]]:
-    """Every statement of a study with its verdict, in the order of the figures."""
-    return [
-        (figure, evaluate(statement, figure_points(results, figure)))
+    """Every statement of a study with its verdict, judged together, in the order of the figures."""
+    judged = [
+        (figure, statement, figure_points(results, figure))
         for figure in study.figures
         for statement in figure.statements
     ]
+    found = evaluate_all([(statement, points) for _, statement, points in judged])
+    return [
+        (figure, replace(one, covered=_covered(one, results, points)))
+        for one, (figure, _, points) in zip(found, judged, strict=True)
+    ]
+
+
+def _covered(found: Finding, results: Results, points: Sequence[Point]) -> str:
+    """Which values of a swept parameter were run of those that the variant has and the statement is about; "" for all."""
+    lacking: dict[str, list[str]] = {}
+    for pick in picks(found.statement.check) if found.verdict != "not run here" else ():
+        mine = [point for point in points if point.meets(pick.where)]
+        for experiment in dict.fromkeys(point.experiment for point in mine):
+            sweep: Mapping[str, Sequence[object]] = results.experiments.get(experiment, {}).get("sweep", {})
+            for name, values in sweep.items():
+                wanted = [str(value) for value in values if _meets(str(value), pick.where.get(name))]
+                run = {point.parameters[name] for point in mine if point.experiment == experiment}
+                if not set(wanted) <= run:
+                    lacking[name] = [value for value in wanted if value in run]
+    return "; ".join(f"{name} {', '.join(run)} only" for name, run in lacking.items())
+
+
+def _meets(value: str, wanted: object) -> bool:
+    if isinstance(wanted, tuple):
+        found = number(value)
+        return found is not None and wanted[0] <= found <= wanted[1]
+    return wanted is None or value == wanted
 
 
 def control_findings(study: Study, results: Results) -> list[tuple[Control, Finding]]:
-    """The statements that each control of these results was made for, judged by its points."""
-    return [
-        (control, evaluate(statement, points_of(results, control.id)))
+    """The statements that each control of these results was made for, judged by its points, and together."""
+    judged = [
+        (control, statement, points_of(results, control.id))
         for control in study.controls
         for figure in study.figures
         if figure.experiment == control.experiment and (control.link or "controls") == results.variant
         for statement in figure.statements
         if statement.id in control.statements
     ]
+    found = evaluate_all([(statement, points) for _, statement, points in judged])
+    return [(control, one) for one, (control, _, _) in zip(found, judged, strict=True)]
 
 
 def verdict_counts(study: Study, results: Results) -> str:
-    """``12 agree, 3 differ, 5 undecided (4 with means that agree), 4 not run here``."""
+    """``12 agree, 3 differ, 5 undecided (4 with means that agree), 1 not comparable, 4 not run here``."""
     found = [finding for _, finding in findings(study, results)]
     counts = Counter(finding.verdict for finding in found)
     leaning = sum(finding.verdict == "undecided" and finding.leaning is True for finding in found)
     undecided = f"{counts['undecided']} undecided" + (f" ({leaning} with means that agree)" if leaning else "")
-    not_run = counts["not run here"] + len(study.left_out)
-    return f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, {not_run} not run here"
+    return (
+        f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, {counts['not comparable']} not comparable, "
+        f"{counts['not run here']} not run here"
+    )
 
 
 def claims(study: Study, results: Results) -> pd.DataFrame:
@@ -59,18 +92,17 @@ def claims(study: Study, results: Results) -> pd.DataFrame:
         {
             "source": found.statement.source,
             "published": found.statement.says,
-            "quote": found.statement.quote,
             "agrees_if": found.statement.agrees_if,
             "ours": found.ours,
             "verdict": found.verdict,
             "n": found.count,
+            "p": found.p_value,
             "means_agree": found.leaning,
-            "more_repetitions": found.more,
         }
         for _, found in findings(study, results)
     ]
     left = [
-        {"source": one.source, "published": one.says, "ours": one.reason, "verdict": "not run here", "n": 0}
+        {"source": one.source, "published": one.says, "ours": one.reason, "verdict": one.kind, "n": 0}
         for one in study.left_out
     ]
     return pd.DataFrame([*rows, *left])
@@ -113,6 +145,7 @@ def render(study: Study, place: Path) -> str:
         [read_results(path) for variant in variants if (path := results_path(study, variant, place)).exists()]
         for variants in (VARIANTS, CONTROLS)
     )
+    judged = [(one, findings(study, one)) for one in results]
     lines = [
         f"# {study.name}",
         "",
@@ -127,10 +160,11 @@ def render(study: Study, place: Path) -> str:
         "",
         *_machines(results),
         *_verdicts(study, results),
-        *_claims(study, results),
+        *_claims(study, judged),
     ]
+    controlled = [(one, control_findings(study, one)) for one in controls]
     for figure in study.figures:
-        lines += _figure(study, figure, results, controls, place)
+        lines += _figure(study, figure, judged, controlled, place)
     lines += _skipped(results)
     return "\n".join(lines).rstrip() + "\n"
 
@@ -181,26 +215,35 @@ def _verdicts(study: Study, results: Sequence[Results]) -> list[str]:
     return [f"**Verdicts, {one.variant}.** {verdict_counts(study, one)}." for one in results] + [""]
 
 
-def _claims(study: Study, results: Sequence[Results]) -> list[str]:
-    """The table of everything that the publication says."""
-    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one in results)
-    lines = ["## What is published, and ours", "", head, "|---|---|---|" + "---|---|" * len(results)]
-    for figure in study.figures:
-        for statement in figure.statements:
-            quote = f' "{statement.quote}"' if statement.quote else ""
-            row = f"| {statement.source} | {statement.says}.{quote} | {statement.agrees_if} |"
-            for one in results:
-                found = evaluate(statement, figure_points(one, figure))
-                row += f" {_cell(found.ours)} | {verdict_text(found)} |"
-            lines.append(row)
+Judged = Sequence[tuple[Results, list[tuple[StudyFigure, Finding]]]]
+Controlled = Sequence[tuple[Results, list[tuple[Control, Finding]]]]
+
+
+def _claims(study: Study, judged: Judged) -> list[str]:
+    """The table of everything that the publication says, as far as we know of it."""
+    statements = sum(len(figure.statements) for figure in study.figures)
+    counts = Counter(one.kind for one in study.left_out)
+    account = f"**Claims.** Of what is published {statements} claims have a rule below"
+    account += "".join(f", {counts[kind]} {'is' if counts[kind] == 1 else 'are'} {kind}" for kind in sorted(counts))
+    listed = statements + len(study.left_out)
+    if study.claims is not None:
+        account += f"; somebody who read the whole text counted {study.claims}, and {listed} are listed"
+    head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one, _ in judged)
+    lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
+    lines += [head, "|---|---|---|" + "---|---|" * len(judged)]
+    rows = [(figure, statement) for figure in study.figures for statement in figure.statements]
+    for number, (_, statement) in enumerate(rows):
+        row = f"| {statement.source} | {statement.says} | {statement.agrees_if} |"
+        for _, found in judged:
+            one = found[number][1]
+            row += f" {_cell(one.ours)} | {verdict_text(one)} |"
+        lines.append(row)
     for left in study.left_out:
-        lines.append(f"| {left.source} | {left.says} | - |" + f" {left.reason} | not run here |" * len(results))
+        lines.append(f"| {left.source} | {left.says} | - |" + f" {left.reason} | {left.kind} |" * len(judged))
     return [*lines, ""]
 
 
-def _figure(
-    study: Study, figure: StudyFigure, results: Sequence[Results], controls: Sequence[Results], place: Path
-) -> list[str]:
+def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Controlled, place: Path) -> list[str]:
     lines = [
         f"## Figure {figure.id}: {figure.title}" if figure.id[0].isdigit() else f"## {figure.id}: {figure.title}",
         "",
@@ -208,14 +251,13 @@ def _figure(
     for statement in figure.statements:
         if statement.changed:
             lines += [f"- **Rule changed after data were seen**, *{statement.says}*: {statement.changed}", ""]
-        for one in results:
-            points = figure_points(one, figure)
-            found = evaluate(statement, points)
+        for one, everything in judged:
+            found = next(found for of, found in everything if of is figure and found.statement is statement)
             if found.differs:
-                lines += _notes(found, one, points)
-            lines += _controlled(study, figure, found, one.variant, controls)
+                lines += _notes(found, one, figure_points(one, figure))
+            lines += _controlled(study, figure, found, one.variant, controlled)
     for number, plot in enumerate(figure.plots):
-        for one in results:
+        for one, _ in judged:
             image = image_name(study, figure, number, one.variant)
             if (place / FIGURES / image).exists():
                 lines += [f"![{plot.title} ({one.variant})]({FIGURES}/{image})", ""]
@@ -227,11 +269,12 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
     statement = found.statement
     word = "differs" if found.verdict == "differs" else "seems to differ"
     lines = [f"Where ours {word} ({results.variant}): *{statement.says}*. Measured there:", ""]
-    if found.evidence:
+    measured = evidence(statement, points)
+    if measured:
         lines += [
             "| Setting | " + " | ".join(f"`{name}`" for name in statement.evidence) + " |",
             "|---|" + "---|" * len(statement.evidence),
-            *(f"| {setting or 'all'} | {' | '.join(values)} |" for setting, values in found.evidence),
+            *(f"| {setting or 'all'} | {' | '.join(values)} |" for setting, values in measured),
             "",
         ]
     sentences = explain(statement, points, results.machine.get("bbr_ack_aggregation"))
@@ -240,7 +283,7 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
 
 
 def _controlled(
-    study: Study, figure: StudyFigure, finding: Finding, variant: Variant, results: Sequence[Results]
+    study: Study, figure: StudyFigure, finding: Finding, variant: Variant, controlled: Controlled
 ) -> list[str]:
     """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
     all_of_it = [
@@ -251,9 +294,9 @@ def _controlled(
     mine = [control for control in all_of_it if control.of == variant]
     found = {
         control.id: judged
-        for one in results
-        for control, judged in control_findings(study, one)
-        if judged.statement == finding.statement
+        for _, everything in controlled
+        for control, judged in everything
+        if judged.statement is finding.statement
     }
     if not mine:
         nothing = finding.differs and not all_of_it

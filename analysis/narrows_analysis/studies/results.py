@@ -30,6 +30,7 @@ def write_results(results: Results, path: Path) -> None:
                 "parameters": dict(point.parameters),
                 "repetition": point.repetition,
                 "directory": point.directory,
+                **({"provenance": dict(point.provenance)} if point.provenance else {}),
                 "measures": {name: _rounded(value) for name, value in point.measures.items()},
             }
             for point in results.points
@@ -43,7 +44,15 @@ def read_results(path: Path) -> Results:
     try:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         points = tuple(
-            Point(one["experiment"], one["parameters"], one["repetition"], one["measures"], one["directory"])
+            Point(
+                one["experiment"],
+                one["parameters"],
+                one["repetition"],
+                one["measures"],
+                one["directory"],
+                # Older versions did not write it.
+                one.get("provenance", {}),
+            )
             for one in data["points"]
         )
         # Older versions did not write what was measured.

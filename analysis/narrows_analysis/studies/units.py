@@ -32,6 +32,17 @@ _UNITS: dict[str, Unit] = {
 }
 
 
+# In %, and can be below 0 or above 1; or without a unit, and between 0 and 1.
+_UNBOUNDED = {"throughput_difference", "pacing_fraction"}
+_RATIOS = {"queue_fill", "model_share"}
+
+
+def is_ratio(measure: str) -> bool:
+    """Whether a measure is a part of a whole, between 0 and 1."""
+    name = measure.partition(".")[0]
+    return name.startswith("jain") or name in _RATIOS or (_UNITS.get(name) == "%" and name not in _UNBOUNDED)
+
+
 def unit_of(measure: str) -> Unit:
     """The unit of a measure, with or without a group behind its name: ``share.bbr`` is shown in %."""
     name = measure.partition(".")[0]

@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
-from narrows_analysis.studies.checks import Model, Pick, Spread
-from narrows_analysis.studies.model import Study, before_5_1, control, figure, lines, says, through
+from narrows_analysis.studies.checks import MedianError, Pick, Spread
+from narrows_analysis.studies.model import Study, before_5_1, control, figure, lines, not_tested, says, through
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
+DEEP = (8.0, 64.0)  # what the other publications here call large or deep begins at 8 BDP
+MEDIAN_ERROR = 0.055  # "5 %"
 
 STUDY = Study(
     name="ware2019",
@@ -17,10 +19,18 @@ STUDY = Study(
     figures=(
         figure("model", "sweep", "1 BBR flow against 1 to 16 CUBIC flows, 2 to 32 BDP", window=(0.5, 1.0))
         .states(
-            says("the model", "share", "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes")
+            says(
+                "abstract, and the model",
+                "share",
+                "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes, with a median error of 5 % beside CUBIC",
+            )
             .agrees_if(
-                "within 15 % of capacity at every setting",
-                Model(pick=Pick("goodput_fraction.bbr"), expected="model_share", tolerance=0.15),
+                "median error over all settings from 8 BDP on 5 % of capacity, rounded, or less",
+                MedianError(
+                    pick=Pick("goodput_fraction.bbr", {BUFFER: DEEP}), expected="model_share", most=MEDIAN_ERROR
+                ),
+                changed="Every setting had to be within 15 % of capacity, those of shallow buffers too, of which the model says "
+                "nothing; what is published is a median error, for deep buffers.",
             )
             .with_evidence(
                 "probe_gap_s",
@@ -38,6 +48,19 @@ STUDY = Study(
         )
         .plotted(
             lines("Share of one BBR flow, and the model's", "goodput_fraction.bbr", "model_share", x=BUFFER, by=COUNT)
+        ),
+    ),
+    account="The text was not at hand: the model's formula and the median error are all that is judged.",
+    left_out=(
+        not_tested(
+            "abstract",
+            "beside Reno the median error is 8 %",
+            "experiments here have CUBIC only; `flows.cubic.cca: reno` in a copy of the experiment gives the other",
+        ),
+        not_tested(
+            "evaluation on FABRIC (2025)",
+            "the model holds for BBRv1, best beside a single loss-based flow, and not for BBRv3",
+            "its settings were not at hand but for the abstract; `independent` judges what it says of many flows",
         ),
     ),
     controls=(

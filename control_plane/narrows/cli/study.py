@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from narrows.studies.senders import Senders
 
-STYLES = {"agrees": "green", "differs": "red", "undecided": "yellow", "not run here": "dim"}
+STYLES = {"agrees": "green", "differs": "red", "undecided": "yellow", "not comparable": "yellow", "not run here": "dim"}
 
 
 def study(
@@ -113,6 +113,7 @@ def study(
     from narrows.studies.catalogue import control_points, find_study, select, study_points
     from narrows.studies.cluster import Cluster
     from narrows.studies.elsewhere import read_elsewhere
+    from narrows.studies.nuisances import CARDS
     from narrows.studies.run import RESULTS, StudyRun
 
     console = Console()
@@ -123,10 +124,12 @@ def study(
         raise InputError("--full: together with --quick; allowed: one of them")
     wanted_formats = _formats(formats)
     variant: Variant = "controls" if controls else "quick" if quick else "full"
-    everything = control_points(chosen) if controls else study_points(chosen, quick)
-    points = select(everything if figure is None else study_points(chosen, quick, figure), only or (), repeat)
-    elsewhere = [read_elsewhere(path, chosen, variant, everything) for path in add or ()]
     virtual = target in LOCAL and not real_time
+    cards = {"soft": CARDS, "bmv2": CARDS[:1]}.get(target, ()) if virtual else ()
+    everything = control_points(chosen, cards=cards) if controls else study_points(chosen, quick, cards=cards)
+    some = everything if figure is None else study_points(chosen, quick, figure, cards=cards)
+    points = select(some, only or (), repeat)
+    elsewhere = [read_elsewhere(path, chosen, variant, everything) for path in add or ()]
     senders = _senders(virtual, target, kernel or [], jobs, cluster)
     directory = out or Path("results") / "studies" / (name if variant == "full" else f"{name}-{variant}")
     if directory.exists() and not directory.is_dir():

@@ -15,6 +15,7 @@ from narrows_formats.units import NANOSECONDS
 from narrows import __version__
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
+from narrows.paths import commit
 from narrows.run import clock, drop_accounting
 from narrows.run.measurement import Counters, Measured, Status
 from narrows.run.results import RunDirectory
@@ -119,6 +120,7 @@ def _record(
     return RunRecord.model_validate(
         {
             "narrows_version": __version__,
+            "commit": commit(),
             "name": experiment.name,
             "started": measured.started.isoformat(),
             "ended": measured.ended.isoformat(),

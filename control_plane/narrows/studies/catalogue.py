@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from narrows.experiment.loader import read_experiment, read_mapping, validate
 from narrows.experiment.plan import Plan, make_plan
 from narrows.experiment.sweep import Point, assign, make_series
 from narrows.paths import data as package_data
+from narrows.studies.nuisances import CARDS, Card, seed_of, varied
 
 EXPERIMENTS = package_data("experiments")
 QUICK = "quick.yaml"
@@ -92,10 +93,17 @@ def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[s
     return changed
 
 
-def study_points(study: Study, quick: bool, figure: str | None = None, root: Path = EXPERIMENTS) -> list[StudyPoint]:
+def study_points(
+    study: Study,
+    quick: bool,
+    figure: str | None = None,
+    root: Path = EXPERIMENTS,
+    cards: Collection[Card] = CARDS,
+) -> list[StudyPoint]:
     """Every run of a study, or of one of its figures: each point once in the order of the figures, then all again.
 
-    So a study that has not ended yet has all of its figures, from fewer repetitions.
+    So a study that has not ended yet has all of its figures, from fewer repetitions. ``cards`` is what the hosts' cards
+    vary in from run to run, which not every place can do.
 
     Raises:
         InputError: the study has no such figure, or an experiment is not valid.
@@ -109,9 +117,7 @@ def study_points(study: Study, quick: bool, figure: str | None = None, root: Pat
     points = [
         point
         for experiment in experiments
-        for point in _points(
-            experiment, *_experiment(study.name, experiment, quick, root), _swept(study.name, experiment, root)
-        )
+        for point in _points(study, experiment, *_experiment(study.name, experiment, quick, root), root, cards)
     ]
     return sorted(points, key=lambda point: point.point.repetition)
 
@@ -151,7 +157,7 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
     return chosen
 
 
-def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
+def control_points(study: Study, root: Path = EXPERIMENTS, cards: Collection[Card] = CARDS) -> list[StudyPoint]:
     """Every run of a study's controls: quick points with the changes of ``controls.yaml``.
 
     Raises:
@@ -165,7 +171,7 @@ def control_points(study: Study, root: Path = EXPERIMENTS) -> list[StudyPoint]:
     for control in controls:
         quick, _ = _experiment(study.name, control.experiment, True, root)
         changed = _changed(quick, overlay, control.id)
-        quick_points = _points(control.id, *changed, _swept(study.name, control.experiment, root))
+        quick_points = _points(study, control.id, *changed, root, cards)
         points += [_with_algorithms(point, control.algorithms) for point in quick_points]
     return points
 
@@ -180,13 +186,20 @@ def _with_algorithms(study_point: StudyPoint, algorithms: Mapping[str, str]) -> 
     return replace(study_point, point=replace(study_point.point, experiment=replaced))
 
 
-def _points(name: str, data: dict[str, Any], origin: str, swept: Sequence[str]) -> list[StudyPoint]:
+def _points(
+    study: Study, name: str, data: dict[str, Any], origin: str, root: Path, cards: Collection[Card]
+) -> list[StudyPoint]:
     """The runs of an experiment's data, with their values of the fields that its full variant sweeps."""
+    of = next((control.experiment for control in study.controls if control.id == name), name)
+    swept = _swept(study.name, of, root)
     points = []
     for point in make_series(data, origin).points:
         written = point.experiment.as_yaml_data()
         parameters = {field: str(point.parameters.get(field, _value(written, field))) for field in swept}
-        points.append(StudyPoint(name, point, parameters, data))
+        seed = seed_of(f"{study.name}/{name}", parameters, point.repetition)
+        points.append(
+            StudyPoint(name, replace(point, experiment=varied(point.experiment, seed, cards)), parameters, data)
+        )
     return points
 
 

@@ -38,6 +38,7 @@ from narrows.run.time_left import TimeLeft, traffic_time_s
 from narrows.run.workers import worker_pool
 from narrows.studies.catalogue import StudyPoint, published
 from narrows.studies.cluster import Cluster, job, unpack
+from narrows.studies.provenance import provenance
 from narrows.studies.senders import Senders, this_machine
 from narrows.targets.base import Target
 
@@ -327,6 +328,7 @@ class StudyRun:
                 "cpu_s": run.run.raw.get("virtual_time", {}).get("cpu_s"),
             },
             str(study_point.directory),
+            provenance(run),
         )
 
     def _results(self) -> Results:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What it takes to make a study's point again: of each run it is kept beside the measures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrows_analysis.run_data import RunData
+
+
+def provenance(run: RunData) -> dict[str, Any]:
+    """Seed, version and commit of the code, kernel and digest of its configuration, and what was drawn for the run.
+
+    Its hosts' cards and its RTT are what they were, of whatever is the same in all runs nothing is said. Without virtual
+    time there is no digest: such a run cannot be made again to the bit.
+    """
+    record = run.run
+    guest = record.raw.get("virtual_time", {})
+    found = {
+        "seed": record.seed,
+        "version": record.narrows_version,
+        "commit": record.commit,
+        "kernel": guest.get("release") or record.raw.get("host", {}).get("kernel"),
+        "kernel_config_sha256": guest.get("config_sha256"),
+        "rtt_s": record.bottleneck.rtt_s,
+        "hosts": guest.get("hosts"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
