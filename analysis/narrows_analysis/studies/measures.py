@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from narrows_analysis.metrics.completion import ideal_completion_time, slowdown
-from narrows_analysis.metrics.fairness import jain_index, throughput_difference
+from narrows_analysis.metrics.fairness import convergence_time, jain_index, throughput_difference
 from narrows_analysis.metrics.queue import oscillation
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.run_data import RunData
@@ -31,6 +31,8 @@ WINDOW_S = 0.5  # the window in which loss and throughput are looked at
 MAX_ARRIVING = 8  # flows of a run whose fairness is looked at by their number
 SHORTEST_S = 1.0  # between two arrivals or departures; in less a share says little
 SMALL_BYTES, LARGE_BYTES = 100_000, 1_000_000  # size classes of workloads
+SHORT_BYTES = 300_000  # and those of a publication that calls what is below this short
+EVEN = 0.1  # part of the fair share within which two flows have 45 to 55 % each
 
 
 def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of: str = "") -> Measures:
@@ -60,6 +62,7 @@ def measure_run(run: RunData, window: tuple[float, float] = (0.25, 1.0), life_of
         measures |= {f"{name}.{group}": value for name, value in _group(run, flows, group, end - begin).items()}
     measures |= turns(longest)
     measures["common_s"] = _common_time(run)
+    measures["even_split_s"] = _even_split(run)
     measures["convergences"] = convergences(longest)
     measures["fillings"] = fillings(queue, run.run.bottleneck.buffer_bytes or np.nan)
     measures |= _sockets(run, flows, queue, begin, end)
@@ -89,6 +92,16 @@ def _common_time(run: RunData) -> float | None:
     """Seconds in which all flows run; None if they never do."""
     window = run.summary["fairness"]["window_s"]
     return window[1] - window[0] if window else None
+
+
+def _even_split(run: RunData) -> float | None:
+    """Seconds until all flows are within a tenth of their fair share for 5 s, from when all of them run."""
+    window = run.summary["fairness"]["window_s"]
+    if window is None or run.summary["fairness"]["jain_index"] is None:
+        return None
+    part = run.flows[(run.flows["time_s"] >= window[0]) & (run.flows["time_s"] < window[1]) & (run.flows["flow"] >= 0)]
+    rates = part.pivot_table(index="flow", columns="time_s", values="goodput_bps").fillna(0.0)
+    return convergence_time(rates.to_numpy(dtype=np.float64), float(part["interval_s"].median()), EVEN)
 
 
 def _bottleneck(run: RunData, flows: pd.DataFrame, queue: pd.DataFrame, length_s: float) -> Measures:
@@ -304,6 +317,8 @@ def completion_measures(flows: Sequence[tuple[str, int, float, float]]) -> Measu
             ("small", mine[mine["size"] < SMALL_BYTES]),
             ("medium", mine[(mine["size"] >= SMALL_BYTES) & (mine["size"] < LARGE_BYTES)]),
             ("large", mine[mine["size"] >= LARGE_BYTES]),
+            ("short", mine[mine["size"] < SHORT_BYTES]),
+            ("long", mine[mine["size"] >= SHORT_BYTES]),
         ):
             if len(part):
                 measures[f"slowdown_{name}.{group}"] = float(part["slowdown"].mean())

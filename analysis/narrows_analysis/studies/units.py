@@ -27,7 +27,9 @@ _UNITS: dict[str, Unit] = {
     "rate_iqr": "x",
     "rtt_ratio": "x",
     "slowdown_large": "x",
+    "slowdown_long": "x",
     "slowdown_medium": "x",
+    "slowdown_short": "x",
     "slowdown_small": "x",
 }
 

@@ -13,7 +13,7 @@ import random
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
-from narrows_formats.units import NANOSECONDS
+from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows.experiment.model import Experiment, Hosts
 from narrows.experiment.plan import make_plan
@@ -56,10 +56,11 @@ def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -
     # Drawn whether they are asked for or not, so that all else is the same.
     jitter, moderation = drawn.uniform(*JITTERS), drawn.choice(MODERATIONS_US)
     if cards and experiment.hosts is None:
-        changes["hosts"] = Hosts(
-            jitter=round(jitter * _frame_ns(experiment)) if "jitter" in cards else None,
-            rx_usecs=moderation or None if "rx_usecs" in cards else None,
-        )
+        card: dict[Card, Any] = {
+            "jitter": format_time(round(jitter * _frame_ns(experiment))),
+            "rx_usecs": moderation or None,
+        }
+        changes["hosts"] = Hosts(**{name: card[name] for name in cards})
     return experiment.model_copy(update=changes)
 
 

@@ -11,18 +11,17 @@ from narrows_analysis.run_data import RunData
 def provenance(run: RunData) -> dict[str, Any]:
     """Seed, version and commit of the code, kernel and digest of its configuration, and what was drawn for the run.
 
-    Its hosts' cards and its RTT are what they were, of whatever is the same in all runs nothing is said. Without virtual
-    time there is no digest: such a run cannot be made again to the bit.
+    Without virtual time there is no digest: such a run cannot be made again to the bit.
     """
-    record = run.run
-    guest = record.raw.get("virtual_time", {})
+    record = run.run.raw
+    guest = record.get("virtual_time", {})
     found = {
-        "seed": record.seed,
-        "version": record.narrows_version,
-        "commit": record.commit,
-        "kernel": guest.get("release") or record.raw.get("host", {}).get("kernel"),
+        "seed": record.get("seed"),
+        "version": record.get("narrows_version"),
+        "commit": record.get("commit"),
+        "kernel": guest.get("release") or record.get("host", {}).get("kernel"),
         "kernel_config_sha256": guest.get("config_sha256"),
-        "rtt_s": record.bottleneck.rtt_s,
+        "rtt_s": run.run.bottleneck.rtt_s,
         "hosts": guest.get("hosts"),
     }
     return {name: value for name, value in found.items() if value is not None}
