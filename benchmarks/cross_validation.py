@@ -2,7 +2,9 @@
 """A study's controls through other links: the same flows in a kernel in virtual time, with netem for their delays, and
 for the bottleneck the kernel's tc tbf or Mahimahi's mm-link.
 
-What still differs from a publication then is not due to the switch.
+What still differs from a publication then is not due to the switch. It may be due to what both have: the hosts, their
+kernel and namespaces, netem, and how sockets are read. Cards that gather frames (``hosts.rx_usecs``) are the switch's
+and are not here; controls of the study vary them.
 """
 
 from __future__ import annotations
@@ -18,18 +20,21 @@ from pathlib import Path
 import host
 import numpy as np
 import pandas as pd
+from narrows import __version__
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan, make_plan
+from narrows.paths import commit
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
 from narrows.studies.senders import Senders, guests
-from narrows.virtual.kernels import configuration, find
+from narrows.virtual.kernels import config_digest, configuration, find
 from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.metrics.fairness import convergence_time
 from narrows_analysis.metrics.throughput import goodput_limit
 from narrows_analysis.studies.checks import picks
 from narrows_analysis.studies.cycles import convergences, fillings
 from narrows_analysis.studies.measures import (
+    EVEN,
     WINDOW_S,
     Measures,
     completion_measures,
@@ -172,7 +177,15 @@ async def _point(study: Study, link: Link, control: Control, point: StudyPoint, 
     measures = measure(passage, experiment, plan, _window(passage, plan, figure.window, figure.life_of))
     shown = ", ".join(f"{name} {value:.3g}" for name, value in measures.items() if value is not None)
     print(f"{point.directory}: {shown}", file=sys.stderr, flush=True)
-    return Point(control.id, point.parameters, point.point.repetition, measures)
+    made = {
+        "seed": experiment.seed,
+        "version": __version__,
+        "commit": commit(),
+        "kernel": senders.release,
+        "kernel_config_sha256": config_digest(find(senders.name)),
+        "rtt_s": experiment.bottleneck.rtt / NANOSECONDS,
+    }
+    return Point(control.id, point.parameters, point.point.repetition, measures, provenance=made)
 
 
 def _window(passage: Passage, plan: Plan, part: tuple[float, float], life_of: str) -> tuple[float, float]:
@@ -232,13 +245,33 @@ def _of_queue(
     }
 
 
+def readings(passage: Passage) -> pd.DataFrame:
+    """The sockets' counters over time, from each connection's start, and to the end of what is known to have ended.
+
+    A connection is read a while after its start, and not at its end: without these two a train of short ones would lose
+    much of its bytes, or all.
+    """
+    counters = ["time_s", "flow", "acked_bytes", "data_packets", "retransmits"]
+    last = passage.sockets.groupby("flow")[["data_packets", "retransmits"]].last()
+    read = [passage.sockets[counters]]
+    for number, one in enumerate(passage.connections):
+        edges = [(one.started_s, number, 0, 0, 0)]
+        if one.size_bytes is not None and one.ended_s is not None:
+            packets, again = last.loc[number] if number in last.index else (0, 0)
+            edges.append((one.ended_s, number, one.size_bytes, packets, again))
+        read.append(pd.DataFrame(edges, columns=counters))
+    whole = pd.concat(read).sort_values(["flow", "time_s"], kind="stable")
+    return whole.drop_duplicates(["flow", "time_s"], keep="last").reset_index(drop=True)
+
+
 def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -> Measures:
     """Shares, fairness, how groups take turns, and retransmissions, from what the sockets say was acknowledged."""
-    sockets = passage.sockets.assign(
-        group=[passage.connections[flow].flow.group for flow in passage.sockets["flow"]],
+    read = readings(passage)
+    sockets = read.assign(
+        group=[passage.connections[flow].flow.group for flow in read["flow"]],
         # Of several connections of a flow each begins at 0.
-        interval_s=passage.sockets.groupby("flow")["time_s"].diff(),
-        acked=passage.sockets.groupby("flow")["acked_bytes"].diff(),
+        interval_s=read.groupby("flow")["time_s"].diff(),
+        acked=read.groupby("flow")["acked_bytes"].diff(),
     ).dropna(subset=["interval_s"])
     sockets["goodput_bps"] = sockets["acked"] * 8 / sockets["interval_s"]
     flows = sockets[(sockets["time_s"] >= window[0]) & (sockets["time_s"] < window[1])]
@@ -246,9 +279,9 @@ def _of_flows(passage: Passage, limit_bps: float, window: tuple[float, float]) -
     lives = {number: (one.started_s, one.ended_s or 0.0) for number, one in enumerate(passage.connections)}
     measures: Measures = {**fairness(flows), **turns(flows), **fairness_by_number(sockets, lives)}
     measures["convergences"] = convergences(flows)
-    measures |= _convergence(passage.sockets, lives.values())
+    measures |= _convergence(read, lives.values())
     # At the window's very ends: readings are a tenth of a second apart, or more on a busy machine.
-    acked = sockets.groupby("flow")[["time_s", "acked_bytes"]].apply(lambda one: _acked_bits(one, window))
+    acked = read.groupby("flow")[["time_s", "acked_bytes"]].apply(lambda one: _acked_bits(one, window))
     total = float(acked.sum())
     for group, mine in flows.groupby("group"):
         own = float(acked[mine["flow"].unique()].sum())
@@ -268,10 +301,12 @@ def _convergence(sockets: pd.DataFrame, lives: Collection[tuple[float, float]]) 
     if end - begin < INTERVAL_S:
         return {}
     edges = np.arange(begin, end, INTERVAL_S)
-    readings = [one for _, one in sockets.groupby("flow")]
-    acked = np.array([np.interp(edges, one["time_s"], one["acked_bytes"]) for one in readings])
+    by_flow = [one for _, one in sockets.groupby("flow")]
+    acked = np.array([np.interp(edges, one["time_s"], one["acked_bytes"]) for one in by_flow])
+    rates = np.diff(acked) * 8 / INTERVAL_S
     return {
-        "convergence_s": convergence_time(np.diff(acked) * 8 / INTERVAL_S, INTERVAL_S),
+        "convergence_s": convergence_time(rates, INTERVAL_S),
+        "even_split_s": convergence_time(rates, INTERVAL_S, EVEN),
         "common_s": end - begin,
     }
 
@@ -283,16 +318,17 @@ def _acked_bits(readings: pd.DataFrame, window: tuple[float, float]) -> float:
 
 
 def _of_completions(passage: Passage, rate_bps: float, frame_bytes: int) -> Measures:
-    """Completion times and slowdowns of sized flows by group.
+    """Completion times and slowdowns of sized flows by group, as a switch would see them (`completion_time`).
 
-    A sender sees the end of its flow a round trip later than the last packet leaves the queue, the ideal one too.
+    A sender begins before its first packet is at the queue, and sees the end after the last one has left it: together
+    that is a round trip, which is not counted.
     """
     rows: list[tuple[str, int, float, float]] = []
     for one in passage.connections:
         size, rtt_s = one.size_bytes, one.flow.rtt_ns / NANOSECONDS
         if size is not None and one.ended_s is not None:
-            ideal = ideal_completion_time(size, rate_bps, rtt_s, frame_bytes) + rtt_s
-            rows.append((one.flow.group, size, one.ended_s - one.started_s, ideal))
+            ideal = ideal_completion_time(size, rate_bps, rtt_s, frame_bytes)
+            rows.append((one.flow.group, size, one.ended_s - one.started_s - rtt_s, ideal))
     return completion_measures(rows)
 
 

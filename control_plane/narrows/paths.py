@@ -40,9 +40,18 @@ def compiled_program(architecture: str) -> tuple[Path, Path]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the checkout that this is, with ``-dirty`` if files of it were changed; None if it is no checkout."""
+    """The commit of this checkout, with ``-dirty`` if files of it were changed; None if it is none."""
     # Whoever runs this need not be the owner of the checkout, of which nothing is executed.
-    words = ["git", "--no-optional-locks", "-c", f"safe.directory={REPOSITORY}", "-c", "core.fsmonitor=false", "-C", str(REPOSITORY)]
+    words = [
+        "git",
+        "--no-optional-locks",
+        "-c",
+        f"safe.directory={REPOSITORY}",
+        "-c",
+        "core.fsmonitor=false",
+        "-C",
+        str(REPOSITORY),
+    ]
     if not (REPOSITORY / ".git").exists():
         return None
     try:

@@ -18,6 +18,7 @@ from narrows.experiment.plan import make_plan
 from narrows.studies.senders import this_machine
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
+from narrows_analysis.metrics.completion import ideal_completion_time
 from narrows_analysis.studies.model import Point, Results
 from narrows_analysis.studies.page import results_path
 from narrows_analysis.studies.results import read_results, write_results
@@ -122,11 +123,39 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
     times = [(0.0, 1.0), (2.0, 5.0), (6.0, None)]
     made.connections[:] = [Connection(sized, number, None, *time) for number, time in enumerate(times)]
     found = script._of_completions(made, 100e6, 1514)
-    assert found.pop("fct_p95_s.bbr") == pytest.approx(2.9)
-    # 1 MB is 691 frames with 66 bytes of headers each, at 100 Mbit/s, and two round trips.
-    ideal_s = (1_000_000 + 691 * 66) * 8 / 100e6 + 2 * sized.rtt_ns / 1e9
-    assert found.pop("slowdown_large.bbr") == pytest.approx(2 / ideal_s)
-    assert found == {"fct_s.bbr": 2.0, "fct_sd_s.bbr": 1.0, "fct_cv.bbr": 0.5, "completions.bbr": 2.0}
+    # As a switch sees it: what is before the first packet is there, and after the last one, is a round trip.
+    rtt_s = sized.rtt_ns / 1e9
+    assert found.pop("fct_p95_s.bbr") == pytest.approx(2.9 - rtt_s)
+    # 1 MB is 691 frames with 66 bytes of headers each, at 100 Mbit/s, and a round trip for the handshake.
+    ideal_s = ideal_completion_time(1_000_000, 100e6, rtt_s, 1514)
+    assert ideal_s == pytest.approx((1_000_000 + 691 * 66) * 8 / 100e6 + rtt_s)
+    slowdowns = [(1 - rtt_s) / ideal_s, (3 - rtt_s) / ideal_s]
+    # 1 MB is large, and long.
+    assert found.pop("slowdown_large.bbr") == pytest.approx(sum(slowdowns) / 2)
+    assert found.pop("slowdown_long.bbr") == pytest.approx(sum(slowdowns) / 2)
+    expected = {"fct_s.bbr": 2.0 - rtt_s, "fct_sd_s.bbr": 1.0, "fct_cv.bbr": 1 / (2 - rtt_s), "completions.bbr": 2.0}
+    assert found == pytest.approx(expected)
+
+
+def test_no_byte_of_a_train_is_lost(script: Any) -> None:
+    """Ten connections of 0.25 s, each read at 0.1 and 0.2 s: the first reading was dropped, and the last bytes."""
+    sized = make_plan(
+        EXPERIMENT.model_copy(
+            update={"flows": [EXPERIMENT.flows[0].model_copy(update={"duration": None, "size": 250_000})]}
+        )
+    ).flows[0]
+    rows = [
+        {"time_s": number + part, "flow": number, "acked_bytes": int(part * 1e6), "data_packets": 70, "retransmits": 0}
+        for number in range(10)
+        for part in (0.1, 0.2)
+    ]
+    connections = [Connection(sized, number, 250_000, float(number), number + 0.25) for number in range(10)]
+    made = script.Passage(connections, pd.DataFrame(rows), pd.DataFrame())
+    read = script.readings(made)
+    per_flow = read.groupby("flow")["acked_bytes"].agg(["first", "last", "size"])
+    assert per_flow.to_numpy().tolist() == [[0, 250_000, 4]] * 10
+    found = script._of_flows(made, 10e6, (0.0, 10.0))
+    assert found["goodput_fraction.bbr"] == pytest.approx(10 * 250_000 * 8 / (10e6 * 10))
 
 
 def test_only_the_points_of_its_statements_are_run(script: Any) -> None:

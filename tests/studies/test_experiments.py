@@ -143,7 +143,7 @@ def test_a_figure_alone() -> None:
     chosen = study_points(find_study("claypool2019"), quick=True, figure="4b")
     assert {point.experiment for point in chosen} == {"staggered"}
     with pytest.raises(InputError, match="no such figure"):
-        study_points(find_study("claypool2019"), quick=True, figure="11")
+        study_points(find_study("claypool2019"), quick=True, figure="2")
     with pytest.raises(InputError, match="did you mean 'claypool2019'"):
         find_study("claypool2018")
 

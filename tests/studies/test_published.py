@@ -83,6 +83,48 @@ def test_claypool_loss_peaks(peak: float, expected: str) -> None:
     assert found("claypool2019", "9", "loss-peaks", run) == expected
 
 
+@pytest.mark.parametrize(("middle", "expected"), [(0.06, "agrees"), (0.1, "differs")])
+def test_claypool_loss_falls_linearly(middle: float, expected: str) -> None:
+    # That it falls by 5 points in all was judged, which it does in a step as well.
+    runs: list[Run] = [
+        ({RATE: "80Mbit", BUFFER: buffer, "flows.bbr.count": "4"}, {"loss_ratio": loss})
+        for buffer, loss in (("0.5bdp", 0.12), ("1bdp", middle), ("1.5bdp", 0.0))
+    ]
+    assert found("claypool2019", "7", "linearly", *runs) == expected
+    assert found("claypool2019", "7", "falls", *runs) == "agrees"
+
+
+@pytest.mark.parametrize(("middle", "expected"), [(1.1, "agrees"), (0.6, "differs")])
+def test_claypool_the_queue_is_the_same_in_all_buffers(middle: float, expected: str) -> None:
+    # 8 BDP was all that was judged.
+    runs: list[Run] = [
+        ({RATE: "80Mbit", BUFFER: buffer, "flows.bbr.count": "4"}, {"queue_bdp": depth})
+        for buffer, depth in (("1bdp", 0.4), ("2bdp", 1.0), ("4bdp", middle), ("8bdp", 1.1))
+    ]
+    assert found("claypool2019", "7", "queue-everywhere", *runs) == expected
+
+
+@pytest.mark.parametrize(("loss", "expected"), [(0.1, "agrees"), (0.061, "differs")])
+def test_claypool_loss_beside_cubic(loss: float, expected: str) -> None:
+    run = ({BUFFER: "0.5bdp", "flows.*.count": "2"}, {"loss_ratio": loss})
+    assert found("claypool2019", "8", "loss", run) == expected
+
+
+@pytest.mark.parametrize(("at_one", "expected"), [(0.02, "agrees"), (0.06, "differs")])
+def test_claypool_bbr_shallow_loses_less(at_one: float, expected: str) -> None:
+    runs: list[Run] = [
+        ({BUFFER: buffer, "flows.bbr.cca": cca}, {"loss_ratio": loss})
+        for buffer, cca, loss in (
+            ("0.5bdp", "bbr", 0.11),
+            ("0.5bdp", "bbr_shallow", 0.05),
+            ("1bdp", "bbr", 0.055),
+            ("1bdp", "bbr_shallow", at_one),
+        )
+    ]
+    assert found("claypool2019", "11", "shallow-loses-less", *runs) == expected
+    assert found("claypool2019", "11", "shallow-loses-less", *runs[::2]) == "not run here"
+
+
 # Ware et al.
 
 
@@ -92,22 +134,40 @@ def test_ware_agrees_near_the_model(share: float, expected: str) -> None:
     assert found("ware2019", "model", "share", run) == expected
 
 
+def test_ware_says_a_median_for_deep_buffers() -> None:
+    def at(**shares: float) -> list[Run]:
+        return [
+            ({BUFFER: buffer.removeprefix("b")}, {"goodput_fraction.bbr": share, "model_share": 0.5})
+            for buffer, share in shares.items()
+        ]
+
+    # Each setting had to be within 15 %, that of 2 BDP too: now one of three deep ones may be far off, and 2 BDP be
+    # wrong.
+    assert found("ware2019", "model", "share", *at(b2bdp=0.9, b8bdp=0.48, b16bdp=0.53, b32bdp=0.2)) == "agrees"
+    # And 12 % everywhere was good enough.
+    assert found("ware2019", "model", "share", *at(b2bdp=0.5, b8bdp=0.38, b16bdp=0.62, b32bdp=0.38)) == "differs"
+
+
 # Hock et al.
 
 
 @pytest.mark.parametrize(
-    ("small", "large", "expected"),
+    ("indices", "expected"),
     [
-        (0.85, 0.99, "agrees"),
-        (0.99, 0.85, "agrees"),
-        # What the other studies' rules call fair, at both buffers, is consistently fair.
-        (0.95, 0.98, "differs"),
+        ((0.99, 0.99, 0.8), "agrees"),
+        # On average these are fair, which was the end of it; but one run in three is not.
+        ((0.999, 0.999, 0.85), "agrees"),
+        # Three fair runs do not say that all are; fifty do.
+        ((0.95, 0.96, 0.98), "undecided"),
+        ((0.95,) * 50, "differs"),
     ],
 )
-def test_hock_no_consistent_fairness(small: float, large: float, expected: str) -> None:
-    six = {"flows.all.cca": "bbr", "flows.all.count": "6"}
-    runs: list[Run] = [({**six, BUFFER: "0.8bdp"}, {"jain": small}), ({**six, BUFFER: "8bdp"}, {"jain": large})]
-    assert found("hock2017", "several", "intra", *runs) == expected
+def test_hock_no_consistent_fairness(indices: tuple[float, ...], expected: str) -> None:
+    checked = next(one for one in STUDIES["hock2017"].figures if one.id == "several")
+    wanted = next(one for one in checked.statements if one.id == "intra")
+    where = {"flows.all.cca": "bbr", "flows.all.count": "6", BUFFER: "8bdp"}
+    points = [Point("alone", where, number, {"jain": index}) for number, index in enumerate(indices, 1)]
+    assert evaluate(wanted, points).verdict == expected
 
 
 @pytest.mark.parametrize(("four", "six", "expected"), [(1.2, 1.4, "agrees"), (0.2, 2.0, "differs")])
@@ -142,6 +202,19 @@ def test_hock_severely_suppressed(one: float, two: float, expected: str) -> None
         ({BUFFER: "8bdp", "flows.*.count": count}, {"share.bbr": share}) for count, share in (("1", one), ("2", two))
     ]
     assert found("hock2017", "against-cubic", "several", *runs) == expected
+
+
+def test_hock_the_slide_names_no_buffer() -> None:
+    def at(small: float, large: float) -> str:
+        runs: list[Run] = [
+            ({BUFFER: buffer, "flows.*.count": count}, {"share.bbr": share})
+            for buffer, two in (("0.8bdp", small), ("8bdp", large))
+            for count, share in (("1", 0.3), ("2", two))
+        ]
+        return found("hock2017", "against-cubic", "several", *runs)
+
+    # 8 BDP was assumed, and what holds at 0.8 BDP only was said to differ.
+    assert (at(0.95, 0.4), at(0.95, 0.9), at(0.5, 0.4)) == ("not comparable", "agrees", "differs")
 
 
 @pytest.mark.parametrize(("fast", "expected"), [(0.97, "agrees"), (0.85, "differs")])
@@ -242,9 +315,15 @@ def test_hurtig_pairs_of_figure_2() -> None:
     cubic = small_flows("cubic", "cubic", {"0.5bdp": 1.5, "2bdp": 2.0, "8bdp": 3.9})
     assert found("hurtig2018", "2-4", "parity", *bbr, *cubic) == "agrees"
     assert found("hurtig2018", "2-4", "shallow-like-bloated", *bbr, *cubic) == "agrees"
+    # 20 % apart at 2 BDP, which was too much, but nearer than anywhere else, which is what is said.
+    near = small_flows("bbr", "cubic", {"0.5bdp": 4.0, "2bdp": 2.4, "8bdp": 1.5})
+    assert found("hurtig2018", "2-4", "parity", *near, *cubic) == "agrees"
     fast = small_flows("bbr", "cubic", {"0.5bdp": 2.0, "2bdp": 1.2, "8bdp": 1.5})
     assert found("hurtig2018", "2-4", "parity", *fast, *cubic) == "differs"
     assert found("hurtig2018", "2-4", "shallow-like-bloated", *fast, *cubic) == "differs"
+    # Within 10 % there was enough, although they are nearer at 0.5 BDP.
+    elsewhere = small_flows("bbr", "cubic", {"0.5bdp": 1.51, "2bdp": 2.1, "8bdp": 1.5})
+    assert found("hurtig2018", "2-4", "parity", *elsewhere, *cubic) == "differs"
 
 
 def test_hurtig_every_rate_counts() -> None:
@@ -329,16 +408,22 @@ def test_hurtig_pacing_is_significantly_lower(one: float, two: float, expected: 
 
 
 @pytest.mark.parametrize(
-    ("times", "expected"),
+    ("bbr", "expected"),
     [
-        ({"0.5bdp": 3.0, "1bdp": 2.0, "2bdp": 1.5, "8bdp": 1.6}, "agrees"),
-        # It falls by 1.5 s from 0.5 to 2 BDP, which was enough, and is longest at 8 BDP.
-        ({"0.5bdp": 3.0, "1bdp": 2.0, "2bdp": 1.5, "8bdp": 4.0}, "differs"),
+        # By 2, 1, 0.5 and -2 s longer.
+        ({"0.5bdp": 3.0, "1bdp": 2.5, "2bdp": 2.5, "8bdp": 2.0}, "agrees"),
+        # Longest at 8 BDP, which was a difference; but there it is no longer than beside CUBIC.
+        ({"0.5bdp": 3.0, "1bdp": 2.0, "2bdp": 2.5, "8bdp": 4.0}, "agrees"),
+        # Longest at 0.5 BDP, which was enough; but at 1 BDP they take 2 s longer, and there 1.2.
+        ({"0.5bdp": 2.2, "1bdp": 3.5, "2bdp": 2.0, "8bdp": 2.0}, "differs"),
+        ({"0.5bdp": 3.6, "1bdp": 4.2, "2bdp": 2.0, "8bdp": 2.0}, "differs"),
     ],
 )
-def test_hurtig_worst_at_half_a_bdp(times: dict[str, float], expected: str) -> None:
+def test_hurtig_the_increase_is_worst_at_half_a_bdp(bbr: dict[str, float], expected: str) -> None:
+    cubic = {"0.5bdp": 1.0, "1bdp": 1.5, "2bdp": 2.0, "8bdp": 4.0}
     runs: list[Run] = [
-        ({BUFFER: buffer, "flows.large.cca": "bbr"}, {"fct_s.train": time, "completions.train": 10.0})
+        ({BUFFER: buffer, "flows.large.cca": large}, {"fct_s.train": time, "completions.train": 10.0})
+        for large, times in (("bbr", bbr), ("cubic", cubic))
         for buffer, time in times.items()
     ]
     assert found("hurtig2018", "10-12", "worst", *runs) == expected
@@ -358,16 +443,23 @@ def test_hurtig_small_flows() -> None:
     one = runs({"4bdp": 0.9, "8bdp": 0.6}, {"4bdp": 0.8, "8bdp": 1.2}, time)
     assert found("hurtig2018", "13-15", "gains", *good) == "agrees"
     assert found("hurtig2018", "13-15", "gains", *one) == "differs"
-    for statement, measure in (("retransmits", "retransmit_ratio.train"), ("tail", "fct_p95_s.train")):
-        more = runs({"1bdp": 0.3, "2bdp": 0.2}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
-        less = runs({"1bdp": 0.3, "2bdp": 0.05}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
-        assert found("hurtig2018", "13-15", statement, *more) == "agrees"
-        assert found("hurtig2018", "13-15", statement, *less) == "differs"
+    measure = "fct_p95_s.train"
+    more = runs({"1bdp": 0.3, "2bdp": 0.2}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
+    less = runs({"1bdp": 0.3, "2bdp": 0.05}, {"1bdp": 0.1, "2bdp": 0.1}, measure)
+    assert found("hurtig2018", "13-15", "tail", *more) == "agrees"
+    assert found("hurtig2018", "13-15", "tail", *less) == "differs"
+
+
+def test_hurtig_figure_14_has_completion_times_and_15_pacing() -> None:
+    figure = next(one for one in STUDIES["hurtig2018"].figures if one.id == "13-15")
+    # A rule of retransmissions was said to be figure 14's, and one of completion times figure 15's.
+    assert {one.id: one.source for one in figure.statements}["tail"] == "figure 14"
+    assert "retransmits" not in {one.id for one in figure.statements}
 
 
 # Miyazawa et al.
 
-SMALLER, LARGER = {BUFFER: "198.443008ms"}, {BUFFER: "793.772032ms"}
+SMALLER, LARGER = {BUFFER: "19844301ns"}, {BUFFER: "79377204ns"}
 
 
 @pytest.mark.parametrize(
@@ -393,6 +485,22 @@ def test_miyazawa_cycles_need_convergences_and_fillings(convergences: float, fil
 def test_miyazawa_convergence_is_no_mean_share(convergences: float, second_half: float, expected: str) -> None:
     run = (LARGER, {"convergences": convergences, "jain_second_half": second_half, "share.bbr": 0.5})
     assert found("miyazawa2018", "divergence", "converge", run) == expected
+
+
+@pytest.mark.parametrize(
+    ("peak", "loss", "expected"),
+    # A queue that is 97.4 % full at its peak was "full"; it has lost nothing. One that loses is, whatever was read of
+    # it.
+    [(0.974, 0.0, "agrees"), (0.5, 0.0, "agrees"), (1.0, 1e-5, "differs"), (0.94, 1e-6, "differs")],
+)
+def test_miyazawa_a_queue_that_is_never_full_loses_nothing(peak: float, loss: float, expected: str) -> None:
+    run = (LARGER, {"queue_max_fill": peak, "loss_ratio": loss})
+    assert found("miyazawa2018", "divergence", "never-full", run) == expected
+
+
+def test_miyazawa_begins_at_the_beginning() -> None:
+    # The first tenth was left out: flows that converge at 12 s of 400 s would never have done so.
+    assert {figure.window for figure in STUDIES["miyazawa2018"].figures} == {(0.0, 1.0)}
 
 
 # Zeynali et al.
@@ -474,6 +582,12 @@ def test_zeynali_the_difference_shrinks_with_the_gap(near: float, far: float, ex
         for rtt, difference in (("80ms", near), ("10ms", far))
     ]
     assert found("zeynali2024", "10-12", "gap", *runs) == expected
+    # The long one arrives second in the other figure, and the difference is negative: the sign counted.
+    second: list[Run] = [
+        (where, {**measures, "throughput_difference": -(measures["throughput_difference"] or 0.0)})
+        for where, measures in runs
+    ]
+    assert found("zeynali2024", "13-15", "gap", *second) == expected
 
 
 def test_zeynali_v3_beside_cubic() -> None:
@@ -481,11 +595,60 @@ def test_zeynali_v3_beside_cubic() -> None:
         where = {"flows.first.cca": "bbr3", "flows.second.cca": "cubic", BUFFER: "0.5bdp"}
         return where, {"share.first": share, "retransmit_ratio.first": again}
 
-    # 60 % was as much like BBRv1 as 90 %; retransmissions were not looked at.
+    # 60 % was as much like BBRv1 as 90 %.
     assert found("zeynali2024", "16-18", "v3-like-v1", run(0.9, 0.1)) == "agrees"
     assert found("zeynali2024", "16-18", "v3-like-v1", run(0.62, 0.1)) == "differs"
-    assert found("zeynali2024", "16-18", "retransmits-bbr3", run(0.9, 0.1)) == "agrees"
-    assert found("zeynali2024", "16-18", "retransmits-bbr3", run(0.9, 0.004)) == "differs"
+
+
+@pytest.mark.parametrize(
+    ("bbr", "cubic", "expected"),
+    # 0.81 % was less than 3 %, a number of ours; and 4 % more, whatever CUBIC beside it does.
+    [(0.0081, 0.002, "agrees"), (0.04, 0.06, "differs")],
+)
+def test_zeynali_retransmissions_beside_cubic(bbr: float, cubic: float, expected: str) -> None:
+    for version, statement in (("bbr", "retransmits-bbr"), ("bbr3", "retransmits-bbr3")):
+        where = {"flows.first.cca": version, "flows.second.cca": "cubic", BUFFER: "0.5bdp"}
+        run = (where, {"retransmit_ratio.first": bbr, "retransmit_ratio.second": cubic})
+        assert found("zeynali2024", "16-18", statement, run) == expected
+
+
+def test_zeynali_0_s_is_not_slower_than_0_s() -> None:
+    def runs(**times: float) -> list[Run]:
+        return [
+            ({"flows.all.cca": cca, BUFFER: "4bdp"}, {"convergence_s": time, "common_s": 285.0})
+            for cca, time in times.items()
+        ]
+
+    assert found("zeynali2024", "3-4", "v3-quickest", *runs(bbr=0.0, bbr2=0.0, bbr3=0.0)) == "not comparable"
+    assert found("zeynali2024", "3-4", "v3-quickest", *runs(bbr=20.0, bbr2=30.0, bbr3=0.0)) == "agrees"
+    assert found("zeynali2024", "3-4", "v3-quickest", *runs(bbr=0.0, bbr2=0.0, bbr3=9.0)) == "differs"
+
+
+def test_zeynali_an_even_split_is_judged_too() -> None:
+    at = {"flows.all.cca": "bbr3", BUFFER: "16bdp"}
+    # 5 s near the fair share at 11 s, and an even split never.
+    run = (at, {"convergence_s": 11.0, "even_split_s": None, "common_s": 285.0})
+    assert found("zeynali2024", "5-6", "v3-slow", run) == "differs"
+    assert found("zeynali2024", "5-6", "v3-slow-even", run) == "agrees"
+
+
+def test_zeynali_what_is_said_and_was_not_judged() -> None:
+    measure = "retransmit_ratio.all"
+    least = of_versions(measure, bbr=0.1, bbr2=0.01, bbr3=0.02, cubic=0.001)
+    not_least = of_versions(measure, bbr=0.1, bbr2=0.03, bbr3=0.02, cubic=0.001)
+    assert found("zeynali2024", "3-4", "v2-least", *least) == "agrees"
+    assert found("zeynali2024", "3-4", "v2-least", *not_least) == "differs"
+
+    def grid(**indices: float) -> list[Run]:
+        return [
+            ({"flows.bbr.cca": version, "flows.bbr.count": "1", "flows.cubic.count": "5"}, {"jain": index})
+            for version, index in indices.items()
+        ]
+
+    assert found("zeynali2024", "19", "v3-below-v1", *grid(bbr=0.4, bbr3=0.38)) == "agrees"
+    assert found("zeynali2024", "19", "v3-below-v1", *grid(bbr=0.38, bbr3=0.4)) == "differs"
+    assert found("zeynali2024", "7-9", "v3-below-cubic", *of_versions("jain_of_5", bbr3=0.7, cubic=0.9)) == "agrees"
+    assert found("zeynali2024", "7-9", "v3-below-cubic", *of_versions("jain_of_5", bbr3=0.9, cubic=0.7)) == "differs"
 
 
 def test_zeynali_grids_of_all_versions() -> None:
@@ -502,18 +665,17 @@ def test_zeynali_grids_of_all_versions() -> None:
 
 
 def test_zeynali_flow_sizes() -> None:
-    def workload(bbr: tuple[float, float, float], cubic: tuple[float, float, float]) -> list[Run]:
-        return [
-            (
-                {"flows.all.cca": cca},
-                {f"slowdown_{size}.all": value for size, value in zip(("small", "medium", "large"), line, strict=True)},
-            )
-            for cca, line in (("bbr", bbr), ("cubic", cubic))
-        ]
+    def workload(short: float, long: float, small: float, large: float) -> Run:
+        return {"flows.all.cca": "bbr"}, {
+            "slowdown_short.all": short,
+            "slowdown_long.all": long,
+            "slowdown_small.all": small,
+            "slowdown_large.all": large,
+        }
 
-    every = workload((3.0, 2.5, 2.0), (4.0, 4.0, 4.0))
-    # Long flows gain on CUBIC's, which was all that was judged; short ones do not, and long ones not on short ones.
-    some = workload((3.0, 4.5, 3.5), (2.5, 4.0, 4.5))
-    for statement in ("v1-long", "v1-every-size"):
-        assert found("zeynali2024", "20-21", statement, *every) == "agrees"
-        assert found("zeynali2024", "20-21", statement, *some) == "differs"
+    # Of flows below 100 kB and from 1 MB on, which were compared, it is the other way round.
+    assert found("zeynali2024", "20-21", "v1-long", workload(4.0, 3.5, 2.9, 3.3)) == "agrees"
+    assert found("zeynali2024", "20-21", "v1-long", workload(3.5, 4.0, 3.3, 2.9)) == "differs"
+    ids = [statement.id for figure in STUDIES["zeynali2024"].figures for statement in figure.statements]
+    # Nobody says that BBRv1 is faster in every size class.
+    assert not any(one.startswith("v1-every-size") for one in ids)

@@ -80,9 +80,7 @@ class Estimate:
         variances = [sample.variance / sample.size for sample in self.samples]
         total = math.fsum(variances)
         # A variance so small that its square is none has no degree of freedom that could be worked out.
-        squares = math.fsum(
-            one**2 / (sample.size - 1) for one, sample in zip(variances, self.samples, strict=True)
-        )
+        squares = math.fsum(one**2 / (sample.size - 1) for one, sample in zip(variances, self.samples, strict=True))
         return (math.sqrt(total), total**2 / squares) if squares else (0.0, 0.0)
 
 

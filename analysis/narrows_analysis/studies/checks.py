@@ -158,8 +158,8 @@ class MedianError:
 class Sometimes:
     """Some runs of those picked have the measure in [low, high]: what is said of runs, and not of their mean.
 
-    One run is enough. If none has it, it fails once so many runs were made that with 95 % confidence fewer than ``part``
-    of all runs have it.
+    One run is enough. If none has it, it fails once so many runs were made that with 95 % confidence fewer than
+    ``part`` of all runs have it.
     """
 
     pick: Pick
@@ -187,8 +187,8 @@ class AtOneOf:
 
 
 Check = (
-    Within | Compare | Farthest | Nearest | Trend | Straight | Crossing | Extreme | Model | Spread | MedianError | Sometimes
-    | Every | AtOneOf
+    Within | Compare | Farthest | Nearest | Trend | Straight | Crossing | Extreme | Model | Spread | MedianError |
+    Sometimes | Every | AtOneOf
 )  # fmt: skip
 
 

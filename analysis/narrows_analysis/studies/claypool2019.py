@@ -19,6 +19,7 @@ from narrows_analysis.studies.model import (
     Plot,
     Study,
     before_5_1,
+    cards,
     control,
     figure,
     lines,
@@ -132,7 +133,9 @@ STUDY = Study(
             .agrees_if(
                 "loss of four flows between 0.5 and 1.5 BDP within 2 points of the line between these, at 80 Mbit/s",
                 Straight(
-                    pick=Pick("loss_ratio", {RATE: "80Mbit", COUNT: "4", BUFFER: (0.5, 1.5)}), over=BUFFER, tolerance=0.02
+                    pick=Pick("loss_ratio", {RATE: "80Mbit", COUNT: "4", BUFFER: (0.5, 1.5)}),
+                    over=BUFFER,
+                    tolerance=0.02,
                 ),
                 changed="It was not judged.",
             )
@@ -140,9 +143,7 @@ STUDY = Study(
             says("figures 5 and 7", "queue-everywhere", "the standing queue is the same in all buffers that hold it")
             .agrees_if(
                 "0.85 to 1.35 BDP of four flows at each buffer from 1.75 BDP on, at 80 Mbit/s",
-                within(
-                    "queue_bdp", {RATE: "80Mbit", COUNT: "4", BUFFER: (1.75, 8)}, low=0.85, high=1.35, each=True
-                ),
+                within("queue_bdp", {RATE: "80Mbit", COUNT: "4", BUFFER: (1.75, 8)}, low=0.85, high=1.35, each=True),
                 changed="Only 8 BDP was judged.",
             )
             .with_evidence("queue_max_bdp", "bbr_bandwidth_sum", explained_by="window"),
@@ -234,20 +235,26 @@ STUDY = Study(
         ),
         figure("11", "shallow", "BBR_Shallow: 4 flows, 80 Mbit/s", window=MINUTES_2_TO_4)
         .states(
-            says("figure 11", "shallow-loses-less", "BBR_Shallow, the authors' change of BBR, loses less in shallow buffers")
+            says(
+                "figure 11",
+                "shallow-loses-less",
+                "BBR_Shallow, the authors' change of BBR, loses less in shallow buffers",
+            )
             .agrees_if(
                 "loss below BBR's at 0.5 BDP and at 1 BDP",
-                compare("loss_ratio", {**SHALLOW, CCA_BBR: "bbr_shallow"}, {**SHALLOW, CCA_BBR: "bbr"}, high=1.0, by=BUFFER),
-                changed="It was not judged: BBR_Shallow was thought to be nowhere, and is described in the text as BBR with "
-                "windows of 1.5 BDP in place of 2.",
+                compare(
+                    "loss_ratio", {**SHALLOW, CCA_BBR: "bbr_shallow"}, {**SHALLOW, CCA_BBR: "bbr"}, high=1.0, by=BUFFER
+                ),
+                changed="It was not judged: BBR_Shallow was thought to be nowhere, and is described in the text as "
+                "BBR with windows of 1.5 BDP in place of 2.",
             )
             .with_evidence("queue_fill", "utilization", explained_by="loss"),
         )
         .plotted(lines("Loss by buffer, BBR and BBR_Shallow", "loss_ratio", x=BUFFER, by=CCA_BBR)),
     ),
     claims=32,
-    account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, and of "
-    "what a reader reported as missing (marked as changed).",
+    account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, "
+    "and of what a reader reported as missing (marked as changed).",
     left_out=(
         not_tested(
             "text of figure 10",
@@ -262,7 +269,8 @@ STUDY = Study(
         not_tested(
             "testbed",
             "two token buckets in a chain, Linux 4.17, and eight hosts with a flow each",
-            "conditions that are not as published here: one link, the kernels named above, and a host for a group of flows",
+            "conditions that are not as published here: one link, the kernels named above, and a host for a group of "
+            "flows",
         ),
         untestable(
             "abstract",
@@ -271,6 +279,7 @@ STUDY = Study(
         ),
     ),
     controls=(
+        cards("loss", "half-bdp", "one-bdp", "none"),
         control(
             "coexistence-longer",
             "coexistence",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does a condition hold, fail, or is it open? As likelihoods, so that all statements of a study can be judged together.
 
-A condition that is made of several others is tested by their intersection or union: what holds only if all of them do is
-as unlikely as the least certain of them (R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling",
+A condition that is made of several others is tested by their intersection or union: what holds only if all of them do
+is as unlikely as the least certain of them (R. L. Berger, "Multiparameter hypothesis testing and acceptance sampling",
 Technometrics 24, 1982), and what is decided by any one of them is corrected for their number (R. J. Simes, "An improved
 Bonferroni procedure for multiple tests of significance", Biometrika 73, 1986: settings are runs of their own).
 """
@@ -42,9 +42,9 @@ class Decision:
         """Of what the values speak for."""
         return min(self.holds, self.fails)
 
-    def value(self, p_value: float | None = None, level: float = 1 - LEVEL) -> Value:
+    def value(self, p_value: float | None = None) -> Value:
         """What is decided; ``p_value`` in place of its own where others are judged with it."""
-        decided = (self.p_value if p_value is None else p_value) <= level
+        decided = (self.p_value if p_value is None else p_value) <= 1 - LEVEL
         if decided and self.fails <= self.holds:
             return "fails"
         if self.void:
@@ -120,7 +120,8 @@ def simes(p_values: Sequence[float]) -> float:
 def holm(p_values: Sequence[float]) -> list[float]:
     """P-values of several hypotheses that are judged together, so that 5 % is the chance of one false verdict in all.
 
-    Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6, 1979.
+    Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6,
+    1979.
     """
     order = sorted(range(len(p_values)), key=p_values.__getitem__)
     adjusted, largest = [0.0] * len(p_values), 0.0

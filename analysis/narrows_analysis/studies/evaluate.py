@@ -19,9 +19,9 @@ Verdict = Literal["agrees", "differs", "undecided", "not comparable", "not run h
 VERDICTS: dict[Value, Verdict] = {
     "holds": "agrees", "fails": "differs", "open": "undecided", "void": "not comparable",
 }  # fmt: skip
-# A verdict near a limit takes this many repetitions: with fewer, it has to be this much more certain. A variance of three
-# values is itself uncertain.
-ENOUGH, LEVEL_OF_FEW = 10, 0.95
+# A value is near a limit where it would not be told from it with this confidence: a verdict on it takes so many
+# repetitions, because a variance of a few values is itself uncertain.
+NEAR, ENOUGH = 0.99, 10
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,9 @@ def _together(findings: Sequence[Finding]) -> list[Finding]:
     found = list(findings)
     for number, p_value in zip(there, holm([findings[number].decision.p_value for number in there]), strict=True):
         one = findings[number]
-        level = 1 - (LEVEL if one.count >= ENOUGH else LEVEL_OF_FEW)
-        found[number] = replace(one, verdict=VERDICTS[one.decision.value(p_value, level)], p_value=p_value)
+        near = one.decision.p_value > 1 - NEAR and one.count < ENOUGH
+        verdict = VERDICTS[one.decision.value(1.0 if near else p_value)]
+        found[number] = replace(one, verdict=verdict, p_value=p_value)
     return found
 
 
@@ -112,3 +113,27 @@ def evidence(statement: Statement, points: Sequence[Point]) -> tuple[tuple[str, 
         for key in dict.fromkeys(key for column in columns for key in column):
             rows[key] = tuple(show(column.get(key), name) for column, name in zip(columns, names, strict=True))
     return tuple((describe(key).removesuffix(": "), values) for key, values in rows.items())
+
+
+def moved(statement: Statement, points: Sequence[Point], others: Sequence[Point]) -> str:
+    """Where a measure of a statement is not the same in other runs of its settings, the setting with the least doubt.
+
+    Judged together, as verdicts are; "" where none is.
+    """
+    found: list[tuple[float, str]] = []
+    for pick in picks(statement.check):
+        ours, theirs = (Repetitions(of) for of in (points, others))
+        elsewhere = {term.key[1:]: term for term in theirs.terms(pick)}
+        for term in ours.terms(pick):
+            if (other := elsewhere.get(term.key[1:])) is None:
+                continue
+            (mine, bound), (its, its_bound) = ours.estimate(single(term)), theirs.estimate(single(other))
+            if mine is None or its is None or (bound, its_bound) != ("exact", "exact"):
+                continue
+            apart = Estimate(mine.mean - its.mean, mine.samples + its.samples).p_value
+            if apart is not None:
+                values = " against ".join(show(one, pick.measure) for one in (mine, its))
+                found.append((apart, f"{describe(term.key)}{pick.measure} {values}"))
+    adjusted = holm([p_value for p_value, _ in found])
+    least = min(zip(adjusted, found, strict=True), default=(1.0, (1.0, "")))
+    return least[1][1] if least[0] <= 1 - LEVEL else ""

@@ -7,6 +7,7 @@ from narrows_analysis.studies.checks import AtOneOf, Compare, Every, Pick, Somet
 from narrows_analysis.studies.model import (
     Study,
     before_5_1,
+    cards,
     control,
     figure,
     lines,
@@ -65,11 +66,11 @@ STUDY = Study(
             .with_evidence("queue_bdp", explained_by="window"),
             says("slides: intra-protocol fairness", "intra", "there is no consistent fairness among 6 BBR flows")
             .agrees_if(
-                "some runs have a Jain's index below 0.9, at either buffer; it differs if none of so many has that fewer "
-                "than a tenth of all can",
+                "some runs have a Jain's index below 0.9, at either buffer; it differs if none of so many has that "
+                "fewer than a tenth of all can",
                 Sometimes(pick=Pick("jain", {CCA: "bbr", COUNT: "6"}), high=FAIR),
-                changed="It looked at the mean over runs. What is said is that runs are not alike: in some of them flows are "
-                "unfair.",
+                changed="It looked at the mean over runs. What is said is that runs are not alike: in some of them "
+                "flows are unfair.",
             )
             .with_evidence("rate_p25.all", "rate_p75.all", "loss_ratio", "probe_synchrony"),
         )
@@ -119,8 +120,8 @@ STUDY = Study(
                         )
                     ),
                 ),
-                changed="Any increase was enough, and the second flows of both algorithms started together; then 8 BDP was "
-                "assumed, which the slide does not say.",
+                changed="Any increase was enough, and the second flows of both algorithms started together; then 8 "
+                "BDP was assumed, which the slide does not say.",
             )
             .with_evidence("queue_bdp", "bbr_min_rtt_s", "loss_ratio.bbr", "loss_ratio.cubic"),
         )
@@ -160,6 +161,7 @@ STUDY = Study(
         ),
     ),
     controls=(
+        cards("alone", "intra"),
         control("alone-longer", "alone", "for 120 s", "intra"),
         control("alone-staggered", "alone", "started one after the other, 3 s apart", "intra"),
         control("alone-full-rate", "alone", "at 1 Gbit/s, as published", "intra"),

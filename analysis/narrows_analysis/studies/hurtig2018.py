@@ -21,6 +21,7 @@ from narrows_analysis.studies.model import (
     Statement,
     Study,
     before_5_1,
+    cards,
     control,
     figure,
     lines,
@@ -99,12 +100,13 @@ TRAINS = (
         ),
         says("figure 2", "parity", "small CUBIC flows do beside BBR most like beside CUBIC at 2 BDP")
         .agrees_if(
-            "times in BBR-cubic and CUBIC-cubic are nearer to each other at 2 BDP than at any other buffer, over all rates",
+            "times in BBR-cubic and CUBIC-cubic are nearer to each other at 2 BDP than at any other buffer, over all "
+            "rates",
             Nearest(
                 left=train_time(pair("bbr", "cubic")), right=train_time(pair("cubic", "cubic")), over=BUFFER, at="2bdp"
             ),
-            changed="It asked for times within 10 % at 2 BDP, and at every rate; what is said is that of all sizes this one is "
-            "the most comparable.",
+            changed="It asked for times within 10 % at 2 BDP, and at every rate; what is said is that of all sizes "
+            "this one is the most comparable.",
         )
         .with_evidence("queue_bdp", "loss_ratio.train", "completions.train"),
         at_every_rate(
@@ -273,11 +275,9 @@ MEDIUM = (
         says("figure 10", "worst", "what it takes longer beside BBR than beside CUBIC is most at 0.5 BDP")
         .agrees_if(
             "completion beside BBR longer than beside CUBIC at 0.5 BDP, and by more than at any other buffer",
-            Farthest(
-                left=train_time({LARGE: "bbr"}), right=train_time({LARGE: "cubic"}), over=BUFFER, at="0.5bdp"
-            ),
-            changed="It asked for a fall by 0.2 s from 0.5 to 2 BDP, then for the longest time beside BBR; the figure shows "
-            "the increase over CUBIC.",
+            Farthest(left=train_time({LARGE: "bbr"}), right=train_time({LARGE: "cubic"}), over=BUFFER, at="0.5bdp"),
+            changed="It asked for a fall by 0.2 s from 0.5 to 2 BDP, then for the longest time beside BBR; the figure "
+            "shows the increase over CUBIC.",
         )
         .with_evidence("loss_ratio.train", "completions.train", "fct_sd_s.train"),
         says("figure 11", "windows", "the train's windows are larger at 2 BDP than at 1 BDP")
@@ -364,14 +364,14 @@ STUDY = Study(
     differences="A train lasts as long as the large flow. Flows end when the receiver has read their last byte.",
     figures=(TRAINS, WINDOW, SIZES, GAPS, EQUALS, MEDIUM, SMALL),
     claims=36,
-    account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, and of "
-    "what a reader reported of figures 2, 8, 10, 14 and 15 (marked as changed).",
+    account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, "
+    "and of what a reader reported of figures 2, 8, 10, 14 and 15 (marked as changed).",
     left_out=(
         not_tested(
             "figure 15",
             "how BBR's pacing rate differs between 1 and 2 BDP beside flows of 100 KB",
-            "an earlier rule took this figure for one of completion times, and another for one of retransmissions; what is "
-            "said of pacing was not at hand",
+            "an earlier rule took this figure for one of completion times, and another for one of retransmissions; "
+            "what is said of pacing was not at hand",
         ),
         not_tested(
             "section on the experiments",
@@ -385,10 +385,10 @@ STUDY = Study(
         ),
     ),
     controls=(
+        cards("train-sizes", "dip-1MB"),
+        cards("gaps", "bbr-at-long-gaps"),
         control("medium-larger", "medium", "a large flow of 60 MB and four repetitions", "worst", "windows", "pacing"),
-        control(
-            "small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "tail"
-        ),
+        control("small-larger", "small", "a large flow of 30 MB, as published", "suffers", "gains", "tail"),
         control("equals-more", "equals", "40 completions a run instead of 20", "long", "variable", "flat"),
         before_5_1("train-sizes", "dip-1MB"),
         before_5_1("gaps", "bbr-at-long-gaps"),

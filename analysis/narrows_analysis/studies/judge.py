@@ -220,7 +220,10 @@ class _Judge:
             return NOTHING_KNOWN, text
         means = [value.mean for value in values if value is not None]
         if check.resolution is not None and max(means) <= check.resolution:
-            return VOID, f"{text}, neither of which is more than what is resolved, {show(check.resolution, self._measure)}"
+            return (
+                VOID,
+                f"{text}, neither of which is more than what is resolved, {show(check.resolution, self._measure)}",
+            )
         return between(parts), text + (f" (quotient {means[0] / means[1]:.3g})" if means[1] else "")
 
     @_of.register
@@ -239,7 +242,12 @@ class _Judge:
         here = dict(apart)[there]
         # |here| < |other| where other - here and other + here are on the same side of 0.
         parts = [
-            some([every([self._positive(way * (other + sign * here), strict=True) for sign in (1, -1)]) for way in (1, -1)])
+            some(
+                [
+                    every([self._positive(way * (other + sign * here), strict=True) for sign in (1, -1)])
+                    for way in (1, -1)
+                ]
+            )
             for x, other in apart
             if x != there
         ]

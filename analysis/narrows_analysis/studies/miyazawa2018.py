@@ -7,6 +7,7 @@ from narrows_analysis.studies.checks import Every, Where, within
 from narrows_analysis.studies.model import (
     Study,
     before_5_1,
+    cards,
     control,
     figure,
     not_tested,
@@ -29,10 +30,10 @@ STUDY = Study(
     "CloudNet 2018",
     conditions="One BBR and one CUBIC flow; one-way delay 5 ms; a queue of 16,384 or 65,536 packets; "
     "windows of up to 100 MiB; 400 s.",
-    differences="The publication's rate is not in our account: ours is 10 Gbit/s, at which windows of 100 MiB, or the 80 MiB "
-    "here, are what keeps the larger queue from being full; pages until now had 1 Gbit/s, at which they limit nothing. Queues "
-    "are written as the time that those packets last at that rate. The quick variant has a tenth of rate, queues in packets, "
-    "and windows.",
+    differences="The publication's rate is not in our account: ours is 10 Gbit/s, at which windows of 100 MiB, or the "
+    "80 MiB here, are what keeps the larger queue from being full; pages until now had 1 Gbit/s, at which they limit "
+    "nothing. Queues are written as the time that those packets last at that rate. The quick variant has a tenth of "
+    "rate, queues in packets, and windows.",
     figures=(
         figure("cycle", "deep-buffer", "the smaller queue", window=WHOLE_RUN)
         .states(
@@ -65,8 +66,9 @@ STUDY = Study(
             .agrees_if(
                 "no packet is lost at it",
                 within("loss_ratio", LARGER, high=0.0),
-                changed="A peak below 95 % of the buffer was asked for, a number that is not published; that a queue is never "
-                "full is that it never loses a packet, which is counted exactly. It left out the first tenth of a run.",
+                changed="A peak below 95 % of the buffer was asked for, a number that is not published; that a queue "
+                "is never full is that it never loses a packet, which is counted exactly. It left out the first tenth "
+                "of a run.",
             )
             .with_evidence("queue_max_fill", "queue_fill", "cwnd_bdp.bbr", "cwnd_bdp.cubic"),
             says("results with 65,536 packets", "converge", "and the flows converge once")
@@ -78,8 +80,8 @@ STUDY = Study(
                         within("jain_second_half", LARGER, low=0.9),
                     )
                 ),
-                changed="A mean share of 30 to 70 % was enough, which flows that take turns have too; then the first tenth of "
-                "a run was left out, in which they may converge.",
+                changed="A mean share of 30 to 70 % was enough, which flows that take turns have too; then the first "
+                "tenth of a run was left out, in which they may converge.",
             )
             .with_evidence("share.bbr", "jain_first_half", "window_rtts", explained_by="model"),
         )
@@ -100,6 +102,7 @@ STUDY = Study(
         ),
     ),
     controls=(
+        cards("deep-buffer", "full", "cycles", "never-full", "converge"),
         control("longer", "deep-buffer", "for 400 s", "full", "cycles", "never-full", "converge"),
         control(
             "windows-maximum",

@@ -192,8 +192,8 @@ figure = StudyFigure
 class LeftOut:
     """Something that the publication says, in our words, and that no rule judges, and why.
 
-    ``kind``: "not tested", an experiment could; "untestable", none on an emulated bottleneck, or none with a value that the
-    publication gives.
+    ``kind``: "not tested", an experiment could; "untestable", none on an emulated bottleneck, or none with a value that
+    the publication gives.
     """
 
     source: str
@@ -249,6 +249,12 @@ def before_5_1(experiment: str, *statements: str) -> Control:
     algorithms = {"bbr": "bbr_before_5.1"}
     name = f"{experiment}-before-5.1"
     return Control(id=name, experiment=experiment, change=change, statements=statements, algorithms=algorithms)
+
+
+def cards(experiment: str, *statements: str) -> Control:
+    """The control with hosts' cards that gather what arrives, and kernels that join it, as most machines do."""
+    change = "with cards that deliver what has arrived every 50 us, and a receiver's kernel that joins it (GRO)"
+    return Control(id=f"{experiment}-cards", experiment=experiment, change=change, statements=statements)
 
 
 def through(link: Link, experiment: str, *statements: str, of: Literal["quick", "full"] = "quick") -> Control:

@@ -13,7 +13,7 @@ import pandas as pd
 from narrows_analysis.export import FIGURES as FIGURE_FORMATS
 from narrows_analysis.export import TABLES, save_table
 from narrows_analysis.studies.checks import picks
-from narrows_analysis.studies.evaluate import Finding, evaluate_all, evidence, verdict_text
+from narrows_analysis.studies.evaluate import Finding, evaluate_all, evidence, moved, verdict_text
 from narrows_analysis.studies.explain import explain
 from narrows_analysis.studies.model import LINKS, Control, Point, Results, Study, StudyFigure, Variant, number
 from narrows_analysis.studies.plots import draw_all, image_name
@@ -22,6 +22,12 @@ from narrows_analysis.studies.results import figure_points, points_of, read_resu
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
+LINK_CAVEAT = (
+    "**Controls through other links** take the place of the switch, and of nothing else: hosts, their kernel, netem "
+    "and how sockets are read are the same. What differs there as well is not due to the switch; it may be due to any "
+    "of these.",
+    "",
+)
 
 
 def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]]:
@@ -39,7 +45,7 @@ def findings(study: Study, results: Results) -> list[tuple[StudyFigure, Finding]
 
 
 def _covered(found: Finding, results: Results, points: Sequence[Point]) -> str:
-    """Which values of a swept parameter were run of those that the variant has and the statement is about; "" for all."""
+    """Which values of a swept parameter were run, of those that the variant has for the statement; "" for all."""
     lacking: dict[str, list[str]] = {}
     for pick in picks(found.statement.check) if found.verdict != "not run here" else ():
         mine = [point for point in points if point.meets(pick.where)]
@@ -81,8 +87,8 @@ def verdict_counts(study: Study, results: Results) -> str:
     leaning = sum(finding.verdict == "undecided" and finding.leaning is True for finding in found)
     undecided = f"{counts['undecided']} undecided" + (f" ({leaning} with means that agree)" if leaning else "")
     return (
-        f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, {counts['not comparable']} not comparable, "
-        f"{counts['not run here']} not run here"
+        f"{counts['agrees']} agree, {counts['differs']} differ, {undecided}, "
+        f"{counts['not comparable']} not comparable, {counts['not run here']} not run here"
     )
 
 
@@ -161,6 +167,7 @@ def render(study: Study, place: Path) -> str:
         *_machines(results),
         *_verdicts(study, results),
         *_claims(study, judged),
+        *(LINK_CAVEAT if any(control.link for control in study.controls) else ()),
     ]
     controlled = [(one, control_findings(study, one)) for one in controls]
     for figure in study.figures:
@@ -232,10 +239,10 @@ def _claims(study: Study, judged: Judged) -> list[str]:
     lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
     lines += [head, "|---|---|---|" + "---|---|" * len(judged)]
     rows = [(figure, statement) for figure in study.figures for statement in figure.statements]
-    for number, (_, statement) in enumerate(rows):
+    for place, (_, statement) in enumerate(rows):
         row = f"| {statement.source} | {statement.says} | {statement.agrees_if} |"
         for _, found in judged:
-            one = found[number][1]
+            one = found[place][1]
             row += f" {_cell(one.ours)} | {verdict_text(one)} |"
         lines.append(row)
     for left in study.left_out:
@@ -255,10 +262,10 @@ def _figure(study: Study, figure: StudyFigure, judged: Judged, controlled: Contr
             found = next(found for of, found in everything if of is figure and found.statement is statement)
             if found.differs:
                 lines += _notes(found, one, figure_points(one, figure))
-            lines += _controlled(study, figure, found, one.variant, controlled)
-    for number, plot in enumerate(figure.plots):
+            lines += _controlled(study, figure, found, one, controlled)
+    for place_of, plot in enumerate(figure.plots):
         for one, _ in judged:
-            image = image_name(study, figure, number, one.variant)
+            image = image_name(study, figure, place_of, one.variant)
             if (place / FIGURES / image).exists():
                 lines += [f"![{plot.title} ({one.variant})]({FIGURES}/{image})", ""]
     return lines
@@ -283,7 +290,7 @@ def _notes(found: Finding, results: Results, points: Sequence[Point]) -> list[st
 
 
 def _controlled(
-    study: Study, figure: StudyFigure, finding: Finding, variant: Variant, controlled: Controlled
+    study: Study, figure: StudyFigure, finding: Finding, results: Results, controlled: Controlled
 ) -> list[str]:
     """What each control of a statement gave, and whether a difference goes away or comes with what it changes."""
     all_of_it = [
@@ -291,10 +298,10 @@ def _controlled(
         for control in study.controls
         if control.experiment == figure.experiment and finding.statement.id in control.statements
     ]
-    mine = [control for control in all_of_it if control.of == variant]
+    mine = [control for control in all_of_it if control.of == results.variant]
     found = {
-        control.id: judged
-        for _, everything in controlled
+        control.id: (judged, points_of(of, control.id))
+        for of, everything in controlled
         for control, judged in everything
         if judged.statement is finding.statement
     }
@@ -302,18 +309,24 @@ def _controlled(
         nothing = finding.differs and not all_of_it
         return ["No control changes one thing of this yet, which would decide why.", ""] if nothing else []
     of = "" if finding.differs else f" of *{finding.statement.says}*"
-    return [*(f"- **Control**{of}, {one.change}: {_control(finding, found.get(one.id))}" for one in mine), ""]
+    ours = figure_points(results, figure)
+    return [*(f"- **Control**{of}, {one.change}: {_control(finding, ours, found.get(one.id))}" for one in mine), ""]
 
 
-def _control(finding: Finding, control: Finding | None) -> str:
-    if control is None or control.verdict == "not run here":
+def _control(finding: Finding, ours: Sequence[Point], control: tuple[Finding, Sequence[Point]] | None) -> str:
+    if control is None or control[0].verdict == "not run here":
         return "not run here."
+    found, theirs = control
     ends = {
         (True, "agrees"): " The difference goes away.",
         (True, "differs"): " The difference stays.",
         (False, "differs"): " Here it differs.",
     }
-    return f"{control.ours}: {verdict_text(control)}.{ends.get((finding.differs, control.verdict), '')}"
+    text = f"{found.ours}: {verdict_text(found)}.{ends.get((finding.differs, found.verdict), '')}"
+    if finding.differs and found.verdict == "differs" and (apart := moved(finding.statement, ours, theirs)):
+        # Both are on the same side of a bound, which does not make them the same.
+        text += f" It is not the same one: {apart}."
+    return text
 
 
 def _cell(text: str) -> str:

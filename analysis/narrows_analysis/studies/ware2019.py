@@ -4,7 +4,18 @@
 from __future__ import annotations
 
 from narrows_analysis.studies.checks import MedianError, Pick, Spread
-from narrows_analysis.studies.model import Study, before_5_1, control, figure, lines, not_tested, says, through, untestable
+from narrows_analysis.studies.model import (
+    Study,
+    before_5_1,
+    cards,
+    control,
+    figure,
+    lines,
+    not_tested,
+    says,
+    through,
+    untestable,
+)
 
 BUFFER, COUNT = "bottleneck.buffer", "flows.cubic.count"
 DEEP = (8.0, 64.0)  # what the other publications here call large or deep begins at 8 BDP
@@ -22,15 +33,16 @@ STUDY = Study(
             says(
                 "abstract, and the model",
                 "share",
-                "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes, with a median error of 5 % beside CUBIC",
+                "BBR's share is 1/2 + 1/(2X) + 4N/q, less its time in RTT probes, with a median error of 5 % beside "
+                "CUBIC",
             )
             .agrees_if(
                 "median error over all settings from 8 BDP on 5 % of capacity, rounded, or less",
                 MedianError(
                     pick=Pick("goodput_fraction.bbr", {BUFFER: DEEP}), expected="model_share", most=MEDIAN_ERROR
                 ),
-                changed="Every setting had to be within 15 % of capacity, those of shallow buffers too, of which the model says "
-                "nothing; what is published is a median error, for deep buffers.",
+                changed="Every setting had to be within 15 % of capacity, those of shallow buffers too, of which the "
+                "model says nothing; what is published is a median error, for deep buffers.",
             )
             .with_evidence(
                 "probe_gap_s",
@@ -49,7 +61,9 @@ STUDY = Study(
         .plotted(
             lines("Share of one BBR flow, and the model's", "goodput_fraction.bbr", "model_share", x=BUFFER, by=COUNT)
         ),
-        figure("fabric", "single-cubic", "1 to 32 BBR flows against a single CUBIC flow, 1 to 64 BDP", window=(0.5, 1.0))
+        figure(
+            "fabric", "single-cubic", "1 to 32 BBR flows against a single CUBIC flow, 1 to 64 BDP", window=(0.5, 1.0)
+        )
         .states(
             says(
                 "evaluation on FABRIC (2025), figures 2a and 2b",
@@ -76,9 +90,9 @@ STUDY = Study(
         ),
     ),
     account="The text was not at hand: claims are those of an article by its first author about it (2024), and of the "
-    "abstract, data and configuration files of the evaluation on FABRIC (F. B. Sarpkaya et al., \"BBR's Sharing Behavior with "
-    "CUBIC and Reno\", 2025). There one BBR flow against one of CUBIC, at 10 Mbit/s and 40 ms, had 85, 59, 50, 47, 40, 33 and "
-    "20 % of what both had in buffers of 1, 2, 4, 8, 16, 32 and 64 BDP, in the first of three runs.",
+    "abstract, data and configuration files of the evaluation on FABRIC (F. B. Sarpkaya et al., BBR's Sharing Behavior "
+    "with CUBIC and Reno, 2025). There one BBR flow against one of CUBIC, at 10 Mbit/s and 40 ms, had 85, 59, 50, 47, "
+    "40, 33 and 20 % of what both had in buffers of 1, 2, 4, 8, 16, 32 and 64 BDP, in the first of three runs.",
     left_out=(
         not_tested(
             "abstract",
@@ -88,7 +102,8 @@ STUDY = Study(
         not_tested(
             "evaluation on FABRIC, abstract",
             "the model does not describe BBRv3",
-            "its settings, 10 Mbit/s and 40 ms and 50 Mbit/s and 30 ms, are those of `single-cubic`, which has BBRv1 only",
+            "its settings, 10 Mbit/s and 40 ms and 50 Mbit/s and 30 ms, are those of `single-cubic`, which has BBRv1 "
+            "only",
         ),
         not_tested(
             "evaluation on FABRIC, figures 4 and 6",
@@ -102,6 +117,7 @@ STUDY = Study(
         ),
     ),
     controls=(
+        cards("sweep", "share", "independent"),
         control("longer", "sweep", "for 240 s", "share", "independent"),
         before_5_1("sweep", "share", "independent"),
         through("tbf", "sweep", "share", "independent"),

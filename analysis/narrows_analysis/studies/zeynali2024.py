@@ -11,6 +11,7 @@ from narrows_analysis.studies.model import (
     Plot,
     Study,
     StudyFigure,
+    cards,
     control,
     figure,
     lines,
@@ -240,11 +241,11 @@ def _rtt_figure(numbers: str, experiment: str, order: str) -> StudyFigure:
     gap = (
         says(f"figures {numbers}", "gap", "the difference shrinks with the gap between the RTTs")
         .agrees_if(
-            "throughput difference of two BBRv1 flows, whichever is ahead, lower beside 80 ms than beside 10 ms, at every "
-            "buffer",
+            "throughput difference of two BBRv1 flows, whichever is ahead, lower beside 80 ms than beside 10 ms, at "
+            "every buffer",
             Compare(left=_gap("80ms"), right=_gap("10ms"), high=1.0, by=BUFFER),
-            changed="Its sign counted, which is of who arrives first: where the long one is ahead and arrives second the "
-            "difference is negative, and the greater one was taken for the smaller.",
+            changed="Its sign counted, which is of who arrives first: where the long one is ahead and arrives second "
+            "the difference is negative, and the greater one was taken for the smaller.",
         )
         .with_evidence("share.short", "loss_ratio.long", "loss_ratio.short", "queue_bdp")
     )
@@ -370,25 +371,22 @@ WORKLOAD = (
             Compare(
                 left=Pick("slowdown_long.all", {ALL: "bbr"}), right=Pick("slowdown_short.all", {ALL: "bbr"}), high=1.0
             ),
-            changed="It compared BBRv1's long flows with CUBIC's, not with BBRv1's short ones, and then called flows short "
-            "below 100 kB and long from 1 MB on: what the text calls short is below 300 kB.",
+            changed="It compared BBRv1's long flows with CUBIC's, not with BBRv1's short ones, and then called flows "
+            "short below 100 kB and long from 1 MB on: what the text calls short is below 300 kB.",
         )
         .with_evidence("slowdown_small.all", "slowdown_medium.all", "slowdown_large.all", "utilization", "loss_ratio"),
     )
     .plotted(Plot(kind="ecdf", title="Completion times", panels=("fct_s",), by=ALL, group="all"))
 )
 
-MIXED = (
-    figure("20-21 mixed", "workload-mixed", "the workload, every other flow CUBIC", window=WHOLE_RUN)
-    .plotted(
-        Plot(
-            kind="ecdf",
-            title="Completion times beside CUBIC, one half of the flows",
-            panels=("fct_s",),
-            by=FIRST,
-            where={SECOND: "cubic"},
-            group="first",
-        )
+MIXED = figure("20-21 mixed", "workload-mixed", "the workload, every other flow CUBIC", window=WHOLE_RUN).plotted(
+    Plot(
+        kind="ecdf",
+        title="Completion times beside CUBIC, one half of the flows",
+        panels=("fct_s",),
+        by=FIRST,
+        where={SECOND: "cubic"},
+        group="first",
     )
 )
 
@@ -413,6 +411,8 @@ STUDY = Study(
         MIXED,
     ),
     controls=(
+        cards("together", "fair-cubic"),
+        cards("five-flows", "cubic-many"),
         control("rtt-longer", "rtt-long-first", "for 300 s, as published", "cubic-short"),
         control("rtt-bbr-longer", "rtt-long-first", "for 300 s, as published", "favours-long-bbr", "gap"),
         control("five-flows-longer", "five-flows", "100 s apart and for 500 s, as published", "cubic-many"),
@@ -435,8 +435,8 @@ STUDY = Study(
         ),
     ),
     claims=53,
-    account="The whole text was not at hand: claims are those of the abstract and of a summary of the figures, and what a "
-    "reader of section 4 reported (of figures 4, 8, 9, 13 to 15, 19 and 20, 21 the places marked as changed).",
+    account="The whole text was not at hand: claims are those of the abstract and of a summary of the figures, and "
+    "what a reader of section 4 reported (of figures 4, 8, 9, 13 to 15, 19 and 20, 21 the places marked as changed).",
     left_out=(
         not_tested(
             "section 4.6",
@@ -451,8 +451,8 @@ STUDY = Study(
         not_tested(
             "section 4.3",
             "how soon CUBIC converges with five flows beside BBRv1",
-            "an earlier rule had BBRv1 converge sooner than CUBIC, which is not published: the section calls the opposite "
-            "typical",
+            "an earlier rule had BBRv1 converge sooner than CUBIC, which is not published: the section calls the "
+            "opposite typical",
         ),
         not_tested(
             "abstract",

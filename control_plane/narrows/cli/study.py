@@ -16,14 +16,22 @@ from narrows.targets.registry import LOCAL, NAMES, target_factory
 
 if TYPE_CHECKING:
     from narrows_analysis.studies.model import Variant
+    from rich.console import Console
 
     from narrows.studies.senders import Senders
 
+NEW = "new"
 STYLES = {"agrees": "green", "differs": "red", "undecided": "yellow", "not comparable": "yellow", "not run here": "dim"}
 
 
 def study(
-    name: Annotated[str, typer.Argument(help=f"Study: {', '.join(STUDIES)}.", show_default=False)],
+    name: Annotated[
+        str, typer.Argument(help=f"Study: {', '.join(STUDIES)}; or `new`, to begin one.", show_default=False)
+    ],
+    new_name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NEW]", help="With `new`: name of the study to begin.", show_default=False),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Shorter runs, fewer settings, three repetitions.")] = False,
     full: Annotated[bool, typer.Option("--full", help="As published; this is what runs without --quick.")] = False,
     controls: Annotated[
@@ -117,6 +125,11 @@ def study(
     from narrows.studies.run import RESULTS, StudyRun
 
     console = Console()
+    if name == NEW:
+        _begin(new_name, console)
+        return
+    if new_name is not None:
+        raise InputError(f"{name} {new_name}: one study at a time; allowed: one name, or {NEW} NAME")
     chosen = find_study(name)
     if controls and (quick or full or figure):
         raise InputError("--controls: together with --quick, --full or --figure; allowed: alone")
@@ -165,6 +178,18 @@ def study(
             console.print(f"page: {page}", soft_wrap=True, highlight=False)
     incomplete = any(reason.startswith("failed") for reason in results.skipped.values())
     raise typer.Exit(EXIT_FAILED if incomplete else EXIT_OK)
+
+
+def _begin(name: str | None, console: Console) -> None:
+    from narrows.run.results import give_to_user
+    from narrows.studies.beginning import begin
+
+    if name is None:
+        raise InputError(f"{NEW}: without a name; allowed: {NEW} NAME, such as {NEW} cardwell2016")
+    for path in begin(name):
+        give_to_user(path)
+        console.print(f"{path}", soft_wrap=True, highlight=False)
+    console.print("how to go on: docs/studies/adding.md", highlight=False)
 
 
 def _senders(virtual: bool, target: str, kernels: list[str], jobs: int, cluster: str | None) -> list[Senders]:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What no publication controls, and what therefore varies from one run of a study to the next.
 
-Runs in virtual time that differ in nothing would be one run, counted several times: those of two settings too, where what
-is set apart never binds (two buffers that never fill). So each run, of each setting and repetition, has a seed of its own,
-and of it a start, an RTT and cards that are a little different. What was drawn is in the run's experiment file.
+Runs in virtual time that differ in nothing would be one run, counted several times: those of two settings too, where
+what is set apart never binds (two buffers that never fill). So each run, of each setting and repetition, has a seed of
+its own, and of it a start, an RTT and cards that are a little different. What was drawn is in the run's experiment
+file.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ def seed_of(identity: str, parameters: Mapping[str, str], repetition: int) -> in
 def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -> Experiment:
     """The experiment with a seed, and with what that seed draws of what nobody controls.
 
-    Each group starts up to one RTT later, the RTTs are up to 1 % shorter or longer, all by the same part, so that they keep
-    their proportions, and cards take their time. What an experiment says of its hosts itself stays.
+    Each group starts up to one RTT later, the RTTs are up to 1 % shorter or longer, all by the same part, so that they
+    keep their proportions, and cards take their time. What an experiment says of its hosts itself stays.
     """
     drawn = random.Random(seed)
     longer = 1 + drawn.uniform(-RTT_PART, RTT_PART)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a new study begins with: claims and rules as data, an experiment, and its quick variant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from narrows_analysis.studies.catalogue import STUDIES
+from narrows_formats import storage
+
+from narrows.errors import InputError
+from narrows.paths import REPOSITORY
+
+TEMPLATE = Path(__file__).with_name("template")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}\Z")
+PACKAGE = Path("analysis") / "narrows_analysis" / "studies"
+NAMES = PACKAGE / "names.py"
+
+
+def begin(name: str, root: Path = REPOSITORY) -> list[Path]:
+    """Write a study's first files into a checkout, and its name into the list of studies; returns what was written.
+
+    Raises:
+        InputError: the name is none, or taken, or there is no checkout. Nothing is written then.
+    """
+    if NAME.match(name) is None:
+        raise InputError(
+            f"new {name}: is no name of a study; allowed: small letters, digits and '_', up to 40 of them, beginning "
+            "with a letter, such as cardwell2016"
+        )
+    if not (root / NAMES).is_file():
+        raise InputError(f"new {name}: {root} is no checkout of Narrows; allowed: a clone of its repository")
+    new = {
+        root / PACKAGE / f"{name}.py": "study.txt",
+        root / "experiments" / name / "example.yaml": "example.txt",
+        root / "experiments" / name / "quick.yaml": "quick.txt",
+    }
+    if name in STUDIES or any(path.exists() for path in new):
+        raise InputError(f"new {name}: there is such a study; allowed: a name that none has")
+    (root / "experiments" / name).mkdir()
+    for path, template in new.items():
+        storage.write_text(path, (TEMPLATE / template).read_text(encoding="utf-8").replace("NAME", name))
+    names = (root / NAMES).read_text(encoding="utf-8")
+    storage.write_text(root / NAMES, re.sub(r"^(NAMES = \(.*)\)$", rf'\1, "{name}")', names, flags=re.MULTILINE))
+    return [*new, root / NAMES]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`narrows study new` writes a study that can be judged and run."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.plan import make_plan
+from narrows.studies.beginning import NAMES, begin
+from narrows.studies.catalogue import study_points
+from narrows_analysis.studies.evaluate import evaluate
+from narrows_analysis.studies.model import Point
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    (tmp_path / NAMES).parent.mkdir(parents=True)
+    (tmp_path / "experiments").mkdir()
+    shutil.copy(REPOSITORY / NAMES, tmp_path / NAMES)
+    return tmp_path
+
+
+def load(path: Path) -> dict[str, object]:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return vars(module)
+
+
+def test_a_new_study_is_one(checkout: Path) -> None:
+    written = begin("cardwell2016", checkout)
+    assert all(path.exists() for path in written)
+    study = load(written[0])["STUDY"]
+    assert study.name == "cardwell2016"  # type: ignore[attr-defined]
+    for quick, count in ((True, 12), (False, 40)):
+        points = study_points(study, quick, root=checkout / "experiments")  # type: ignore[arg-type]
+        assert len(points) == count
+        make_plan(points[0].point.experiment)
+    # Its statements are about points that its experiment has.
+    made = [Point(one.experiment, one.parameters, one.point.repetition, {"loss_ratio": 0.1}) for one in points]
+    verdicts = [evaluate(one, made).verdict for one in study.figures[0].statements]  # type: ignore[attr-defined]
+    assert verdicts == ["agrees", "differs"]
+    assert load(checkout / NAMES)["NAMES"][-1] == "cardwell2016"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["Cardwell", "2016", "a-b", "", "ware2019", "../x"])
+def test_a_name_that_is_none_or_taken_is_refused(checkout: Path, name: str) -> None:
+    before = sorted(checkout.rglob("*"))
+    with pytest.raises(InputError, match="allowed: "):
+        begin(name, checkout)
+    assert sorted(checkout.rglob("*")) == before
+
+
+def test_nothing_is_written_where_there_is_no_checkout(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is no checkout of Narrows"):
+        begin("cardwell2016", tmp_path)
+    assert not list(tmp_path.iterdir())

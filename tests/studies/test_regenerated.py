@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A point of a study can be made again from what is kept of it, to the bit."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.studies.catalogue import study_points
+from narrows.studies.senders import guests
+from narrows.virtual.kernels import DEFAULT, config_digest, find
+from narrows_analysis.studies.model import Study, StudyFigure
+
+ROOT = Path(__file__).parents[2]
+TINY: dict[str, Any] = {
+    "name": "tiny",
+    "bottleneck": {"rate": "10Mbit", "rtt": "20ms", "buffer": "1bdp"},
+    "flows": [{"cca": "bbr", "duration": "1s"}, {"cca": "cubic", "duration": "1s"}],
+    "repeat": 2,
+}
+STUDY = Study("tiny", "A", "B", "C", (StudyFigure("1", "tiny", "title"),))
+
+
+@pytest.fixture(scope="module")
+def script() -> Any:
+    spec = importlib.util.spec_from_file_location("regenerate", ROOT / "scripts" / "regenerate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.needs("repeatable-kernel")
+def test_a_point_is_made_again_to_the_bit(script: Any, tmp_path: Path) -> None:
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    (sender,) = guests([DEFAULT])
+    first, second = study_points(STUDY, quick=False, root=tmp_path)
+    then = script.again(STUDY, first, sender)
+    made = then.provenance
+    assert made["seed"] == first.point.experiment.seed
+    assert made["kernel_config_sha256"] == config_digest(find(DEFAULT))
+    assert made["kernel"] == sender.release and made["version"]
+    assert made["rtt_s"] == first.point.experiment.bottleneck.rtt / 1e9
+    assert then.measures["utilization"] is not None and len(then.measures) > 50
+    assert script.compare(then, script.again(STUDY, first, sender)) == ""
+    # Another repetition is another run.
+    assert script.compare(then, script.again(STUDY, second, sender)) != ""
+
+
+def test_what_is_not_the_same_is_named(script: Any) -> None:
+    point = script.Point("loss", {"x": "1"}, 1, {"loss_ratio": 0.1, "jain": None, "cpu_s": 3.0})
+    assert script.compare(point, replace(point, measures={**point.measures, "cpu_s": 9.0})) == ""
+    said = script.compare(point, replace(point, measures={"loss_ratio": 0.100001, "jain": None}))
+    assert said.endswith("1 of 2 measures differ: loss_ratio 0.1 is now 0.100001")
