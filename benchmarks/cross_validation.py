@@ -257,8 +257,8 @@ def readings(passage: Passage) -> pd.DataFrame:
     for number, one in enumerate(passage.connections):
         edges = [(one.started_s, number, 0, 0, 0)]
         if one.size_bytes is not None and one.ended_s is not None:
-            packets, again = last.loc[number] if number in last.index else (0, 0)
-            edges.append((one.ended_s, number, one.size_bytes, packets, again))
+            packets, again = last.loc[number].astype(int) if number in last.index else (0, 0)
+            edges.append((one.ended_s, number, one.size_bytes, int(packets), int(again)))
         read.append(pd.DataFrame(edges, columns=counters))
     whole = pd.concat(read).sort_values(["flow", "time_s"], kind="stable")
     return whole.drop_duplicates(["flow", "time_s"], keep="last").reset_index(drop=True)

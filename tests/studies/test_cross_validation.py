@@ -149,7 +149,7 @@ def test_no_byte_of_a_train_is_lost(script: Any) -> None:
         for number in range(10)
         for part in (0.1, 0.2)
     ]
-    connections = [Connection(sized, number, 250_000, float(number), number + 0.25) for number in range(10)]
+    connections = [Connection(sized, number, None, float(number), number + 0.25) for number in range(10)]
     made = script.Passage(connections, pd.DataFrame(rows), pd.DataFrame())
     read = script.readings(made)
     per_flow = read.groupby("flow")["acked_bytes"].agg(["first", "last", "size"])

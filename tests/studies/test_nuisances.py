@@ -12,7 +12,7 @@ import yaml
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import make_plan
 from narrows.studies.catalogue import find_study, study_points
-from narrows.studies.nuisances import MODERATIONS_US, seed_of, varied
+from narrows.studies.nuisances import CARDS, MODERATIONS_US, seed_of, varied
 from narrows_analysis.studies.catalogue import STUDIES
 
 FRAME_NS = 1514 * 8 * 10**9 / 100e6
@@ -75,7 +75,7 @@ def test_hosts_that_cannot_vary_do_not() -> None:
     real, guest = varied(experiment, 5, ()), varied(experiment, 5)
     assert real.hosts is None
     assert (real.bottleneck, real.flows) == (guest.bottleneck, guest.flows)
-    only = varied(experiment, 5, ("jitter",)).hosts
+    only = varied(experiment, 5, CARDS[:1]).hosts
     assert only is not None and only.rx_usecs is None and guest.hosts is not None and only.jitter == guest.hosts.jitter
 
 

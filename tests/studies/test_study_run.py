@@ -245,13 +245,14 @@ def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: 
     plans = {point.directory: make_plan(point.point.experiment) for point in study.points(quick=False)}
     monkeypatch.setattr(run, "published", lambda name: plans)
     study.go()
-    # As time passes, runs take no processor that is told.
-    assert study.results.machine["published"] == {"points": 3, "traffic_s": 180.0}
+    # In real time, runs take no processor that is reported. A run begins up to a round trip later than its file says.
+    starts_s = pytest.approx(180.0, abs=0.1)
+    assert study.results.machine["published"] == {"points": 3, "traffic_s": starts_s}
     expected_s = THIS_MACHINE.expected_s(make_plan(study.points()[0].point.experiment))
     study.cpu_s = 10 * expected_s
     study.go()
     left_s = sum(10 * THIS_MACHINE.expected_s(plan) for plan in plans.values())
-    assert study.results.machine["published"]["left_s"] == pytest.approx(left_s)
+    assert study.results.machine["published"]["left_s"] == pytest.approx(left_s, rel=1e-3)
 
 
 def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
