@@ -253,12 +253,12 @@ def readings(passage: Passage) -> pd.DataFrame:
     """
     counters = ["time_s", "flow", "acked_bytes", "data_packets", "retransmits"]
     last = passage.sockets.groupby("flow")[["data_packets", "retransmits"]].last()
+    sent = dict(zip(last.index, last.itertuples(index=False, name=None), strict=True))
     read = [passage.sockets[counters]]
     for number, one in enumerate(passage.connections):
         edges = [(one.started_s, number, 0, 0, 0)]
         if one.size_bytes is not None and one.ended_s is not None:
-            packets, again = last.loc[number].astype(int) if number in last.index else (0, 0)
-            edges.append((one.ended_s, number, one.size_bytes, int(packets), int(again)))
+            edges.append((one.ended_s, number, one.size_bytes, *sent.get(number, (0, 0))))
         read.append(pd.DataFrame(edges, columns=counters))
     whole = pd.concat(read).sort_values(["flow", "time_s"], kind="stable")
     return whole.drop_duplicates(["flow", "time_s"], keep="last").reset_index(drop=True)

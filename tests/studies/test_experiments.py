@@ -77,7 +77,7 @@ def test_controls_are_quick_points_with_something_changed(study: Study) -> None:
 def test_a_control_keeps_what_quick_changes() -> None:
     points = [point for point in control_points(find_study("hock2017")) if point.experiment.startswith("alone")]
     # The full variant has 1 and 10 Gbit/s and five repetitions.
-    assert [point.parameters["bottleneck.rate"] for point in points] == ["200Mbit"] * 12 + ["1Gbit"] * 6
+    assert [point.parameters["bottleneck.rate"] for point in points] == ["200Mbit"] * 18 + ["1Gbit"] * 6
 
 
 def test_a_control_may_replace_an_algorithm() -> None:
