@@ -507,3 +507,30 @@ def test_a_study_without_points_was_not_run(study: Study) -> None:
         ids = [statement.id for statement in figure.statements]
         assert len(set(ids)) == len(ids)
     assert len({figure.id for figure in study.figures}) == len(study.figures)
+
+
+def test_one_run_under_two_settings_is_one() -> None:
+    """With one seed, two buffers that never fill have the same run: it was counted twice, as if it were two."""
+    others = {f"m{number}": float(number) for number in range(30)}
+    values = (0.0, 0.1, 0.23)
+
+    def runs(buffer: str, twin: bool, provenance: dict[str, int]) -> list[Point]:
+        return [
+            Point(
+                "e",
+                {BUFFER: buffer},
+                n,
+                {**others, "m": value if twin else value + n / 1e3, "queue_fill": 1 / n},
+                "",
+                provenance,
+            )
+            for n, value in enumerate(values, 1)
+        ]
+
+    rule = Within(pick=Pick("m"), low=0.0)
+    once = judged(rule, runs("1bdp", True, {})).p_value
+    twice = judged(rule, runs("1bdp", True, {}) + runs("2bdp", True, {})).p_value
+    assert twice == pytest.approx(once)
+    # Runs that differ are two, and so are those of two seeds.
+    assert judged(rule, runs("1bdp", True, {}) + runs("2bdp", False, {})).p_value < 0.8 * once
+    assert judged(rule, runs("1bdp", True, {"seed": 1}) + runs("2bdp", True, {"seed": 2})).p_value < 0.8 * once

@@ -17,6 +17,9 @@ from narrows_analysis.studies.model import Point
 
 Key = tuple[tuple[str, str], ...]
 ROUNDING = 1e-9
+# Measures that are the same for two buffers in none but the same run, and how many a run has at least.
+OF_BUFFER = {"queue_fill", "queue_max_fill", "buffer_bdp", "fillings", "model_share", "model_min_rtt_s", "cpu_s"}
+MANY_MEASURES = 20
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,7 @@ class Repetitions:
     def __init__(self, points: Sequence[Point]) -> None:
         """Take all points that a statement may look at."""
         self._points = points
+        self._samples: dict[Key, Key] | None = None
 
     def by_value(self, parameter: str) -> dict[str, Repetitions]:
         """The points at each value of a parameter, of those that have it."""
@@ -95,19 +99,27 @@ class Repetitions:
         """The repetitions at a setting."""
         return [point for point in self._points if setting(point) == key]
 
+    def _sample(self, key: Key) -> Key:
+        """The first setting whose runs are the same ones: with one seed, runs are where nothing binds that differs."""
+        if self._samples is None:
+            first: dict[tuple[object, ...], Key] = {}
+            keys = dict.fromkeys(setting(point) for point in self._points)
+            self._samples = {one: first.setdefault(_traces(one, self.runs(one)), one) for one in keys}
+        return self._samples[key]
+
     def estimate(self, total: Linear) -> tuple[Estimate | None, Bound]:
         """A sum, and whether it is a bound only; None if a setting has no run with all measures."""
-        by_key: dict[Key, list[tuple[Pick, float]]] = {}
+        samples_of: dict[Key, list[tuple[Term, float]]] = {}
         for term, weight in total.weights.items():
             if weight:
-                by_key.setdefault(term.key, []).append((term.pick, weight))
+                samples_of.setdefault(self._sample(term.key), []).append((term, weight))
         samples: list[list[float]] = []
         missing = 0
         directions: set[int] = set()
-        for key, picked in by_key.items():
+        for parts in samples_of.values():
             values: list[float] = []
-            for point in self.runs(key):
-                found = [(weight, *value_of(pick, point)) for pick, weight in picked]
+            for runs in zip(*(self.runs(term.key) for term, _ in parts), strict=False):
+                found = [(weight, *value_of(term.pick, run)) for (term, weight), run in zip(parts, runs, strict=True)]
                 known = [(weight, value) for weight, value, _ in found if value is not None]
                 if len(known) < len(found):
                     missing += 1
@@ -132,6 +144,20 @@ def single(term: Term) -> Linear:
 def setting(point: Point) -> Key:
     """What sets a point apart from others of its experiment, without the repetition."""
     return (("experiment", point.experiment), *sorted(point.parameters.items()))
+
+
+def _traces(key: Key, runs: Sequence[Point]) -> tuple[object, ...]:
+    """What runs of a setting have in common with those of another one only if they are the same runs.
+
+    That is all that is measured but for what is in parts of the buffer. A run with a seed of its own is none but
+    itself.
+    """
+    if any(run.provenance or len(run.measures) < MANY_MEASURES for run in runs):
+        return (key,)
+    return (
+        key[0],
+        *(frozenset((name, run.measures[name]) for name in run.measures.keys() - OF_BUFFER) for run in runs),
+    )
 
 
 def value_of(pick: Pick, point: Point) -> tuple[float | None, bool]:
