@@ -105,7 +105,9 @@ def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatc
         planned.extend(tasks)
         yield from ()
 
+    # This machine in place of a guest, whose cards cannot vary.
     monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
+    monkeypatch.setattr("narrows.studies.nuisances.CARDS", ())
     monkeypatch.setattr("narrows.cli.study.this_machine", lambda: 8)
     monkeypatch.setattr(StudyRun, "_execute", plan)
     done = CliRunner().invoke(app, words, catch_exceptions=False)

@@ -148,6 +148,17 @@ def test_ware_says_a_median_for_deep_buffers() -> None:
     assert found("ware2019", "model", "share", *at(b2bdp=0.5, b8bdp=0.38, b16bdp=0.62, b32bdp=0.38)) == "differs"
 
 
+@pytest.mark.parametrize(("off", "expected"), [(0.03, "agrees"), (-0.08, "differs")])
+def test_ware_as_measured_on_a_testbed(off: float, expected: str) -> None:
+    measured = {("2bdp", "1"): 0.601, ("8bdp", "1"): 0.465, ("32bdp", "1"): 0.346}
+    measured |= {("2bdp", "4"): 0.97, ("8bdp", "4"): 0.63, ("32bdp", "4"): 0.439}
+    runs: list[Run] = [
+        ({BUFFER: buffer, "flows.bbr.count": count}, {"share.bbr": share + (off if count == "1" else 0.0)})
+        for (buffer, count), share in measured.items()
+    ]
+    assert found("ware2019", "fabric", "measured", *runs) == expected
+
+
 # Hock et al.
 
 

@@ -76,7 +76,7 @@ STUDY = Study(
 def test_a_study_from_start_to_end(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "one.yaml").write_text(yaml.safe_dump(ONE))
-    points = study_points(STUDY, quick=False, root=tmp_path)
+    points = study_points(STUDY, quick=False, root=tmp_path, cards=())
     out = tmp_path / "out"
 
     def run(at_once: int) -> tuple[StudyRun, str]:

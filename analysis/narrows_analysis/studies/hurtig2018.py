@@ -289,7 +289,7 @@ MEDIUM = (
         says(
             "figure 12",
             "pacing",
-            "BBR's pacing rate is significantly lower at 2 BDP than at 1 BDP",
+            "BBR's pacing rate is markedly lower at 2 BDP than at 1 BDP",
         )
         .agrees_if(
             "the mean at 2 BDP is 95 % or less of that at 1 BDP",
