@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of a study differ in seed and in what nobody controls, by setting and by repetition."""
+"""Runs of a study differ in seed and in what is not controlled, by setting and by repetition."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_a_verdict_says_what_of_its_settings_was_run() -> None:
 
 
 @pytest.mark.parametrize("study", STUDIES.values(), ids=STUDIES)
-def test_every_claim_has_its_place_and_nobody_s_words(study: Study) -> None:
+def test_every_claim_has_its_place_and_is_no_quotation(study: Study) -> None:
     claims = [one for figure in study.figures for one in figure.statements] + list(study.left_out)
     assert all(one.source and one.says for one in claims)
     assert all('"' not in one.says for one in claims)

@@ -269,7 +269,7 @@ class Study:
     """A publication and its figures.
 
     Attributes:
-        claims: how many claims somebody counted who read all of it; None if nobody did.
+        claims: how many claims a reader of all of it counted; None if there is no such count.
         account: what our list of claims rests on, and what it therefore lacks.
     """
 

@@ -234,7 +234,7 @@ def _claims(study: Study, judged: Judged) -> list[str]:
     account += "".join(f", {counts[kind]} {'is' if counts[kind] == 1 else 'are'} {kind}" for kind in sorted(counts))
     listed = statements + len(study.left_out)
     if study.claims is not None:
-        account += f"; somebody who read the whole text counted {study.claims}, and {listed} are listed"
+        account += f"; a reader of the whole text counted {study.claims}, and {listed} are listed"
     head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one, _ in judged)
     lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
     lines += [head, "|---|---|---|" + "---|---|" * len(judged)]

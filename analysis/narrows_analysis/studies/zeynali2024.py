@@ -452,7 +452,7 @@ STUDY = Study(
         not_tested(
             "section 4.6, figure 21",
             "what flows of either algorithm gain or lose by their size where half of them are CUBIC's",
-            "earlier rules had BBRv1 gain in every size class, which nobody says; the sentences were not at hand",
+            "earlier rules had BBRv1 gain in every size class, which is not published; the sentences were not at hand",
         ),
         not_tested(
             "section 4.3",

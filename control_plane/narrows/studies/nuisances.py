@@ -35,7 +35,7 @@ def seed_of(identity: str, parameters: Mapping[str, str], repetition: int) -> in
 
 
 def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -> Experiment:
-    """The experiment with a seed, and with what that seed draws of what nobody controls.
+    """The experiment with a seed, and with what that seed draws of what is not controlled.
 
     Each group starts up to one RTT later, the RTTs are up to 1 % shorter or longer, all by the same part, so that they
     keep their proportions, and cards take their time. What an experiment says of its hosts itself stays.
