@@ -3,6 +3,7 @@
 
     scripts/regenerate.py [STUDY ...] [--results DIR]
 
+It has to be made in a checkout at the same path: Linux mixes its command line, which has it, into its random numbers.
 The point is the one that took the least of a processor among those with provenance whose kernel is built here. Takes no
 root. Exit codes: 0 all are the same, 1 one is not, or a study has no point that could be run again here, 2 no such
 study.
