@@ -4,39 +4,59 @@
 use narrows_program::Program;
 
 use crate::intrinsics::Access;
-use crate::machine::Machine;
+use crate::machine::{Frame, Machine};
 use crate::packet::{Instance, Packet};
 use crate::stages::{clear, parse, wire_length};
 
+/// What ingress-to-egress clones of a packet carry on.
+#[derive(Debug, Default)]
+pub(crate) struct IngressClones {
+    port: u64,
+    /// In the order of the program's live list.
+    live: Vec<u64>,
+}
+
+/// The fields that a clone preserves, in the order of the program's live list; 0 for the others.
+pub(crate) fn preserve(program: &Program, frame: &Frame, list: u16, kept: &mut Vec<u64>) {
+    kept.clear();
+    kept.resize(program.live.len(), 0);
+    for &(position, slot) in program.kept(list) {
+        if let Some(kept) = kept.get_mut(position) {
+            *kept = frame[usize::from(slot)];
+        }
+    }
+}
+
 impl Machine {
-    /// Makes `copy` the ingress-to-egress clone of a packet, `original` as it came in, that ingress has just seen: its original
-    /// bytes, parsed again, metadata reset but for the field list of `clone` (session and list). Tables and cells stay as they
-    /// are.
+    /// Keeps what ingress-to-egress clones of the packet that ingress has just seen carry on: making one of them parses the
+    /// packet again, which overwrites the metadata that it comes from, and there may be several.
+    pub fn keep_for_clones(&mut self, program: &Program, packet: &Packet, list: u16) {
+        preserve(program, &self.frame, list, &mut self.ingress_clones.live);
+        self.ingress_clones.port = program.intrinsics.ingress_port.get(&self.frame, packet);
+    }
+
+    /// Makes `copy` an ingress-to-egress clone of a packet, `original` as it came in, for which [`Machine::keep_for_clones`] was
+    /// called: its original bytes, parsed again, metadata reset but for what was kept. Tables and cells stay as they are.
+    ///
+    /// At most `limit` bytes of the frame (but all parsed headers) are left, and accounted by queues.
     pub fn clone_ingress(
         &mut self,
         program: &Program,
         packet: &Packet,
         copy: &mut Packet,
         original: &[u8],
-        clone: Option<(u16, u16)>,
+        limit: usize,
     ) {
-        let list = clone.map_or(&[][..], |(_, list)| program.kept(list));
-        let value = |&(position, slot): &(usize, u16)| (position, self.frame[usize::from(slot)]);
-        let kept: Vec<(usize, u64)> = list.iter().map(value).collect();
-        let port = program.intrinsics.ingress_port.get(&self.frame, packet);
         let length = packet.ingress_length as usize;
         copy.set_frame(program.headroom, length, original.len());
         copy.clear_bases(program);
         copy.bytes_mut().copy_from_slice(original);
         copy.owner = program.id;
         clear(program, self);
-        program.intrinsics.ingress_port.set(&mut self.frame, copy, port);
+        program.intrinsics.ingress_port.set(&mut self.frame, copy, self.ingress_clones.port);
         parse(program, self, copy);
-        copy.live.clear();
-        copy.live.resize(program.live.len(), 0);
-        for (position, value) in kept {
-            copy.live[position] = value;
-        }
+        copy.limit(limit);
+        copy.live.clone_from(&self.ingress_clones.live);
         copy.instance = Instance::IngressClone;
         copy.generation = packet.generation.saturating_add(1);
     }

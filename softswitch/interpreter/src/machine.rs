@@ -6,6 +6,7 @@ use narrows_program::field::{Field, Place};
 use narrows_program::Program;
 
 use crate::cells::Cells;
+use crate::clone::IngressClones;
 use crate::error::ControlError;
 use crate::hash::Bits;
 use crate::packet::Packet;
@@ -31,6 +32,8 @@ pub struct Machine {
     pub tables: Vec<TableState>,
     /// What the clone keeps, that the last egress asked for, of the metadata that the packet carried.
     pub kept: Vec<u64>,
+    /// The same of clones that the last ingress asked for.
+    pub(crate) ingress_clones: IngressClones,
     pub cells: Cells,
     pub random: Random,
     pub bits: Bits,
@@ -62,6 +65,7 @@ impl Machine {
             // Those whose constant entries do not fit were refused, see [`check`].
             tables: program.tables.iter().filter_map(|t| TableState::new(t).ok()).collect(),
             kept: Vec::new(),
+            ingress_clones: IngressClones::default(),
             cells: Cells::new(&program.cells),
             random: Random::new(seed),
             bits: Bits::default(),

@@ -3,6 +3,7 @@
 
 use narrows_program::{Program, DROP_PORT};
 
+use crate::clone::preserve;
 use crate::intrinsics::Access;
 use crate::machine::{Machine, Outcome};
 use crate::output::place;
@@ -106,13 +107,7 @@ impl Machine {
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);
         if let Some((_, list)) = machine.outcome.clone {
-            machine.kept.clear();
-            machine.kept.resize(program.live.len(), 0);
-            for &(position, slot) in program.kept(list) {
-                if let Some(kept) = machine.kept.get_mut(position) {
-                    *kept = machine.frame[usize::from(slot)];
-                }
-            }
+            preserve(program, &machine.frame, list, &mut machine.kept);
         }
         Decisions {
             egress_spec: fields.egress_spec.get(&machine.frame, packet) as u16,

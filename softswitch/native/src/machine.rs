@@ -61,6 +61,11 @@ impl NativeMachine {
         &mut self.machine
     }
 
+    /// [`Machine::keep_for_clones`], which changes neither.
+    pub fn keep_for_clones(&mut self, program: &Program, packet: &Packet, list: u16) {
+        self.machine.keep_for_clones(program, packet, list);
+    }
+
     /// [`Machine::clone_ingress`], which changes neither.
     pub fn clone_ingress(
         &mut self,
@@ -68,10 +73,9 @@ impl NativeMachine {
         packet: &Packet,
         copy: &mut Packet,
         original: &[u8],
-        clone: Option<(u16, u16)>,
+        limit: usize,
     ) {
-        let machine = &mut self.machine;
-        machine.clone_ingress(program, packet, copy, original, clone);
+        self.machine.clone_ingress(program, packet, copy, original, limit);
     }
 
     /// Where memory of a row lies in a bank, to be fetched; nowhere before the first packet.

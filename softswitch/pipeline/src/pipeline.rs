@@ -66,8 +66,6 @@ pub struct Pipeline {
     pub(crate) machine: NativeMachine,
     /// The parsed bytes of the last packet as they came in, for programs that clone at ingress.
     original: Vec<u8>,
-    /// Session and field list of the clone that the last ingress asked for.
-    cloned_at_ingress: Option<(u16, u16)>,
     /// The headers of a packet that cannot be sent from where they lie.
     gathered: Vec<u8>,
     digests: Vec<DigestRecord>,
@@ -86,7 +84,6 @@ impl Pipeline {
             interpreted: false,
             machine,
             original: Vec::new(),
-            cloned_at_ingress: None,
             gathered: Vec::new(),
             digests: Vec::new(),
             digests_lost: 0,
@@ -138,7 +135,9 @@ impl Pipeline {
                 machine.ingress(&program.data, packet, port, timestamp, ours)
             }
         };
-        self.cloned_at_ingress = decided.clone;
+        if let Some((_, list)) = decided.clone {
+            self.machine.keep_for_clones(program, packet, list);
+        }
         if let Some(index) = decided.digest {
             self.learn(packet, index);
         }
@@ -207,12 +206,12 @@ impl Pipeline {
         cut(packet);
     }
 
-    /// Makes `copy` the ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen: its original
-    /// bytes, parsed again, metadata reset but for the preserved field list. Ready for [`Pipeline::egress`].
-    pub fn clone_ingress(&mut self, packet: &Packet, copy: &mut Packet) {
-        let (original, clone) = (&self.original, self.cloned_at_ingress);
+    /// Makes `copy` an ingress-to-egress clone of the packet that [`Pipeline::ingress`] has just seen, one of as many as are
+    /// wanted: its original bytes, parsed again, metadata reset but for the preserved field list. Ready for
+    /// [`Pipeline::egress`]. `limit` as for [`Pipeline::clone_egress`].
+    pub fn clone_ingress(&mut self, packet: &Packet, copy: &mut Packet, limit: usize) {
         let machine = &mut self.machine;
-        machine.clone_ingress(&self.program, &packet.0, &mut copy.0, original, clone);
+        machine.clone_ingress(&self.program, &packet.0, &mut copy.0, &self.original, limit);
     }
 
     /// Makes `copy` the egress-to-egress clone of the packet that [`Pipeline::egress`] has just seen: headers as after

@@ -82,7 +82,7 @@ fn pass(
     let verdict = pipeline.ingress(&mut packet, 1, 1_000);
     if verdict.clone.is_some() {
         let mut copy = pool.take(0);
-        pipeline.clone_ingress(&packet, &mut copy);
+        pipeline.clone_ingress(&packet, &mut copy, usize::MAX);
         let _ = pipeline.egress(&mut copy, meta);
         pipeline.deparse(&mut copy);
         pool.give(copy);

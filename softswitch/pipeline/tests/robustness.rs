@@ -57,6 +57,112 @@ fn what_is_not_supported_is_refused_by_name() {
     assert_eq!(refused, "action first, assign: the operator dereference_header_stack is not supported");
 }
 
+/// Where a program first asks for a multicast group, whatever instruction does it: table, action and primitive.
+#[test]
+fn multicast_is_noticed_whatever_writes_the_group() {
+    let group = || field("standard_metadata", "mcast_grp");
+    let asked = |root: &Value| Program::load(root.to_string().as_bytes()).expect("loads").multicast.clone();
+    let register = json!({"type": "register_array", "value": "r"});
+    for (primitive, parameters) in [
+        ("assign", json!([group(), field("h", "b")])),
+        ("assign", json!([group(), hex(1)])),
+        ("register_read", json!([group(), register, hex(0)])),
+        ("modify_field_rng_uniform", json!([group(), hex(0), hex(9)])),
+        (
+            "modify_field_with_hash_based_offset",
+            json!([group(), hex(0), {"type": "calculation", "value": "crc"}, hex(16)]),
+        ),
+    ] {
+        let root = program(json!([call(primitive, parameters)]), json!([]));
+        assert_eq!(asked(&root), Some(format!("table t1, action first, {primitive}")));
+    }
+    // The whole metadata of another kind of the same type, and the parser.
+    let mut root = program(json!([]), json!([]));
+    let other = json!({"name": "saved", "id": 6, "header_type": "standard_t", "metadata": true});
+    root["headers"].as_array_mut().expect("headers").push(other);
+    let copy = json!([{"type": "header", "value": "standard_metadata"}, {"type": "header", "value": "saved"}]);
+    root["actions"][0]["primitives"] = json!([call("assign_header", copy)]);
+    assert_eq!(asked(&root), Some("table t1, action first, assign_header".into()));
+    let mut root = program(json!([]), json!([]));
+    let set = json!({"op": "set", "parameters": [group(), field("h", "b")]});
+    root["parsers"][0]["parse_states"][0]["parser_ops"].as_array_mut().expect("operations").push(set);
+    assert_eq!(asked(&root), Some("parser state start, set".into()));
+    // From a header any frame could ask for a group.
+    let mut root = program(json!([]), json!([]));
+    root["field_aliases"][0][1] = json!(["h", "b"]);
+    assert_eq!(asked(&root), Some("intrinsic_metadata.mcast_grp, a field of a header".into()));
+    // None is asked for.
+    for none in [json!([]), json!([call("assign", json!([group(), hex(0)]))]), json!([call("mark_to_drop", json!([]))])]
+    {
+        assert_eq!(asked(&program(none, json!([]))), None);
+    }
+}
+
+/// What the switch takes of a program's fields is not cut: a priority of 256 is not 0.
+#[test]
+fn fields_that_the_switch_could_only_take_in_part_are_refused() {
+    for (name, wide, bits, most) in [
+        ("standard_metadata.egress_spec", "c", 32, 16),
+        ("intrinsic_metadata.mcast_grp", "c", 32, 16),
+        ("intrinsic_metadata.priority", "b", 16, 8),
+        ("narrows.flow", "d", 64, 32),
+    ] {
+        let mut root = program(json!([]), json!([]));
+        root["field_aliases"] = json!([[name, ["m", wide]]]);
+        let what = format!("a field of {bits} bits (up to {most} are) as {name}");
+        assert_eq!(refusal(&root), format!("field_aliases: {what} is not supported"));
+    }
+}
+
+/// As BMv2 does with one that was made by hand; what is there has to be right.
+#[test]
+fn a_program_need_not_say_its_version() {
+    let mut root = program(json!([]), json!([]));
+    root["__meta__"]["version"] = json!("2");
+    assert_eq!(refusal(&root), "the program is malformed: __meta__: `version` is not a list of numbers");
+    for meta in [json!({"compiler": "by hand"}), Value::Null] {
+        root["__meta__"] = meta;
+        assert_eq!(refusal(&root), "loaded");
+    }
+    root.as_object_mut().expect("object").remove("__meta__");
+    assert_eq!(refusal(&root), "loaded");
+}
+
+/// Keys of up to 512 bits load, however their fields divide them: nine of 48 bits and fifteen of 34 leave much of words unused.
+#[test]
+fn long_keys_load_however_their_fields_divide_them() {
+    let keyed = |count: usize, width: u32| {
+        let mut root = program(json!([]), json!([]));
+        let name = |number: usize| format!("k{number}");
+        let fields: Vec<Value> = (0..count).map(|number| json!([name(number), width, false])).collect();
+        root["header_types"].as_array_mut().expect("types").push(json!({"name": "key_t", "id": 9, "fields": fields}));
+        let instance = json!({"name": "key", "id": 9, "header_type": "key_t", "metadata": true});
+        root["headers"].as_array_mut().expect("headers").push(instance);
+        let part = |number| json!({"match_type": "exact", "target": ["key", name(number)], "mask": null, "name": name(number)});
+        common::with_table(root, (0..count).map(part).collect(), "exact")
+    };
+    for (count, width) in [(9, 48), (15, 34), (8, 64), (4, 128), (512, 1), (10, 51)] {
+        assert_eq!(refusal(&keyed(count, width)), "loaded", "{count} of {width} bits");
+    }
+    for (count, width) in [(10, 52), (16, 33), (9, 64), (513, 1)] {
+        let bits = count as u32 * width;
+        assert_eq!(refusal(&keyed(count, width)), format!("table t: a key of {bits} bits (512 are) is not supported"));
+    }
+    // And match by all of their fields.
+    let mut pipeline = common::load(&keyed(9, 48));
+    let table = common::table_named(pipeline.program(), "t").id;
+    let entry = |last: u128| narrows_pipeline::Entry {
+        key: (0..9).map(|number| narrows_pipeline::KeyMatch::Exact(if number == 8 { last } else { 0 })).collect(),
+        priority: 0,
+        action: narrows_pipeline::ActionCall { action: "set".into(), params: vec![2, 7] },
+    };
+    let out = |pipeline: &mut Pipeline| common::run(pipeline, &common::frame(0, 0, 0, 0, 0)).expect("leaves").0;
+    assert_eq!(pipeline.table_insert(table, &entry(1)), Ok(()));
+    assert_eq!(out(&mut pipeline), 1);
+    assert_eq!(pipeline.table_insert(table, &entry(0)), Ok(()));
+    assert_eq!(out(&mut pipeline), 2);
+}
+
 #[test]
 fn control_flow_in_circles_is_refused() {
     let mut root = common::table_program();

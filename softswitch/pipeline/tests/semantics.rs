@@ -249,7 +249,10 @@ fn clones_keep_what_the_field_list_says() {
     let verdict = pipeline.ingress(&mut packet, 3, 0);
     assert_eq!((verdict.forward, verdict.clone), (Forward::Unicast { port: 1, priority: 0 }, Some(5)));
     let mut first = pool.take(0);
-    pipeline.clone_ingress(&packet, &mut first);
+    pipeline.clone_ingress(&packet, &mut first, usize::MAX);
+    // A session may have several replicas: each carries on the same.
+    let mut other = pool.take(0);
+    pipeline.clone_ingress(&packet, &mut other, usize::MAX);
     assert_eq!(first.instance(), Instance::IngressClone);
     let meta = EgressMeta::default();
     // The original, then its egress clone, then the ingress clone, which starts from the bytes as they came in.
@@ -260,8 +263,28 @@ fn clones_keep_what_the_field_list_says() {
     assert_eq!(pipeline.deparse(&mut packet), frame(0, 0x66, 0x55, 4, 1 << 100));
     assert_eq!(pipeline.egress(&mut second, &meta).clone, None);
     assert_eq!(pipeline.deparse(&mut second), frame(2, 0, 0x55, 4, 1 << 100));
-    assert_eq!(pipeline.egress(&mut first, &meta).clone, None);
-    assert_eq!(pipeline.deparse(&mut first), frame(1, 0, 0x55, 4, 1 << 100));
+    for copy in [&mut first, &mut other] {
+        assert_eq!(pipeline.egress(copy, &meta).clone, None);
+        assert_eq!(pipeline.deparse(copy), frame(1, 0, 0x55, 4, 1 << 100));
+    }
+}
+
+/// At ingress as at egress: the whole headers (31 bytes) are left of the two bytes of payload behind them, and the limit is what
+/// queues account.
+#[test]
+fn a_limited_clone_of_ingress_keeps_its_headers() {
+    let ingress = json!([call("clone_ingress_pkt_to_egress", json!([hex(6), hex(0)]))]);
+    let mut pipeline = load(&program(ingress, json!([])));
+    let mut pool = PacketPool::new(pipeline.program());
+    let mut packet = pool.packet(&frame(1, 2, 3, 4, 5));
+    assert_eq!(pipeline.ingress(&mut packet, 3, 0).clone, Some(6));
+    for (limit, length, left) in [(4, 4, 31), (32, 32, 32), (33, 33, 33), (usize::MAX, 33, 33)] {
+        let mut copy = pool.take(0);
+        pipeline.clone_ingress(&packet, &mut copy, limit);
+        assert_eq!(copy.length(), length);
+        assert!(pipeline.egress(&mut copy, &EgressMeta::default()).transmit);
+        assert_eq!(pipeline.deparse(&mut copy), &frame(1, 2, 3, 4, 5)[..left]);
+    }
 }
 
 #[test]

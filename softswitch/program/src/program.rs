@@ -53,7 +53,8 @@ pub struct Program {
     /// Bit h: header h only carries fields of the traffic manager.
     pub manager_headers: u64,
     pub errors: ParserErrors,
-    pub uses_multicast: bool,
+    /// Where the program first asks for a multicast group, if it does.
+    pub multicast: Option<String>,
     pub clones_at_ingress: bool,
     /// There is code to verify checksums.
     pub verifies: bool,

@@ -4,8 +4,11 @@
 use crate::control::{Entry, MatchKind, TableInfo};
 use crate::field::Slot;
 
-/// Longest key, in words of 64 bits.
-pub const MAX_WORDS: usize = 8;
+/// Longest key in bits.
+pub const MAX_KEY_BITS: u32 = 512;
+
+/// Words of 64 bits that the longest keys take: fields do not cross words, so that 15 fields of 34 bits need one each.
+pub const MAX_WORDS: usize = 16;
 
 /// Parameters are copied in blocks of this many words.
 pub const BLOCK: usize = 4;

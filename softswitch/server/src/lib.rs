@@ -8,4 +8,5 @@ mod port_options;
 pub mod serve;
 mod services;
 mod tls;
+mod tm_messages;
 mod tm_service;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use narrows_switch::tm::{MAX_RATE_BPS, PORTS};
 
-const MAX_JITTER_NS: u64 = 1_000_000_000;
+/// A frame's time at a slow bottleneck is what jitter is by default: 72 s for 9,018 bytes at 1 kbit/s.
+const MAX_JITTER_NS: u64 = 100_000_000_000;
 
 /// The number in front of the first `@`, and what stands behind it.
 fn at_port(text: &str) -> Option<(u16, &str)> {
@@ -144,7 +145,10 @@ mod tests {
     fn access_rate_syntax() {
         assert_eq!("3@1000".parse(), Ok(AccessRate { number: 3, rate_bps: 1_000, jitter_ns: 0 }));
         assert_eq!("3@1000,5".parse(), Ok(AccessRate { number: 3, rate_bps: 1_000, jitter_ns: 5 }));
-        for wrong in ["", "3", "3@", "3@0", "512@1", "3@1000000000000000", "3@1,", "3@1,1000000001", "3@-1", "@1"] {
+        // 9,018 bytes at 1 kbit/s.
+        let slow = AccessRate { number: 3, rate_bps: 4_000, jitter_ns: 72_144_000_000 };
+        assert_eq!("3@4000,72144000000".parse(), Ok(slow));
+        for wrong in ["", "3", "3@", "3@0", "512@1", "3@1000000000000000", "3@1,", "3@1,100000000001", "3@-1", "@1"] {
             assert!(wrong.parse::<AccessRate>().is_err(), "{wrong}");
         }
     }

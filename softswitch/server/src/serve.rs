@@ -61,7 +61,7 @@ pub struct ServeArgs {
     ring_mib: u16,
     /// Bytes of a received frame that are held, at least as many as the program parses; those behind them are sent as zeros. For
     /// traffic whose payload is zeros
-    #[arg(long, requires = "virtual_time", conflicts_with = "loopbacks", value_parser = clap::value_parser!(u16).range(MIN_SNAPLEN..))]
+    #[arg(long, requires = "virtual_time", value_parser = clap::value_parser!(u16).range(MIN_SNAPLEN..))]
     snaplen: Option<u16>,
     /// Keep polling for this many microseconds after the last packet before sleeping
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
@@ -117,9 +117,6 @@ fn check_numbers(args: &ServeArgs) -> Result<(), Failure> {
     }
     if args.lookahead_us == 0 && !args.moderations.is_empty() {
         return Err(Failure::usage("--rx-moderation: needs --lookahead-us above 0"));
-    }
-    if args.lookahead_us > 0 && !args.loopbacks.is_empty() {
-        return Err(Failure::usage("--lookahead-us: with loopback ports nobody knows what will leave"));
     }
     let mut numbers: Vec<u16> =
         args.ports.iter().map(|port| port.number).chain(args.loopbacks.iter().copied()).collect();
@@ -231,6 +228,7 @@ fn serve(
             P4RuntimeServer::new(P4RuntimeService::new(Arc::clone(&control))).max_decoding_message_size(MESSAGE_LIMIT);
         let loopbacks: Arc<[u16]> = args.loopbacks.clone().into();
         let traffic_manager = TrafficManagerServer::new(TrafficManagerService::new(control, loopbacks));
+        let traffic_manager = traffic_manager.max_decoding_message_size(MESSAGE_LIMIT);
         let services = Services { first: p4runtime, second: traffic_manager };
         let stopped = async {
             tokio::select! {
@@ -298,11 +296,9 @@ mod tests {
         };
         assert_eq!(given(&["--virtual-time", "--snaplen", "192"]), Ok(Some(192)));
         assert_eq!(given(&["--virtual-time"]), Ok(None));
-        for (words, named) in [
-            (&["--snaplen", "192"][..], "--virtual-time"),
-            (&["--virtual-time", "--snaplen", "117"], "117"),
-            (&["--virtual-time", "--snaplen", "192", "--loopback", "9"], "--loopback"),
-        ] {
+        for (words, named) in
+            [(&["--snaplen", "192"][..], "--virtual-time"), (&["--virtual-time", "--snaplen", "117"], "117")]
+        {
             let refused = given(words).expect_err("must be refused");
             assert!(refused.contains(named), "{refused}");
         }

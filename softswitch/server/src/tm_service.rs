@@ -6,10 +6,11 @@ use narrows_proto::narrows::v1::{self as narrows, traffic_manager_server::Traffi
 use narrows_proto::p4::v1::Uint128;
 use narrows_switch::io::{link_is_up, DataPath, Handle};
 use narrows_switch::switch::PortKind;
-use narrows_switch::tm::{Changes, Drops, QueueStatus, PRIORITIES};
+use narrows_switch::tm::{Drops, PRIORITIES};
 use tonic::{Request, Response, Status};
 
-use crate::p4runtime::{unavailable, Control};
+use crate::p4runtime::{to_its_end, unavailable, Control};
+use crate::tm_messages::{changes, flow_cause, queue_message};
 
 /// Flows whose drops one answer has at most: some 2 MiB.
 const FLOWS_AT_ONCE: usize = 65_536;
@@ -38,32 +39,6 @@ fn queue_of(data_path: &DataPath, port: u32, queue: u32) -> Result<(u16, u8), St
     }
 }
 
-fn queue_message(status: &QueueStatus) -> narrows::Queue {
-    let counters = status.counters;
-    narrows::Queue {
-        port: status.port.into(),
-        queue: status.priority.into(),
-        rate_bps: status.rate_bps,
-        limit_bytes: status.limit_bytes,
-        limit_packets: status.limit_packets,
-        delay_ns: status.delay_ns,
-        epoch: status.epoch,
-        enqueued_packets: counters.enqueued_packets,
-        enqueued_bytes: counters.enqueued_bytes,
-        dequeued_packets: counters.dequeued_packets,
-        dequeued_bytes: counters.dequeued_bytes,
-        dropped_packets: counters.dropped_packets,
-        dropped_bytes: counters.dropped_bytes,
-        depth_bytes: status.depth_bytes,
-        depth_packets: status.depth_packets,
-        peak_depth_bytes: counters.peak_depth_bytes,
-        peak_depth_packets: counters.peak_depth_packets,
-        pool_dropped_packets: counters.pool_dropped_packets,
-        flushed_packets: counters.flushed_packets,
-        flushed_bytes: counters.flushed_bytes,
-    }
-}
-
 /// As much as one answer has of a queue's drops by flow, in order of flow.
 fn page_of(mut drops: Vec<(u32, Drops)>, first_flow: u32) -> narrows::FlowDropsResponse {
     drops.retain(|(flow, _)| *flow >= first_flow);
@@ -82,19 +57,40 @@ impl TrafficManager for TrafficManagerService {
     ) -> Result<Response<narrows::ConfigureResponse>, Status> {
         let request = request.into_inner();
         let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
-        self.control.clients().check_primary(&request.role, election_id.as_ref())?;
+        let (role, port, queue) = (request.role.clone(), request.port, request.queue);
+        let changes = changes(request).map_err(Status::invalid_argument)?;
         let configure = move |data_path: &mut DataPath| {
-            let queue = queue_of(data_path, request.port, request.queue)?;
-            let changes = Changes {
-                rate_bps: request.rate_bps,
-                limit_bytes: request.limit_bytes,
-                limit_packets: request.limit_packets,
-                delay_ns: request.delay_ns,
-            };
-            let epoch = data_path.switch.tm.configure(queue, changes).map_err(Status::invalid_argument)?;
-            Ok(narrows::ConfigureResponse { epoch, timestamp_ns: data_path.switch.now_ns() })
+            let queue = queue_of(data_path, port, queue)?;
+            let timestamp_ns = data_path.switch.now_ns();
+            let epoch = data_path.switch.tm.configure(queue, timestamp_ns, changes);
+            Ok(narrows::ConfigureResponse { epoch: epoch.map_err(Status::invalid_argument)?, timestamp_ns })
         };
-        self.handle.call(configure).await.map_err(unavailable)?.map(Response::new)
+        let control = Arc::clone(&self.control);
+        let configured = to_its_end(async move {
+            let _primary = control.of_primary(&role, election_id.as_ref()).await?;
+            control.handle.call(configure).await.map_err(unavailable)?
+        });
+        configured.await.map(Response::new)
+    }
+
+    async fn start_schedules(
+        &self,
+        request: Request<narrows::StartSchedulesRequest>,
+    ) -> Result<Response<narrows::StartSchedulesResponse>, Status> {
+        let request = request.into_inner();
+        let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
+        let start = move |data_path: &mut DataPath| {
+            let timestamp_ns = data_path.switch.now_ns();
+            let begun = data_path.switch.tm.start_schedules(timestamp_ns, request.epoch_ns);
+            let schedules = begun.map_err(Status::invalid_argument)? as u32;
+            Ok(narrows::StartSchedulesResponse { schedules, timestamp_ns })
+        };
+        let control = Arc::clone(&self.control);
+        let started = to_its_end(async move {
+            let _primary = control.of_primary(&request.role, election_id.as_ref()).await?;
+            control.handle.call(start).await.map_err(unavailable)?
+        });
+        started.await.map(Response::new)
     }
 
     async fn list(&self, _: Request<narrows::ListRequest>) -> Result<Response<narrows::ListResponse>, Status> {
@@ -117,8 +113,8 @@ impl TrafficManager for TrafficManagerService {
         let request = request.into_inner();
         let read = move |data_path: &mut DataPath| {
             let (port, queue) = queue_of(data_path, request.port, request.queue)?;
-            let drops = data_path.switch.tm.flow_drops(port, queue).map_err(Status::invalid_argument)?;
-            Ok(drops)
+            let cause = flow_cause(request.cause).map_err(Status::invalid_argument)?;
+            data_path.switch.tm.flows(port, queue, cause).map_err(Status::resource_exhausted)
         };
         let drops: Result<_, Status> = self.handle.call(read).await.map_err(unavailable)?;
         Ok(Response::new(page_of(drops?, request.first_flow)))

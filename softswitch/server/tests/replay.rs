@@ -167,12 +167,14 @@ fn live_changes_lose_nothing_and_show_in_the_telemetry() {
     let epochs: Vec<u64> = reports.iter().map(|(_, report)| field(report, 46, 2)).collect();
     let change = epochs.iter().position(|epoch| *epoch == 3).unwrap();
     assert!(epochs[..change].iter().all(|epoch| *epoch == 2) && epochs[change..].iter().all(|epoch| *epoch == 3));
-    // What started before the change keeps its finish; what starts after it goes at the new rate.
-    let gap = |rate: u64| FRAME * 8_000_000_000 / rate;
+    // What has passed the link before the change went at the old rate; of what is in service then the rest goes at the new one.
+    let work = FRAME * 8_000_000_000;
     for pair in out.windows(2) {
         let started = pair[0].0 - 2_000;
-        let expected = gap(if started < 10_000_000 { RATE } else { RATE / 2 });
-        assert!((expected..=expected + 1).contains(&(pair[1].0 - pair[0].0)), "at {started}");
+        let before = 10_000_000u64.saturating_sub(started).min(work / RATE);
+        let expected = before + (work - before * RATE) / if before < work / RATE { RATE / 2 } else { RATE };
+        // Starts are rounded down, by less than a nanosecond of twice as much work.
+        assert!((expected..=expected + 2).contains(&(pair[1].0 - pair[0].0)), "at {started}");
     }
 }
 
@@ -193,15 +195,15 @@ fn a_live_change_of_delay_loses_nothing_and_keeps_the_order() {
     for (number, ((exit, frame), (_, report))) in out.iter().zip(&reports).enumerate() {
         // Output and reports are of the same packet: the report holds its first bytes.
         assert_eq!(report[REPORT + 48..], frame[..report.len() - REPORT - 48], "packet {number}");
-        let start = field(report, 40, 6);
-        let delay = if start < 8_000_000 {
+        let finish = (number as u128 + 1) * u128::from(FRAME) * 8_000_000_000 / u128::from(RATE);
+        // The delay that holds when the last bit has passed the link.
+        let delay = if finish <= 8_000_000 {
             2_000
-        } else if start < 14_000_000 {
+        } else if finish <= 14_000_000 {
             500_000
         } else {
             1_000
         };
-        let finish = (number as u128 + 1) * u128::from(FRAME) * 8_000_000_000 / u128::from(RATE);
         // When the delay shrinks nothing overtakes.
         last_exit = last_exit.max(finish as u64 + delay);
         assert_eq!(*exit, last_exit, "packet {number}");

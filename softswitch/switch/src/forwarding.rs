@@ -18,6 +18,17 @@ pub struct CloneSession {
     pub numeric_ports: bool,
 }
 
+impl CloneSession {
+    /// Bytes of the packet that a copy holds at most.
+    #[inline]
+    pub fn limit(&self) -> usize {
+        match self.length_limit {
+            0 => usize::MAX,
+            limit => limit as usize,
+        }
+    }
+}
+
 /// The clone sessions of a program.
 #[derive(Debug, Default)]
 pub struct Sessions(Vec<Option<CloneSession>>);

@@ -9,6 +9,8 @@ pub mod failure;
 pub mod forwarding;
 pub mod heap;
 pub mod io;
+pub mod line;
 pub mod replay;
 pub mod switch;
+mod timeline;
 pub mod tm;

@@ -115,9 +115,13 @@ impl Primitive<'_> {
         Expr::parse(self.arg(index)?, objects.layout, self.params, &self.place)
     }
 
-    fn field(&self, index: usize, objects: &Objects) -> Result<Field> {
-        match self.expr(index, objects)? {
-            Expr::Field(field) => Ok(field),
+    /// The first argument, which is written; what to is known only of a plain assignment.
+    fn destination(&self, value: Option<&Expr>, objects: &mut Objects) -> Result<Field> {
+        match self.expr(0, objects)? {
+            Expr::Field(field) => {
+                objects.writes(field, value, &self.place);
+                Ok(field)
+            }
             _ => Err(LoadError::unsupported("a destination that is not a field", &self.place)),
         }
     }
@@ -169,11 +173,8 @@ impl Primitive<'_> {
         let place = self.place.as_str();
         match self.op {
             "assign" | "modify_field" => {
-                let field = self.field(0, objects)?;
                 let value = self.expr(1, objects)?;
-                if let (Some(slot), Place::Slot(written)) = (objects.mcast_grp, field.place) {
-                    objects.has_multicast |= slot == written && value.as_constant() != Some(0);
-                }
+                let field = self.destination(Some(&value), objects)?;
                 emitter.assign(field, &value, place)?;
             }
             "assign_header" | "copy_header" => {
@@ -185,7 +186,9 @@ impl Primitive<'_> {
                     (objects.layout.metadata_fields(to), objects.layout.metadata_fields(from))
                 {
                     for (to, from) in to.into_iter().zip(from) {
-                        emitter.assign(to, &Expr::Field(from), place)?;
+                        let from = Expr::Field(from);
+                        objects.writes(to, Some(&from), place);
+                        emitter.assign(to, &from, place)?;
                     }
                     return Ok(());
                 }
@@ -205,7 +208,7 @@ impl Primitive<'_> {
                 emitter.op(Op::Move { d: objects.exit, s: one });
             }
             "register_read" => {
-                let field = self.field(0, objects)?;
+                let field = self.destination(None, objects)?;
                 let (register, width) = self.register(1, objects)?;
                 let index = emitter.low(&self.expr(2, objects)?, 32, place)?;
                 let d = emitter.destination(field, place)?;
@@ -231,7 +234,7 @@ impl Primitive<'_> {
                 emitter.op(Op::Count { counter: counter as u16, index });
             }
             "modify_field_rng_uniform" => {
-                let field = self.field(0, objects)?;
+                let field = self.destination(None, objects)?;
                 let low = emitter.low(&self.expr(1, objects)?, 64, place)?;
                 let high = emitter.low(&self.expr(2, objects)?, 64, place)?;
                 let d = emitter.destination(field, place)?;
@@ -243,7 +246,7 @@ impl Primitive<'_> {
                 emitter.store(field, d, place)?;
             }
             "modify_field_with_hash_based_offset" => {
-                let field = self.field(0, objects)?;
+                let field = self.destination(None, objects)?;
                 let base = emitter.low(&self.expr(1, objects)?, 64, place)?;
                 let name = self.named(2, "calculation")?;
                 let calculation = *objects

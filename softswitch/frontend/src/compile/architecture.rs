@@ -14,10 +14,12 @@ use crate::error::LoadError;
 use crate::layout::Layout;
 
 pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
-    let find = |name: &str| find(layout, name);
+    let find = |name: &str| find(layout, name, 64);
+    // What the switch takes from the program must not be cut on the way: it would go to another port, or be another flow's.
+    let taken = |name: &str, bits: u32| self::find(layout, name, bits);
     Ok(Intrinsics {
         ingress_port: find("standard_metadata.ingress_port")?,
-        egress_spec: find("standard_metadata.egress_spec")?,
+        egress_spec: taken("standard_metadata.egress_spec", 16)?,
         egress_port: find("standard_metadata.egress_port")?,
         packet_length: find("standard_metadata.packet_length")?,
         instance_type: find("standard_metadata.instance_type")?,
@@ -25,9 +27,9 @@ pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
         checksum_error: find("standard_metadata.checksum_error")?,
         ingress_timestamp: find("intrinsic_metadata.ingress_global_timestamp")?,
         egress_timestamp: find("intrinsic_metadata.egress_global_timestamp")?,
-        mcast_grp: find("intrinsic_metadata.mcast_grp")?,
+        mcast_grp: taken("intrinsic_metadata.mcast_grp", 16)?,
         egress_rid: find("intrinsic_metadata.egress_rid")?,
-        priority: find("intrinsic_metadata.priority")?,
+        priority: taken("intrinsic_metadata.priority", 8)?,
         qid: find("queueing_metadata.qid")?,
         enq_timestamp: find("queueing_metadata.enq_timestamp")?,
         enq_qdepth: find("queueing_metadata.enq_qdepth")?,
@@ -36,17 +38,22 @@ pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
         enq_depth_bytes: find("narrows.enq_depth_bytes")?,
         deq_depth_bytes: find("narrows.deq_depth_bytes")?,
         epoch: find("narrows.epoch")?,
-        flow: find("narrows.flow")?,
+        flow: taken("narrows.flow", 32)?,
     })
 }
 
-fn find(layout: &Layout, name: &str) -> Result<Intrinsic> {
+/// The field of this name, of at most so many bits.
+fn find(layout: &Layout, name: &str, bits: u32) -> Result<Intrinsic> {
     let Some(field) = layout.intrinsic(name) else {
         return Ok(Intrinsic::Absent);
     };
+    if field.width > bits {
+        let what = format!("a field of {} bits (up to {bits} are) as {name}", field.width);
+        return Err(LoadError::unsupported(what, "field_aliases"));
+    }
     match field.place {
-        Place::Slot(slot) if field.width <= 64 => Ok(Intrinsic::Slot { slot, mask: ones(field.width) }),
-        Place::Header { header, bit } if field.width <= 64 && (bit | field.width) % 8 == 0 => {
+        Place::Slot(slot) => Ok(Intrinsic::Slot { slot, mask: ones(field.width) }),
+        Place::Header { header, bit } if (bit | field.width) % 8 == 0 => {
             let (byte, count) = ((bit / 8) as u16, (field.width / 8) as u8);
             Ok(Intrinsic::Header { header, byte, count })
         }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use narrows_program::control::{ActionInfo, KeyInfo, MatchKind, TableId, TableInfo};
 use narrows_program::key::KeyLayout;
 use narrows_program::op::Op;
-use narrows_program::table::{KeyPart, TableAction, TableCode, MAX_WORDS};
+use narrows_program::table::{KeyPart, TableAction, TableCode, MAX_KEY_BITS};
 use serde_json::Value;
 
 use super::emit::{Emitter, Label};
@@ -147,7 +147,7 @@ impl<'v> Control<'v, '_> {
             }
             Kind::ActionCall => {
                 let action = self.action(json::number(value, "action_id", name)?, name)?;
-                self.body(action, &[])?;
+                self.body(action, &[], name)?;
                 self.go(json::optional_text(value, "next_node", name)?, name)
             }
         }
@@ -158,9 +158,14 @@ impl<'v> Control<'v, '_> {
         found.ok_or_else(|| LoadError::malformed(format!("{place}: no action with id {id}")))
     }
 
-    fn body(&mut self, action: usize, params: &[Expr]) -> Result<()> {
+    fn body(&mut self, action: usize, params: &[Expr], place: &str) -> Result<()> {
         let action = self.objects.actions[action].clone();
-        action.compile(params, self.objects, self.emitter, self.end)
+        let known = self.objects.multicast.is_some();
+        action.compile(params, self.objects, self.emitter, self.end)?;
+        if let Some(found) = self.objects.multicast.as_mut().filter(|_| !known) {
+            *found = format!("{place}, {found}");
+        }
+        Ok(())
     }
 
     fn table(&mut self, name: &'v str, value: &'v Value) -> Result<()> {
@@ -199,8 +204,9 @@ impl<'v> Control<'v, '_> {
         let inline = keys.is_empty() && const_default && entries.is_empty();
         let parts = keys.iter().map(|(info, field, mask)| key_part(info, *field, *mask, &place));
         let parts = parts.collect::<Result<Vec<KeyPart>>>()?;
-        if KeyLayout::new(&parts, |_| true).is_none() {
-            let what = format!("a key of more than {MAX_WORDS} words of 64 bits");
+        let bits: u32 = parts.iter().map(|part| part.width).sum();
+        if bits > MAX_KEY_BITS || KeyLayout::new(&parts, |_| true).is_none() {
+            let what = format!("a key of {bits} bits ({MAX_KEY_BITS} are)");
             return Err(LoadError::unsupported(what, place));
         }
         let mut code = TableCode {
@@ -218,7 +224,7 @@ impl<'v> Control<'v, '_> {
             let action = ids.get(usize::from(index)).copied();
             if let Some(action) = action {
                 let constants: Vec<Expr> = data.iter().map(|&v| Expr::constant(v)).collect();
-                self.body(action, &constants)?;
+                self.body(action, &constants, &place)?;
                 let next = self.next(value, &self.objects.actions[action].name.clone(), false, &place)?;
                 self.go(next, &place)?;
             } else {
@@ -240,7 +246,7 @@ impl<'v> Control<'v, '_> {
                 }
                 let label = self.emitter.label();
                 self.emitter.place(label);
-                self.body(action, &object.bind(self.objects.params))?;
+                self.body(action, &object.bind(self.objects.params), &place)?;
                 self.go(nexts[usize::from(hit)], &place)?;
                 labels[usize::from(hit)] = label;
             }

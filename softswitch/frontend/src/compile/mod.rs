@@ -110,7 +110,7 @@ fn finish(
         manager_headers: intrinsics.manager_headers(),
         intrinsics,
         errors: architecture::parser_errors(&objects.errors),
-        uses_multicast: objects.has_multicast,
+        multicast: objects.multicast,
         clones_at_ingress,
         verifies: false,
         code,
@@ -164,11 +164,14 @@ fn check_version(root: &Value) -> Result<()> {
     if !root.is_object() {
         return Err(LoadError::malformed("the program is not a JSON object"));
     }
-    let version = root.get("__meta__").and_then(|m| m.get("version")).and_then(|v| v.get(0)).and_then(Value::as_u64);
-    match version {
+    // A program that does not say its version is taken as it is, as BMv2 does.
+    let Some(version) = root.get("__meta__").and_then(|meta| meta.get("version")) else {
+        return Ok(());
+    };
+    match version.get(0).and_then(Value::as_u64) {
         Some(2) => Ok(()),
         Some(other) => Err(LoadError::unsupported(format!("BMv2 JSON version {other} (2 is)"), "__meta__")),
-        None => Err(LoadError::malformed("__meta__: `version` is missing")),
+        None => Err(LoadError::malformed("__meta__: `version` is not a list of numbers")),
     }
 }
 

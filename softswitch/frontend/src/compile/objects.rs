@@ -13,11 +13,15 @@ use super::action::Action;
 use super::emit::Emitter;
 use super::{sums, Result};
 use crate::error::LoadError;
+use crate::expr::Expr;
 use crate::json;
 use crate::layout::Layout;
 
 /// State that the program may declare: cells of registers and counters together.
 const MAX_CELLS: u64 = 1 << 27;
+
+/// The field that asks for a multicast group.
+const GROUP: &str = "intrinsic_metadata.mcast_grp";
 
 /// Everything that actions and parsers refer to by name.
 pub(super) struct Objects<'v> {
@@ -37,7 +41,8 @@ pub(super) struct Objects<'v> {
     pub params: Slot,
     pub errors: HashMap<String, u64>,
     pub has_clone: bool,
-    pub has_multicast: bool,
+    /// Where the program first asks for a multicast group, if it does.
+    pub multicast: Option<String>,
     pub egress_spec: Slot,
     pub mcast_grp: Option<Slot>,
     pub exit: Slot,
@@ -96,6 +101,7 @@ impl<'v> Objects<'v> {
         let Some(egress_spec) = layout.intrinsic_slot("standard_metadata.egress_spec") else {
             return Err(LoadError::malformed("standard_metadata.egress_spec is missing"));
         };
+        let (group, mcast_grp) = (layout.intrinsic(GROUP), layout.intrinsic_slot(GROUP));
         let (calculations, calculation_names) = sums::calculations(root, layout)?;
         Ok(Self {
             layout,
@@ -111,11 +117,22 @@ impl<'v> Objects<'v> {
             params,
             errors,
             has_clone: false,
-            has_multicast: false,
+            // In a header, any frame may ask for one.
+            multicast: group.filter(|_| mcast_grp.is_none()).map(|_| format!("{GROUP}, a field of a header")),
             egress_spec,
-            mcast_grp: layout.intrinsic_slot("intrinsic_metadata.mcast_grp"),
+            mcast_grp,
             exit,
         })
+    }
+}
+
+impl Objects<'_> {
+    /// At `place` a field is written, to `value` or to what only packets decide.
+    pub(super) fn writes(&mut self, field: Field, value: Option<&Expr>, place: &str) {
+        let group = matches!(field.place, Place::Slot(slot) if self.mcast_grp == Some(slot));
+        if group && self.multicast.is_none() && value.and_then(Expr::as_constant) != Some(0) {
+            self.multicast = Some(place.to_owned());
+        }
     }
 }
 

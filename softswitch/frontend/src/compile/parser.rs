@@ -99,6 +99,7 @@ fn compile_op(value: &Value, place: &str, objects: &mut Objects, emitter: &mut E
             } else {
                 Expr::parse(source, objects.layout, &[], place)?
             };
+            objects.writes(field, Some(&expr), place);
             emitter.assign(field, &expr, place)?;
         }
         "verify" => {

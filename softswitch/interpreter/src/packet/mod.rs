@@ -225,6 +225,15 @@ impl Packet {
         };
     }
 
+    /// Shortens the frame to `limit` bytes, but not its parsed headers; queues account no more than that.
+    pub fn limit(&mut self, limit: usize) {
+        let (held, whole) = (self.end as usize, (self.end + self.missing) as usize);
+        let end = (self.start as usize).saturating_add(limit).clamp(self.payload as usize, whole);
+        self.end = end.min(held) as u32;
+        self.missing = (end - end.min(held)) as u32;
+        self.length = self.length.min(u32::try_from(limit).unwrap_or(u32::MAX));
+    }
+
     /// No header of `program` has a place yet.
     #[inline]
     pub fn clear_bases(&mut self, program: &Program) {

@@ -5,9 +5,8 @@ use narrows_program::bits::wide_ones;
 use narrows_program::control::{ActionCall, CounterValue, EntriesPart, Entry, KeyMatch};
 use narrows_program::table::TableCode;
 
-use super::convert::{canonical, describe, packed, words};
+use super::convert::{canonical, describe, words};
 use super::key_map::NONE;
-use super::lookup::Lookup;
 use super::state::{Stored, TableState};
 use crate::error::ControlError;
 
@@ -42,11 +41,8 @@ impl TableState {
         self.stored[at] = Some(Stored { key: key.clone(), priority, sequence });
         self.set_record(handle, action, &params);
         self.counters[at] = CounterValue::default();
-        match &mut self.lookup {
-            Lookup::Exact(map) if !self.stale => map.insert(&packed(code, &self.layout, &key).0, handle),
-            _ => self.stale = true,
-        }
         self.by_key.insert((key, priority), handle);
+        self.entry_added(code, handle);
         Ok(())
     }
 
@@ -68,10 +64,7 @@ impl TableState {
         refuse_const_entries(code)?;
         let handle = self.handle(code, key, priority)?;
         if let Some(stored) = self.stored[handle as usize].take() {
-            match &mut self.lookup {
-                Lookup::Exact(map) if !self.stale => map.remove(&packed(code, &self.layout, &stored.key).0),
-                _ => self.stale = true,
-            }
+            self.entry_removed(code, handle, &stored);
             self.by_key.remove(&(stored.key, stored.priority));
             self.free.push(handle);
         }

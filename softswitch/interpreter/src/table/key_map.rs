@@ -53,6 +53,10 @@ impl KeyMap {
         self.words
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// For keys of one word.
     #[inline(always)]
     pub fn get_word(&self, key: u64) -> u32 {

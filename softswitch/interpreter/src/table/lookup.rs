@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ways to find the entry that matches a key.
 
+use std::collections::HashMap;
+
 use narrows_program::bits::ones;
 use narrows_program::key::{Key, Step};
 use narrows_program::table::MAX_WORDS;
@@ -97,6 +99,32 @@ impl Lookup {
         }
     }
 
+    /// Adds a prioritised rule to what [`Lookup::of_rules`] has made of many. False: another way may be better now, or there is no
+    /// way but to make the lookup anew.
+    pub fn insert(&mut self, rule: &Rule) -> bool {
+        match self {
+            Lookup::Tuples(tuples) if rule.ranges.is_empty() => tuples.insert(rule),
+            Lookup::Linear(rules) if rules.len() > LINEAR_ENTRIES => {
+                let at = rules.partition_point(|known| known.rank > rule.rank);
+                rules.insert(at, rule.clone());
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Removes a rule, under the same conditions.
+    pub fn remove(&mut self, rule: &Rule) -> bool {
+        match self {
+            Lookup::Tuples(tuples) if tuples.rules > LINEAR_ENTRIES + 1 => tuples.remove(rule),
+            Lookup::Linear(rules) if rules.len() > LINEAR_ENTRIES + 1 => {
+                rules.retain(|known| known.handle != rule.handle)
+            }
+            _ => return false,
+        }
+        true
+    }
+
     /// The best way to look up prioritised rules of keys of `words` words.
     pub fn of_rules(mut rules: Vec<Rule>, words: usize, bits: u32) -> Self {
         if rules.is_empty() {
@@ -146,6 +174,9 @@ fn unfold(rules: &[Rule], bits: u32) -> Vec<u32> {
 /// Rules grouped by mask (tuple space search): one hash lookup a group, groups with the best rules first.
 #[derive(Debug)]
 pub struct Tuples {
+    /// Words of a key.
+    words: usize,
+    rules: usize,
     groups: Vec<Group>,
     /// By handle.
     ranks: Vec<u64>,
@@ -154,28 +185,91 @@ pub struct Tuples {
 #[derive(Debug)]
 struct Group {
     mask: Key,
+    /// No rule of the group is better; that one may have been removed.
     best: u64,
+    /// The best rule of each value.
     map: KeyMap,
+    /// The others, where several rules have one value.
+    worse: HashMap<Key, Vec<u32>>,
 }
 
 impl Tuples {
     /// `rules` are sorted, best first.
     fn new(rules: &[Rule], words: usize) -> Self {
-        let mut groups: Vec<Group> = Vec::new();
-        let mut index = std::collections::HashMap::new();
-        let last = rules.iter().map(|r| r.handle).max().unwrap_or(0);
-        let mut ranks = vec![0; last as usize + 1];
+        let mut tuples = Self { words, rules: 0, groups: Vec::new(), ranks: Vec::new() };
+        let mut index = HashMap::new();
         for rule in rules {
-            let at = *index.entry(rule.mask).or_insert_with(|| {
-                groups.push(Group { mask: rule.mask, best: rule.rank, map: KeyMap::new(words) });
-                groups.len() - 1
-            });
-            ranks[rule.handle as usize] = rule.rank;
-            if groups[at].map.get(&rule.value) == NONE {
-                groups[at].map.insert(&rule.value, rule.handle);
-            }
+            let at = *index.entry(rule.mask).or_insert_with(|| tuples.open(rule));
+            tuples.put(at, rule);
         }
-        Self { groups, ranks }
+        tuples
+    }
+
+    /// Adds a group for a rule; returns where it is.
+    fn open(&mut self, rule: &Rule) -> usize {
+        let map = KeyMap::new(self.words);
+        self.groups.push(Group { mask: rule.mask, best: rule.rank, map, worse: HashMap::new() });
+        self.groups.len() - 1
+    }
+
+    fn put(&mut self, at: usize, rule: &Rule) {
+        let handle = rule.handle as usize;
+        if self.ranks.len() <= handle {
+            self.ranks.resize(handle + 1, 0);
+        }
+        self.ranks[handle] = rule.rank;
+        self.rules += 1;
+        let group = &mut self.groups[at];
+        group.best = group.best.max(rule.rank);
+        let known = group.map.get(&rule.value);
+        if known == NONE || self.ranks[known as usize] < rule.rank {
+            group.map.insert(&rule.value, rule.handle);
+        }
+        if known != NONE {
+            let better = self.ranks[known as usize] > rule.rank;
+            group.worse.entry(rule.value).or_default().push(if better { rule.handle } else { known });
+        }
+    }
+
+    fn group_of(&self, rule: &Rule) -> Option<usize> {
+        self.groups.iter().position(|group| group.mask == rule.mask)
+    }
+
+    fn insert(&mut self, rule: &Rule) {
+        let mut at = self.group_of(rule).unwrap_or_else(|| self.open(rule));
+        self.put(at, rule);
+        while at > 0 && self.groups[at - 1].best < self.groups[at].best {
+            self.groups.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+
+    fn remove(&mut self, rule: &Rule) {
+        let Some(at) = self.group_of(rule) else {
+            return;
+        };
+        self.rules -= 1;
+        let (group, ranks) = (&mut self.groups[at], &self.ranks);
+        let was_best = group.map.get(&rule.value) == rule.handle;
+        if let Some(worse) = group.worse.get_mut(&rule.value) {
+            let rank = |position: &usize| ranks[worse[*position] as usize];
+            let gone = match was_best {
+                true => (0..worse.len()).max_by_key(rank),
+                false => worse.iter().position(|handle| *handle == rule.handle),
+            };
+            let gone = gone.map(|position| worse.swap_remove(position));
+            if worse.is_empty() {
+                group.worse.remove(&rule.value);
+            }
+            if let Some(next) = gone.filter(|_| was_best) {
+                group.map.insert(&rule.value, next);
+            }
+        } else {
+            group.map.remove(&rule.value);
+        }
+        if group.map.is_empty() {
+            self.groups.remove(at);
+        }
     }
 
     #[inline(always)]

@@ -29,13 +29,55 @@ impl Prefixes {
             open.push((value | ones(width - length), handle));
         }
         result.close(&mut open, None);
+        result.finish(width);
+        result
+    }
+
+    /// Makes what follows from the intervals.
+    fn finish(&mut self, width: u32) {
         for bits in 0..=64u32 {
             let (first, last) = if bits == 0 { (0, 0) } else { (1 << (bits - 1), ones(bits)) };
-            let holding = |v: u64| (result.starts.partition_point(|&s| s <= v) - 1) as u32;
-            result.index[bits as usize] = (holding(first), holding(last));
+            self.index[bits as usize] = (self.holding(first) as u32, self.holding(last) as u32);
         }
-        result.magnitudes = Magnitudes::new(&result, width);
-        result
+        self.magnitudes = Magnitudes::new(self, width);
+    }
+
+    /// The interval that a value lies in.
+    fn holding(&self, value: u64) -> usize {
+        self.starts.partition_point(|&start| start <= value) - 1
+    }
+
+    /// The prefix of `length` bits that `value` is was added or removed: what its values' handles are now, for each that they had.
+    pub fn change(&mut self, (value, length): (u64, u32), width: u32, handle: impl Fn(u32) -> u32) {
+        let last = value | ones(width - length);
+        let from = self.split(value);
+        let to = last.checked_add(1).map_or(self.starts.len(), |after| self.split(after));
+        for known in &mut self.handles[from..to] {
+            *known = handle(*known);
+        }
+        // Otherwise entries that come and go would leave ever more intervals.
+        self.join(to);
+        self.join(from);
+        self.finish(width);
+    }
+
+    /// The interval that begins at `start`.
+    fn split(&mut self, start: u64) -> usize {
+        let at = self.holding(start);
+        if self.starts[at] == start {
+            return at;
+        }
+        self.starts.insert(at + 1, start);
+        self.handles.insert(at + 1, self.handles[at]);
+        at + 1
+    }
+
+    /// Makes one of an interval and the one before, if there is no difference.
+    fn join(&mut self, at: usize) {
+        if at > 0 && at < self.handles.len() && self.handles[at - 1] == self.handles[at] {
+            self.starts.remove(at);
+            self.handles.remove(at);
+        }
     }
 
     pub fn magnitudes(&self) -> Option<&Magnitudes> {
@@ -101,6 +143,10 @@ impl Magnitudes {
 
     /// For values of `width` bits, with the fewest bits that do; `None` if there are too many.
     fn new(prefixes: &Prefixes, width: u32) -> Option<Self> {
+        // Starts that need so few bits have a place each.
+        if prefixes.starts.len() as u64 > Self::index(ones(width), FRACTION_BITS) + 1 {
+            return None;
+        }
         let needed = |start: &u64| match *start {
             0 => 0,
             start => 63 - start.leading_zeros() - start.trailing_zeros(),

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use narrows_program::bits::prefix_mask;
 use narrows_program::control::{CounterValue, KeyMatch, MatchKind};
 use narrows_program::key::KeyLayout;
 use narrows_program::table::{KeyPart, TableCode, BLOCK};
@@ -16,6 +17,9 @@ use crate::error::ControlError;
 use crate::machine::Frame;
 use crate::packet::Packet;
 
+/// Of a table with more entries than that no change makes the lookup anew.
+const MANY_ENTRIES: usize = 256;
+
 type Result<T> = std::result::Result<T, ControlError>;
 
 /// An entry as it was written, its key in canonical form.
@@ -25,6 +29,16 @@ pub(super) struct Stored {
     pub priority: i32,
     /// Order of insertion.
     pub sequence: u32,
+}
+
+/// All key fields are matched exactly.
+fn is_exact(code: &TableCode) -> bool {
+    code.parts.iter().all(|part| part.kind == MatchKind::Exact)
+}
+
+/// The part of a key does not look at its field.
+fn is_any(part: &KeyMatch) -> bool {
+    matches!(part, KeyMatch::Ternary { mask: 0, .. })
 }
 
 #[derive(Debug)]
@@ -168,21 +182,87 @@ impl TableState {
         }
     }
 
+    /// Takes an entry into the lookup, if it need not be made anew: of a large table that would hold up packets.
+    pub(super) fn entry_added(&mut self, code: &TableCode, handle: u32) {
+        let Some(stored) = self.stored[handle as usize].as_ref().filter(|_| !self.stale) else {
+            return;
+        };
+        let grown = self.by_key.len() == MANY_ENTRIES + 1 && self.layout.steps.len() < code.parts.len();
+        let layout = &self.layout;
+        let taken = match (&mut self.lookup, &stored.key[..]) {
+            (Lookup::Direct(handles), key) if is_exact(code) => {
+                handles[packed(code, layout, key).0[0] as usize] = handle;
+                true
+            }
+            (Lookup::Exact(map), key) => {
+                map.insert(&packed(code, layout, key).0, handle);
+                true
+            }
+            (Lookup::Prefixes(prefixes), &[KeyMatch::Lpm { value, prefix_len }]) => {
+                let longer = |known: u32| match self.stored.get(known as usize) {
+                    Some(Some(Stored { key, .. })) => {
+                        matches!(key[..], [KeyMatch::Lpm { prefix_len: other, .. }] if other > prefix_len)
+                    }
+                    _ => false,
+                };
+                let width = code.parts[0].width;
+                let owner = |known| if longer(known) { known } else { handle };
+                prefixes.change((value as u64, prefix_len), width, owner);
+                true
+            }
+            (lookup, key) => {
+                let sees = |(index, part): (usize, &KeyMatch)| layout.place(index).is_some() || is_any(part);
+                !grown && key.iter().enumerate().all(sees) && lookup.insert(&rule(code, layout, handle, stored))
+            }
+        };
+        self.stale = !taken;
+    }
+
+    /// Takes an entry out of the lookup; it is no longer stored, but its key still known.
+    pub(super) fn entry_removed(&mut self, code: &TableCode, handle: u32, stored: &Stored) {
+        if self.stale {
+            return;
+        }
+        let layout = &self.layout;
+        let taken = match (&mut self.lookup, &stored.key[..]) {
+            (Lookup::Direct(handles), key) if is_exact(code) => {
+                handles[packed(code, layout, key).0[0] as usize] = NONE;
+                true
+            }
+            (Lookup::Exact(map), key) => {
+                map.remove(&packed(code, layout, key).0);
+                true
+            }
+            (Lookup::Prefixes(prefixes), &[KeyMatch::Lpm { value, prefix_len }]) => {
+                let width = code.parts[0].width;
+                let shorter =
+                    |length: u32| KeyMatch::Lpm { value: value & prefix_mask(width, length), prefix_len: length };
+                let around = |length: u32| self.by_key.get(&(vec![shorter(length)], stored.priority)).copied();
+                let next = (0..prefix_len).rev().find_map(around).unwrap_or(NONE);
+                prefixes.change((value as u64, prefix_len), width, |known| if known == handle { next } else { known });
+                true
+            }
+            (lookup, _) => lookup.remove(&rule(code, layout, handle, stored)),
+        };
+        self.stale = !taken;
+    }
+
     fn rebuild(&mut self, code: &TableCode) {
         self.stale = false;
         let stored = &self.stored;
         let live = || stored.iter().enumerate().filter_map(|(h, s)| s.as_ref().map(|s| (h as u32, s)));
-        let looked_at = |i: usize| {
-            code.parts[i].kind != MatchKind::Ternary
-                || live().any(|(_, s)| !matches!(s.key[i], KeyMatch::Ternary { mask: 0, .. }))
-        };
+        let looked_at = |i: usize| code.parts[i].kind != MatchKind::Ternary || live().any(|(_, s)| !is_any(&s.key[i]));
         // That all fields together fit was checked when the program was loaded.
         self.layout = KeyLayout::new(&code.parts, looked_at).unwrap_or_default();
+        if self.by_key.len() > MANY_ENTRIES && self.layout.bits > DIRECT_BITS {
+            // Whatever field the next entry looks at.
+            self.layout = KeyLayout::new(&code.parts, |_| true).unwrap_or_default();
+        }
         let layout = &self.layout;
         let kinds: Vec<MatchKind> = code.parts.iter().map(|p| p.kind).collect();
         self.lookup = if kinds.is_empty() {
             Lookup::Empty
-        } else if kinds.iter().all(|&k| k == MatchKind::Exact) {
+        } else if is_exact(code) {
             if layout.bits <= DIRECT_BITS && layout.words == 1 {
                 let mut handles = vec![NONE; 1 << layout.bits];
                 live().for_each(|(h, s)| handles[packed(code, layout, &s.key).0[0] as usize] = h);
@@ -202,5 +282,92 @@ impl TableState {
             let rules = live().map(|(h, s)| rule(code, layout, h, s)).collect();
             Lookup::of_rules(rules, layout.words, layout.bits)
         };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use narrows_program::control::{ActionCall, ActionInfo, Entry, KeyInfo, TableId, TableInfo};
+    use narrows_program::table::{Source, TableAction};
+
+    use super::*;
+
+    const ENTRIES: u32 = 1_000;
+
+    /// A table of fields of these kinds, of 16 bits each.
+    fn table(kinds: &[MatchKind]) -> TableCode {
+        let key = |kind: &MatchKind| KeyInfo { name: "k".into(), width: 16, kind: *kind };
+        let part = |(slot, kind): (usize, &MatchKind)| KeyPart {
+            kind: *kind,
+            source: Source::Slot(slot as u16),
+            width: 16,
+            mask: None,
+        };
+        TableCode {
+            info: TableInfo {
+                id: TableId(0),
+                name: "t".into(),
+                keys: kinds.iter().map(key).collect(),
+                has_priority: kinds.iter().any(|kind| matches!(kind, MatchKind::Ternary | MatchKind::Range)),
+                actions: vec![ActionInfo { name: "a".into(), params: vec![] }],
+                size: 1 << 20,
+                direct_counter: false,
+                const_default: false,
+                const_entries: false,
+            },
+            parts: kinds.iter().enumerate().map(part).collect(),
+            actions: (0..2).map(|_| TableAction { widths: vec![], targets: [0; 2] }).collect(),
+            params: 0,
+            default: (1, vec![]),
+            entries: vec![],
+            direct_counter: None,
+        }
+    }
+
+    fn entry(code: &TableCode, key: Vec<KeyMatch>) -> Entry {
+        let priority = i32::from(code.info.has_priority);
+        Entry { key, priority, action: ActionCall { action: "a".into(), params: vec![] } }
+    }
+
+    /// A change of a large table takes no time that depends on its size: the lookup is up to date behind it, whatever field the
+    /// entry looks at, and finds what it should.
+    #[test]
+    fn a_change_of_a_large_table_does_not_make_its_lookup_anew() {
+        use KeyMatch::{Exact, Lpm, Range, Ternary};
+        use MatchKind as Kind;
+        let any = Ternary { value: 0, mask: 0 };
+        let word = |value: u32| Ternary { value: value.into(), mask: 0xffff };
+        type Case<'k> = (&'k [Kind], fn(u32) -> KeyMatch, KeyMatch, Vec<KeyMatch>);
+        let cases: [Case<'_>; 4] = [
+            (&[Kind::Ternary, Kind::Ternary], |n| Ternary { value: n.into(), mask: 0xffff }, any, vec![any, word(7)]),
+            (
+                &[Kind::Range, Kind::Ternary],
+                |n| Range { low: n.into(), high: n.into() },
+                any,
+                vec![Range { low: 0, high: 0xffff }, word(7)],
+            ),
+            (&[Kind::Lpm], |n| Lpm { value: n.into(), prefix_len: 16 }, any, vec![Lpm { value: 0, prefix_len: 2 }]),
+            (&[Kind::Exact], |n| Exact(n.into()), any, vec![Exact(5_000)]),
+        ];
+        for (kinds, first, second, added) in cases {
+            let code = table(kinds);
+            let mut state = TableState::new(&code).expect("no entries");
+            let key = |n: u32| [first(n), second][..kinds.len()].to_vec();
+            for number in 0..ENTRIES {
+                assert_eq!(state.insert(&code, &entry(&code, key(number))), Ok(()));
+            }
+            state.refresh(&code);
+            // The second field of all is 7; 5,000 is in no entry but the one that is added.
+            let hit = |state: &TableState, value: u64| state.find_raw(&[value, 7]);
+            assert_eq!((hit(&state, 3), hit(&state, 5_000)), (3, NONE));
+            assert_eq!(state.insert(&code, &entry(&code, added.clone())), Ok(()));
+            assert!(!state.stale, "{kinds:?}");
+            // Entries of the same priority: the first one wins, of prefixes the longest.
+            assert_eq!((hit(&state, 3), hit(&state, 5_000)), (3, ENTRIES), "{kinds:?}");
+            assert_eq!(state.delete(&code, &key(3), i32::from(code.info.has_priority)), Ok(()));
+            assert!(!state.stale, "{kinds:?}");
+            let behind = if matches!(added[0], Exact(_)) { NONE } else { ENTRIES };
+            assert_eq!((hit(&state, 3), hit(&state, 4)), (behind, 4), "{kinds:?}");
+        }
     }
 }

@@ -130,7 +130,7 @@ fn pass(
     };
     if let Some(session) = verdict.clone {
         let mut copy = pool.take(0);
-        pipeline.clone_ingress(&packet, &mut copy);
+        pipeline.clone_ingress(&packet, &mut copy, usize::MAX);
         trace.clones.push(session);
         leave(pipeline, pool, &mut copy, meta, &mut trace);
         pool.give(copy);

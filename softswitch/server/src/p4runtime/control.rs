@@ -1,6 +1,7 @@
 //! State of the control side: pipeline configurations, and the way to the forwarding state they describe.
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_pipeline::{Pipeline, Program};
@@ -9,7 +10,8 @@ use narrows_switch::forwarding::Forwarding;
 use narrows_switch::io::{Gone, Handle};
 use tonic::Status;
 
-use super::arbitration::Clients;
+use super::arbitration::{Clients, ToClient};
+use super::device_config;
 use super::digest::Digests;
 use super::error::UpdateError;
 use super::read::{Cookies, Query, ENTRIES_AT_ONCE};
@@ -66,6 +68,14 @@ pub fn unavailable(gone: Gone) -> Status {
     Status::unavailable(gone.to_string())
 }
 
+/// Does what a request asks for, also if its client goes away meanwhile: what the data path was made to do and what is recorded
+/// of it must agree.
+pub async fn to_its_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Status>> + Send + 'static,
+) -> Result<T, Status> {
+    tokio::spawn(work).await.map_err(|_| Status::internal("the request was given up by a fault of the switch"))?
+}
+
 impl Control {
     /// A device without a pipeline, which holds the first `snaplen` bytes of a frame or all of them.
     pub fn new(device_id: u64, handle: Handle, seed: u64, snaplen: Option<usize>) -> Self {
@@ -90,20 +100,45 @@ impl Control {
         lock(&self.digests)
     }
 
+    /// What the primary of a role may change. No other client becomes primary while this is held, as that, too, takes it: what a
+    /// former primary asked for has happened before, or is refused.
+    pub async fn of_primary(
+        &self,
+        role: &str,
+        election_id: Option<&p4::Uint128>,
+    ) -> Result<tokio::sync::MutexGuard<'_, Pipelines>, Status> {
+        let pipelines = self.pipelines.lock().await;
+        self.clients().check_primary(role, election_id)?;
+        Ok(pipelines)
+    }
+
+    /// An arbitration message of a stream, behind the writes that are on their way. On error the stream is to be closed with it.
+    pub async fn arbitrate(
+        &self,
+        client: u64,
+        stream: &ToClient,
+        update: &p4::MasterArbitrationUpdate,
+    ) -> Result<(), Status> {
+        let _writes = self.pipelines.lock().await;
+        self.clients().arbitrate(client, stream, update)
+    }
+
     /// Verifies a configuration: the program loads, and P4Info describes it.
     pub async fn verify(&self, config: Option<ForwardingPipelineConfig>) -> Result<Configuration, Status> {
         let snaplen = self.snaplen;
         let message = config.ok_or_else(|| Status::invalid_argument("config is missing"))?;
         let load = move || -> Result<Configuration, UpdateError> {
             let info = message.p4info.as_ref().ok_or_else(|| UpdateError::invalid("config.p4info is missing"))?;
-            if message.p4_device_config.is_empty() {
+            let json = device_config::program(&message.p4_device_config);
+            if json.is_empty() {
                 return Err(UpdateError::invalid("config.p4_device_config is empty: it must be the BMv2 JSON"));
             }
             // INVALID_ARGUMENT also for what the switch cannot do: the specification's code for what cannot be realized.
-            let program = Program::load(&message.p4_device_config)
-                .map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
-            if program.uses_multicast {
-                return Err(UpdateError::invalid("p4_device_config: multicast groups are not supported"));
+            let program =
+                Program::load(&json).map_err(|error| UpdateError::invalid(format!("p4_device_config: {error}")))?;
+            if let Some(multicast) = &program.multicast {
+                let message = format!("p4_device_config: {multicast}: multicast groups are not supported");
+                return Err(UpdateError::invalid(message));
             }
             if let Some(snaplen) = snaplen.filter(|snaplen| program.parsed_bytes().is_none_or(|bytes| bytes > *snaplen))
             {

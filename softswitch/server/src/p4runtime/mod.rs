@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 mod arbitration;
 mod control;
+mod device_config;
 mod digest;
 mod entry;
 mod error;
@@ -12,6 +13,6 @@ mod stream;
 pub mod value;
 mod write;
 
-pub use control::{unavailable, Control};
+pub use control::{to_its_end, unavailable, Control};
 pub use service::P4RuntimeService;
 pub use stream::send_digests;

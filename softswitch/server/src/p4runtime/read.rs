@@ -15,7 +15,7 @@ use super::entry;
 use super::error::UpdateError;
 use super::schema::{Schema, Table};
 use super::value::encode;
-use super::write::{cells, parts, Cookie, EntryKey};
+use super::write::{cells, cookie_number, default_key, parts, Cookie, EntryKey};
 
 /// Answers from the forwarding state.
 type Look = Box<dyn FnOnce(&mut Forwarding) -> Result<Entities, UpdateError> + Send>;
@@ -40,21 +40,31 @@ pub const ENTRIES_AT_ONCE: usize = 512;
 /// Bytes of one reply at most; clients accept 4 MiB unless they say otherwise.
 const REPLY_BYTES: usize = 1 << 20;
 
-/// Entities in replies of bounded length; one at least.
-pub fn replies(entities: Vec<p4::Entity>) -> Vec<p4::ReadResponse> {
-    let (mut replies, mut bytes) = (vec![p4::ReadResponse::default()], 0);
-    for entity in entities {
+/// Entities on their way into replies of bounded length.
+#[derive(Default)]
+pub struct Replies {
+    filled: p4::ReadResponse,
+    bytes: usize,
+    /// A reply was full before.
+    began: bool,
+}
+
+impl Replies {
+    /// Adds an entity; returns the reply that was filled before, if there is no room for it.
+    pub fn add(&mut self, entity: p4::Entity) -> Option<p4::ReadResponse> {
         let length = entity.encoded_len();
-        if bytes > 0 && bytes + length > REPLY_BYTES {
-            replies.push(p4::ReadResponse::default());
-            bytes = 0;
-        }
-        bytes += length;
-        if let Some(reply) = replies.last_mut() {
-            reply.entities.push(entity);
-        }
+        let full = self.bytes > 0 && self.bytes + length > REPLY_BYTES;
+        let reply = full.then(|| std::mem::take(&mut self.filled));
+        self.bytes = if full { length } else { self.bytes + length };
+        self.began |= full;
+        self.filled.entities.push(entity);
+        reply
     }
-    replies
+
+    /// The last reply. A Read that finds nothing has one without entities: some clients receive once, whatever there is.
+    pub fn last(self) -> Option<p4::ReadResponse> {
+        (!self.began || !self.filled.entities.is_empty()).then_some(self.filled)
+    }
 }
 
 /// What controllers stored with their entries.
@@ -125,6 +135,7 @@ fn entries(
     as_counters: bool,
 ) -> Result<Query, UpdateError> {
     let table_id = table.id;
+    let admitted = filter(wanted);
     let (schema, cookies, table) = (Arc::clone(schema), Arc::clone(cookies), table.clone());
     if wanted.is_default_action {
         let call = move |forwarding: &mut Forwarding| {
@@ -132,12 +143,12 @@ fn entries(
             let entities = move || {
                 let action = entry::to_action(&schema, &call);
                 let is_const = table.const_default;
-                let entry =
+                let mut entry =
                     p4::TableEntry { table_id: id, action, is_default_action: true, is_const, ..Default::default() };
-                if as_counters {
-                    vec![]
-                } else {
-                    vec![wrap(Entity::TableEntry(entry))]
+                add_cookie(&mut entry, cookies.get(&default_key(table.id)));
+                match as_counters || !admitted(&entry) {
+                    true => vec![],
+                    false => vec![wrap(Entity::TableEntry(entry))],
                 }
             };
             Ok(Box::new(entities) as Entities)
@@ -149,11 +160,6 @@ fn entries(
         false => Some((entry::key(&table, &wanted.r#match)?, entry::priority(&table, wanted.priority)?)),
     };
     let (priority, with_counter) = (wanted.priority, wanted.counter_data.is_some() && table.direct_counter);
-    let cookie_wanted = super::write::cookie_number(wanted);
-    let action_wanted = wanted.action.as_ref().and_then(|action| match &action.r#type {
-        Some(p4::table_action::Type::Action(action)) if action.action_id != 0 => Some(action.action_id),
-        _ => None,
-    });
     let answer = move |found: Vec<(Entry, CounterValue)>| {
         let found = found.into_iter().filter(|(found, _)| match &exactly {
             Some((key, priority)) => found.key == *key && (!table.has_priority || found.priority == *priority),
@@ -162,18 +168,8 @@ fn entries(
         let answers = found.filter_map(|(found, count)| {
             let mut answer = entry::to_entry(&schema, id, &table, &found);
             let key = (table.id, found.key, answer.priority);
-            if let Some(cookie) = cookies.get(&key) {
-                answer.metadata = cookie.metadata.clone();
-                set_cookie_number(&mut answer, cookie.controller_metadata);
-            }
-            if cookie_wanted != 0 && super::write::cookie_number(&answer) != cookie_wanted {
-                return None;
-            }
-            let action = answer.action.as_ref().and_then(|action| match &action.r#type {
-                Some(p4::table_action::Type::Action(action)) => Some(action.action_id),
-                _ => None,
-            });
-            if action_wanted.is_some() && action != action_wanted {
+            add_cookie(&mut answer, cookies.get(&key));
+            if !admitted(&answer) {
                 return None;
             }
             if as_counters {
@@ -194,9 +190,26 @@ fn entries(
     Ok(Query::Entries(table_id, Box::new(answer)))
 }
 
+/// What a request asks of an entry beside its key: its action, and what its controller stored with it.
+fn filter(wanted: &p4::TableEntry) -> impl Fn(&p4::TableEntry) -> bool + Send + 'static {
+    let action_of = |entry: &p4::TableEntry| match entry.action.as_ref().and_then(|action| action.r#type.as_ref()) {
+        Some(p4::table_action::Type::Action(action)) => action.action_id,
+        _ => 0,
+    };
+    let (action, number, metadata) = (action_of(wanted), cookie_number(wanted), wanted.metadata.clone());
+    move |entry| {
+        (action == 0 || action_of(entry) == action)
+            && (number == 0 || cookie_number(entry) == number)
+            && (metadata.is_empty() || entry.metadata == metadata)
+    }
+}
+
 #[allow(deprecated)]
-fn set_cookie_number(entry: &mut p4::TableEntry, number: u64) {
-    entry.controller_metadata = number;
+fn add_cookie(entry: &mut p4::TableEntry, cookie: Option<&Cookie>) {
+    if let Some(cookie) = cookie {
+        entry.metadata = cookie.metadata.clone();
+        entry.controller_metadata = cookie.controller_metadata;
+    }
 }
 
 fn index(cell: u64) -> Option<p4::Index> {
@@ -285,19 +298,28 @@ fn sessions(session_id: u32) -> Query {
 mod tests {
     use super::*;
 
+    fn replies(entities: &[p4::Entity]) -> Vec<p4::ReadResponse> {
+        let mut filling = Replies::default();
+        let mut all: Vec<_> = entities.iter().filter_map(|entity| filling.add(entity.clone())).collect();
+        all.extend(filling.last());
+        all
+    }
+
     #[test]
     fn replies_are_of_bounded_length() {
-        assert_eq!(replies(vec![]), vec![p4::ReadResponse::default()]);
+        assert_eq!(replies(&[]), vec![p4::ReadResponse::default()]);
         let entity = |length: usize| {
             let entry = p4::TableEntry { metadata: vec![7; length], ..Default::default() };
             wrap(Entity::TableEntry(entry))
         };
         let all: Vec<p4::Entity> = (0..5_000).map(|number| entity(800 + number % 400)).collect();
-        let parts = replies(all.clone());
-        assert!(parts.len() > 4 && parts.iter().all(|part| part.encoded_len() < 2 * REPLY_BYTES));
+        let parts = replies(&all);
+        // 5,000 of 1,000 bytes on average, and a few for each field: five replies of 1 MiB hold them.
+        assert_eq!(parts.len(), 5);
+        assert!(parts.iter().all(|part| part.encoded_len() < REPLY_BYTES + (16 << 10)));
         assert_eq!(parts.into_iter().flat_map(|part| part.entities).collect::<Vec<_>>(), all);
         // What is longer than a reply by itself is alone in one.
-        let sizes = replies(vec![entity(9), entity(REPLY_BYTES), entity(9)]);
+        let sizes = replies(&[entity(9), entity(REPLY_BYTES), entity(9)]);
         assert_eq!(sizes.iter().map(|part| part.entities.len()).collect::<Vec<_>>(), vec![1, 1, 1]);
     }
 }

@@ -7,12 +7,13 @@ use narrows_proto::p4::v1::{
     set_forwarding_pipeline_config_request::Action, update::Type, write_request::Atomicity,
 };
 use tokio::sync::mpsc::{error::SendError, Sender};
+use tokio::sync::MutexGuard;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::control::{Control, Pipelines};
+use super::control::{to_its_end, Control, Pipelines};
 use super::error::{batch_status, UpdateError};
-use super::read::{queries, replies, Query};
+use super::read::{queries, Query, Replies};
 use super::stream;
 use super::write::{decode_update, Decoded, Operation};
 
@@ -24,6 +25,7 @@ const STREAM_BACKLOG: usize = 1_024;
 const UPDATES_AT_ONCE: usize = 64;
 
 /// Serves p4.v1.P4Runtime.
+#[derive(Clone)]
 pub struct P4RuntimeService {
     control: Arc<Control>,
 }
@@ -89,8 +91,11 @@ impl P4RuntimeService {
         Ok(Ok(()))
     }
 
-    async fn write_all(&self, updates: &[p4::Update]) -> Result<Vec<Result<(), UpdateError>>, Status> {
-        let mut pipelines = self.control.pipelines.lock().await;
+    async fn write_all(
+        &self,
+        mut pipelines: MutexGuard<'_, Pipelines>,
+        updates: &[p4::Update],
+    ) -> Result<Vec<Result<(), UpdateError>>, Status> {
         let schema = Arc::clone(&pipelines.current()?.schema);
         let mut results: Vec<Result<(), UpdateError>> = updates.iter().map(|_| Ok(())).collect();
         let (mut positions, mut operations, mut cookies) = (vec![], vec![], vec![]);
@@ -151,21 +156,25 @@ async fn answer(
     all: Vec<Query>,
     to_client: &Sender<Result<p4::ReadResponse, Status>>,
 ) -> Result<(), SendError<Result<p4::ReadResponse, Status>>> {
-    for reply in replies(digests) {
+    let mut replies = Replies::default();
+    let mut found = digests;
+    for query in all {
+        for reply in found.into_iter().filter_map(|entity| replies.add(entity)) {
+            to_client.send(Ok(reply)).await?;
+        }
+        // The lock is not held while the client is waited for: it may be slow.
+        found = match control.query(query).await {
+            Ok(entities) => entities,
+            Err(status) => return to_client.send(Err(status)).await,
+        };
+    }
+    for reply in found.into_iter().filter_map(|entity| replies.add(entity)) {
         to_client.send(Ok(reply)).await?;
     }
-    for query in all {
-        // The lock is not held while the client is waited for: it may be slow.
-        match control.query(query).await {
-            Ok(entities) => {
-                for reply in replies(entities) {
-                    to_client.send(Ok(reply)).await?;
-                }
-            }
-            Err(status) => return to_client.send(Err(status)).await,
-        }
+    match replies.last() {
+        Some(reply) => to_client.send(Ok(reply)).await,
+        None => Ok(()),
     }
-    Ok(())
 }
 
 type Stream<T> = ReceiverStream<Result<T, Status>>;
@@ -177,11 +186,16 @@ impl P4Runtime for P4RuntimeService {
 
     async fn write(&self, request: Request<p4::WriteRequest>) -> Result<Response<p4::WriteResponse>, Status> {
         let request = request.into_inner();
-        self.control.clients().authorize(request.device_id, &request.role, request.election_id.as_ref())?;
+        self.control.clients().check_device(request.device_id)?;
         if request.atomicity() != Atomicity::ContinueOnError {
             return Err(Status::unimplemented("atomicity: only CONTINUE_ON_ERROR is supported"));
         }
-        batch_status(&self.write_all(&request.updates).await?)?;
+        let service = self.clone();
+        let write = async move {
+            let pipelines = service.control.of_primary(&request.role, request.election_id.as_ref()).await?;
+            service.write_all(pipelines, &request.updates).await
+        };
+        batch_status(&to_its_end(write).await?)?;
         Ok(Response::new(p4::WriteResponse {}))
     }
 
@@ -217,35 +231,44 @@ impl P4Runtime for P4RuntimeService {
         request: Request<p4::SetForwardingPipelineConfigRequest>,
     ) -> Result<Response<p4::SetForwardingPipelineConfigResponse>, Status> {
         let request = request.into_inner();
-        self.control.clients().authorize(request.device_id, &request.role, request.election_id.as_ref())?;
-        let mut pipelines = self.control.pipelines.lock().await;
-        match request.action() {
-            Action::Verify => drop(self.control.verify(request.config).await?),
-            Action::VerifyAndSave => {
+        let election_id = request.election_id;
+        // Also here, so that only a primary's program is worked on.
+        self.control.clients().authorize(request.device_id, &request.role, election_id.as_ref())?;
+        let action = request.action();
+        let verified = match action {
+            Action::Verify | Action::VerifyAndSave | Action::VerifyAndCommit => {
                 let configuration = self.control.verify(request.config).await?;
                 let forwarding = self.control.fresh(&configuration);
-                pipelines.saved = Some((configuration, forwarding));
-            }
-            Action::VerifyAndCommit => {
-                let configuration = self.control.verify(request.config).await?;
-                let forwarding = self.control.fresh(&configuration);
-                self.control.commit(&mut pipelines, (configuration, forwarding)).await?;
+                Some((configuration, forwarding))
             }
             Action::Commit if request.config.is_some() => {
                 return Err(Status::invalid_argument("COMMIT takes no config: it commits the one saved before"));
             }
-            Action::Commit => {
-                let saved = pipelines.saved.take();
-                let saved = saved.ok_or_else(|| Status::not_found("COMMIT: no config was saved"))?;
-                self.control.commit(&mut pipelines, saved).await?;
-            }
+            Action::Commit => None,
             Action::ReconcileAndCommit => {
                 return Err(Status::unimplemented(
                     "RECONCILE_AND_COMMIT: use VERIFY_AND_COMMIT, which clears the tables",
                 ));
             }
             Action::Unspecified => return Err(Status::invalid_argument("action is missing")),
-        }
+        };
+        let control = Arc::clone(&self.control);
+        to_its_end(async move {
+            let mut pipelines = control.of_primary(&request.role, election_id.as_ref()).await?;
+            match (action, verified) {
+                (Action::Verify, _) => Ok(()),
+                (Action::VerifyAndSave, saved) => {
+                    pipelines.saved = saved;
+                    Ok(())
+                }
+                (_, verified) => {
+                    let next = verified.or_else(|| pipelines.saved.take());
+                    let next = next.ok_or_else(|| Status::not_found("COMMIT: no config was saved"))?;
+                    control.commit(&mut pipelines, next).await
+                }
+            }
+        })
+        .await?;
         Ok(Response::new(p4::SetForwardingPipelineConfigResponse {}))
     }
 

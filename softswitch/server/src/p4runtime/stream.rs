@@ -31,7 +31,7 @@ pub async fn serve(
             () = to_client.closed() => break,
         };
         let Ok(Some(request)) = request else { break };
-        if let Err(status) = handle(&control, client, &to_client, request) {
+        if let Err(status) = handle(&control, client, &to_client, request).await {
             // The stream ends with this status; a client that went away does not see it.
             let _ = to_client.send(Err(status)).await;
             break;
@@ -56,9 +56,14 @@ fn refusal(code: Code, message: &str, details: Details) -> StreamMessageResponse
     StreamMessageResponse { update: Some(Update::Error(error)) }
 }
 
-fn handle(control: &Control, client: u64, to_client: &ToClient, request: StreamMessageRequest) -> Result<(), Status> {
+async fn handle(
+    control: &Control,
+    client: u64,
+    to_client: &ToClient,
+    request: StreamMessageRequest,
+) -> Result<(), Status> {
     let answer = match request.update {
-        Some(Request::Arbitration(update)) => return control.clients().arbitrate(client, to_client, &update),
+        Some(Request::Arbitration(update)) => return control.arbitrate(client, to_client, &update).await,
         Some(Request::DigestAck(ack)) => {
             if control.clients().is_primary(client) {
                 control.digests().acknowledge(ack.digest_id, ack.list_id);

@@ -29,6 +29,11 @@ const MAX_METADATA: usize = 1_024;
 /// Which entry of which table.
 pub type EntryKey = (TableId, Vec<KeyMatch>, i32);
 
+/// The key under which what comes with a table's default action is kept: no entry has it.
+pub fn default_key(table: TableId) -> EntryKey {
+    (table, vec![], 0)
+}
+
 /// What a controller wants back with an entry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cookie {
@@ -114,9 +119,15 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
             return Err(UpdateError::invalid("the default action has neither match nor priority"));
         }
         let call = given.action.as_ref().map(|action| entry::action(schema, table, action, true)).transpose()?;
-        return Ok(Decoded::Operation(Box::new(move |forwarding| {
-            Ok(forwarding.pipeline.table_set_default(id, call.as_ref())?)
-        })));
+        // Without an action the program's own is set again, of which no controller has said anything.
+        let cookie = call.is_some().then(|| cookie(given)).transpose()?;
+        let operation: Operation =
+            Box::new(move |forwarding| Ok(forwarding.pipeline.table_set_default(id, call.as_ref())?));
+        return Ok(Decoded::Entry { key: default_key(id), cookie, operation });
+    }
+    if table.keys.is_empty() {
+        let message = format!("table {} has no key, and so no entries: its default action can be modified", table.name);
+        return Err(UpdateError::invalid(message));
     }
     let key = entry::key(table, &given.r#match)?;
     let priority = entry::priority(table, given.priority)?;
@@ -136,11 +147,7 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
     let action =
         action.ok_or_else(|| UpdateError::invalid(format!("table {}: an entry needs an action", table.name)))?;
     let entry = Entry { key, priority, action: entry::action(schema, table, action, false)? };
-    if given.metadata.len() > MAX_METADATA {
-        let length = given.metadata.len();
-        return Err(UpdateError::invalid(format!("metadata of {length} bytes: allowed are at most {MAX_METADATA}")));
-    }
-    let cookie = Cookie { controller_metadata: cookie_number(given), metadata: given.metadata.clone() };
+    let cookie = cookie(given)?;
     let operation: Operation = Box::new(move |forwarding| {
         let pipeline = &mut forwarding.pipeline;
         match kind {
@@ -153,6 +160,15 @@ fn table_entry(schema: &Schema, kind: Type, given: &p4::TableEntry) -> Result<De
         }
     });
     Ok(Decoded::Entry { key: entry_key, cookie: Some(cookie), operation })
+}
+
+/// What is kept with an entry.
+fn cookie(given: &p4::TableEntry) -> Result<Cookie, UpdateError> {
+    if given.metadata.len() > MAX_METADATA {
+        let length = given.metadata.len();
+        return Err(UpdateError::invalid(format!("metadata of {length} bytes: allowed are at most {MAX_METADATA}")));
+    }
+    Ok(Cookie { controller_metadata: cookie_number(given), metadata: given.metadata.clone() })
 }
 
 /// The deprecated cookie, which old controllers still use.

@@ -33,8 +33,7 @@ pub struct AccessLink {
 impl AccessLink {
     /// An idle link.
     pub fn new(settings: AccessSettings) -> Self {
-        let mut clock = ByteClock::default();
-        clock.set_rate(settings.rate_bps);
+        let clock = ByteClock::new(settings.rate_bps);
         let mut link =
             AccessLink { clock, jitter_ns: settings.jitter_ns, random: Random::new(settings.seed), late_ns: 0 };
         link.draw();

@@ -58,7 +58,7 @@ pub(super) fn run(
         }
         let underway = data_path.ports.next_arrival(offset, now);
         let exit = data_path.switch.next_exit().into_iter().chain(data_path.ports.held_until()).min();
-        (now, clock) = match lookahead.next(now, taken > 0, underway, data_path.switch.next_start(), exit) {
+        (now, clock) = match lookahead.next(now, taken > 0, underway, data_path.switch.next_inside(), exit) {
             Wait::Until(due) => {
                 sleep_until(due);
                 (due, now_ns())

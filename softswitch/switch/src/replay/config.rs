@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::link::{LossConfig, MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
 use crate::failure::Failure;
 
 /// A value as it is written in the file: a number, or text such as `"10.0.0.1"` or `"0x1ff"`.
@@ -125,14 +126,24 @@ pub struct QueueConfig {
     /// When, in nanoseconds.
     #[serde(default)]
     pub at_ns: u64,
-    /// 0 = unlimited.
-    pub rate_bps: Option<u64>,
+    /// Constant: bit/s, 0 = nothing passes, or `"unlimited"`.
+    pub rate_bps: Option<RateConfig>,
+    /// A rate that changes; until it begins the constant one holds.
+    pub rate_steps: Option<StepsConfig>,
+    /// Or delivery opportunities.
+    pub mahimahi: Option<MahimahiConfig>,
     /// 0 = no limit.
     pub limit_bytes: Option<u64>,
     /// 0 = no limit.
     pub limit_packets: Option<u64>,
     /// Of the whole port.
     pub delay_ns: Option<u64>,
+    /// A delay of the whole port that changes; until it begins the constant one holds.
+    pub delay_steps: Option<StepsConfig>,
+    /// What differs from packet to packet, on the whole port.
+    pub variation: Option<VariationConfig>,
+    /// What is lost before the queue.
+    pub loss: Option<LossConfig>,
 }
 
 /// A source of frames.
@@ -229,6 +240,9 @@ impl Config {
             serde_json::from_slice(&text).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
         let base = path.parent().unwrap_or(Path::new("."));
         config.program = base.join(&config.program);
+        for trace in config.queues.iter_mut().filter_map(|queue| queue.mahimahi.as_mut()) {
+            trace.file = base.join(&trace.file);
+        }
         for input in &mut config.inputs {
             input.pcap = input.pcap.as_ref().map(|pcap| base.join(pcap));
         }

@@ -91,8 +91,7 @@ impl Generator {
 
     fn pattern(config: &GeneratorConfig, random: &mut Random) -> Result<Pattern, String> {
         let start_ns = config.start_ns;
-        let mut clock = ByteClock::default();
-        clock.set_rate(config.rate_bps);
+        let clock = ByteClock::new(config.rate_bps);
         Ok(match config.arrivals {
             Arrivals::Constant => Pattern::Constant(clock),
             Arrivals::Poisson => Pattern::Poisson {

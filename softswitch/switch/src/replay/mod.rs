@@ -3,6 +3,7 @@
 mod config;
 mod entries;
 mod generate;
+mod link;
 mod mapped;
 mod memory;
 mod sink;
@@ -24,8 +25,9 @@ use source::Source;
 use crate::earliest::Earliest;
 use crate::failure::Failure;
 use crate::forwarding::{CloneSession, Forwarding, MAX_SESSION};
+use crate::line::LossCause;
 use crate::switch::{PortKind, Switch};
-use crate::tm::{Changes, PORTS, PRIORITIES};
+use crate::tm::{FlowCause, PORTS, PRIORITIES};
 
 /// How often the program's digests are taken from it, and outputs asked for errors, in frames.
 const HOUSEKEEPING_INTERVAL: u64 = 16_384;
@@ -64,8 +66,8 @@ fn forwarding(config: &Config, seed: u64) -> Result<Forwarding, Failure> {
     let place = config.program.display();
     let json = std::fs::read(&config.program).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
     let program = Program::load(&json).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
-    if program.uses_multicast {
-        return Err(Failure::usage(format!("{place}: multicast groups are not supported")));
+    if let Some(multicast) = &program.multicast {
+        return Err(Failure::usage(format!("{place}: {multicast}: multicast groups are not supported")));
     }
     let program = Arc::new(program);
     let mut forwarding = Forwarding::new(Pipeline::new(Arc::clone(&program), seed));
@@ -147,13 +149,8 @@ impl View {
 }
 
 fn apply(switch: &mut Switch, given: &QueueConfig) -> Result<(), String> {
-    let changes = Changes {
-        rate_bps: given.rate_bps,
-        limit_bytes: given.limit_bytes,
-        limit_packets: given.limit_packets,
-        delay_ns: given.delay_ns,
-    };
-    switch.tm.configure((given.port, given.queue), changes).map(drop)
+    let changes = link::changes(given)?;
+    switch.tm.configure((given.port, given.queue), given.at_ns, changes).map(drop)
 }
 
 /// Queue settings in order of time; all are tried on a switch of their own first, so that a wrong one stops the run early.
@@ -253,14 +250,23 @@ impl Run {
             |(port, sink)| json!({"port": port, "packets": sink.packets, "bytes": sink.bytes, "last_ns": sink.last_ns}),
         );
         let queues = self.switch.tm.status().into_iter().map(|queue| {
-            let mut drops = self.switch.tm.flow_drops(queue.port, queue.priority).unwrap_or_default();
-            drops.sort_unstable_by_key(|(flow, _)| *flow);
-            let drops = drops.into_iter();
-            let drops =
-                drops.map(|(flow, drops)| json!({"flow": flow, "packets": drops.packets, "bytes": drops.bytes}));
+            let flows = |cause| {
+                let mut flows = self.switch.tm.flows(queue.port, queue.priority, cause).unwrap_or_default();
+                flows.sort_unstable_by_key(|(flow, _)| *flow);
+                let flows = flows.into_iter();
+                let flows =
+                    flows.map(|(flow, drops)| json!({"flow": flow, "packets": drops.packets, "bytes": drops.bytes}));
+                flows.collect::<Vec<_>>()
+            };
             let counters = queue.counters;
+            let lost = LossCause::ALL.map(|cause| {
+                let (packets, bytes) = (counters.lost_packets[cause as usize], counters.lost_bytes[cause as usize]);
+                json!({"packets": packets, "bytes": bytes, "flows": flows(FlowCause::Loss(cause))})
+            });
+            let [gilbert_elliott, pattern] = lost;
+            let rate = queue.curve.rate.bps().map_or(json!("unlimited"), |rate| json!(rate));
             json!({
-                "port": queue.port, "queue": queue.priority, "rate_bps": queue.rate_bps,
+                "port": queue.port, "queue": queue.priority, "rate_bps": rate,
                 "limit_bytes": queue.limit_bytes, "limit_packets": queue.limit_packets,
                 "delay_ns": queue.delay_ns, "epoch": queue.epoch,
                 "enqueued_packets": counters.enqueued_packets, "enqueued_bytes": counters.enqueued_bytes,
@@ -269,7 +275,9 @@ impl Run {
                 "pool_dropped_packets": counters.pool_dropped_packets,
                 "depth_packets": queue.depth_packets, "depth_bytes": queue.depth_bytes,
                 "peak_depth_packets": counters.peak_depth_packets, "peak_depth_bytes": counters.peak_depth_bytes,
-                "flow_drops": drops.collect::<Vec<_>>(),
+                "flow_drops": flows(FlowCause::Tail),
+                "lost": {"gilbert_elliott": gilbert_elliott, "pattern": pattern},
+                "duplicated_packets": counters.duplicated_packets, "flow_duplicates": flows(FlowCause::Duplicate),
             })
         });
         let discards = self.switch.discards();

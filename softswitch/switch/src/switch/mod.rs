@@ -44,11 +44,12 @@ pub struct Discards {
     pub ingress: u64,
     /// Dropped by the program's egress.
     pub egress: u64,
-    /// Sent to a port that the switch does not have.
+    /// Sent to a port or a priority that the switch does not have.
     pub absent_port: u64,
     /// Copies whose clone session is not set, copies of copies beyond the bound, and copies beyond those that one packet can have.
     pub clones: u64,
-    /// Sent to a loopback port faster than it could be received again, or too often without any time going by.
+    /// Sent to a loopback port faster than it could be received again, too often without any time going by, or with less of
+    /// the frame held than the program parses.
     pub loopback: u64,
 }
 
@@ -68,9 +69,11 @@ pub struct Switch {
     /// All queues.
     pub tm: TrafficManager<Box<Packet>>,
     kinds: Box<[PortKind; PORTS]>,
-    /// Some port is a loopback: packets that leave come in again, in order of time with all else that happens.
+    /// Some port is a loopback: what leaves there comes in again, in order of time with the starts on links.
     loops: bool,
     looped: VecDeque<Looped>,
+    /// Bytes of a frame that the program may parse.
+    parsed: usize,
     /// How often the packet that is worked on has come in again at this instant.
     instant_loops: u8,
     discards: Discards,
@@ -92,13 +95,18 @@ impl Switch {
                 *slot = *kind;
             }
         }
+        let mut tm = TrafficManager::new(pool_limit);
+        for (port, _) in kinds.iter().filter(|(_, kind)| *kind == PortKind::Loopback) {
+            tm.set_loopback(*port);
+        }
         Switch {
             forwarding: None,
             pool: PacketPool::default(),
-            tm: TrafficManager::new(pool_limit),
+            tm,
             loops: by_number.contains(&PortKind::Loopback),
             kinds: by_number,
             looped: VecDeque::new(),
+            parsed: usize::MAX,
             instant_loops: 0,
             discards: Discards::default(),
             now_ns: 0,
@@ -138,7 +146,9 @@ impl Switch {
     pub fn set_forwarding(&mut self, forwarding: Forwarding) {
         drop(self.tm.flush());
         self.looped.clear();
-        self.pool = PacketPool::new(forwarding.pipeline.program());
+        let program = forwarding.pipeline.program();
+        self.pool = PacketPool::new(program);
+        self.parsed = program.parsed_bytes().unwrap_or(usize::MAX);
         self.forwarding = Some(forwarding);
     }
 
@@ -156,26 +166,22 @@ impl Switch {
 
     /// When something is due next.
     pub fn next_due(&self) -> Option<u64> {
+        self.next_inside().into_iter().chain(self.tm.next_exit()).min()
+    }
+
+    /// When the next packet starts on its link or comes in again.
+    pub fn next_inside(&self) -> Option<u64> {
         let looped = self.looped.front().map(|looped| looped.exit_ns);
-        looped.into_iter().chain(self.tm.next_due()).min()
+        looped.into_iter().chain(self.tm.next_inside()).min()
     }
 
-    /// When the next packet that waits starts on its link; with loopback ports, when anything is due.
-    pub fn next_start(&self) -> Option<u64> {
-        if self.loops {
-            self.next_due()
-        } else {
-            self.tm.next_start()
-        }
-    }
-
-    /// When the next packet leaves its delay line, if there are no loopback ports.
+    /// When the next packet leaves the switch.
     pub fn next_exit(&self) -> Option<u64> {
-        self.tm.next_exit().filter(|_| !self.loops)
+        self.tm.next_exit()
     }
 
-    /// Gives `output` what leaves the delay lines until `until_ns`, though that may not have come yet: what is on its way is
-    /// settled. With loopback ports it may not be, and nothing is given.
+    /// Gives `output` what leaves the switch until `until_ns`, though that may not have come yet: what is on its way out is
+    /// settled. What crosses another link first is not on its way out.
     pub fn release(&mut self, until_ns: u64, output: &mut impl Output) {
         self.send_due(until_ns, output);
     }
@@ -199,7 +205,7 @@ impl Switch {
         self.send_due(self.now_ns, output);
     }
 
-    /// Lets everything happen until `now_ns` but the sending, on which nothing depends if there are no loopback ports.
+    /// Lets everything happen until `now_ns` but the sending, on which nothing depends.
     #[inline(always)]
     fn happen(&mut self, now_ns: u64, output: &mut impl Output) {
         if self.loops {
@@ -223,7 +229,7 @@ impl Switch {
         loop {
             let looped = self.looped.front().map(|looped| looped.exit_ns).filter(|_| loops_left > 0);
             if let Some(exit_ns) = looped.filter(|exit_ns| *exit_ns <= now_ns) {
-                if self.tm.next_due().is_none_or(|due| due > exit_ns) {
+                if self.tm.next_inside().is_none_or(|due| due > exit_ns) {
                     if let Some(looped) = self.looped.pop_front() {
                         loops_left -= 1;
                         self.now_ns = self.now_ns.max(exit_ns);
@@ -234,11 +240,11 @@ impl Switch {
                     continue;
                 }
             }
-            match self.tm.poll(now_ns) {
+            match self.tm.poll_inside(now_ns) {
                 Some(Event::Start(dequeued)) => self.start(dequeued, output),
                 Some(Event::Exit { port, exit_ns, packet }) => {
                     self.now_ns = self.now_ns.max(exit_ns);
-                    self.emit(port, exit_ns, packet, output);
+                    self.loop_back(port, exit_ns, packet);
                 }
                 None => break,
             }
@@ -249,9 +255,7 @@ impl Switch {
     #[inline(never)]
     fn send_due(&mut self, now_ns: u64, output: &mut impl Output) {
         self.received = 0;
-        if !self.loops {
-            let pool = &mut self.pool;
-            self.tm.take_exits(now_ns, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
-        }
+        let pool = &mut self.pool;
+        self.tm.take_exits(now_ns, |port, exit_ns, packet| output.send(port, exit_ns, packet, pool));
     }
 }

@@ -54,6 +54,12 @@ fn copies_of<'s>(session: &'s CloneSession, copies: &mut u32, discarded: &mut u6
     &session.replicas[..made]
 }
 
+/// What a packet's drop is accounted to. Copies never reach the flow's queue, and their flow field was reset.
+#[inline]
+fn flow_of(packet: &Packet) -> Option<u32> {
+    (packet.generation() == 0).then_some(packet.flow())
+}
+
 impl Switch {
     /// A packet that has waited starts on its link.
     #[inline(always)]
@@ -113,10 +119,11 @@ impl Switch {
             self.discards.clones += 1;
             return;
         };
+        let limit = session.limit();
         let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
         for &(port, rid) in made.iter().rev() {
             let mut copy = self.pool.blank(packet.bytes().len());
-            forwarding.pipeline.clone_ingress(packet, &mut copy);
+            forwarding.pipeline.clone_ingress(packet, &mut copy, limit);
             self.clones.push(Copied { packet: copy, route: Route::new(port, rid, session.priority) });
         }
     }
@@ -124,16 +131,15 @@ impl Switch {
     /// The copy to be queued next.
     #[inline(always)]
     fn next_copy(&mut self) -> Option<Copied> {
-        let Some(mut next) = self.clones.pop() else {
-            self.copies = 0;
-            return None;
-        };
-        while next.packet.generation() > MAX_GENERATION {
+        while let Some(next) = self.clones.pop() {
+            if next.packet.generation() <= MAX_GENERATION {
+                return Some(next);
+            }
             self.discards.clones += 1;
             self.pool.give(next.packet);
-            next = self.clones.pop()?;
         }
-        Some(next)
+        self.copies = 0;
+        None
     }
 
     /// Queues the copies that were made of a packet.
@@ -160,21 +166,26 @@ impl Switch {
     fn enqueue(&mut self, now_ns: u64, packet: Box<Packet>, route: Route, output: &mut impl Output) {
         let (port, priority) = (route.port(), route.priority());
         if self.kind(port) == PortKind::Absent {
-            self.discards.absent_port += 1;
-            self.pool.give(packet);
-            return;
+            return self.discard_lost(packet);
         }
         if self.tm.held() >= self.tm.pool_limit() {
             // What has left already takes up no room.
             self.send_due(now_ns, output);
         }
-        // Copies never reach the flow's queue, and their flow field was reset.
-        let (length, flow) = (packet.length(), (packet.generation() == 0).then_some(packet.flow()));
+        let (length, flow) = (packet.length(), flow_of(&packet));
         match self.tm.enqueue(now_ns, (port, priority), route.rid(), length, flow, packet) {
             Admission::Queued => {}
             Admission::Dropped(packet) => self.pool.give(packet),
+            Admission::NoQueue(packet) => self.discard_lost(packet),
             Admission::Started(dequeued) => self.depart(dequeued, output),
         }
+    }
+
+    /// A packet that was sent to where there is nothing.
+    #[cold]
+    fn discard_lost(&mut self, packet: Box<Packet>) {
+        self.discards.absent_port += 1;
+        self.pool.give(packet);
     }
 
     /// Egress, and on to the delay line. Copies are left in `clones`.
@@ -207,7 +218,7 @@ impl Switch {
             self.discards.clones += 1;
             return;
         };
-        let limit = if session.length_limit == 0 { usize::MAX } else { session.length_limit as usize };
+        let limit = session.limit();
         let held = limit.min(packet.bytes().len());
         let made = copies_of(session, &mut self.copies, &mut self.discards.clones);
         for &(port, rid) in made.iter().rev() {
@@ -231,11 +242,44 @@ impl Switch {
         if let Some(forwarding) = &mut self.forwarding {
             forwarding.pipeline.deparse(&mut packet);
         }
+        if self.tm.doubles(queue) {
+            self.put_twice(queue, port, start_ns, exit_ns, packet, output);
+        } else {
+            self.put_on_its_way(queue, port, start_ns, exit_ns, packet, output);
+        }
+    }
+
+    #[cold]
+    fn put_twice(
+        &mut self,
+        queue: QueueNumber,
+        port: u16,
+        start_ns: u64,
+        exit_ns: u64,
+        packet: Box<Packet>,
+        output: &mut impl Output,
+    ) {
+        let copy = packet.clone();
+        self.put_on_its_way(queue, port, start_ns, exit_ns, packet, output);
+        let exit_ns = self.tm.double(queue, copy.length(), flow_of(&copy));
+        self.put_on_its_way(queue, port, start_ns, exit_ns, copy, output);
+    }
+
+    #[inline(always)]
+    fn put_on_its_way(
+        &mut self,
+        queue: QueueNumber,
+        port: u16,
+        start_ns: u64,
+        exit_ns: u64,
+        packet: Box<Packet>,
+        output: &mut impl Output,
+    ) {
         if exit_ns > start_ns {
             self.tm.delay(queue, exit_ns, packet);
         } else if !self.tm.has_exit(start_ns, queue) {
             self.emit(port, exit_ns, packet, output);
-        } else if self.loops {
+        } else if self.kind(port) == PortKind::Loopback {
             self.tm.delay(queue, exit_ns, packet);
         } else {
             self.send_due(start_ns, output);
@@ -252,13 +296,16 @@ impl Switch {
         }
     }
 
-    #[cold]
-    fn loop_back(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>) {
+    pub(super) fn loop_back(&mut self, port: u16, exit_ns: u64, packet: Box<Packet>) {
+        let (length, held) = (packet.frame_length() as usize, packet.bytes().len());
         // Of a packet that has waited for anything, by rate or delay, it is the first time at this instant.
-        if self.looped.len() + self.tm.held() >= self.tm.pool_limit() || self.instant_loops >= MAX_INSTANT_LOOPS {
+        let full = self.looped.len() + self.tm.held() >= self.tm.pool_limit();
+        // A frame that lost headers may have less than the program looks at, if only its beginning is held.
+        if full || self.instant_loops >= MAX_INSTANT_LOOPS || held < length.min(self.parsed) {
             self.discards.loopback += 1;
         } else {
-            let again = self.pool.packet(packet.bytes());
+            let mut again = self.pool.take_beginning(length, held);
+            again.bytes_mut().copy_from_slice(packet.bytes());
             let instant_loops = self.instant_loops + 1;
             self.looped.push_back(Looped { port, exit_ns, packet: again, instant_loops });
         }

@@ -1,36 +1,79 @@
 //! Settings of the queues, and what is known of them.
 // SPDX-License-Identifier: Apache-2.0
-use super::queue::{Counters, Drops};
+use std::sync::Arc;
+
+use super::curve::{Curve, Rate, Schedule, NEVER};
+use super::queue::{Counters, Drops, FlowCause, MAX_DROPPED_FLOWS};
 use super::{TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
+use crate::line::{Delay, DelaySteps, Loss, LossModel, Variation};
 
 /// Settings to change; `None` leaves one as it is.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// Rate in bit/s; 0 = unlimited.
-    pub rate_bps: Option<u64>,
+    /// A constant rate; a schedule ends, unless one is given, too.
+    pub rate: Option<Rate>,
+    /// What the link offers from an epoch on.
+    pub schedule: Option<RateSchedule>,
     /// Bytes that may wait; 0 = no limit.
     pub limit_bytes: Option<u64>,
     /// Packets that may wait; 0 = no limit.
     pub limit_packets: Option<u64>,
-    /// Delay of the whole port in nanoseconds.
+    /// A constant delay of the whole port in nanoseconds; a schedule ends, unless one is given, too.
     pub delay_ns: Option<u64>,
+    /// How the delay of the whole port differs from a constant one.
+    pub delay: DelayChange,
+    /// What is lost before the queue.
+    pub loss: Option<LossChange>,
+}
+
+/// A schedule and when it begins.
+#[derive(Debug, Clone)]
+pub struct RateSchedule {
+    /// What the link offers.
+    pub schedule: Schedule,
+    /// When it begins, in switch time; `None`: when [`TrafficManager::start_schedules`] says so.
+    pub epoch_ns: Option<u64>,
+}
+
+/// Changes of a port's delay.
+#[derive(Debug, Clone, Default)]
+pub struct DelayChange {
+    /// Steps, and when they begin; `None`: when [`TrafficManager::start_schedules`] says so.
+    pub steps: Option<(Arc<DelaySteps>, Option<u64>)>,
+    /// What differs from packet to packet.
+    pub variation: Option<Variation>,
+}
+
+/// Another way to lose packets.
+#[derive(Debug, Clone)]
+pub struct LossChange {
+    /// `None`: none is lost any more.
+    pub model: Option<LossModel>,
+    /// Of all that is drawn.
+    pub seed: u64,
 }
 
 /// Settings, depth and counters of one queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QueueStatus {
     /// Egress port.
     pub port: u16,
     /// Priority.
     pub priority: u8,
-    /// Rate in bit/s; 0 = unlimited.
-    pub rate_bps: u64,
+    /// What the link offers.
+    pub curve: Curve,
     /// Bytes that may wait; 0 = no limit.
     pub limit_bytes: u64,
     /// Packets that may wait; 0 = no limit.
     pub limit_packets: u64,
-    /// Delay of the port in nanoseconds.
+    /// Constant delay of the port in nanoseconds.
     pub delay_ns: u64,
+    /// What takes its place.
+    pub delay_steps: Option<Arc<DelaySteps>>,
+    /// When that does, in switch time; [`NEVER`]: that has not been said yet.
+    pub delay_epoch_ns: u64,
+    /// What is lost before the queue.
+    pub loss: Option<LossModel>,
     /// Generation of the settings.
     pub epoch: u64,
     /// Bytes waiting.
@@ -44,35 +87,79 @@ pub struct QueueStatus {
 impl<P> TrafficManager<P> {
     /// Changes settings of a queue at `now_ns` (every event up to then must have been polled). Returns its new epoch.
     ///
-    /// A new rate holds from the next packet to start, a new limit from the next arrival, a new delay from the next packet to
-    /// start. Errors: the name of the setting that is out of range, and its range; nothing is changed then.
-    pub fn configure(&mut self, (port, priority): (u16, u8), changes: Changes) -> Result<u64, String> {
-        if let Some(rate) = changes.rate_bps.filter(|rate| *rate > MAX_RATE_BPS) {
-            return Err(format!("rate_bps {rate}: allowed are 0 (unlimited) to {MAX_RATE_BPS}"));
+    /// A new rate and a new delay hold at once, also for the packet in service; a new limit or loss from the next arrival. Errors: the name of the setting that is out of range, and its range; nothing is changed then.
+    pub fn configure(&mut self, (port, priority): (u16, u8), now_ns: u64, changes: Changes) -> Result<u64, String> {
+        if let Some(rate) = changes.rate.and_then(Rate::bps).filter(|rate| *rate > MAX_RATE_BPS) {
+            return Err(format!("rate_bps {rate}: allowed are 0 to {MAX_RATE_BPS}"));
         }
         if let Some(delay) = changes.delay_ns.filter(|delay| *delay > MAX_DELAY_NS) {
             return Err(format!("delay_ns {delay}: allowed are 0 to {MAX_DELAY_NS}"));
         }
+        let of_rate = changes.schedule.as_ref().and_then(|schedule| schedule.epoch_ns);
+        let of_delay = changes.delay.steps.as_ref().and_then(|(_, epoch_ns)| *epoch_ns);
+        of_rate.into_iter().chain(of_delay).try_for_each(|epoch_ns| not_past(epoch_ns, now_ns))?;
         let number = self.queue_number(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
-        if let Some(delay_ns) = changes.delay_ns {
+        if changes.rate.is_some() || changes.schedule.is_some() {
+            let rate = changes.rate.unwrap_or(self.queues[number].shaper.curve().rate);
+            let mut curve = Curve::constant(rate);
+            if let Some(RateSchedule { schedule, epoch_ns }) = changes.schedule {
+                curve = Curve { rate, schedule: Some(schedule), epoch_ns: epoch_ns.unwrap_or(NEVER) };
+            }
+            self.change_rate(number, now_ns, curve);
+        }
+        let exit_port = self.queues[number].exit_port;
+        if changes.delay_ns.is_some() || changes.delay.steps.is_some() || changes.delay.variation.is_some() {
+            let delay = &mut self.delays[exit_port];
+            change_delay(delay, changes.delay_ns, changes.delay);
             for (other, queue) in self.queues.iter_mut().enumerate().filter(|(_, queue)| queue.port == port) {
-                queue.delay_ns = delay_ns;
+                queue.change_delay(now_ns, delay);
                 if other != number {
                     queue.start_epoch();
                 }
             }
+            self.exits.refresh(exit_port, &self.queues);
         }
         let queue = &mut self.queues[number];
-        if let Some(rate_bps) = changes.rate_bps {
-            queue.clock.set_rate(rate_bps);
-        }
         if let Some(limit) = changes.limit_bytes {
             queue.limit_bytes = limit;
         }
         if let Some(limit) = changes.limit_packets {
             queue.limit_packets = limit;
         }
+        if let Some(LossChange { model, seed }) = changes.loss {
+            queue.loss = model.map(|model| Box::new(Loss::new(model, seed)));
+        }
         Ok(queue.start_epoch())
+    }
+
+    /// Lets all schedules begin that wait for it, at `epoch_ns`. Returns how many queues and delay lines have one.
+    /// Errors: that is past; nothing has begun then.
+    pub fn start_schedules(&mut self, now_ns: u64, epoch_ns: u64) -> Result<usize, String> {
+        not_past(epoch_ns, now_ns)?;
+        let mut begun = 0;
+        for number in 0..self.queues.len() {
+            let curve = self.queues[number].shaper.curve();
+            if curve.schedule.is_some() && curve.epoch_ns == NEVER {
+                let curve = Curve { epoch_ns, ..curve.clone() };
+                self.change_rate(number, now_ns, curve);
+                begun += 1;
+            }
+        }
+        for delay in self.delays.iter_mut().filter(|delay| delay.steps.is_some() && delay.epoch_ns == NEVER) {
+            delay.epoch_ns = epoch_ns;
+            begun += 1;
+        }
+        Ok(begun)
+    }
+
+    fn change_rate(&mut self, number: usize, now_ns: u64, curve: Curve) {
+        let queue = &mut self.queues[number];
+        let exit_port = queue.exit_port;
+        if let Some(finish_ns) = queue.shaper.change(now_ns, curve) {
+            queue.move_service(finish_ns, &self.delays[exit_port]);
+        }
+        self.starts.set(number, self.queues[number].next_start());
+        self.exits.refresh(exit_port, &self.queues);
     }
 
     /// Every queue that was configured or has seen a packet, in order of port and priority.
@@ -80,10 +167,13 @@ impl<P> TrafficManager<P> {
         let statuses = self.queues.iter().map(|queue| QueueStatus {
             port: queue.port,
             priority: queue.priority,
-            rate_bps: queue.clock.rate_bps(),
+            curve: queue.shaper.curve().clone(),
             limit_bytes: queue.limit_bytes,
             limit_packets: queue.limit_packets,
             delay_ns: queue.delay_ns,
+            delay_steps: self.delays[queue.exit_port].steps.clone(),
+            delay_epoch_ns: self.delays[queue.exit_port].epoch_ns,
+            loss: queue.loss.as_ref().map(|loss| loss.model().clone()),
             epoch: queue.epoch(),
             depth_bytes: queue.depth_bytes,
             depth_packets: queue.depth_packets(),
@@ -94,13 +184,16 @@ impl<P> TrafficManager<P> {
         all
     }
 
-    /// Drops of a queue by flow, in no order. Errors: no such port or priority in v1model.
-    pub fn flow_drops(&self, port: u16, priority: u8) -> Result<Vec<(u32, Drops)>, String> {
+    /// Packets of a queue by flow, in no order: what was dropped, lost or doubled. Errors: no such port or priority in v1model;
+    /// more flows than are told apart.
+    pub fn flows(&self, port: u16, priority: u8, cause: FlowCause) -> Result<Vec<(u32, Drops)>, String> {
         let slot = Self::slot(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
         let Some(queue) = self.queues.get(usize::from(self.index[slot])) else {
             return Ok(Vec::new());
         };
-        Ok(queue.flow_drops.iter().map(|(flow, drops)| (*flow, *drops)).collect())
+        queue.flows(cause).all().ok_or_else(|| {
+            format!("port {port}, queue {priority}: packets of more than {MAX_DROPPED_FLOWS} flows, which are not told apart")
+        })
     }
 
     /// Discards what waits (counted as flushed) and returns it; what egress has seen stays on its way.
@@ -115,6 +208,25 @@ impl<P> TrafficManager<P> {
             }
         }
         flushed
+    }
+}
+
+fn change_delay(delay: &mut Delay, delay_ns: Option<u64>, change: DelayChange) {
+    if let Some(variation) = change.variation {
+        delay.vary(variation);
+    }
+    if let Some(delay_ns) = delay_ns {
+        (delay.delay_ns, delay.steps) = (delay_ns, None);
+    }
+    if let Some((steps, epoch_ns)) = change.steps {
+        (delay.steps, delay.epoch_ns) = (Some(steps), epoch_ns.unwrap_or(NEVER));
+    }
+}
+
+fn not_past(epoch_ns: u64, now_ns: u64) -> Result<(), String> {
+    match epoch_ns < now_ns || epoch_ns == NEVER {
+        true => Err(format!("epoch_ns {epoch_ns}: allowed is {now_ns} (now) or later")),
+        false => Ok(()),
     }
 }
 

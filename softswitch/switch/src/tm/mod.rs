@@ -5,23 +5,29 @@
 //! departures come before arrivals.
 //!
 //! Who does not need to see packets leave their delay lines in order of time over all ports, and in between what starts on
-//! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then.
+//! links, calls [`TrafficManager::poll_start`] instead, and [`TrafficManager::take_exits`] now and then. Where some ports are
+//! loopbacks, what leaves these comes in again and has its place among the starts: [`TrafficManager::poll_inside`].
 // SPDX-License-Identifier: Apache-2.0
 mod clock;
 mod control;
+mod curve;
 mod exits;
 mod queue;
+mod shaper;
 #[cfg(test)]
 mod tests;
 
 use narrows_pipeline::EgressMeta;
 
 use crate::earliest::Earliest;
+use crate::line::Delay;
 pub use clock::{ByteClock, MAX_RATE_BPS};
-pub use control::{Changes, QueueStatus};
-use exits::{Exits, NEVER};
-pub use queue::{Counters, Drops};
+pub use control::{Changes, DelayChange, LossChange, QueueStatus, RateSchedule};
+pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
+use exits::Exits;
+pub use queue::{Counters, Drops, FlowCause};
 use queue::{Queue, Refusal, Start};
+pub use shaper::Shaper;
 
 /// Egress ports are 9 bits wide in v1model.
 pub const PORTS: usize = 512;
@@ -58,6 +64,8 @@ pub struct Dequeued<P> {
 pub enum Admission<P> {
     /// Dropped and counted.
     Dropped(P),
+    /// There is no such port or queue; counted nowhere.
+    NoQueue(P),
     /// Waits; [`TrafficManager::poll`] will return it.
     Queued,
     /// The link was idle: it starts now.
@@ -85,10 +93,13 @@ pub struct TrafficManager<P> {
     queues: Vec<Queue<P>>,
     /// Queue number of (port, priority), or `NO_QUEUE`.
     index: Box<[u16; PORTS * PRIORITIES]>,
-    /// By queue number, when the head of `waiting` starts. Once known that does not change.
+    /// By queue number, when the head of `waiting` starts. Once known that changes only with the link's rate.
     starts: Earliest,
-    /// What follows from the heads of the queues' lines.
+    /// What follows from the heads of the lines of queues whose packets leave the switch.
     exits: Exits,
+    loopbacks: Box<[bool; PORTS]>,
+    /// By position of the port among those of `exits`.
+    delays: Vec<Delay>,
     held: usize,
     pool_limit: usize,
 }
@@ -101,8 +112,17 @@ impl<P> TrafficManager<P> {
             index: Box::new([NO_QUEUE; PORTS * PRIORITIES]),
             starts: Earliest::default(),
             exits: Exits::new(),
+            loopbacks: Box::new([false; PORTS]),
+            delays: Vec::new(),
             held: 0,
             pool_limit,
+        }
+    }
+
+    /// Makes a port a loopback, before it has a queue.
+    pub fn set_loopback(&mut self, port: u16) {
+        if let Some(loopback) = self.loopbacks.get_mut(usize::from(port)) {
+            *loopback = true;
         }
     }
 
@@ -125,10 +145,11 @@ impl<P> TrafficManager<P> {
     fn create(&mut self, slot: usize, port: u16, priority: u8) -> usize {
         let number = self.queues.len();
         self.index[slot] = number as u16;
-        let exit_port = self.exits.add_queue(port, number as u16);
-        let known = self.queues.iter().find(|known| known.port == port);
-        let delay_ns = known.map_or(0, |known| known.delay_ns);
-        self.queues.push(Queue::new(port, priority, exit_port, delay_ns, DEFAULT_LIMIT_PACKETS));
+        let exit_port = self.exits.add_queue(port, number as u16, self.loopbacks[usize::from(port)]);
+        if exit_port == self.delays.len() {
+            self.delays.push(Delay::default());
+        }
+        self.queues.push(Queue::new(port, priority, exit_port, &self.delays[exit_port], DEFAULT_LIMIT_PACKETS));
         self.starts.reserve(number + 1);
         number
     }
@@ -146,7 +167,13 @@ impl<P> TrafficManager<P> {
     /// When the next event is due.
     #[inline]
     pub fn next_due(&self) -> Option<u64> {
-        let next = self.starts.time().unwrap_or(NEVER).min(self.exits.next());
+        self.next_inside().into_iter().chain(self.next_exit()).min()
+    }
+
+    /// When the next packet starts on its link or comes in again.
+    #[inline]
+    pub fn next_inside(&self) -> Option<u64> {
+        let next = self.starts.time().unwrap_or(NEVER).min(self.exits.next_return());
         (next != NEVER).then_some(next)
     }
 
@@ -155,7 +182,8 @@ impl<P> TrafficManager<P> {
         self.starts.time()
     }
 
-    /// When the next packet leaves its delay line.
+    /// When the next packet leaves the switch.
+    #[inline]
     pub fn next_exit(&self) -> Option<u64> {
         Some(self.exits.next()).filter(|next| *next != NEVER)
     }
@@ -173,9 +201,12 @@ impl<P> TrafficManager<P> {
         packet: P,
     ) -> Admission<P> {
         let Some(number) = self.queue_number(port, priority) else {
-            return Admission::Dropped(packet);
+            return Admission::NoQueue(packet);
         };
         let queue = &mut self.queues[number];
+        if queue.loses(length, flow) {
+            return Admission::Dropped(packet);
+        }
         if !queue.admits(length) {
             queue.count_drop(length, flow, Refusal::Limit);
             return Admission::Dropped(packet);
@@ -185,13 +216,15 @@ impl<P> TrafficManager<P> {
             return Admission::Dropped(packet);
         }
         queue.count_enqueue(length);
-        if queue.is_idle(now_ns) {
-            let Start { exit_ns, meta } = queue.start_arriving(now_ns, length, rid);
-            return Admission::Started(Dequeued { packet, queue: QueueNumber(number as u16), exit_ns, meta });
+        if queue.is_empty() {
+            let start_ns = queue.shaper.ready_ns(now_ns);
+            if start_ns <= now_ns {
+                let Start { exit_ns, meta } = queue.start_arriving(now_ns, length, rid, &mut self.delays);
+                return Admission::Started(Dequeued { packet, queue: QueueNumber(number as u16), exit_ns, meta });
+            }
+            self.starts.set(number, ever(start_ns));
         }
-        if queue.push_waiting(packet, length, now_ns, rid) {
-            self.starts.set(number, Some(queue.clock.finish_ns()));
-        }
+        queue.push_waiting(packet, length, now_ns, rid);
         self.held += 1;
         Admission::Queued
     }
@@ -204,8 +237,21 @@ impl<P> TrafficManager<P> {
             return;
         };
         self.exits.pushed(queue.exit_port, exit_ns);
-        queue.line.push_back((exit_ns, packet));
+        queue.put(exit_ns, packet);
         self.held += 1;
+    }
+
+    /// Whether the packet of this queue that started last leaves its delay line twice, by the line's model: to be asked once.
+    #[inline]
+    pub fn doubles(&mut self, queue: QueueNumber) -> bool {
+        let queue = self.queues.get(usize::from(queue.0)).filter(|queue| queue.varies);
+        queue.is_some_and(|queue| self.delays[queue.exit_port].doubles())
+    }
+
+    /// When the copy of that packet leaves, which has been put on its way itself; `flow` is what the copy is accounted to.
+    pub fn double(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) -> u64 {
+        let queue = &mut self.queues[usize::from(queue.0)];
+        queue.double(length, flow, &mut self.delays[queue.exit_port])
     }
 
     /// Whether a packet is due on the port of this queue at `now_ns` that was not taken yet.
@@ -215,11 +261,13 @@ impl<P> TrafficManager<P> {
         queue.is_some_and(|queue| self.exits.head(queue.exit_port) <= now_ns)
     }
 
-    /// The earliest event that is due at or before `now_ns`; at one instant in order of the queues' numbers.
-    pub fn poll(&mut self, now_ns: u64) -> Option<Event<P>> {
-        let due = self.next_due().filter(|due| *due <= now_ns)?;
+    /// The earliest packet to start on its link or to come in again at or before `now_ns`; at one instant in order of the
+    /// queues' numbers.
+    #[inline]
+    pub fn poll_inside(&mut self, now_ns: u64) -> Option<Event<P>> {
+        let due = self.next_inside().filter(|due| *due <= now_ns)?;
         let start = self.starts.first().filter(|(time, _)| *time == due);
-        let exit = self.exits.first(&self.queues).filter(|(time, _)| *time == due);
+        let exit = self.exits.first_return(&self.queues).filter(|(time, _)| *time == due);
         match (start, exit) {
             (Some((_, start)), exit) if exit.is_none_or(|(_, exit)| start < exit) => {
                 self.poll_start(now_ns).map(Event::Start)
@@ -244,10 +292,12 @@ impl<P> TrafficManager<P> {
     pub fn poll_start(&mut self, now_ns: u64) -> Option<Dequeued<P>> {
         let (_, number) = self.starts.until(now_ns)?;
         let queue = self.queues.get_mut(number)?;
+        // What is taken from a queue here, and not started, has cost its link no time: a queue that drops its head goes on with
+        // the next one at the same instant.
         let waited = queue.pop_waiting()?;
         self.held -= 1;
-        let Start { exit_ns, meta } = queue.start_waiting(&waited);
-        self.starts.set(number, queue.waiting(0).map(|_| queue.clock.finish_ns()));
+        let Start { exit_ns, meta } = queue.start_waiting(&waited, &mut self.delays);
+        self.starts.set(number, queue.next_start());
         Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, meta })
     }
 
@@ -271,4 +321,10 @@ impl<P> TrafficManager<P> {
         }
         positions.map(|position| Some(&queue?.waiting(position)?.packet))
     }
+}
+
+/// A time that will come.
+#[inline]
+fn ever(time_ns: u64) -> Option<u64> {
+    (time_ns != NEVER).then_some(time_ns)
 }

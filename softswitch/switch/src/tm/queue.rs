@@ -1,10 +1,12 @@
-//! One FIFO of the traffic manager: limits, shaper, and the line of packets on their way to the interface.
+//! One FIFO of the traffic manager: losses before it, limits, shaper, and the line of packets on their way to the interface.
 // SPDX-License-Identifier: Apache-2.0
 use std::collections::{HashMap, VecDeque};
 
 use narrows_pipeline::EgressMeta;
 
-use super::clock::ByteClock;
+use super::curve::NEVER;
+use super::shaper::Shaper;
+use crate::line::{Delay, Loss, LossCause};
 
 /// Packets and bytes of one flow that a queue dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -13,6 +15,37 @@ pub struct Drops {
     pub packets: u64,
     /// Bytes dropped.
     pub bytes: u64,
+}
+
+/// Packets by flow. A flow is a field of the program of up to 32 bits, so what they take is bounded here.
+#[derive(Debug, Default)]
+pub(super) struct ByFlow {
+    known: HashMap<u32, Drops>,
+    /// A packet was left out: it was of one more flow than are told apart.
+    overflown: bool,
+}
+
+/// Flows that the packets of a queue are told apart by, at most: some 50 MiB for each cause.
+pub const MAX_DROPPED_FLOWS: usize = 1 << 20;
+
+impl ByFlow {
+    fn count(&mut self, flow: Option<u32>, length: u32) {
+        let Some(flow) = flow else {
+            return;
+        };
+        if self.known.len() >= MAX_DROPPED_FLOWS && !self.known.contains_key(&flow) {
+            self.overflown = true;
+            return;
+        }
+        let drops = self.known.entry(flow).or_default();
+        drops.packets += 1;
+        drops.bytes += u64::from(length);
+    }
+
+    /// All flows, in no order; `None` if some were left out.
+    pub fn all(&self) -> Option<Vec<(u32, Drops)>> {
+        (!self.overflown).then(|| self.known.iter().map(|(flow, drops)| (*flow, *drops)).collect())
+    }
 }
 
 /// Counters of one queue. `enqueued = dequeued + flushed + waiting`, in packets and in bytes, at any instant.
@@ -40,6 +73,23 @@ pub struct Counters {
     pub peak_depth_bytes: u64,
     /// Most packets that ever waited at once.
     pub peak_depth_packets: u64,
+    /// Packets that never reached the queue, by the number of the [`LossCause`].
+    pub lost_packets: [u64; LossCause::ALL.len()],
+    /// Their bytes.
+    pub lost_bytes: [u64; LossCause::ALL.len()],
+    /// Packets that left the delay line twice.
+    pub duplicated_packets: u64,
+}
+
+/// What flows are counted by, one by one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowCause {
+    /// Dropped on arrival: the queue was full, or the pool.
+    Tail,
+    /// Lost before the queue.
+    Loss(LossCause),
+    /// Left the delay line twice.
+    Duplicate,
 }
 
 /// A packet that waits, and what it found on arrival, as telemetry will carry it. As small as can be: a long queue has left the
@@ -66,8 +116,10 @@ pub(super) struct Queue<P> {
     pub priority: u8,
     /// Position of the port among those of [`super::exits::Exits`].
     pub exit_port: usize,
-    /// The port's delay: the same in all its queues.
+    /// The port's delay, as long as it does not vary: the same in all its queues.
     pub delay_ns: u64,
+    /// It varies, or did when packets came into the line that leave after the next one: see [`Delay`].
+    pub varies: bool,
     /// 0: no limit.
     pub limit_bytes: u64,
     /// 0: no limit.
@@ -75,36 +127,59 @@ pub(super) struct Queue<P> {
     epoch: u64,
     /// The epoch as telemetry carries it.
     stamp: u16,
-    pub clock: ByteClock,
+    pub shaper: Shaper,
     waiting: VecDeque<Waiting<P>>,
     pub depth_bytes: u64,
     /// In service or delayed: exit time (ascending) and packet.
     pub line: VecDeque<(u64, P)>,
-    /// Exit time given last: later packets never overtake, also when the delay shrinks.
-    last_exit_ns: u64,
+    /// The packet that started last, and when its last bit has passed the link.
+    last: Placed,
+    finish_ns: u64,
+    /// Its copy, if it leaves twice.
+    copy: Option<Placed>,
+    /// Loses packets before they reach the queue.
+    pub loss: Option<Box<Loss>>,
     /// Those of departures follow from the others: see [`Queue::counters`].
     counters: Counters,
-    pub flow_drops: HashMap<u32, Drops>,
+    flow_drops: ByFlow,
+    flow_losses: [ByFlow; LossCause::ALL.len()],
+    flow_duplicates: ByFlow,
+}
+
+/// A packet's place in the delay line.
+#[derive(Debug, Clone, Copy, Default)]
+struct Placed {
+    /// When it leaves. Later packets never overtake, also when the delay shrinks, unless the line reorders.
+    exit_ns: u64,
+    jitter_ns: i64,
+    /// It has been put there.
+    there: bool,
 }
 
 impl<P> Queue<P> {
-    pub fn new(port: u16, priority: u8, exit_port: usize, delay_ns: u64, limit_packets: u64) -> Self {
+    pub fn new(port: u16, priority: u8, exit_port: usize, delay: &Delay, limit_packets: u64) -> Self {
         Queue {
             port,
             priority,
             exit_port,
-            delay_ns,
+            delay_ns: delay.delay_ns,
+            varies: delay.varies(),
             limit_bytes: 0,
             limit_packets,
             epoch: 1,
             stamp: telemetry_epoch(1),
-            clock: ByteClock::default(),
+            shaper: Shaper::default(),
             waiting: VecDeque::new(),
             depth_bytes: 0,
             line: VecDeque::new(),
-            last_exit_ns: 0,
+            last: Placed::default(),
+            finish_ns: 0,
+            copy: None,
+            loss: None,
             counters: Counters::default(),
-            flow_drops: HashMap::new(),
+            flow_drops: ByFlow::default(),
+            flow_losses: Default::default(),
+            flow_duplicates: ByFlow::default(),
         }
     }
 
@@ -142,10 +217,30 @@ impl<P> Queue<P> {
         bytes_fit && packets_fit
     }
 
-    /// Whether a packet that arrives at `now_ns` starts at once.
     #[inline]
-    pub fn is_idle(&self, now_ns: u64) -> bool {
-        self.waiting.is_empty() && self.clock.finish_ns() <= now_ns
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Whether an arriving packet of `length` bytes is lost before it reaches the queue; it is counted then.
+    #[inline]
+    pub fn loses(&mut self, length: u32, flow: Option<u32>) -> bool {
+        self.loss.is_some() && self.judge(length, flow)
+    }
+
+    #[inline(never)]
+    fn judge(&mut self, length: u32, flow: Option<u32>) -> bool {
+        let Some(loss) = &mut self.loss else {
+            return false;
+        };
+        if !loss.takes_next() {
+            return false;
+        }
+        let cause = loss.model().cause() as usize;
+        self.counters.lost_packets[cause] += 1;
+        self.counters.lost_bytes[cause] += u64::from(length);
+        self.flow_losses[cause].count(flow, length);
+        true
     }
 
     #[cold]
@@ -155,10 +250,15 @@ impl<P> Queue<P> {
         if refusal == Refusal::Pool {
             self.counters.pool_dropped_packets += 1;
         }
-        if let Some(flow) = flow {
-            let drops = self.flow_drops.entry(flow).or_default();
-            drops.packets += 1;
-            drops.bytes += u64::from(length);
+        self.flow_drops.count(flow, length);
+    }
+
+    /// Packets and bytes by flow.
+    pub fn flows(&self, cause: FlowCause) -> &ByFlow {
+        match cause {
+            FlowCause::Tail => &self.flow_drops,
+            FlowCause::Loss(cause) => &self.flow_losses[cause as usize],
+            FlowCause::Duplicate => &self.flow_duplicates,
         }
     }
 
@@ -175,8 +275,8 @@ impl<P> Queue<P> {
 
     /// A packet that found nothing waiting and the link idle starts.
     #[inline(always)]
-    pub fn start_arriving(&mut self, now_ns: u64, length: u32, rid: u16) -> Start {
-        let exit_ns = self.start_link(now_ns, length);
+    pub fn start_arriving(&mut self, now_ns: u64, length: u32, rid: u16, delays: &mut [Delay]) -> Start {
+        let exit_ns = self.start_link(now_ns, length, delays);
         let meta = EgressMeta {
             port: self.port,
             priority: self.priority,
@@ -189,11 +289,11 @@ impl<P> Queue<P> {
         Start { exit_ns, meta }
     }
 
-    /// A packet that has waited starts.
+    /// A packet that has waited starts: now the link's time is spent.
     #[inline(always)]
-    pub fn start_waiting(&mut self, waited: &Waiting<P>) -> Start {
-        let start_ns = self.clock.finish_ns();
-        let exit_ns = self.start_link(start_ns, waited.length);
+    pub fn start_waiting(&mut self, waited: &Waiting<P>, delays: &mut [Delay]) -> Start {
+        let start_ns = self.shaper.free_ns();
+        let exit_ns = self.start_link(start_ns, waited.length, delays);
         let meta = EgressMeta {
             port: self.port,
             priority: self.priority,
@@ -212,15 +312,97 @@ impl<P> Queue<P> {
 
     /// Returns when the packet leaves the delay line.
     #[inline(always)]
-    fn start_link(&mut self, start_ns: u64, length: u32) -> u64 {
-        self.clock.start(start_ns, length);
-        self.last_exit_ns = (self.clock.finish_ns() + self.delay_ns).max(self.last_exit_ns);
-        self.last_exit_ns
+    fn start_link(&mut self, start_ns: u64, length: u32, delays: &mut [Delay]) -> u64 {
+        let finish_ns = self.shaper.serve(start_ns, length);
+        self.finish_ns = finish_ns;
+        self.last.there = false;
+        if self.varies {
+            return self.place_varying(&mut delays[self.exit_port]);
+        }
+        self.last.exit_ns = finish_ns.saturating_add(self.delay_ns).max(self.last.exit_ns);
+        self.last.exit_ns
     }
 
-    /// Puts a packet behind those that wait. True: it is the first one.
+    #[cold]
+    fn place_varying(&mut self, delay: &mut Delay) -> u64 {
+        let before_ns = self.copy.take().map_or(0, |copy| copy.exit_ns).max(self.last.exit_ns);
+        self.last.jitter_ns = delay.jitter_ns();
+        self.last.exit_ns = exit_ns(delay, self.finish_ns, self.last.jitter_ns, before_ns);
+        // Packets that leave later may be there from a time when the line reordered.
+        let overtakes = self.line.back().is_some_and(|(last_ns, _)| *last_ns > self.last.exit_ns);
+        self.varies = delay.varies() || overtakes;
+        self.last.exit_ns
+    }
+
+    /// The packet that started last leaves twice: counts its copy, and returns when that leaves.
+    pub fn double(&mut self, length: u32, flow: Option<u32>, delay: &mut Delay) -> u64 {
+        let jitter_ns = delay.jitter_ns();
+        let exit_ns = exit_ns(delay, self.finish_ns, jitter_ns, self.last.exit_ns);
+        self.copy = Some(Placed { exit_ns, jitter_ns, there: false });
+        self.counters.duplicated_packets += 1;
+        self.flow_duplicates.count(flow, length);
+        exit_ns
+    }
+
+    /// Puts the packet that started last, or its copy, into the delay line.
     #[inline(always)]
-    pub fn push_waiting(&mut self, packet: P, length: u32, enqueue_ns: u64, rid: u16) -> bool {
+    pub fn put(&mut self, exit_ns: u64, packet: P) {
+        if self.varies {
+            return self.put_varying(exit_ns, packet);
+        }
+        self.last.there = true;
+        self.line.push_back((exit_ns, packet));
+    }
+
+    #[cold]
+    fn put_varying(&mut self, exit_ns: u64, packet: P) {
+        // A copy is made when its original has been put there, or has left.
+        match &mut self.copy {
+            Some(copy) => copy.there = true,
+            None => self.last.there = true,
+        }
+        insert(&mut self.line, exit_ns, packet);
+    }
+
+    /// The delay has changed, of which the packet in service has seen nothing yet.
+    pub fn change_delay(&mut self, now_ns: u64, delay: &Delay) {
+        self.delay_ns = delay.delay_ns;
+        // Where it does no more, the next packet to start is the last to be treated so, or a later one.
+        self.varies |= delay.varies();
+        if self.finish_ns > now_ns {
+            self.move_service(self.finish_ns, delay);
+        }
+    }
+
+    /// The packet in service passes the link at another time: it moves in the delay line, and its copy with it.
+    pub fn move_service(&mut self, finish_ns: u64, delay: &Delay) {
+        self.finish_ns = finish_ns;
+        let copy = self.copy.as_mut().map(|copy| (take_out(&mut self.line, copy), copy));
+        let packet = take_out(&mut self.line, &self.last);
+        let mut before_ns = self.line.back().map_or(0, |(exit_ns, _)| *exit_ns);
+        self.last.exit_ns = exit_ns(delay, finish_ns, self.last.jitter_ns, before_ns);
+        before_ns = before_ns.max(self.last.exit_ns);
+        if let Some(packet) = packet {
+            insert(&mut self.line, self.last.exit_ns, packet);
+        }
+        if let Some((packet, copy)) = copy {
+            copy.exit_ns = exit_ns(delay, finish_ns, copy.jitter_ns, before_ns);
+            if let Some(packet) = packet {
+                insert(&mut self.line, copy.exit_ns, packet);
+            }
+        }
+    }
+
+    /// When the packet starts that has waited longest.
+    #[inline]
+    pub fn next_start(&self) -> Option<u64> {
+        let start_ns = self.shaper.free_ns();
+        (!self.is_empty() && start_ns != NEVER).then_some(start_ns)
+    }
+
+    /// Puts a packet behind those that wait.
+    #[inline(always)]
+    pub fn push_waiting(&mut self, packet: P, length: u32, enqueue_ns: u64, rid: u16) {
         let depth_packets = self.depth_packets();
         self.waiting.push_back(Waiting {
             packet,
@@ -234,7 +416,6 @@ impl<P> Queue<P> {
         self.depth_bytes += u64::from(length);
         self.counters.peak_depth_bytes = self.counters.peak_depth_bytes.max(self.depth_bytes);
         self.counters.peak_depth_packets = self.counters.peak_depth_packets.max(depth_packets + 1);
-        depth_packets == 0
     }
 
     #[inline(always)]
@@ -249,6 +430,29 @@ impl<P> Queue<P> {
     pub fn waiting(&self, position: usize) -> Option<&Waiting<P>> {
         self.waiting.get(position)
     }
+}
+
+/// When a packet leaves that must not leave before `before_ns`, unless the line reorders.
+fn exit_ns(delay: &Delay, finish_ns: u64, jitter_ns: i64, before_ns: u64) -> u64 {
+    let exit_ns = delay.exit_ns(finish_ns, jitter_ns);
+    if delay.reorders() {
+        exit_ns
+    } else {
+        exit_ns.max(before_ns)
+    }
+}
+
+/// Puts a packet into a line, behind those that leave at the same time.
+fn insert<P>(line: &mut VecDeque<(u64, P)>, exit_ns: u64, packet: P) {
+    let position = line.partition_point(|(other_ns, _)| *other_ns <= exit_ns);
+    line.insert(position, (exit_ns, packet));
+}
+
+/// Takes a packet out of a line that came there last of all that leave at its time.
+fn take_out<P>(line: &mut VecDeque<(u64, P)>, placed: &Placed) -> Option<P> {
+    let behind = line.partition_point(|(other_ns, _)| *other_ns <= placed.exit_ns);
+    let position = behind.checked_sub(1).filter(|_| placed.there)?;
+    line.remove(position).map(|(_, packet)| packet)
 }
 
 /// What is known of a packet that starts on its link.

@@ -1,5 +1,7 @@
 //! Each exactness claim against an independent model: a list of packets and exact fractions, no queue and no heap.
 // SPDX-License-Identifier: Apache-2.0
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -17,10 +19,28 @@ struct Fate {
     epoch: u64,
 }
 
+/// A rate from an offset on, again and again after a period.
+#[derive(Debug, Clone)]
+struct Program {
+    starts: Vec<u64>,
+    rates: Vec<u64>,
+    period_ns: Option<u64>,
+    /// Nanoseconds from when it is set.
+    epoch_ns: u64,
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Packet { gap_ns: u64, length: u32, flow: u32 },
     Change { gap_ns: u64, changes: Changes },
+    Program { gap_ns: u64, program: Program },
+}
+
+/// A traffic manager all of whose ports are loopbacks: packets leave their lines in order of time with the starts.
+fn in_order<P>(pool_limit: usize) -> TrafficManager<P> {
+    let mut tm = TrafficManager::new(pool_limit);
+    (0..PORTS as u16).for_each(|port| tm.set_loopback(port));
+    tm
 }
 
 struct Run {
@@ -49,7 +69,7 @@ fn record(run: &mut Run, now_ns: u64, dequeued: Dequeued<usize>) {
 
 fn drain(run: &mut Run, until_ns: u64) {
     while let Some(due) = run.tm.next_due().filter(|due| *due <= until_ns) {
-        match run.tm.poll(until_ns) {
+        match run.tm.poll_inside(until_ns) {
             Some(Event::Start(dequeued)) => {
                 assert_eq!(dequeued.meta.timestamp, due);
                 record(run, due, dequeued);
@@ -64,15 +84,16 @@ fn drain(run: &mut Run, until_ns: u64) {
 }
 
 fn execute(steps: &[Step]) -> Run {
-    let mut run = Run { fates: vec![], dropped: vec![], sent: vec![], tm: TrafficManager::new(usize::MAX) };
+    let mut run = Run { fates: vec![], dropped: vec![], sent: vec![], tm: in_order(usize::MAX) };
     let mut now = 0;
     for (id, step) in steps.iter().enumerate() {
-        match *step {
+        match step.clone() {
             Step::Packet { gap_ns, length, flow } => {
                 now += gap_ns;
                 drain(&mut run, now);
                 match run.tm.enqueue(now, PORT, 0, length, Some(flow), id) {
                     Admission::Dropped(id) => run.dropped.push(id),
+                    Admission::NoQueue(id) => panic!("{id}: every model's queue exists"),
                     Admission::Queued => {}
                     Admission::Started(dequeued) => record(&mut run, now, dequeued),
                 }
@@ -80,127 +101,297 @@ fn execute(steps: &[Step]) -> Run {
             Step::Change { gap_ns, changes } => {
                 now += gap_ns;
                 drain(&mut run, now);
-                run.tm.configure(PORT, changes).expect("in range");
+                run.tm.configure(PORT, now, changes).expect("in range");
+            }
+            Step::Program { gap_ns, program } => {
+                now += gap_ns;
+                drain(&mut run, now);
+                let steps = Steps::new(program.starts, program.rates, program.period_ns).expect("in order");
+                let schedule = Schedule::Steps(Arc::new(steps));
+                let schedule = Some(RateSchedule { schedule, epoch_ns: Some(now + program.epoch_ns) });
+                run.tm.configure(PORT, now, Changes { schedule, ..Changes::default() }).expect("in range");
             }
         }
-        let status = run.tm.status();
-        for queue in status {
+        for queue in run.tm.status() {
             let counters = queue.counters;
             assert_eq!(counters.enqueued_packets, counters.dequeued_packets + queue.depth_packets);
             assert_eq!(counters.enqueued_bytes, counters.dequeued_bytes + queue.depth_bytes);
         }
     }
     drain(&mut run, u64::MAX);
+    // Where live changes have moved them, exits are those at which packets left.
+    for fate in &mut run.fates {
+        if let Some((exit_ns, _)) = run.sent.iter().find(|(_, id)| *id == fate.id) {
+            fate.exit_ns = *exit_ns;
+        }
+    }
     run
 }
 
-/// The contract again, written as arithmetic over a list. Times are fractions over the rate in force.
-fn model(steps: &[Step]) -> (Vec<Fate>, Vec<usize>) {
-    struct Admitted {
-        id: usize,
-        arrival: u64,
-        length: u64,
-        start: Option<u64>,
-        found: (u64, u64),
-        epoch: u64,
+/// The rate over time, as a list of what was said of it: from when, and a rate (`None`: unlimited) or a program.
+struct History(Vec<(u64, Said)>);
+
+enum Said {
+    Constant(Option<u64>),
+    Steps(Program),
+}
+
+impl History {
+    fn say(&mut self, from: u64, said: Said) {
+        // What was said for this instant before has held for no time.
+        self.0.retain(|(other, _)| *other < from);
+        self.0.push((from, said));
     }
-    let mut admitted: Vec<Admitted> = vec![];
-    let (mut fates, mut dropped) = (vec![], vec![]);
-    let (mut rate, mut limit_bytes, mut limit_packets, mut delay, mut epoch) =
-        (0u64, 0u64, DEFAULT_LIMIT_PACKETS, 0u64, 1u64);
-    // Finish of the previous packet: whole nanoseconds and a fraction of one over the rate.
-    let (mut finish, mut part) = (0u64, 0u128);
-    let mut last_exit = 0u64;
-    let mut now = 0;
-    let advance = |admitted: &mut Vec<Admitted>,
-                   fates: &mut Vec<Fate>,
-                   until: u64,
-                   rate: u64,
-                   delay: u64,
-                   finish: &mut u64,
-                   part: &mut u128,
-                   last_exit: &mut u64| {
-        for position in 0..admitted.len() {
-            if admitted[position].start.is_some() {
+
+    /// The rate at a time, and until when it holds at least.
+    fn rate(&self, time: u64) -> (Option<u64>, u64) {
+        let position = self.0.iter().rposition(|(from, _)| *from <= time).expect("the first is from 0");
+        let end = self.0.get(position + 1).map_or(u64::MAX, |(from, _)| *from);
+        match &self.0[position] {
+            (_, Said::Constant(rate)) => (*rate, end),
+            (from, Said::Steps(program)) => {
+                let (mut turn, mut step) = (*from, 0);
+                loop {
+                    let next = program.starts.get(step + 1).copied().or(program.period_ns);
+                    let Some(next) = next.map(|next| turn + next) else {
+                        return (Some(program.rates[step]), end);
+                    };
+                    if time < next {
+                        return (Some(program.rates[step]), next.min(end));
+                    }
+                    step += 1;
+                    if step == program.starts.len() {
+                        (turn, step) = (next, 0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first time from `time` on at which anything passes.
+    fn ready(&self, mut time: u64) -> Option<u64> {
+        loop {
+            match self.rate(time) {
+                (Some(0), u64::MAX) => return None,
+                (Some(0), end) => time = end,
+                _ => return Some(time),
+            }
+        }
+    }
+
+    /// From a time, and what of its nanosecond is used, on: when so many bytes have passed, and what is used then.
+    fn pass(&self, mut time: u64, mut used: u128, length: u64) -> Option<(u64, u128)> {
+        let mut left = u128::from(length) * 8_000_000_000;
+        loop {
+            let (rate, end) = self.rate(time);
+            let Some(rate) = rate.map(u128::from) else {
+                return Some((time, 0));
+            };
+            let offered = rate * u128::from(end - time);
+            // The packet before, which a faster rate would have ended within this nanosecond, may take longer now.
+            if used > offered && end < u64::MAX {
+                (time, used) = (end, used - offered);
                 continue;
             }
-            let arrival = admitted[position].arrival;
-            let (start, start_part) = if *finish >= arrival { (*finish, *part) } else { (arrival, 0) };
-            if start > until {
+            let room = offered.saturating_sub(used);
+            if left < room || (left == room && left == 0) {
+                let total = left + used;
+                return Some((time + (total / rate) as u64, total % rate));
+            }
+            if end == u64::MAX {
+                return None;
+            }
+            (time, used, left) = (end, 0, left - room);
+            if left == 0 {
+                return Some((time, 0));
+            }
+        }
+    }
+}
+
+/// A packet of the model that was admitted.
+struct Admitted {
+    id: usize,
+    arrival: u64,
+    length: u64,
+    start: Option<u64>,
+    found: (u64, u64),
+    epoch: u64,
+}
+
+/// The contract again, written as a walk over a list of packets and the parts of time in which the rate is the same.
+struct Model {
+    history: History,
+    admitted: Vec<Admitted>,
+    fates: Vec<Fate>,
+    /// Of each packet that has started, when it has passed and when it leaves.
+    passed: Vec<(u64, u64)>,
+    /// When the last one started, what of that nanosecond was used before, and its length.
+    last: (u64, u128, u64),
+    /// When it has passed, and what of that nanosecond is used then.
+    finish: (u64, u128),
+    delay: u64,
+}
+
+impl Model {
+    /// Starts what starts until then.
+    fn advance(&mut self, until: u64) {
+        while let Some(position) = self.admitted.iter().position(|packet| packet.start.is_none()) {
+            let (arrival, length) = (self.admitted[position].arrival, self.admitted[position].length);
+            let (mut time, mut used) = if arrival > self.finish.0 { (arrival, 0) } else { self.finish };
+            let Some(start) = self.history.ready(time).filter(|start| *start <= until) else {
                 break;
+            };
+            if start > time {
+                (time, used) = (start, 0);
             }
-            admitted[position].start = Some(start);
-            (*finish, *part) = (start, start_part);
-            if rate > 0 {
-                let total = u128::from(admitted[position].length) * 8_000_000_000 + start_part;
-                *finish = start + (total / u128::from(rate)) as u64;
-                *part = total % u128::from(rate);
-            }
-            *last_exit = (*last_exit).max(*finish + delay);
-            // At one instant departures come before arrivals: what arrives at `start` itself is not left behind.
-            let behind: Vec<&Admitted> =
-                admitted[position + 1..].iter().filter(|other| other.arrival < start).collect();
-            fates.push(Fate {
-                id: admitted[position].id,
+            self.admitted[position].start = Some(start);
+            self.last = (time, used, length);
+            self.passed.push((0, 0));
+            self.pass_last();
+            // What arrives at `start` itself comes after this.
+            let behind = &self.admitted[position + 1..];
+            self.fates.push(Fate {
+                id: self.admitted[position].id,
                 start_ns: start,
-                exit_ns: *last_exit,
-                enqueue_depth: admitted[position].found,
+                exit_ns: 0,
+                enqueue_depth: self.admitted[position].found,
                 dequeue_depth: (behind.iter().map(|other| other.length).sum(), behind.len() as u64),
-                epoch: admitted[position].epoch,
+                epoch: self.admitted[position].epoch,
             });
         }
+    }
+
+    /// When the last packet has passed, by what is known of the rate now; and when it leaves.
+    fn pass_last(&mut self) {
+        let (start, used, length) = self.last;
+        self.finish = self.history.pass(start, used, length).unwrap_or((u64::MAX, 0));
+        self.redelay();
+    }
+
+    fn redelay(&mut self) {
+        if let [before @ .., last] = &mut self.passed[..] {
+            let exit = self.finish.0.saturating_add(self.delay);
+            *last = (self.finish.0, before.last().map_or(0, |before| before.1).max(exit));
+        }
+    }
+
+    /// Something has been said of the rate at this time: it holds for the packet in service.
+    fn changed(&mut self, now: u64) {
+        if self.finish > (now, 0) {
+            self.pass_last();
+        }
+    }
+}
+
+fn model(steps: &[Step]) -> (Vec<Fate>, Vec<usize>) {
+    let mut model = Model {
+        history: History(vec![(0, Said::Constant(None))]),
+        admitted: vec![],
+        fates: vec![],
+        passed: vec![],
+        last: (0, 0, 0),
+        finish: (0, 0),
+        delay: 0,
     };
+    let mut dropped = vec![];
+    let (mut limit_bytes, mut limit_packets, mut epoch, mut constant) = (0u64, DEFAULT_LIMIT_PACKETS, 1u64, None);
+    let mut now = 0;
     for (id, step) in steps.iter().enumerate() {
-        match *step {
-            Step::Packet { gap_ns, length, .. } => {
-                now += gap_ns;
-                advance(&mut admitted, &mut fates, now, rate, delay, &mut finish, &mut part, &mut last_exit);
-                let waiting: Vec<u64> = admitted.iter().filter(|a| a.start.is_none()).map(|a| a.length).collect();
-                let found = (waiting.iter().sum::<u64>(), waiting.len() as u64);
-                let full = (limit_bytes > 0 && found.0 + u64::from(length) > limit_bytes)
+        let (Step::Packet { gap_ns, .. } | Step::Change { gap_ns, .. } | Step::Program { gap_ns, .. }) = step;
+        now += gap_ns;
+        model.advance(now);
+        match step {
+            Step::Packet { length, .. } => {
+                let waiting = model.admitted.iter().filter(|packet| packet.start.is_none());
+                let waiting: Vec<u64> = waiting.map(|packet| packet.length).collect();
+                let (length, found) = (u64::from(*length), (waiting.iter().sum::<u64>(), waiting.len() as u64));
+                let full = (limit_bytes > 0 && found.0 + length > limit_bytes)
                     || (limit_packets > 0 && found.1 + 1 > limit_packets);
                 if full {
                     dropped.push(id);
-                    continue;
+                } else {
+                    model.admitted.push(Admitted { id, arrival: now, length, start: None, found, epoch });
+                    model.advance(now);
                 }
-                admitted.push(Admitted { id, arrival: now, length: length.into(), start: None, found, epoch });
-                advance(&mut admitted, &mut fates, now, rate, delay, &mut finish, &mut part, &mut last_exit);
             }
-            Step::Change { gap_ns, changes } => {
-                now += gap_ns;
-                advance(&mut admitted, &mut fates, now, rate, delay, &mut finish, &mut part, &mut last_exit);
-                if let Some(new) = changes.rate_bps {
-                    part = if rate == 0 { 0 } else { part * u128::from(new) / u128::from(rate) };
-                    rate = new;
+            Step::Change { changes, .. } => {
+                if let Some(rate) = changes.rate {
+                    constant = rate.bps();
+                    model.history.say(now, Said::Constant(constant));
+                    model.changed(now);
+                }
+                if let Some(delay) = changes.delay_ns {
+                    model.delay = delay;
+                    // It holds for what has not passed the link yet.
+                    if model.finish.0 > now {
+                        model.redelay();
+                    }
                 }
                 limit_bytes = changes.limit_bytes.unwrap_or(limit_bytes);
                 limit_packets = changes.limit_packets.unwrap_or(limit_packets);
-                delay = changes.delay_ns.unwrap_or(delay);
+                epoch += 1;
+            }
+            Step::Program { program, .. } => {
+                model.history.say(now, Said::Constant(constant));
+                model.history.say(now + program.epoch_ns, Said::Steps(program.clone()));
+                model.changed(now);
                 epoch += 1;
             }
         }
     }
-    advance(&mut admitted, &mut fates, u64::MAX, rate, delay, &mut finish, &mut part, &mut last_exit);
-    (fates, dropped)
+    model.advance(u64::MAX);
+    for (fate, (_, exit_ns)) in model.fates.iter_mut().zip(&model.passed) {
+        fate.exit_ns = *exit_ns;
+    }
+    (model.fates, dropped)
+}
+
+/// Rates at which bytes take whole nanoseconds, so that changes meet finishes, are as likely as others.
+fn some_rate() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        2 => Just(0u64),
+        6 => prop::sample::select(vec![1_000_000_000, 4_000_000_000, 8_000_000_000, 16_000_000_000]),
+        3 => 100_000_000u64..400_000_000_000,
+    ]
+}
+
+fn program() -> impl Strategy<Value = Program> {
+    let steps = prop::collection::vec((1u64..3_000, some_rate()), 1..8);
+    (steps, prop::option::of(500u64..3_000), prop_oneof![Just(0u64), 0u64..5_000]).prop_map(
+        |(steps, last, epoch_ns)| {
+            let starts = steps.iter().scan(0, |end, (length, _)| Some(std::mem::replace(end, *end + length)));
+            let starts: Vec<u64> = starts.collect();
+            let mut rates: Vec<u64> = steps.iter().map(|(_, rate)| *rate).collect();
+            // In every period something passes.
+            rates[0] = rates[0].max(1_000_000_000);
+            let period_ns = last.and_then(|last| Some(starts.last()? + last));
+            Program { starts, rates, period_ns, epoch_ns }
+        },
+    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let gap = prop_oneof![Just(0u64), 1u64..200, 1_000u64..20_000];
     let packet =
         (gap.clone(), 1u32..2_000, 0u32..4).prop_map(|(gap_ns, length, flow)| Step::Packet { gap_ns, length, flow });
+    let rate = prop_oneof![1 => Just(Rate::Unlimited), 8 => some_rate().prop_map(Rate::Bps)];
     let changes = (
-        prop::option::of(prop_oneof![Just(0u64), 1_000_000u64..400_000_000_000]),
+        prop::option::weighted(0.7, rate),
         prop::option::of(0u64..20_000),
         prop::option::of(0u64..12),
         prop::option::of(0u64..100_000),
     )
-        .prop_map(|(rate_bps, limit_bytes, limit_packets, delay_ns)| Changes {
-            rate_bps,
+        .prop_map(|(rate, limit_bytes, limit_packets, delay_ns)| Changes {
+            rate,
             limit_bytes,
             limit_packets,
             delay_ns,
+            ..Changes::default()
         });
-    prop_oneof![15 => packet, 1 => (gap, changes).prop_map(|(gap_ns, changes)| Step::Change { gap_ns, changes })]
+    let change = (gap.clone(), changes).prop_map(|(gap_ns, changes)| Step::Change { gap_ns, changes });
+    let program = (gap, program()).prop_map(|(gap_ns, program)| Step::Program { gap_ns, program });
+    prop_oneof![12 => packet, 1 => change, 1 => program]
 }
 
 fn scenario() -> impl Strategy<Value = Vec<Step>> {
@@ -208,14 +399,18 @@ fn scenario() -> impl Strategy<Value = Vec<Step>> {
         (1_000_000u64..100_000_000_000, 0u64..20_000, 0u64..40).prop_map(|(rate, bytes, packets)| Step::Change {
             gap_ns: 0,
             changes: Changes {
-                rate_bps: Some(rate),
+                rate: Some(Rate::Bps(rate)),
                 limit_bytes: Some(bytes),
                 limit_packets: Some(packets),
                 delay_ns: Some(5_000),
+                ..Changes::default()
             },
         });
     (first, prop::collection::vec(step(), 1..200)).prop_map(|(first, mut steps)| {
         steps.insert(0, first);
+        // Whatever the link has stopped for ends.
+        let changes = Changes { rate: Some(Rate::Bps(3_000_000_000)), ..Changes::default() };
+        steps.push(Step::Change { gap_ns: 1_000, changes });
         steps
     })
 }
@@ -248,7 +443,7 @@ proptest! {
                 drops.bytes += u64::from(length);
             }
         }
-        let found = run.tm.flow_drops(PORT.0, PORT.1).expect("exists");
+        let found = run.tm.flows(PORT.0, PORT.1, FlowCause::Tail).expect("exists");
         prop_assert_eq!(found.into_iter().collect::<std::collections::BTreeMap<_, _>>(), expected);
         let counters = run.tm.status()[0].counters;
         prop_assert_eq!(counters.dropped_packets, run.dropped.len() as u64);
@@ -272,28 +467,28 @@ proptest! {
     /// Many queues at once behave as each would alone: what one queue is offered never changes another's schedule.
     #[test]
     fn queues_are_independent(arrivals in prop::collection::vec((0u64..2_000, 0u16..64, 0u8..8, 60u32..1_514), 1..300)) {
-        let changes = Changes { rate_bps: Some(1_000_000_000), limit_packets: Some(5), ..Changes::default() };
+        let changes = Changes { rate: Some(Rate::Bps(1_000_000_000)), limit_packets: Some(5), ..Changes::default() };
         let schedule = |only: Option<(u16, u8)>| {
-            let mut tm = TrafficManager::new(usize::MAX);
+            let mut tm = in_order(usize::MAX);
             let mut starts: Vec<(u16, u8, usize, u64)> = vec![];
             let mut now = 0;
             for (id, (gap, port, priority, length)) in arrivals.iter().enumerate() {
                 now += gap;
-                while let Some(event) = tm.poll(now) {
+                while let Some(event) = tm.poll_inside(now) {
                     if let Event::Start(d) = event {
                         starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
                     }
                 }
                 if only.is_none_or(|queue| queue == (*port, *priority)) {
                     if tm.status().iter().all(|queue| (queue.port, queue.priority) != (*port, *priority)) {
-                        tm.configure((*port, *priority), changes).expect("in range");
+                        tm.configure((*port, *priority), 0, changes.clone()).expect("in range");
                     }
                     if let Admission::Started(d) = tm.enqueue(now, (*port, *priority), 0, *length, None, id) {
                         starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
                     }
                 }
             }
-            while let Some(Event::Start(d)) = tm.poll(u64::MAX) {
+            while let Some(Event::Start(d)) = tm.poll_inside(u64::MAX) {
                 starts.push((d.meta.port, d.meta.priority, d.packet, d.meta.timestamp));
             }
             starts
@@ -318,11 +513,13 @@ struct Driver {
 
 impl Driver {
     fn new(batch: usize) -> Self {
-        let mut tm = TrafficManager::new(usize::MAX);
+        let mut tm = if batch == 0 { in_order(usize::MAX) } else { TrafficManager::new(usize::MAX) };
         for (port, delay_ns) in [(0, 0), (1, 700), (2, 5_000)] {
-            for (priority, rate_bps) in [(0, 0), (1, 8_000_000_000), (2, 16_000_000_000)] {
-                let changes = Changes { rate_bps: Some(rate_bps), delay_ns: Some(delay_ns), ..Changes::default() };
-                tm.configure((port, priority), changes).expect("in range");
+            for (priority, rate) in
+                [(0, Rate::Unlimited), (1, Rate::Bps(8_000_000_000)), (2, Rate::Bps(16_000_000_000))]
+            {
+                let changes = Changes { rate: Some(rate), delay_ns: Some(delay_ns), ..Changes::default() };
+                tm.configure((port, priority), 0, changes).expect("in range");
             }
         }
         Driver { tm, batch, starts: vec![], sent: Default::default() }
@@ -353,7 +550,7 @@ impl Driver {
             }
             return;
         }
-        while let Some(event) = self.tm.poll(now) {
+        while let Some(event) = self.tm.poll_inside(now) {
             match event {
                 Event::Start(dequeued) => self.start(dequeued),
                 Event::Exit { port, exit_ns, packet } => self.sent.entry(port).or_default().push((exit_ns, packet)),
@@ -383,10 +580,10 @@ impl Driver {
 
 fn saturated(rate_bps: u64, limits: (u64, u64), packets: usize, length: u32) -> Run {
     let changes = Changes {
-        rate_bps: Some(rate_bps),
+        rate: Some(Rate::Bps(rate_bps)),
         limit_bytes: Some(limits.0),
         limit_packets: Some(limits.1),
-        delay_ns: None,
+        ..Changes::default()
     };
     let mut steps = vec![Step::Change { gap_ns: 0, changes }];
     steps.extend((0..packets).map(|_| Step::Packet { gap_ns: 0, length, flow: 0 }));
@@ -409,7 +606,7 @@ fn rate_error_with_frames_of_all_lengths() {
     let rates: Vec<u64> = decades.filter(|rate| *rate <= 400_000_000_000).collect();
     assert_eq!((rates.first(), rates.last()), (Some(&1_000_000), Some(&400_000_000_000)));
     for rate in rates {
-        let changes = Changes { rate_bps: Some(rate), limit_packets: Some(0), ..Changes::default() };
+        let changes = Changes { rate: Some(Rate::Bps(rate)), limit_packets: Some(0), ..Changes::default() };
         let mut steps = vec![Step::Change { gap_ns: 0, changes }];
         let lengths: Vec<u32> = (0..5_000u32).map(|number| 60 + number * 7_919 % 9_175).collect();
         steps.extend(lengths.iter().map(|length| Step::Packet { gap_ns: 0, length: *length, flow: 0 }));
@@ -425,7 +622,7 @@ fn rate_error_with_frames_of_all_lengths() {
 #[test]
 fn delay_is_constant() {
     let changes = |delay_ns| Changes {
-        rate_bps: Some(1_000_000_007),
+        rate: Some(Rate::Bps(1_000_000_007)),
         limit_packets: Some(50),
         delay_ns: Some(delay_ns),
         ..Changes::default()
@@ -475,40 +672,56 @@ fn idle_link_still_checks_the_limit() {
 #[test]
 fn pool_bounds_what_is_held() {
     let mut tm = TrafficManager::new(2);
-    tm.configure(PORT, Changes { rate_bps: Some(1_000), ..Changes::default() }).expect("in range");
+    tm.configure(PORT, 0, Changes { rate: Some(Rate::Bps(1_000)), ..Changes::default() }).expect("in range");
     let Admission::Started(first) = tm.enqueue(0, PORT, 0, 100, None, 0) else { panic!("idle link") };
     tm.delay(first.queue, first.exit_ns, 0);
     assert!(matches!(tm.enqueue(0, PORT, 0, 100, Some(9), 1), Admission::Queued));
     assert!(matches!(tm.enqueue(0, PORT, 0, 100, Some(9), 2), Admission::Dropped(2)));
     let counters = tm.status()[0].counters;
     assert_eq!((counters.dropped_packets, counters.pool_dropped_packets), (1, 1));
-    assert_eq!(tm.flow_drops(3, 0).expect("exists"), vec![(9, Drops { packets: 1, bytes: 100 })]);
+    assert_eq!(tm.flows(3, 0, FlowCause::Tail).expect("exists"), vec![(9, Drops { packets: 1, bytes: 100 })]);
+}
+
+#[test]
+fn drops_are_told_apart_by_so_many_flows_or_not_at_all() {
+    let mut tm = TrafficManager::new(10);
+    tm.configure(PORT, 0, Changes { limit_bytes: Some(1), ..Changes::default() }).expect("in range");
+    let mut drop_of =
+        |flow: usize| matches!(tm.enqueue(0, PORT, 0, 100, Some(flow as u32), flow), Admission::Dropped(_));
+    assert!((0..queue::MAX_DROPPED_FLOWS).all(&mut drop_of) && drop_of(7));
+    let found = tm.flows(3, 0, FlowCause::Tail).expect("all of them");
+    assert_eq!(found.len(), queue::MAX_DROPPED_FLOWS);
+    assert!(found.contains(&(7, Drops { packets: 2, bytes: 200 })));
+    // One more flow: what is known is not the whole, and is not given for it. The queue's own counters go on.
+    assert!(matches!(tm.enqueue(0, PORT, 0, 100, Some(u32::MAX), 0), Admission::Dropped(_)));
+    assert!(tm.flows(3, 0, FlowCause::Tail).expect_err("incomplete").contains("more than 1048576 flows"));
+    assert_eq!(tm.status()[0].counters.dropped_packets, queue::MAX_DROPPED_FLOWS as u64 + 2);
 }
 
 #[test]
 fn flush_counts_what_it_discards() {
-    let mut tm = TrafficManager::new(10);
-    tm.configure(PORT, Changes { rate_bps: Some(1_000), ..Changes::default() }).expect("in range");
+    let mut tm = in_order(10);
+    tm.configure(PORT, 0, Changes { rate: Some(Rate::Bps(1_000)), ..Changes::default() }).expect("in range");
     for id in 0..4 {
         if let Admission::Started(d) = tm.enqueue(0, PORT, 0, 50, None, id) {
             tm.delay(d.queue, d.exit_ns, d.packet);
         }
     }
     assert_eq!(tm.flush(), vec![1, 2, 3]);
-    let status = tm.status()[0];
+    let status = &tm.status()[0];
     assert_eq!((status.depth_bytes, status.counters.flushed_packets, status.counters.flushed_bytes), (0, 3, 150));
-    assert!(matches!(tm.poll(u64::MAX), Some(Event::Exit { packet: 0, .. })));
-    assert!(tm.poll(u64::MAX).is_none());
+    assert!(matches!(tm.poll_inside(u64::MAX), Some(Event::Exit { packet: 0, .. })));
+    assert!(tm.poll_inside(u64::MAX).is_none());
     assert_eq!(tm.held(), 0);
 }
 
 #[test]
 fn new_delay_is_a_new_epoch_for_the_whole_port() {
     let mut tm: TrafficManager<()> = TrafficManager::new(10);
-    tm.configure((1, 0), Changes::default()).expect("in range");
-    tm.configure((2, 0), Changes::default()).expect("in range");
+    tm.configure((1, 0), 0, Changes::default()).expect("in range");
+    tm.configure((2, 0), 0, Changes::default()).expect("in range");
     let changes = Changes { delay_ns: Some(5), ..Changes::default() };
-    assert_eq!(tm.configure((1, 3), changes), Ok(2));
+    assert_eq!(tm.configure((1, 3), 0, changes), Ok(2));
     let epochs: Vec<_> = tm.status().iter().map(|queue| (queue.port, queue.priority, queue.epoch)).collect();
     assert_eq!(epochs, vec![(1, 0, 3), (1, 3, 2), (2, 0, 2)]);
 }
@@ -516,7 +729,7 @@ fn new_delay_is_a_new_epoch_for_the_whole_port() {
 #[test]
 fn a_new_queue_has_the_delay_of_its_port() {
     let mut tm = TrafficManager::new(10);
-    tm.configure((1, 0), Changes { delay_ns: Some(5), ..Changes::default() }).expect("in range");
+    tm.configure((1, 0), 0, Changes { delay_ns: Some(5), ..Changes::default() }).expect("in range");
     let Admission::Started(started) = tm.enqueue(100, (1, 3), 7, 60, None, ()) else { panic!("idle link") };
     assert_eq!((started.exit_ns, started.meta.rid), (105, 7));
     assert!(tm.status().iter().all(|queue| queue.delay_ns == 5));
@@ -526,8 +739,8 @@ fn a_new_queue_has_the_delay_of_its_port() {
 #[test]
 fn what_waited_is_told_to_egress() {
     let mut tm = TrafficManager::new(usize::MAX);
-    let changes = Changes { rate_bps: Some(1_000_000_000), limit_packets: Some(0), ..Changes::default() };
-    (0..0x1_0000).for_each(|_| assert!(tm.configure(PORT, changes).is_ok()));
+    let changes = Changes { rate: Some(Rate::Bps(1_000_000_000)), limit_packets: Some(0), ..Changes::default() };
+    (0..0x1_0000).for_each(|_| assert!(tm.configure(PORT, 0, changes.clone()).is_ok()));
     let long = 0x8000_0000;
     let Admission::Started(first) = tm.enqueue(0, PORT, 7, long, None, 0) else { panic!("idle link") };
     assert_eq!((first.meta.rid, first.meta.epoch), (7, 2), "the 65,537th");
@@ -548,9 +761,241 @@ fn what_waited_is_told_to_egress() {
 #[test]
 fn settings_out_of_range_change_nothing() {
     let mut tm: TrafficManager<()> = TrafficManager::new(10);
-    let too_fast = Changes { rate_bps: Some(MAX_RATE_BPS + 1), limit_bytes: Some(7), ..Changes::default() };
-    assert!(tm.configure((1, 0), too_fast).expect_err("too fast").contains("rate_bps"));
-    assert!(tm.configure((512, 0), Changes::default()).expect_err("port").contains("0 to 511"));
-    assert!(tm.configure((1, 8), Changes::default()).expect_err("queue").contains("0 to 7"));
+    let too_fast = Changes { rate: Some(Rate::Bps(MAX_RATE_BPS + 1)), limit_bytes: Some(7), ..Changes::default() };
+    assert!(tm.configure((1, 0), 0, too_fast).expect_err("too fast").contains("rate_bps"));
+    assert!(tm.configure((512, 0), 0, Changes::default()).expect_err("port").contains("0 to 511"));
+    assert!(tm.configure((1, 8), 0, Changes::default()).expect_err("queue").contains("0 to 7"));
     assert!(tm.status().is_empty());
+}
+
+/// A million changes by schedule and a million live ones: what has passed is what was offered, to the last bit-nanosecond.
+#[test]
+fn a_million_changes_lose_nothing() {
+    const CHANGES: u64 = 1_000_000;
+    let mut random = narrows_pipeline::Random::new(5);
+    let mut draw = |low, high| random.uniform(low, high).expect("not empty");
+    let lengths: Vec<u64> = (0..CHANGES).map(|_| draw(1, 5_000)).collect();
+    let rates: Vec<u64> = (0..CHANGES).map(|_| if draw(0, 9) == 0 { 0 } else { draw(1, 400_000_000_000) }).collect();
+    let starts: Vec<u64> = lengths.iter().scan(0, |end, length| Some(std::mem::replace(end, *end + length))).collect();
+    let sizes: Vec<u32> = (0..4_000).map(|_| draw(60, 9_234) as u32).collect();
+
+    let steps = Steps::new(starts.clone(), rates.clone(), None).expect("in order");
+    let mut scheduled = Shaper::default();
+    let epoch_ns = 77;
+    let schedule = Some(Schedule::Steps(Arc::new(steps)));
+    scheduled.change(0, Curve { rate: Rate::Bps(0), schedule, epoch_ns });
+    let mut live = Shaper::default();
+    live.change(0, Curve::constant(Rate::Bps(0)));
+
+    // What is offered to packets that always wait, by plain addition. Starts of both clocks are compared with it.
+    let (mut packet, mut asked, mut offered) = (0usize, 0u128, 0u128);
+    for (number, (start, rate)) in starts.iter().zip(&rates).enumerate() {
+        let now = epoch_ns + start;
+        live.change(now, Curve::constant(Rate::Bps(*rate)));
+        let end = now + lengths[number];
+        let in_step = u128::from(*rate) * u128::from(lengths[number]);
+        // Packets that start in this step: when all before them have passed.
+        while *rate > 0 && asked >= offered && asked < offered + in_step {
+            let expected = now + ((asked - offered) / u128::from(*rate)) as u64;
+            let size = sizes[packet % sizes.len()];
+            assert_eq!((scheduled.free_ns(), live.free_ns()), (expected.max(epoch_ns), expected), "packet {packet}");
+            assert!(expected < end);
+            scheduled.serve(expected, size);
+            live.serve(expected, size);
+            packet += 1;
+            asked += u128::from(size) * 8_000_000_000;
+        }
+        offered += in_step;
+    }
+    assert!(packet > 100_000, "{packet}");
+}
+
+/// Mahimahi's link, as its users know it: opportunities of 1,504 bytes at whole milliseconds, one after the other. (Written
+/// from its description: a list of packets, and of each opportunity what is left of it.)
+fn mahimahi(stamps_ms: &[u64], looped: bool, arrivals: &[(u64, u64)], rounds: u64) -> Vec<Option<(u64, u64)>> {
+    let mut times = vec![None; arrivals.len()];
+    let mut begun: Option<(usize, u64, u64)> = None;
+    let mut next = 0;
+    for round in 0..if looped { rounds } else { 1 } {
+        for stamp in stamps_ms {
+            let now_ms = round * stamps_ms.last().expect("not empty") + stamp;
+            let mut room = 1_504;
+            while room > 0 {
+                if begun.is_none() {
+                    // What arrives in the millisecond of an opportunity is too late for it.
+                    let Some((arrived_ns, length)) = arrivals.get(next).filter(|(at, _)| at / 1_000_000 < now_ms)
+                    else {
+                        break;
+                    };
+                    let _ = arrived_ns;
+                    begun = Some((next, now_ms, length - 14 + 4));
+                    next += 1;
+                }
+                if let Some((number, started_ms, left)) = begun {
+                    let sent = left.min(room);
+                    room -= sent;
+                    begun = (left > sent).then_some((number, started_ms, left - sent));
+                    if begun.is_none() {
+                        times[number] = Some((started_ms * 1_000_000, now_ms * 1_000_000));
+                    }
+                }
+            }
+        }
+    }
+    times
+}
+
+proptest! {
+    /// Opportunities are Mahimahi's, with several at one time, packets that need several, and arrivals at their instants.
+    #[test]
+    fn opportunities_are_those_of_mahimahi(
+        gaps in prop::collection::vec(0u64..4, 1..20),
+        looped: bool,
+        arrivals in prop::collection::vec((prop_oneof![Just(0u64), Just(1_000_000), 0u64..3_000_000], 14u64..4_000), 1..60),
+    ) {
+        let mut stamps: Vec<u64> = gaps.iter().scan(0, |end, gap| { *end += gap; Some(*end) }).collect();
+        stamps.push(stamps.last().expect("not empty") + 1);
+        let arrivals: Vec<(u64, u64)> =
+            arrivals.iter().scan(0, |now, (gap, length)| { *now += gap; Some((*now, *length)) }).collect();
+        let expected = mahimahi(&stamps, looped, &arrivals, 1_000);
+        let opportunities = Opportunities::new(stamps.iter().map(|stamp| stamp * 1_000_000).collect(), looped);
+        let schedule = Schedule::Opportunities(Arc::new(opportunities.expect("in order")));
+        let mut tm = TrafficManager::new(usize::MAX);
+        let schedule = Some(RateSchedule { schedule, epoch_ns: Some(0) });
+        tm.configure(PORT, 0, Changes { schedule, limit_packets: Some(0), ..Changes::default() }).expect("in range");
+        let mut found = vec![None; arrivals.len()];
+        let mut take = |d: Dequeued<usize>| found[d.packet] = Some((d.meta.timestamp, d.exit_ns)).filter(|t| t.1 != NEVER);
+        for (id, (at, length)) in arrivals.iter().enumerate() {
+            while let Some(dequeued) = tm.poll_start(*at) {
+                take(dequeued);
+            }
+            match tm.enqueue(*at, PORT, 0, *length as u32, None, id) {
+                Admission::Started(_) => prop_assert!(false, "a packet does not start when it arrives"),
+                Admission::Queued => {}
+                Admission::Dropped(_) | Admission::NoQueue(_) => prop_assert!(false, "nothing is dropped"),
+            }
+        }
+        while let Some(dequeued) = tm.poll_start(u64::MAX - 1) {
+            take(dequeued);
+        }
+        prop_assert_eq!(found, expected);
+    }
+
+    /// Without reordering packets leave a line that varies in their order, with it at their own time; twice where they are
+    /// doubled; and whatever the link does meanwhile, each of them.
+    #[test]
+    fn nothing_is_lost_in_a_line_that_varies(
+        gaps in prop::collection::vec((0u64..3_000, prop::option::weighted(0.1, some_rate())), 1..200),
+        reorder: bool,
+        duplicate in prop::sample::select(vec![0.0, 0.3, 1.0]),
+    ) {
+        let jitter = crate::line::Jitter::Uniform { most_ns: 40_000 };
+        let variation = Some(crate::line::Variation::new(jitter, reorder, duplicate, 9).expect("in range"));
+        let delay = DelayChange { steps: None, variation };
+        let rate = Some(Rate::Bps(8_000_000_000));
+        let changes = Changes { rate, delay_ns: Some(50_000), delay, limit_packets: Some(0), ..Changes::default() };
+        let mut tm = in_order(usize::MAX);
+        tm.configure(PORT, 0, changes).expect("in range");
+        let (mut sent, mut copies, mut now) = (vec![], 0, 0);
+        let start = |tm: &mut TrafficManager<usize>, d: Dequeued<usize>, copies: &mut usize| {
+            let twice = tm.doubles(d.queue);
+            tm.delay(d.queue, d.exit_ns, d.packet);
+            if twice {
+                *copies += 1;
+                let exit_ns = tm.double(d.queue, 100, Some(1));
+                tm.delay(d.queue, exit_ns, d.packet);
+            }
+        };
+        for (id, (gap, rate)) in gaps.iter().enumerate() {
+            now += gap;
+            while let Some(event) = tm.poll_inside(now) {
+                match event {
+                    Event::Start(dequeued) => start(&mut tm, dequeued, &mut copies),
+                    Event::Exit { exit_ns, packet, .. } => sent.push((exit_ns, packet)),
+                }
+            }
+            if let Some(rate) = rate {
+                tm.configure(PORT, now, Changes { rate: Some(Rate::Bps(*rate)), ..Changes::default() }).expect("ok");
+            }
+            if let Admission::Started(dequeued) = tm.enqueue(now, PORT, 0, 100, Some(0), id) {
+                start(&mut tm, dequeued, &mut copies);
+            }
+        }
+        tm.configure(PORT, now, Changes { rate: Some(Rate::Bps(8_000_000_000)), ..Changes::default() }).expect("ok");
+        while let Some(event) = tm.poll_inside(u64::MAX - 1) {
+            match event {
+                Event::Start(dequeued) => start(&mut tm, dequeued, &mut copies),
+                Event::Exit { exit_ns, packet, .. } => sent.push((exit_ns, packet)),
+            }
+        }
+        prop_assert_eq!(tm.held(), 0);
+        prop_assert!(sent.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        prop_assert_eq!(sent.len(), gaps.len() + copies);
+        prop_assert_eq!(tm.status()[0].counters.duplicated_packets, copies as u64);
+        prop_assert!(duplicate < 1.0 || copies == gaps.len());
+        let order: Vec<usize> = sent.iter().map(|(_, id)| *id).collect();
+        prop_assert!(reorder || order.windows(2).all(|pair| pair[0] <= pair[1]));
+        let mut once: Vec<usize> = order.clone();
+        once.sort_unstable();
+        once.dedup();
+        prop_assert_eq!(once.len(), gaps.len());
+    }
+}
+
+/// What a model loses does not reach the queue: neither tail drops nor departures know of it, and flows are counted apart.
+#[test]
+fn losses_are_counted_apart_by_flow_and_cause() {
+    use crate::line::{GilbertElliott, LossCause, LossModel, LossPattern};
+    let mut tm = TrafficManager::new(usize::MAX);
+    let pattern = LossModel::Pattern(LossPattern::new(vec![2, 1], true).expect("not empty"));
+    let change = |model| Changes { loss: Some(LossChange { model, seed: 1 }), ..Changes::default() };
+    let changes = Changes { rate: Some(Rate::Bps(1_000)), limit_packets: Some(10), ..change(Some(pattern)) };
+    tm.configure(PORT, 0, changes).expect("in range");
+    let mut admitted = 0;
+    let offer = |tm: &mut TrafficManager<usize>, admitted: &mut u64, count: usize| {
+        for id in 0..count {
+            *admitted +=
+                u64::from(!matches!(tm.enqueue(0, PORT, 0, 100, Some(id as u32 % 2), id), Admission::Dropped(_)));
+        }
+    };
+    offer(&mut tm, &mut admitted, 30);
+    let always = GilbertElliott::new(0.0, 0.0, 0.0, 0.0).expect("probabilities");
+    tm.configure(PORT, 0, change(Some(LossModel::GilbertElliott(always)))).expect("in range");
+    offer(&mut tm, &mut admitted, 7);
+    tm.configure(PORT, 0, change(None)).expect("in range");
+    offer(&mut tm, &mut admitted, 3);
+    let counters = tm.status()[0].counters;
+    assert_eq!((counters.lost_packets, counters.lost_bytes), ([7, 10], [700, 1_000]));
+    // One is in service, ten wait; what else reached the queue was dropped at its tail.
+    assert_eq!((admitted, counters.enqueued_packets, counters.dropped_packets), (11, 11, 40 - 17 - 11));
+    let flows = |cause| {
+        let mut flows = tm.flows(PORT.0, PORT.1, cause).expect("exists");
+        flows.sort_unstable_by_key(|(flow, _)| *flow);
+        flows.iter().map(|(flow, drops)| (*flow, drops.packets)).collect::<Vec<_>>()
+    };
+    // Positions 2, 5, 8, ... of 30 that two flows share in turn.
+    assert_eq!(flows(FlowCause::Loss(LossCause::Pattern)), [(0, 5), (1, 5)]);
+    assert_eq!(flows(FlowCause::Loss(LossCause::GilbertElliott)), [(0, 4), (1, 3)]);
+    assert_eq!(flows(FlowCause::Tail).iter().map(|(_, packets)| packets).sum::<u64>(), 12);
+}
+
+#[test]
+fn schedules_begin_when_they_are_told_to() {
+    let steps = || Schedule::Steps(Arc::new(Steps::new(vec![0], vec![8_000_000_000], None).expect("in order")));
+    let schedule = Some(RateSchedule { schedule: steps(), epoch_ns: None });
+    let delays = crate::line::DelaySteps::new(vec![0], vec![500], None).expect("in order");
+    let delay = DelayChange { steps: Some((Arc::new(delays), None)), variation: None };
+    let mut tm = TrafficManager::new(usize::MAX);
+    let rate = Some(Rate::Bps(1_000_000_000));
+    tm.configure(PORT, 0, Changes { rate, schedule, delay, ..Changes::default() }).expect("in range");
+    let exit = |tm: &mut TrafficManager<()>, now| {
+        let Admission::Started(started) = tm.enqueue(now, PORT, 0, 1_000, None, ()) else { panic!("idle link") };
+        started.exit_ns
+    };
+    assert_eq!(exit(&mut tm, 0), 8_000);
+    assert!(tm.start_schedules(10_000, 9_999).expect_err("past").contains("epoch_ns 9999"));
+    // 4,000 ns at the old rate are half of it; and the delay is the one that holds when it has passed.
+    assert_eq!(tm.start_schedules(10_000, 24_000), Ok(2));
+    assert_eq!(exit(&mut tm, 20_000), 24_500 + 500);
+    assert_eq!(tm.start_schedules(20_000, 30_000), Ok(0));
 }

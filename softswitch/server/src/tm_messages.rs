@@ -1,0 +1,140 @@
+//! Settings of queues and links as messages of narrows.v1.
+// SPDX-License-Identifier: Apache-2.0
+use std::sync::Arc;
+
+use narrows_proto::narrows::v1 as narrows;
+use narrows_switch::line::{DelaySteps, GilbertElliott, Jitter, LossCause, LossModel, LossPattern, Variation};
+use narrows_switch::tm::{
+    Changes, DelayChange, FlowCause, LossChange, Opportunities, QueueStatus, Rate, RateSchedule, Schedule, Steps, NEVER,
+};
+
+/// What a request asks for. Errors: name the field, and what is allowed.
+pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
+    let rate = match (request.unlimited, request.rate_bps) {
+        (true, Some(rate)) => return Err(format!("rate_bps {rate} and unlimited: allowed is one of them")),
+        (true, None) => Some(Rate::Unlimited),
+        (false, rate) => rate.map(Rate::Bps),
+    };
+    Ok(Changes {
+        rate,
+        schedule: request.rate_schedule.map(rate_schedule).transpose()?,
+        limit_bytes: request.limit_bytes,
+        limit_packets: request.limit_packets,
+        delay_ns: request.delay_ns,
+        delay: DelayChange {
+            steps: request.delay_schedule.map(delay_schedule).transpose()?,
+            variation: request.variation.map(variation).transpose()?,
+        },
+        loss: request.loss.map(loss).transpose()?,
+    })
+}
+
+fn rate_schedule(given: narrows::RateSchedule) -> Result<RateSchedule, String> {
+    use narrows::rate_schedule::Kind;
+    let schedule = match given.kind.ok_or("rate_schedule: steps or opportunities are missing")? {
+        Kind::Steps(given) => {
+            let (starts, rates) = given.steps.iter().map(|step| (step.start_ns, step.rate_bps)).unzip();
+            let steps = Steps::new(starts, rates, given.period_ns);
+            Schedule::Steps(Arc::new(steps.map_err(|error| format!("rate_schedule.steps: {error}"))?))
+        }
+        Kind::Opportunities(given) => {
+            let opportunities = Opportunities::new(given.at_ns, given.r#loop);
+            let opportunities = opportunities.map_err(|error| format!("rate_schedule.opportunities: {error}"))?;
+            Schedule::Opportunities(Arc::new(opportunities))
+        }
+    };
+    Ok(RateSchedule { schedule, epoch_ns: given.epoch_ns })
+}
+
+fn delay_schedule(given: narrows::DelaySchedule) -> Result<(Arc<DelaySteps>, Option<u64>), String> {
+    let (starts, delays) = given.steps.iter().map(|step| (step.start_ns, step.delay_ns)).unzip();
+    let steps = DelaySteps::new(starts, delays, given.period_ns);
+    Ok((Arc::new(steps.map_err(|error| format!("delay_schedule: {error}"))?), given.epoch_ns))
+}
+
+fn variation(given: narrows::Variation) -> Result<Variation, String> {
+    use narrows::variation::Jitter as Kind;
+    let jitter = match given.jitter {
+        None => Jitter::None,
+        Some(Kind::UniformNs(most_ns)) => Jitter::Uniform { most_ns },
+        Some(Kind::NormalNs(deviation_ns)) => Jitter::Normal { deviation_ns },
+        Some(Kind::Pareto(narrows::Pareto { scale_ns, shape })) => Jitter::Pareto { scale_ns, shape },
+        Some(Kind::Samples(samples)) => Jitter::Samples(samples.delay_ns.into()),
+    };
+    Variation::new(jitter, given.reorder, given.duplicate, given.seed).map_err(|error| format!("variation: {error}"))
+}
+
+fn loss(given: narrows::Loss) -> Result<LossChange, String> {
+    use narrows::loss::Model;
+    let model = given.model.map(|model| match model {
+        Model::GilbertElliott(narrows::GilbertElliott { p, r, h, k }) => {
+            GilbertElliott::new(p, r, h, k).map(LossModel::GilbertElliott)
+        }
+        Model::Pattern(narrows::LossPattern { runs, r#loop }) => LossPattern::new(runs, r#loop).map(LossModel::Pattern),
+    });
+    Ok(LossChange { model: model.transpose().map_err(|error| format!("loss: {error}"))?, seed: given.seed })
+}
+
+/// What flows are asked for by. Errors: it is not known.
+pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
+    match narrows::Cause::try_from(cause) {
+        Ok(narrows::Cause::Tail) => Ok(FlowCause::Tail),
+        Ok(narrows::Cause::GilbertElliott) => Ok(FlowCause::Loss(LossCause::GilbertElliott)),
+        Ok(narrows::Cause::LossPattern) => Ok(FlowCause::Loss(LossCause::Pattern)),
+        Ok(narrows::Cause::Duplicate) => Ok(FlowCause::Duplicate),
+        Err(_) => Err(format!("cause {cause}: allowed are 0 to {}", narrows::Cause::Duplicate as i32)),
+    }
+}
+
+fn cause_message(cause: LossCause) -> narrows::Cause {
+    match cause {
+        LossCause::GilbertElliott => narrows::Cause::GilbertElliott,
+        LossCause::Pattern => narrows::Cause::LossPattern,
+    }
+}
+
+fn schedule_message(entries: usize, period_ns: Option<u64>, epoch_ns: u64) -> narrows::ScheduleStatus {
+    let epoch_ns = (epoch_ns != NEVER).then_some(epoch_ns);
+    narrows::ScheduleStatus { entries: entries as u64, period_ns, epoch_ns }
+}
+
+/// A queue's settings and counters.
+pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
+    let counters = &status.counters;
+    let curve = &status.curve;
+    let rate_schedule = curve.schedule.as_ref();
+    let delay_schedule = status.delay_steps.as_ref();
+    narrows::Queue {
+        port: status.port.into(),
+        queue: status.priority.into(),
+        rate_bps: curve.rate.bps().unwrap_or(0),
+        unlimited: curve.rate == Rate::Unlimited,
+        limit_bytes: status.limit_bytes,
+        limit_packets: status.limit_packets,
+        delay_ns: status.delay_ns,
+        epoch: status.epoch,
+        enqueued_packets: counters.enqueued_packets,
+        enqueued_bytes: counters.enqueued_bytes,
+        dequeued_packets: counters.dequeued_packets,
+        dequeued_bytes: counters.dequeued_bytes,
+        dropped_packets: counters.dropped_packets,
+        dropped_bytes: counters.dropped_bytes,
+        depth_bytes: status.depth_bytes,
+        depth_packets: status.depth_packets,
+        peak_depth_bytes: counters.peak_depth_bytes,
+        peak_depth_packets: counters.peak_depth_packets,
+        pool_dropped_packets: counters.pool_dropped_packets,
+        flushed_packets: counters.flushed_packets,
+        flushed_bytes: counters.flushed_bytes,
+        rate_schedule: rate_schedule.map(|s| schedule_message(s.entries(), s.period_ns(), curve.epoch_ns)),
+        delay_schedule: delay_schedule.map(|s| schedule_message(s.entries(), s.period_ns(), status.delay_epoch_ns)),
+        losses: LossCause::ALL
+            .map(|cause| narrows::LossCount {
+                cause: cause_message(cause).into(),
+                packets: counters.lost_packets[cause as usize],
+                bytes: counters.lost_bytes[cause as usize],
+            })
+            .into(),
+        duplicated_packets: counters.duplicated_packets,
+    }
+}

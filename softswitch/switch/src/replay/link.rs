@@ -1,0 +1,197 @@
+//! What a replay's configuration says of links that vary, as settings of the traffic manager.
+// SPDX-License-Identifier: Apache-2.0
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use super::config::QueueConfig;
+use crate::line::{DelaySteps, GilbertElliott, Jitter, LossModel, LossPattern, Variation};
+use crate::tm::{Changes, DelayChange, LossChange, Opportunities, Rate, RateSchedule, Schedule, Steps};
+
+/// A rate: bit/s, or the word `unlimited`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged)]
+pub enum RateConfig {
+    /// Bit/s; 0: nothing passes.
+    Bps(u64),
+    /// A word.
+    Word(Word),
+}
+
+/// Words that stand for a rate.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// Nothing takes any time.
+    Unlimited,
+}
+
+/// A rate or a delay in steps.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepsConfig {
+    /// Pairs: when a step starts, in nanoseconds from the epoch, and what it is (bit/s or nanoseconds).
+    pub steps: Vec<(u64, u64)>,
+    /// The steps begin again after so long.
+    pub period_ns: Option<u64>,
+    /// When they begin; as soon as they are set, if it is left out.
+    pub epoch_ns: Option<u64>,
+}
+
+/// Delivery opportunities of a Mahimahi trace.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MahimahiConfig {
+    /// A line each, in whole milliseconds; relative to the configuration file.
+    pub file: PathBuf,
+    /// Begins again at the last one.
+    #[serde(default = "yes")]
+    pub r#loop: bool,
+    /// When it begins; as soon as it is set, if it is left out.
+    pub epoch_ns: Option<u64>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What differs from packet to packet in a delay line.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VariationConfig {
+    /// What is added to each packet's delay.
+    pub jitter: Option<JitterConfig>,
+    /// Packets may overtake each other.
+    #[serde(default)]
+    pub reorder: bool,
+    /// Probability that a packet leaves twice.
+    #[serde(default)]
+    pub duplicate: f64,
+    /// Of what is drawn.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// A distribution of delays, in nanoseconds.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum JitterConfig {
+    /// Between plus and minus this.
+    UniformNs(u64),
+    /// Of this standard deviation.
+    NormalNs(u64),
+    /// Of the second kind.
+    Pareto {
+        /// In nanoseconds.
+        scale_ns: u64,
+        /// The larger, the rarer are long ones.
+        shape: f64,
+    },
+    /// One of them.
+    Samples(Vec<i64>),
+}
+
+/// What is lost before the queue.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LossConfig {
+    /// Nothing any more.
+    None {},
+    /// In bursts.
+    GilbertElliott {
+        /// From good to bad.
+        p: f64,
+        /// From bad to good.
+        r: f64,
+        /// A packet passes in the bad state.
+        h: f64,
+        /// A packet passes in the good state.
+        k: f64,
+        /// Of what is drawn.
+        seed: u64,
+    },
+    /// By position.
+    Pattern {
+        /// Packets that pass and that are lost, in turn.
+        runs: Vec<u64>,
+        /// Begins again at its end.
+        r#loop: bool,
+    },
+}
+
+/// The instants of a Mahimahi trace in nanoseconds. Errors: name the line.
+fn mahimahi(path: &Path) -> Result<Vec<u64>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let lines = text.lines().enumerate();
+    let instants = lines.map(|(line, text)| {
+        let milliseconds = text.parse::<u64>().ok().and_then(|milliseconds| milliseconds.checked_mul(1_000_000));
+        milliseconds.ok_or_else(|| format!("{}: line {}: {text:?}: allowed are milliseconds", path.display(), line + 1))
+    });
+    instants.collect()
+}
+
+fn rate_schedule(given: &QueueConfig) -> Result<Option<RateSchedule>, String> {
+    match (&given.rate_steps, &given.mahimahi) {
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => Err("rate_steps and mahimahi: allowed is one of them".into()),
+        (Some(steps), None) => {
+            let (starts, rates) = steps.steps.iter().copied().unzip();
+            let made = Steps::new(starts, rates, steps.period_ns).map_err(|error| format!("rate_steps: {error}"))?;
+            let epoch_ns = Some(steps.epoch_ns.unwrap_or(given.at_ns));
+            Ok(Some(RateSchedule { schedule: Schedule::Steps(Arc::new(made)), epoch_ns }))
+        }
+        (None, Some(trace)) => {
+            let made = mahimahi(&trace.file).and_then(|instants| Opportunities::new(instants, trace.r#loop));
+            let made = made.map_err(|error| format!("mahimahi: {error}"))?;
+            let epoch_ns = Some(trace.epoch_ns.unwrap_or(given.at_ns));
+            Ok(Some(RateSchedule { schedule: Schedule::Opportunities(Arc::new(made)), epoch_ns }))
+        }
+    }
+}
+
+fn loss(given: &LossConfig) -> Result<LossChange, String> {
+    let (model, seed) = match given {
+        LossConfig::None {} => (None, 0),
+        LossConfig::GilbertElliott { p, r, h, k, seed } => {
+            (Some(LossModel::GilbertElliott(GilbertElliott::new(*p, *r, *h, *k)?)), *seed)
+        }
+        LossConfig::Pattern { runs, r#loop } => (Some(LossModel::Pattern(LossPattern::new(runs.clone(), *r#loop)?)), 0),
+    };
+    Ok(LossChange { model, seed })
+}
+
+fn variation(given: &VariationConfig) -> Result<Variation, String> {
+    let jitter = match &given.jitter {
+        None => Jitter::None,
+        Some(JitterConfig::UniformNs(most_ns)) => Jitter::Uniform { most_ns: *most_ns },
+        Some(JitterConfig::NormalNs(deviation_ns)) => Jitter::Normal { deviation_ns: *deviation_ns },
+        Some(JitterConfig::Pareto { scale_ns, shape }) => Jitter::Pareto { scale_ns: *scale_ns, shape: *shape },
+        Some(JitterConfig::Samples(samples)) => Jitter::Samples(samples.as_slice().into()),
+    };
+    Variation::new(jitter, given.reorder, given.duplicate, given.seed).map_err(|error| format!("variation: {error}"))
+}
+
+/// The settings that one entry of `queues` asks for. Errors: name the field.
+pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
+    let steps = given.delay_steps.as_ref().map(|steps| {
+        let (starts, delays) = steps.steps.iter().copied().unzip();
+        let made = DelaySteps::new(starts, delays, steps.period_ns).map_err(|error| format!("delay_steps: {error}"))?;
+        Ok::<_, String>((Arc::new(made), Some(steps.epoch_ns.unwrap_or(given.at_ns))))
+    });
+    Ok(Changes {
+        rate: given.rate_bps.map(|rate| match rate {
+            RateConfig::Bps(rate) => Rate::Bps(rate),
+            RateConfig::Word(Word::Unlimited) => Rate::Unlimited,
+        }),
+        schedule: rate_schedule(given)?,
+        limit_bytes: given.limit_bytes,
+        limit_packets: given.limit_packets,
+        delay_ns: given.delay_ns,
+        delay: DelayChange {
+            steps: steps.transpose()?,
+            variation: given.variation.as_ref().map(variation).transpose()?,
+        },
+        loss: given.loss.as_ref().map(loss).transpose().map_err(|error| format!("loss: {error}"))?,
+    })
+}
