@@ -23,7 +23,8 @@ import pandas as pd
 from narrows import __version__
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, NarrowsError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan, make_plan
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Flow, Plan
+from narrows.experiment.planning import make_plan
 from narrows.paths import commit
 from narrows.studies.catalogue import StudyPoint, find_study, study_points
 from narrows.studies.senders import Senders, guests
@@ -49,6 +50,7 @@ from narrows_analysis.studies.model import LINKS, Control, Link, Point, Results,
 from narrows_analysis.studies.page import results_path, write_page
 from narrows_analysis.studies.probes import probe_measures
 from narrows_analysis.studies.results import read_results, told_of_both, write_results
+from narrows_formats.link_names import ONLY_LINK
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 from passage import Passage, send_through
 
@@ -183,7 +185,7 @@ async def _point(study: Study, link: Link, control: Control, point: StudyPoint, 
         "commit": commit(),
         "kernel": senders.release,
         "kernel_config_sha256": config_digest(find(senders.name)),
-        "rtt_s": experiment.bottleneck.rtt / NANOSECONDS,
+        "rtt_s": experiment.all_links[ONLY_LINK].rtt / NANOSECONDS,
     }
     return Point(control.id, point.parameters, point.point.repetition, measures, provenance=made)
 
@@ -208,7 +210,7 @@ def _end_s(flow: Flow, passage: Passage) -> float:
 
 def measure(passage: Passage, experiment: Experiment, plan: Plan, window: tuple[float, float]) -> Measures:
     """The measures of a study (docs/studies/README.md) that sockets and link can tell, in a time (s)."""
-    rtt_ns, link = experiment.bottleneck.rtt, plan.bottleneck
+    rtt_ns, link = experiment.all_links[ONLY_LINK].rtt, plan.bottleneck
     bdp, frame = float(bdp_bytes(link.rate_bps, rtt_ns)), experiment.mtu + ETHERNET_HEADER_BYTES
     measures = _of_queue(passage.queue, link.rate_bps, link.limit_bytes, bdp, window)
     measures |= _of_flows(passage, goodput_limit(link.rate_bps, frame), window)

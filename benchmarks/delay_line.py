@@ -15,7 +15,8 @@ from typing import Any, cast
 import host
 from measuring import alternate
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.links import run as call
 from narrows.hosts.process import Process, spawn

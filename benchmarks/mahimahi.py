@@ -88,7 +88,7 @@ async def _ready(process: asyncio.subprocess.Process, pid: Path) -> None:
 def _make_routes(place: Place) -> None:
     """Hosts reach each other through the shell, by the addresses that they have: both its sides are routers."""
     outside, port = place.receiver.namespace, place.receiver.interface
-    receiver, hosts = place.plan.receiver, place.state.namespace
+    (receiver,), hosts = place.plan.receivers, place.state.namespace
     run(["ip", "-n", outside, "link", "set", port, "netns", SHELL])
     run(["ip", "-n", SHELL, "link", "set", port, "up"])
     set_sysctls(SHELL, {"net.ipv4.ip_forward": "1"})

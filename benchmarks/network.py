@@ -106,11 +106,24 @@ class Network:
         for port, host in enumerate(HOSTS, 1):
             stack.enter_context(namespace(self.namespace(host)))
             add_cable(End(self.namespace(host), "eth0"), End(switch, f"p{port}"), MTU, mac(port))
+        self._address_hosts()
+
+    def _address_hosts(self) -> None:
         for port, host, peer in ((1, SENDER, 2), (2, RECEIVER, 1)):
             run(["ip", "-n", self.namespace(host), "address", "add", f"{address(port)}/24", "dev", "eth0"])
             words = f"neighbour add {address(peer)} lladdr {mac(peer)} dev eth0 nud permanent"
             run(["ip", "-n", self.namespace(host), *words.split()])
             set_sysctls(self.namespace(host), BUFFERS)
+
+
+class DirectNetwork(Network):
+    """Sender and receiver at the two ends of one cable; there is neither switch nor collector."""
+
+    def _make(self, stack: ExitStack) -> None:
+        sender, receiver = (stack.enter_context(namespace(self.namespace(host))) for host in (SENDER, RECEIVER))
+        add_cable(End(sender, "eth0"), End(receiver, "eth0"), MTU, mac(1))
+        run(["ip", "-n", receiver, "link", "set", "eth0", "address", mac(2)])
+        self._address_hosts()
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pandas as pd
 from narrows.errors import RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import RECEIVER_PORT, Plan
+from narrows.experiment.plan import Plan
 from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import run
 from narrows.hosts.netns import CARD, NetnsTestbed
@@ -69,7 +69,8 @@ class Place:
     @property
     def receiver(self) -> SwitchAttachment:
         """The end of the receiver's cable."""
-        return self.ports[RECEIVER_PORT]
+        (receiver,) = self.plan.receivers
+        return self.ports[receiver.port]
 
 
 # Makes a link for as long as the block runs. What it gives is called when the flows are over, and tells the link's
@@ -144,9 +145,9 @@ def _delay(place: Place, testbed: NetnsTestbed) -> None:
     """
     delays = {port.number: port.delay_ns for port in place.plan.ports}
     hosts = settings(adapted(place.plan))
-    # It varies by its second figure both ways.
-    spread = hosts.jitter_ns / 2
     for sender in place.plan.senders:
+        # It varies by its second figure both ways.
+        spread = hosts.jitter_ns.get(sender.port, 0) / 2
         delay = f"netem delay {(delays[sender.port] + spread) / 1000}us {spread / 1000}us "
         delay += f"rate {hosts.access_rate_bps}bit limit {DELAYED_PACKETS}"
         add_qdisc(place.state.namespace(sender.name), testbed.interface(sender.name), delay)

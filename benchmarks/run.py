@@ -18,6 +18,7 @@ import forwarding
 import host
 import pipeline
 import results
+import senders
 import virtual
 import virtual_accuracy
 import virtual_bmv2
@@ -29,6 +30,7 @@ from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_OK, NarrowsError
 
 BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "forwarding": forwarding.run,
+    "senders": senders.run,
     "accuracy": accuracy.run,
     "delay": delay.run,
     "delay-line": delay_line.run,

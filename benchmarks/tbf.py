@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import pandas as pd
-from narrows.experiment.plan import RECEIVER_PORT
 from narrows.hosts.base import SwitchAttachment
 from narrows.hosts.links import call_inside, run
 from passage import QUEUE, Place, add_qdisc
@@ -38,7 +37,7 @@ async def link(place: Place) -> AsyncIterator[Callable[[], pd.DataFrame]]:
     """
     namespace = place.receiver.namespace
     run(["ip", "-n", namespace, "link", "add", "name", BRIDGE, "type", "bridge"])
-    for number in (RECEIVER_PORT, *(sender.port for sender in place.plan.senders)):
+    for number in (host.port for host in place.plan.end_hosts):
         run(["ip", "-n", namespace, "link", "set", place.ports[number].interface, "master", BRIDGE])
     bottleneck = place.plan.bottleneck
     burst = BURST_FRAMES * place.plan.frame_bytes

@@ -21,7 +21,7 @@ from accuracy import FRAME_BYTES, PAYLOAD_BYTES, SEND, capturing, errors, read_f
 from measuring import Contestant, alternate
 from narrows.errors import RunError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts.links import set_sysctls
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.targets.soft.virtual_time import adapted, settings
@@ -91,7 +91,7 @@ def _narrows(network: Network, rate: int) -> Iterator[tuple[str, str]]:
     bottleneck = {"rate": f"{rate}bit", "buffer": "1bdp", "rtt": RTT}
     experiment = {"name": "accuracy", "bottleneck": bottleneck, "flows": [{"cca": "cubic", "duration": "1s"}]}
     plan = adapted(make_plan(validate(experiment, "accuracy")))
-    delay_ns = next(port.delay_ns for port in plan.ports if port.host == plan.receiver.name)
+    delay_ns = next(port.delay_ns for port in plan.ports if port.host == plan.receivers[0].name)
     setting = pb.ConfigureRequest(
         port=2, queue=0, rate_bps=rate, limit_bytes=rate // 80, limit_packets=0, delay_ns=delay_ns
     )  # fmt: skip

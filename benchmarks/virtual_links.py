@@ -96,7 +96,7 @@ def measure(link: Link) -> dict[str, float]:
         "rate_error": abs(section["saturated_rate_bps"] / rate - 1),
         "queue_over_buffer": section["queue_bytes"]["max"] / section["buffer_bytes"],
         "reports_lost": summary["telemetry"]["lost"],
-        "flows_off_identity": off + len(record["identity"]["problems"]),
+        "flows_off_identity": off + len(record["drop_cross_check"]["bottleneck"]["problems"]),
         "bbr_over_cubic": sent["bbr"] / sent["cubic"],
         "packets": sum(flow["departures"] for flow in flows),
         "wall_s": record["virtual_time"]["wall_s"],

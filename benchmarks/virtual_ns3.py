@@ -15,9 +15,10 @@ from pathlib import Path
 from measuring import Contestant, alternate
 from narrows.errors import RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts.links import run as call
 from narrows.virtual.kernels import Kernel
+from narrows_formats.link_names import ONLY_LINK
 from results import Outcome, Table
 from virtual import RTT, Load, in_guests, measure
 
@@ -88,7 +89,7 @@ def _compile(package: Path, directory: Path) -> Path:
 def _simulate(program: Path, load: Load) -> dict[str, float]:
     experiment = Experiment.model_validate(load.experiment())
     link = make_plan(experiment).bottleneck
-    words = [link.rate_bps, experiment.bottleneck.rtt, load.mtu, load.flows, load.seconds, link.limit_bytes]
+    words = [link.rate_bps, experiment.all_links[ONLY_LINK].rtt, load.mtu, load.flows, load.seconds, link.limit_bytes]
     result = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True)
     if result.returncode != 0:
         raise RunError(f"ns-3: {result.stderr.strip() or f'exit code {result.returncode}'}")

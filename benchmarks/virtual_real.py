@@ -107,5 +107,5 @@ def _measure(name: str, options: tuple[str, ...], seeds: Iterator[int]) -> dict[
         record, summary = (json.loads((out / file).read_text()) for file in ("run.json", "summary.json"))
     off = sum(flow["arrivals"] - flow["departures"] != flow["drops"] for flow in summary["flows"])
     found = {question: figure(summary) for question, experiment, figure in QUESTIONS if experiment == name}
-    identity = {"flows_off_identity": off + len(record["identity"]["problems"])}
+    identity = {"flows_off_identity": off + len(record["drop_cross_check"]["bottleneck"]["problems"])}
     return found | identity | {"reports_lost": summary["telemetry"]["lost"]}

@@ -385,16 +385,13 @@ describe() {
     echo "kernel=$(uname -r)"
     echo "cpus=$(getconf _NPROCESSORS_ONLN)"
     echo "ccas=$(sysctl -n net.ipv4.tcp_available_congestion_control)"
-    for tool in ip ethtool ss tc iperf3 python3 sysctl; do
+    for tool in ip ethtool ss tc python3 sysctl; do
         command -v "$tool" >/dev/null 2>&1 && echo "tool.$tool=yes" || echo "tool.$tool=no"
     done
     if command -v python3 >/dev/null 2>&1; then
         echo "python=$(python3 -I -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
     fi
     has_netem && echo "netem=yes" || echo "netem=no"
-    if command -v iperf3 >/dev/null 2>&1; then
-        echo "iperf3=$(iperf3 --version | head -n 1)"
-    fi
     kernel_losses
     if [ -d "/sys/class/net/$interface" ]; then
         echo "interface=yes"

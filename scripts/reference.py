@@ -15,10 +15,12 @@ from typing import Any
 
 import typer
 from narrows.cli import app
-from narrows.experiment.model import BottleneckSettings, Experiment, FlowGroup, Hosts, Telemetry
-from narrows.experiment.workload import Lognormal, Pareto, Sizes, Workload
+from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
+from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
+from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows_formats.columns import TABLES, telemetry_columns
-from narrows_formats.run_record import BottleneckRecord, FlowRecord, RunRecord
+from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
+from narrows_formats.run_record import FlowRecord, LinkRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from pydantic import BaseModel
 
@@ -91,12 +93,16 @@ def reference() -> str:
     )
     text += f"\n## run.json\n\n{_fields(RunRecord)}"
     text += (
-        "\nBeside these: `traffic_manager` (the switch's own counters of queues, flows and ports), `identity` (drops "
-        "by reports against drops by the switch), `balances` and `losses_elsewhere` (packets lost outside the queue), "
-        "`virtual_time` (the guest's kernel, and how long the run took).\n"
+        "\nBeside these: `traffic_manager` (the switch's own counters of queues, flows and ports), `drop_cross_check` "
+        "(of each link, drops by reports against drops by the switch), `balances` and `losses_elsewhere` (packets lost "
+        "outside the queue), `virtual_time` (the guest's kernel, and how long the run took).\n"
     )
-    text += f"\n### run.json: bottleneck\n\n{_fields(BottleneckRecord)}\n### run.json: flows\n\n{_fields(FlowRecord)}"
+    text += f"\n### run.json: links\n\n{_fields(LinkRecord)}\n### run.json: flows\n\n{_fields(FlowRecord)}"
     text += f"\n### run.json: target_profile\n\n{TargetProfile.__doc__}\n"
+    text += (
+        "\n## hosts/NAME.json\n\nOne connection as its sender knows it; what there is none of, or is not known, is "
+        f"null.\n\n{_fields(ConnectionRecord)}\n### hosts/NAME.json: samples\n\n{_fields(ConnectionSample)}"
+    )
     return text.replace("    ``", "``").replace("``", "`").replace("\n    ", "\n")
 
 
@@ -109,10 +115,22 @@ def _fields(model: type[BaseModel]) -> str:
 # The tables of experiments.md by the marks between which they stand: models, and how their fields are written there.
 EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "top level": [(Experiment, "{}")],
-    "bottleneck": [(BottleneckSettings, "{}")],
+    "bottleneck": [(LinkSettings, "{}"), (DirectionSettings, "reverse.{}")],
+    "rates": [
+        (VaryingRate, "rate.{}"),
+        (RateStep, "rate.steps.{}"),
+        (Wave, "rate.wave.{}"),
+        (Trace, "rate.trace.{}"),
+        (TraceColumns, "rate.trace.columns.{}"),
+    ],
     "flows": [(FlowGroup, "{}")],
     "workload": [(Workload, "{}")],
-    "distributions": [(Pareto, "sizes.pareto.{}"), (Lognormal, "gaps.lognormal.{}"), (Sizes, "sizes.{0}`, `gaps.{0}")],
+    "distributions": [
+        (Pareto, "sizes.pareto.{}"),
+        (Exponential, "gaps.exponential.{}"),
+        (Lognormal, "gaps.lognormal.{}"),
+        (Sizes, "sizes.{0}`, `gaps.{0}"),
+    ],
     "telemetry": [(Telemetry, "{}")],
     "hosts": [(Hosts, "{}")],
 }
@@ -148,6 +166,8 @@ def _written_default(value: Any) -> str:
 
 def _kind(schema: dict[str, Any]) -> str:
     """What the schema of a field allows, in the words of the table of quantities."""
+    if "oneOf" in schema:
+        return " or ".join(_kind(option) for option in schema["oneOf"])
     options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     if len(options) == 1:
         return _kind(options[0])
@@ -165,6 +185,7 @@ def _kind(schema: dict[str, Any]) -> str:
         low, high = schema["minimum"], schema.get("maximum")
         return f"{low} to {high}" if high is not None else "count" if low == 1 else f"{low} or more"
     words = {"boolean": "`true` or `false`", "number": "more than 0", "object": "mapping of field to list"}
+    words["string"] = "text"
     return words[schema["type"]]
 
 

@@ -7,7 +7,7 @@
 #   test  what all tests need
 # SPDX-License-Identifier: Apache-2.0
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.."
 purpose=${1:-run}
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -23,6 +23,13 @@ docs) includes=(run docs) extras=build,docs ;;
 test) includes=(run ptf docs test) extras=dev ;;
 *) fail "no purpose '$purpose'; allowed: run, ptf, docs, test" ;;
 esac
+
+# The programs in an environment name it by its path: those of a checkout that was moved do not start, and those of a
+# copy run the code of the checkout that it was copied from.
+if made_for=$(scripts/made-for.sh) && [ "$made_for" != "$(realpath .venv)" ]; then
+    say "this checkout was moved or copied: .venv was made for $made_for, and is made again"
+    rm -rf .venv
+fi
 
 is_installed() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 

@@ -12,12 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from documented import NARROWS, QUICK, ROOT, arguments
 from narrows.cli import app
-from narrows.studies.run import Outcomes, StudyRun, Task
+from narrows.run.schedule import Ended, Schedule, Task
 from narrows.studies.senders import this_machine
 from narrows.virtual import kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
@@ -38,6 +39,7 @@ root = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A checkout with experiments that take a second, and kernels of the names that the documentation uses."""
     (tmp_path / "experiments").mkdir()
+    shutil.copytree(ROOT / "experiments" / "traces", tmp_path / "experiments" / "traces")
     for source in (ROOT / "experiments").glob("*.yaml"):
         text = re.sub(r"(duration: *)\d+s", r"\g<1>1s", source.read_text())
         (tmp_path / "experiments" / source.name).write_text(text)
@@ -101,7 +103,7 @@ def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
 def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Task] = []
 
-    def plan(_: StudyRun, tasks: list[Task], *__: object) -> Outcomes:
+    def plan(_: Schedule, tasks: list[Task], *__: object) -> Generator[Ended, None, None]:
         planned.extend(tasks)
         yield from ()
 
@@ -109,7 +111,7 @@ def test_a_study(words: list[str], project: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("narrows.studies.senders.guests", lambda _: [this_machine()])
     monkeypatch.setattr("narrows.studies.nuisances.CARDS", ())
     monkeypatch.setattr("narrows.cli.study.this_machine", lambda: 8)
-    monkeypatch.setattr(StudyRun, "_execute", plan)
+    monkeypatch.setattr(Schedule, "run", plan)
     done = CliRunner().invoke(app, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     assert re.search(rf"{words[1]}: \d+ of \d+ points to run, about ", done.output)

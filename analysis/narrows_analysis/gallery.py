@@ -89,6 +89,8 @@ def _lived(frame: pd.DataFrame, flow: FlowSummary) -> pd.DataFrame:
 
 
 def _require(run: RunData) -> None:
+    if len(run.summary["links"]) > 1:
+        raise AnalysisError(f"{run.path}: has several links; allowed: run.at(NAME) with one of {', '.join(run.links)}")
     if not len(run.queue):
         raise AnalysisError(f"{run.path}: the run has no telemetry to draw")
 
@@ -210,7 +212,7 @@ def _lines(run: RunData, readings: pd.DataFrame, column: str, scale: float, labe
 
 
 def rtt(run: RunData) -> Figure:
-    """Smoothed RTT of each sender's socket, in ms; iperf3's once a second where sockets were not read."""
+    """Smoothed RTT of each sender's socket, in ms; once a second where sockets were not read."""
     if not len(run.sockets):
         known = run.hosts[run.hosts["quantity"] == "rtt"].rename(columns={"value": "rtt_s"})
         return _lines(run, known, "rtt_s", 1e-3, "RTT at the senders (ms)")

@@ -7,15 +7,18 @@ import html
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, units
-from narrows_formats.files import SUMMARY
-from narrows_formats.summary import Summary
+from narrows_formats.files import FLOWS, SUMMARY
+from narrows_formats.flow_names import OTHER_GROUP
+from narrows_formats.summary import Summary, shown_other_share
 
+from narrows_analysis.aggregation.tables import aggregate
 from narrows_analysis.colors import FlowColor, flow_colors
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.rtt import inflight, rtt_from_sequence, rtt_from_timestamps
@@ -30,6 +33,8 @@ from narrows_analysis.records.reports import (
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.records.sockets import read_sockets
 from narrows_analysis.summary.file import read_summary
+from narrows_analysis.summary.link_view import data_only, series_at, summary_at
+from narrows_analysis.summary.time_series import write_flows
 
 if TYPE_CHECKING:
     import dask.dataframe as dd
@@ -78,6 +83,12 @@ def convert_reports(raw: pd.DataFrame, run: Run, clock: ReportClock, table: Flow
     return pd.DataFrame({name: values[name] for name in REPORT_UNITS})
 
 
+def _read_series(path: Path, source: str) -> pd.DataFrame:
+    schema = pq.read_schema(path)
+    units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
+    return _with_units(pd.read_parquet(path), units, source)
+
+
 def _with_units(frame: pd.DataFrame, units: dict[str, str], source: str) -> pd.DataFrame:
     frame.attrs = {"units": units, "source": source}
     return frame
@@ -91,15 +102,34 @@ def scaled(value: float | None, factor: float) -> float | None:
 class RunData:
     """A run and its frames; a frame is read when it is first asked for.
 
-    Frames: `table` (flows), `flows` and `queue` (time series), `distributions` (CDFs), `sockets` (what the
-    senders' sockets say), `hosts` (iperf3's RTT and congestion window), `flow_keys` (5-tuples), `reports()` (every
-    report) and `dask_reports()` (the same on Dask).
+    Frames: `table` (flows), `flows` and `queue` (time series), `flow_intervals()` (`flows` in any interval),
+    `distributions` (CDFs), `sockets` (what the senders' sockets say), `hosts` (RTT and window in senders'
+    records), `flow_keys` (5-tuples), `reports()` (every report) and `dask_reports()` (the same on Dask).
     """
 
-    def __init__(self, run_dir: Path | str) -> None:
-        """Read run.json; raise AnalysisError if it breaks the contract."""
+    def __init__(self, run_dir: Path | str, link: str | None = None) -> None:
+        """Read run.json; raise AnalysisError if it breaks the contract, or there is no such link."""
         self.run = read_run(run_dir)
         self.path = self.run.path
+        self._link = link
+        if link is not None:
+            views = {view.bottleneck.name: view for view in self.run.views}
+            if link not in views:
+                raise AnalysisError(f"{self.path}: has no link '{link}'; allowed: {', '.join(views)}")
+            self.run = data_only(views[link])
+
+    def at(self, link: str) -> Self:
+        """The run at one of its links, as if that were its only one; flows are those whose data cross it.
+
+        Raises:
+            AnalysisError: there is no such link.
+        """
+        return type(self)(self.path, link)
+
+    @property
+    def links(self) -> list[str]:
+        """Names of the links."""
+        return [view.bottleneck.name for view in self.run.views]
 
     def __repr__(self) -> str:
         """Name the run and its link, with the table of its flows if it has been analysed."""
@@ -127,17 +157,23 @@ class RunData:
             }
             for flow in self.summary["flows"]
         ]  # fmt: skip
+        if (other := shown_other_share(self.summary)) is not None:
+            rows.append({"flow": OTHER_GROUP, "share %": scaled(other, 100)})
         return pd.DataFrame(rows)
 
     def _headline(self) -> str:
-        link = self.run.bottleneck
-        rate = "rate not known" if link.rate_bps is None else f"{link.rate_bps / 1e6:g} Mbit/s"
+        records = [view.bottleneck for view in self.run.views] if self._link is None else [self.run.bottleneck]
+        known = ("rate not known" if link.rate_bps is None else f"{link.rate_bps / 1e6:g} Mbit/s" for link in records)
+        rate = ", ".join(
+            text if len(records) == 1 else f"{link.name} {text}" for link, text in zip(records, known, strict=True)
+        )
         return f"<run {self.path.name}: {rate}, {len(self.run.flows)} flows, {self.run.status}>"
 
     @cached_property
     def summary(self) -> Summary:
-        """summary.json."""
-        return read_summary(self.path)
+        """summary.json; of one link as that of an experiment with this link alone."""
+        summary = read_summary(self.path)
+        return summary if self._link is None else summary_at(summary, self.run)
 
     @property
     def labels(self) -> list[str]:
@@ -153,9 +189,34 @@ class RunData:
         path = self.path / name
         if not path.exists():
             raise AnalysisError(f"{path}: no such file; analyse the run first: narrows analyze {self.path}")
-        schema = pq.read_schema(path)
-        units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in schema}
-        return _with_units(pd.read_parquet(path), units, name)
+        frame = _read_series(path, name)
+        if self._link is None:
+            return frame
+        return _with_units(series_at(frame, self.run), frame.attrs["units"], name)
+
+    def flow_intervals(self, interval_s: float) -> pd.DataFrame:
+        """`flows` in intervals of any length: the same rows and columns, made from the reports by the same function.
+
+        An interval in which nothing left while a flow was running has a row of its own, with rates of 0. Reports are
+        streamed: memory does not grow with their number.
+
+        Args:
+            interval_s: length of an interval in seconds, more than 0.
+
+        Raises:
+            AnalysisError: the telemetry is damaged.
+            ValueError: the interval is not positive.
+        """
+        if not interval_s > 0:
+            raise ValueError(f"an interval of {interval_s} s is not positive")
+        skipped = SkippedReports()
+        telemetry_files(self.run, skipped)
+        with TemporaryDirectory(prefix="narrows-analysis-") as tables:
+            path = Path(tables)
+            views = [(view, read_flow_table(view)) for view in self.run.views]
+            found = aggregate(self.run, views, self._clock, skipped.unreadable_files, path, interval_s)
+            write_flows(path / FLOWS, found)
+            return _read_series(path / FLOWS, "telemetry/reports-*.parquet")
 
     @cached_property
     def flows(self) -> pd.DataFrame:
@@ -188,6 +249,10 @@ class RunData:
         Columns are those of narrows_formats.columns.SOCKETS and `name`; without rows if sockets were not read.
         """
         frame = read_sockets(self.run)
+        if self._link is not None:
+            positions = {flow.number: position for position, flow in enumerate(self.run.flows)}
+            frame = frame[frame["flow"].isin(positions)]
+            frame = frame.assign(flow=frame["flow"].map(positions))
         frame = frame.assign(name=[self.labels[int(flow)] for flow in frame["flow"]])
         return _with_units(frame, {**units(SOCKETS), "name": ""}, "hosts/sockets.parquet")
 
@@ -229,10 +294,7 @@ class RunData:
         return _with_units(frame, REPORT_UNITS, "telemetry/reports-*.parquet")
 
     def dask_reports(self) -> dd.DataFrame:
-        """Every report as a Dask frame, a partition for each Parquet row group. Needs pip install 'narrows[dask]'.
-
-        Functions of narrows_analysis.intervals take it in place of a pandas frame.
-        """
+        """Every report as a Dask frame, a partition for each Parquet row group. Needs pip install 'narrows[dask]'."""
         import dask.dataframe as dd
 
         parts = []

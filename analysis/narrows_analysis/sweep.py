@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MANIFEST, TABLE, INTERVALS = files.SWEEP, files.SWEEP_TABLE, "intervals.csv"
+# Begins the columns of a link where there are several.
+LINKS = "links."
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,17 @@ class Sweep:
     fields: dict[str, list[str]]
     frame: pd.DataFrame
     points: int
+
+
+def quantities(frame: pd.DataFrame) -> list[Quantity]:
+    """The quantities of a sweep's table; with several links those of a link for each (`links.NAME.COLUMN`)."""
+    found = [quantity for quantity in QUANTITIES if quantity.column in frame.columns]
+    known = {quantity.column: quantity for quantity in QUANTITIES}
+    for column in map(str, frame.columns):
+        name, _, own = column.removeprefix(LINKS).rpartition(".")
+        if column.startswith(LINKS) and own in known:
+            found.append(replace(known[own], column=column, title=f"{known[own].title}, {name}"))
+    return found
 
 
 def read_record(directory: Path) -> SweepRecord:
@@ -148,7 +161,7 @@ def intervals(sweep: Sweep) -> pd.DataFrame:
     groups = list(dict.fromkeys(sweep.frame["group"]))
     for values in itertools.product(*sweep.fields.values()):
         setting = dict(zip(sweep.fields, values, strict=True))
-        for quantity in (one for one in QUANTITIES if one.column in sweep.frame.columns):
+        for quantity in quantities(sweep.frame):
             for group in groups if quantity.per_group else [""]:
                 found = estimate_at(sweep, quantity.column, setting | ({"group": group} if group else {}))
                 if found is not None:
@@ -166,7 +179,7 @@ def heat_map(
     from matplotlib.figure import Figure  # Slow to import, and only figures need it.
 
     table = pivot(sweep, column, rows, columns, fixed or {})
-    known = next((quantity for quantity in QUANTITIES if quantity.column == column), Quantity(column, column, "", 1.0))
+    known = next((one for one in quantities(sweep.frame) if one.column == column), Quantity(column, column, "", 1.0))
     figure = Figure(figsize=(1.8 + 0.8 * table.shape[1], 1.2 + 0.42 * table.shape[0]), layout="constrained", dpi=150)
     axes = figure.add_subplot()
     values = table.to_numpy() / known.scale
@@ -193,13 +206,27 @@ def _map_section(sweep: Sweep, quantity: Quantity, group: str | None) -> list[di
     for values in itertools.product(*(sweep.fields[name] for name in others)):
         fixed = dict(zip(others, values, strict=True))
         picked = fixed | ({"group": group} if group is not None else {})
-        maps.append((fixed, pivot(sweep, quantity.column, down, across, picked)))
-    known = np.concatenate([table.to_numpy().ravel() for _, table in maps])
+        table = pivot(sweep, quantity.column, down, across, picked)
+        if group is not None:
+            table = _where_it_ran(sweep, table, picked)
+        maps.append((fixed, table))
+    maps = [(fixed, table) for fixed, table in maps if table.size]
+    known = np.concatenate([np.empty(0), *(table.to_numpy().ravel() for _, table in maps)])
     known = known[np.isfinite(known)]
     if not len(known):
         return []
     low, high = float(known.min()), float(known.max())
     return [_page_map(sweep, quantity, group, fixed, table, low, high) for fixed, table in maps]
+
+
+def _where_it_ran(sweep: Sweep, table: pd.DataFrame, picked: dict[str, str]) -> pd.DataFrame:
+    """A group's table without the settings at which there is no such group: a sweep over its CCA may rename it."""
+    ran = sweep.frame
+    for name, value in picked.items():
+        ran = ran[ran[name] == value]
+    rows = table.index.isin(ran[table.index.name])
+    columns = table.columns.isin(ran[table.columns.name]) if table.columns.name else slice(None)
+    return table.loc[rows, columns]
 
 
 def _page_map(
@@ -318,9 +345,7 @@ def write_sweep_report(directory: Path | str) -> Path:
         raise AnalysisError(f"{sweep.path / MANIFEST}: no swept field; a sweep of at least one is expected")
     groups = list(dict.fromkeys(sweep.frame["group"]))
     maps: list[dict[str, Any]] = []
-    for quantity in QUANTITIES:
-        if quantity.column not in sweep.frame.columns:
-            continue
+    for quantity in quantities(sweep.frame):
         if quantity.per_group and len(groups) > 1:
             for group in groups:
                 maps += _map_section(sweep, quantity, group)

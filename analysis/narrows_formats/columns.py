@@ -36,12 +36,14 @@ class Column:
 
 
 FLOWS = (
+    Column("link", "", "name of the link, as in run.json"),
     Column("time_s", "s", START),
     Column("interval_s", "s", "length of the interval"),
     Column("flow", "", f"{NUMBER}; -1: all traffic that is not part of the experiment"),
     Column("name", "", f"{LABEL}; (other) for -1"),
     Column("group", "", "name of the flow's group; (other) for -1"),
     Column("cca", "", "congestion control of the flow; null for -1"),
+    Column("packets", "", "data, or acks where the link is crossed by the flow's acknowledgements"),
     Column("throughput_bps", "bit/s (L2)", "all bytes of Ethernet frames that left the queue"),
     Column("goodput_bps", "bit/s (payload)", "payload bytes that left the queue for the first time"),
     Column("arrivals", "packets", "offered to the queue, by the time of their arrival"),
@@ -56,6 +58,7 @@ FLOWS = (
     Column("queue_delay_max_s", "s", "longest time in the queue of the departures; null where nothing left"),
 )
 QUEUE = (
+    Column("link", "", "name of the link, as in run.json"),
     Column("time_s", "s", START),
     Column("interval_s", "s", "length of the interval"),
     Column("depth_mean_bytes", "bytes", "mean depth that departures left behind; null where nothing left"),
@@ -72,6 +75,7 @@ QUEUE = (
     Column("missing_reports", "reports", "gaps in the numbering of reports: lost between switch and file"),
 )
 DISTRIBUTIONS = (
+    Column("link", "", "name of the link, as in run.json"),
     Column("quantity", "", "queue_bytes (depth that departures left behind) or queue_delay_s"),
     Column("value", "bytes (queue_bytes), s (queue_delay_s)", "upper end of a bin at most 0.013 % wide"),
     Column("fraction", "1", "of the departures, those up to value"),

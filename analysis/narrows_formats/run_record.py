@@ -6,6 +6,7 @@ Fields that are not named here are kept: readings of the switch, what newer vers
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -20,6 +21,8 @@ from pydantic import (
     model_validator,
 )
 
+from narrows_formats.link_names import ONLY_LINK
+from narrows_formats.schedules import RateSchedule, rate_schedule
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import FULL_FRAME_BYTES
 from narrows_formats.validation import refuse
@@ -54,13 +57,22 @@ class _Record(BaseModel):
     model_config = ConfigDict(extra="allow", frozen=True, use_attribute_docstrings=True)
 
 
-class BottleneckRecord(_Record):
-    """The link under test: rate in L2 bit/s, buffer and BDP in bytes, base RTT in seconds; None where not known."""
+class LinkRecord(_Record):
+    """A direction of a link: rate in L2 bit/s, buffer and BDP in bytes, times in seconds; None where not known."""
 
+    name: Text = ONLY_LINK
+    """What the link is called everywhere; `.reverse` behind it names the opposite direction."""
+    direction: Literal["forward", "reverse"] = "forward"
+    """Which direction of the link it is."""
     index: Whole = 0
     """The bottleneck, as reports name it."""
+    delay_s: Number = 0.0
+    """One-way delay behind the queue."""
     rate_bps: Positive | None = None
-    """L2 bit/s that was set: of Ethernet frames without preamble, gap and checksum."""
+    """L2 bit/s that was set: of Ethernet frames without preamble, gap and checksum; null: unlimited, only reported."""
+    rate_schedule: dict[str, Any] | None = None
+    """A rate that varies, from the experiment's start on: `rate_bps` from each of `start_ns` on, or `opportunities_ns`;
+    `period_ns` after the start it begins again. `rate_bps` of the link is then what its BDP is of."""
     rate_layer: str | None = None
     """The layer of `rate_bps`, always l2."""
     rate_packets_s: Number | None = None
@@ -74,7 +86,7 @@ class BottleneckRecord(_Record):
     buffer_packets: Number | None = None
     """The same in packets, where the target counts those (BMv2)."""
     rtt_s: Number | None = None
-    """Base round-trip time of flows without one of their own."""
+    """What the link adds to the base round-trip time of flows without one of their own."""
     bdp_bytes: Number | None = None
     """Bandwidth-delay product."""
     mtu_frame_bytes: Annotated[Whole, BeforeValidator(lambda value: value or FULL_FRAME_BYTES)] = FULL_FRAME_BYTES
@@ -83,6 +95,11 @@ class BottleneckRecord(_Record):
     """Probability of the loss emulation in front of the queue."""
     ecn_threshold_bytes: Number | None = None
     """Depth from which packets are marked with CE; null: no marking."""
+
+    @cached_property
+    def schedule(self) -> RateSchedule | None:
+        """The rate where it varies."""
+        return None if self.rate_schedule is None else rate_schedule(self.rate_schedule)
 
     @model_validator(mode="before")
     @classmethod
@@ -97,10 +114,10 @@ class BottleneckRecord(_Record):
 
 
 class FlowRecord(_Record):
-    """One TCP connection; times in seconds from the experiment's start. ``iperf3`` is a path in the run's directory."""
+    """One connection; times in seconds from the experiment's start. ``record`` is a path in the run's directory."""
 
     name: str | None = None
-    """What the flow is called everywhere."""
+    """What the flow is called everywhere; of several connections of one flow, each has its own: `web-1.3`."""
     group: Text | None = None
     """Its group in the experiment's flows; of a capture, its source address."""
     cca: Text | None = None
@@ -113,6 +130,10 @@ class FlowRecord(_Record):
     """TCP port of the sender."""
     dst_port: Whole | None = None
     """TCP port of the receiver."""
+    links: tuple[Text, ...] = ()
+    """Links that its data cross, in order."""
+    ack_links: tuple[Text, ...] = ()
+    """Links that its acknowledgements cross, in order."""
     connection: Whole | None = None
     """Which connection of a repeated flow it is, from 0."""
     start_s: Number | None = None
@@ -129,12 +150,20 @@ class FlowRecord(_Record):
     """When the sender ended."""
     bytes_sent: Whole | None = None
     """Payload that the sender handed to its socket."""
-    iperf3: Text | None = None
-    """iperf3's own result, a path in the run's directory."""
+    record: Text | None = None
+    """What its sender says of it, a path in the run's directory; null: nothing beside what is here."""
     flow: Whole | None = None
     """Flow index in reports, of captures."""
     signature: Whole | None = None
     """Signature in reports, of captures."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_iperf3(cls, data: Any) -> Any:
+        """Before version 0.3.0 the record was iperf3's result."""
+        if not isinstance(data, dict) or "iperf3" not in data:
+            return data
+        return {"record": data["iperf3"], **{name: value for name, value in data.items() if name != "iperf3"}}
 
 
 class RunRecord(_Record):
@@ -164,8 +193,8 @@ class RunRecord(_Record):
     """The machine: kernel, processor, tools; offloads, sysctls and TCP counters (`nstat`) of each host (`testbed`)."""
     switch: dict[str, Any] | None = None
     """SHA-256 of the P4 program that ran, and notes of the target."""
-    bottleneck: BottleneckRecord
-    """The link under test, see below."""
+    links: Annotated[tuple[LinkRecord, ...], Field(min_length=1)]
+    """Every direction of a link that was reported, see below."""
     telemetry: dict[str, Any] | None = None
     """`sample`: one report in so many departures."""
     clock_origin_ns: StrictInt | None = None
@@ -174,6 +203,25 @@ class RunRecord(_Record):
     """What that is known by: the switch clock, or the first report."""
     flows: Annotated[tuple[FlowRecord, ...], BeforeValidator(lambda value: [] if value is None else value)] = ()
     """One entry for each TCP connection, see below. Its position is the flow's number in all tables."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _of_one_link(cls, data: Any) -> Any:
+        """Before version 0.3.0 a run had one link, `bottleneck`, which all of its flows crossed."""
+        if not isinstance(data, dict) or "bottleneck" not in data:
+            return data
+        data = dict(data)
+        data["links"] = [data.pop("bottleneck")]
+        if isinstance(data.get("identity"), dict):
+            data["drop_cross_check"] = {ONLY_LINK: data.pop("identity")}
+        manager = data.get("traffic_manager")
+        if isinstance(manager, dict) and isinstance(manager.get("flow_drops"), list):
+            data["traffic_manager"] = {**manager, "flow_drops": {ONLY_LINK: manager["flow_drops"]}}
+        if isinstance(data.get("flows"), list):
+            data["flows"] = [
+                {"links": [ONLY_LINK], **flow} if isinstance(flow, dict) else flow for flow in data["flows"]
+            ]
+        return data
 
     def as_json(self) -> dict[str, Any]:
         """What is written: the fields that were given."""

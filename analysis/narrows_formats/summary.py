@@ -12,7 +12,11 @@ from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 # To be raised whenever a field is added to summary.json, renamed or given another meaning.
-FORMAT = 3
+FORMAT = 5
+
+# Traffic that is not the experiment's is shown beside its flows from this part of the goodput on: below are iperf3's
+# control connections.
+_OTHER_SHOWN = 0.001
 
 _exactly = with_config(ConfigDict(extra="forbid"))
 
@@ -32,9 +36,15 @@ class BottleneckSummary(TypedDict):
     """The link and its queue."""
 
     rate_bps: float | None
+    rate_mean_bps: float | None
+    rate_least_bps: float | None
+    rate_most_bps: float | None
+    down_s: float | None
     buffer_bytes: float | None
     utilization: float | None
     loss_ratio: float | None
+    total_loss_ratio: float | None
+    other_share: float | None
     queue_bytes: Distribution
     queue_delay_s: Distribution
     saturated_rate_bps: float | None
@@ -71,6 +81,23 @@ class DynamicsSummary(TypedDict):
 
 
 @_exactly
+class LinkFlowSummary(TypedDict):
+    """A flow at one link: its data, or its acknowledgements (`packets`)."""
+
+    name: str
+    packets: str
+    share: float | None
+    throughput_bps: float | None
+    arrivals: int | None
+    departures: int | None
+    drops: int | None
+    loss_ratio: float | None
+    loss_emulation_drops: int | None
+    ce_marks: int | None
+    queue_delay_mean_s: float | None
+
+
+@_exactly
 class GroupSummary(TypedDict):
     """Flows that the experiment names together."""
 
@@ -100,7 +127,10 @@ class InflightSummary(TypedDict):
 
 @_exactly
 class FlowSummary(TypedDict):
-    """One flow; ``fct_reason`` says why it has no completion time."""
+    """One flow; ``fct_reason`` says why it has no completion time.
+
+    ``limited_by`` is the part of its time in which each link of its path was its bottleneck.
+    """
 
     name: str
     group: str
@@ -127,6 +157,8 @@ class FlowSummary(TypedDict):
     inflight_source: str | None
     host_retransmits: int | None
     rtt_source: str | None
+    links: list[str]
+    limited_by: dict[str, float]
 
 
 @_exactly
@@ -141,6 +173,18 @@ class TelemetrySummary(TypedDict):
 
 
 @_exactly
+class LinkSummary(BottleneckSummary):
+    """A direction of a link, its queue, and the flows that share it."""
+
+    name: str
+    direction: Literal["forward", "reverse"]
+    fairness: FairnessSummary
+    dynamics: DynamicsSummary
+    flows: list[LinkFlowSummary]
+    telemetry: TelemetrySummary
+
+
+@_exactly
 class WarningSummary(TypedDict):
     """What a reader must know: "error" where a number is withheld or wrong to compare."""
 
@@ -151,10 +195,15 @@ class WarningSummary(TypedDict):
 
 @_exactly
 class Summary(TypedDict):
-    """The whole file."""
+    """The whole file.
+
+    `bottleneck`, `fairness` and `dynamics` are those of the link where there is one; with several links they are empty,
+    and `links` has them.
+    """
 
     format: int
     status: str
+    links: list[LinkSummary]
     bottleneck: BottleneckSummary
     fairness: FairnessSummary
     dynamics: DynamicsSummary
@@ -173,3 +222,9 @@ def check(data: Any) -> Summary:
     TypeAdapter(Summary).validate_python(data)
     summary: Summary = data
     return summary
+
+
+def shown_other_share(summary: Summary) -> float | None:
+    """Share of the traffic that is not the experiment's, where it is enough to be shown beside the flows; else None."""
+    share = summary["bottleneck"]["other_share"]
+    return share if share is not None and share >= _OTHER_SHOWN else None

@@ -14,6 +14,8 @@ from fractions import Fraction
 from typing import Literal
 
 NANOSECONDS = 1_000_000_000
+# Links that carry less have no IPv6, and none of its settings (RFC 8200, section 5).
+MIN_IPV6_MTU = 1280
 FULL_FRAME_BYTES = 1514  # Ethernet, without FCS
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
@@ -92,6 +94,19 @@ def parse_rate(value: object) -> int:
         UnitError: not a rate, or not more than 0.
     """
     return _positive(value, RATE_UNITS, "a rate", "bits per second", ALLOWED_RATE)
+
+
+def parse_rate_or_none(value: object) -> int:
+    """Bits per second as `parse_rate` reads them, or 0 of ``0bit``: nothing passes.
+
+    Raises:
+        UnitError: not a rate, or negative.
+    """
+    allowed = f"0bit, or {ALLOWED_RATE}"
+    rate = _scaled(value, RATE_UNITS, "a rate", "bits per second", allowed)
+    if rate < 0:
+        raise UnitError("is negative", allowed)
+    return rate
 
 
 def parse_size(value: object) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from narrows_formats.suggestion import suggestion
@@ -49,13 +50,18 @@ def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
 
 def describe(error: ErrorDetails, model: type[BaseModel]) -> str:
     """One validation error as ``field: value problem; allowed: ...``; without the field if it is about the whole."""
-    location = error["loc"]
+    location = _untagged(error["loc"])
     problem = _problem(error, model)
     return f"{dotted(location)}: {problem}" if location else problem
 
 
+def _untagged(location: Location) -> Location:
+    """Without the tags of unions, which stand in brackets: no file has them."""
+    return tuple(part for part in location if not (isinstance(part, str) and part.startswith("(")))
+
+
 def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
-    location, kind, context = error["loc"], error["type"], error.get("ctx", {})
+    location, kind, context = _untagged(error["loc"]), error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
         return f"unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
     if kind == "missing":
@@ -89,21 +95,41 @@ def dotted(location: Iterable[int | str]) -> str:
 
 
 def fields_at(model: type[BaseModel], location: Location) -> list[str]:
-    """Names of the fields that the mapping at a location of an experiment may have."""
+    """Names of the fields that the mapping at a location of an experiment may have; empty where its keys are free."""
     current: Any = model
     for part in location:
         if isinstance(part, int):
             continue
-        current = _model_in(current.model_fields[part].annotation)
+        if isinstance(current, _Mapping):
+            current = current.of
+            continue
+        current = _model_in(_fields(current)[part].annotation)
+    if isinstance(current, _Mapping):
+        return []
     if dataclasses.is_dataclass(current):
         return sorted(field.name for field in dataclasses.fields(current))
-    return sorted(current.model_fields)
+    return sorted(_fields(current))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Mapping:
+    """A mapping from names to models of a kind."""
+
+    of: Any
+
+
+def _fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """The fields of a model by the names that files use."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def _model_in(annotation: Any) -> Any:
     """The model inside ``Model``, ``tuple[Model, ...]`` or ``Model | None``."""
     if isinstance(annotation, type) and (issubclass(annotation, BaseModel) or dataclasses.is_dataclass(annotation)):
         return annotation
+    if typing.get_origin(annotation) is dict:
+        inner = _model_in(typing.get_args(annotation)[1])
+        return None if inner is None else _Mapping(inner)
     if typing.get_origin(annotation) in (tuple, list, types.UnionType, typing.Union, typing.Annotated):
         for argument in typing.get_args(annotation):
             found = _model_in(argument)

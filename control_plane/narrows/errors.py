@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors that the command line turns into a message and an exit code, without a traceback."""
 
+from __future__ import annotations
+
 EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_BAD_INPUT = 2
@@ -17,6 +19,10 @@ class InputError(NarrowsError):
     """What the user asked for cannot be done as written; raised before anything is created."""
 
     exit_code = EXIT_BAD_INPUT
+
+    def at(self, origin: str) -> InputError:
+        """The same with the file, and the point of a sweep, in front of each of its lines."""
+        return InputError("\n".join(f"{origin}: {line}" for line in str(self).splitlines()))
 
 
 class Interrupted(NarrowsError):

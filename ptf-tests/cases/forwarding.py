@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from ipaddress import ip_address, ip_network
 
+import expected
 import frames
-from bench import DEPARTURES, SEQUENCE, BottleneckTest
+from bench import ARRIVAL_COUNTER, DEPARTURE_COUNTER, DEPARTURES, SEQUENCE, BottleneckTest
 
 MAC_MASK = (1 << 48) - 1
 
@@ -173,3 +174,52 @@ class LoopbackFanOut(BottleneckTest):
         for frame in sent:
             self.assertEqual(self.totals(self.flow_of(frame, 3)), (2, 2, 0))
         self.assertEqual(self.switch.read_register(DEPARTURES, self.flow_of(sent[0], 0)), 0)
+
+
+class TwoBottlenecksInSeries(BottleneckTest):
+    """A loopback path: two bottlenecks one after the other, each with counts, drops and reports of its own."""
+
+    def runTest(self) -> None:
+        leaves, returns = self.profile.loopback
+        first, second = 3, 11
+        self.reported(1, leaves, first)
+        self.connect(returns, 2, bottleneck=second)
+        self.observe(second)
+        self.report_to(expected.Collector(), second)
+        # Cross traffic at the second one only.
+        self.connect(4, 2, bottleneck=second)
+        crossing, cross = frames.ipv4(size=200), frames.ipv6(size=300)
+        for _ in range(3):
+            self.pass_through([crossing], 1, 2)
+            self.pass_through([cross], 4, 2)
+        found = self.reports(9)
+        self.expect_silence()
+        at = {number: [report for report in found if report.bottleneck == number] for number in (first, second)}
+        self.assertEqual([report.sequence for report in at[first]], [1, 2, 3])
+        self.assertEqual([report.sequence for report in at[second]], [1, 2, 3, 4, 5, 6])
+        for number, frame, size in ((first, crossing, 200), (second, crossing, 200), (second, cross, 300)):
+            flow = self.flow_of(frame, number)
+            mine = [report for report in at[number] if report.flow == flow]
+            self.assertEqual([(r.arrivals, r.departures, r.flags) for r in mine], [(n, n, 0) for n in (1, 2, 3)])
+            self.assertEqual({report.signature for report in mine}, {self.signature_of(frame, number)})
+            # Arrivals less departures are its drops at this bottleneck: none.
+            self.assertEqual(self.totals(flow), (3, 3, 0))
+            self.assertEqual(self.counted(ARRIVAL_COUNTER, flow), (3, 3 * size))
+            self.assertEqual(self.counted(DEPARTURE_COUNTER, flow), (3, 3 * size))
+        self.assertNotEqual(self.flow_of(crossing, first), self.flow_of(crossing, second))
+        self.assertEqual(self.totals(self.flow_of(cross, first)), (0, 0, 0))
+
+        # What is lost at the first one never comes to the second one, and the other way round.
+        lost = self.lose((1 << 32) - 1, first)
+        self.send(1, [crossing] * 5)
+        self.wait_for_loss(self.flow_of(crossing, first), 5)
+        self.switch.control.delete(lost)
+        self.assertEqual(self.totals(self.flow_of(crossing, first)), (3, 3, 5))
+        self.assertEqual(self.totals(self.flow_of(crossing, second)), (3, 3, 0))
+        self.lose((1 << 32) - 1, second)
+        self.send(1, [crossing] * 4)
+        self.wait_for_loss(self.flow_of(crossing, second), 4)
+        self.assertEqual(self.totals(self.flow_of(crossing, first)), (7, 7, 5))
+        self.assertEqual(self.totals(self.flow_of(crossing, second)), (3, 3, 4))
+        self.assertEqual([(r.bottleneck, r.sequence) for r in self.reports(4)], [(first, n) for n in (4, 5, 6, 7)])
+        self.expect_silence()

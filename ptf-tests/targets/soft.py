@@ -65,7 +65,7 @@ class Softswitch(OneControl[Client]):
         self.control.push()
         for port in (*DATA_PORTS, COLLECTOR_PORT, LOOPBACK_PORT):
             for queue in range(QUEUES if port in DATA_PORTS else 1):
-                self._configure(port, queue, rate_bps=0, limit_bytes=0, limit_packets=DEFAULT_LIMIT_PACKETS)
+                self._configure(port, queue, unlimited=True, limit_bytes=0, limit_packets=DEFAULT_LIMIT_PACKETS)
 
     def _configure(self, port: int, queue: int, **settings: int) -> None:
         primary = ElectionId(low=self.control.election.low)
@@ -78,7 +78,8 @@ class Softswitch(OneControl[Client]):
 
     def shape(self, port: int, queue: int, frame_bytes: int, frames_per_second: int) -> None:
         """Let frames of one size leave a queue at a constant rate; 0 takes the limit off again."""
-        self._configure(port, queue, rate_bps=frame_bytes * 8 * frames_per_second)
+        rate_bps = frame_bytes * 8 * frames_per_second
+        self._configure(port, queue, **({"rate_bps": rate_bps} if rate_bps else {"unlimited": True}))
 
     def hold(self, port: int, queue: int, frame_bytes: int, pass_one: Callable[[], Result]) -> Result:
         """Make the queue so slow that the frame occupies its link."""
@@ -87,7 +88,7 @@ class Softswitch(OneControl[Client]):
 
     def release(self, port: int, queue: int) -> None:
         """Take the rate off."""
-        self._configure(port, queue, rate_bps=0)
+        self._configure(port, queue, unlimited=True)
 
     def limit_packets(self, port: int, queue: int, packets: int) -> None:
         """Let at most so many packets wait."""

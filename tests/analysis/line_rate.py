@@ -118,7 +118,7 @@ def configuration(rate_bps: int, limit_bytes: int, capture: Path) -> dict[str, A
         "clone_sessions": [{"session": 1, "ports": [3], "length_limit": 128}],
         "queues": [
             {"port": 2, "rate_bps": rate_bps, "limit_bytes": limit_bytes, "limit_packets": 0},
-            {"port": 3, "rate_bps": 0, "limit_bytes": 0, "limit_packets": 0},
+            {"port": 3, "rate_bps": "unlimited", "limit_bytes": 0, "limit_packets": 0},
         ],
         "inputs": [{"port": 1, "pcap": str(capture), "start_ns": 1_000}],
         "outputs": [{"port": 3, "pcap": "reports.pcap", "snap_bytes": 176}],

@@ -248,33 +248,28 @@ def write_run(run_dir: Path, scenario: Scenario, files: int = 2) -> Truth:
         json.dumps({"reports": len(rows["flow"]), "kernel_ring_drops": 0})
     )
     for number in range(len(scenario.senders)):
-        _write_iperf3(run_dir, scenario, truth, number)
+        _write_record(run_dir, scenario, truth, number)
     (run_dir / "run.json").write_text(json.dumps(run_json(scenario, truth), indent=1))
     (run_dir / "experiment.yaml").write_text(f"name: {scenario.name}\n")
     return truth
 
 
-def _write_iperf3(run_dir: Path, scenario: Scenario, truth: Truth, number: int) -> None:
-    src, _, src_port, dst_port = _addresses(number)
+def _write_record(run_dir: Path, scenario: Scenario, truth: Truth, number: int) -> None:
+    _, _, src_port, dst_port = _addresses(number)
     sender = scenario.senders[number]
-    samples = truth.rtt_ns[number]
     start = round(sender.start_s * NS)
-    intervals = []
+    samples = []
     for second in range(int(sender.duration_s)):
-        inside = [rtt for time, rtt in samples if second <= (time - start) / NS < second + 1]
+        inside = [rtt for time, rtt in truth.rtt_ns[number] if second <= (time - start) / NS < second + 1]
         if inside:
-            stream = {"start": second, "end": second + 1, "rtt": round(inside[-1] / 1000), "snd_cwnd": 100_000}
-            intervals.append({"streams": [stream]})
-    rtts = [rtt / 1000 for _, rtt in samples] or [0]
-    end = {
-        "retransmits": truth.drops[number] + truth.loss_drops[number],
-        "min_rtt": round(min(rtts)), "mean_rtt": round(sum(rtts) / len(rtts)), "max_rtt": round(max(rtts)),
-    }  # fmt: skip
+            time_s = sender.start_s + second + 1
+            samples.append({"time_s": time_s, "rtt_s": inside[-1] / NS, "cwnd_bytes": 100_000})
     document = {
-        "start": {"connected": [{"local_port": src_port, "remote_port": dst_port, "local_host": src}]},
-        "intervals": intervals,
-        "end": {"streams": [{"sender": end}], "sender_tcp_congestion": sender.cca},
-    }
+        "congestion_control": sender.cca, "src_port": src_port, "dst_port": dst_port, "started_s": sender.start_s,
+        "ended_s": sender.start_s + sender.duration_s, "ending": "time_over", "bytes_sent": 1_000_000,
+        "retransmits": truth.drops[number] + truth.loss_drops[number], "mss_bytes": 1448, "samples": samples,
+        "rtt_min_s": min((rtt / NS for _, rtt in truth.rtt_ns[number]), default=None),
+    }  # fmt: skip
     (run_dir / "hosts" / f"flow{number}.json").write_text(json.dumps(document))
 
 
@@ -286,7 +281,7 @@ def run_json(scenario: Scenario, truth: Truth) -> dict[str, Any]:
         flows.append(
             {"group": sender.group, "cca": sender.cca, "src": src, "dst": dst, "src_port": src_port,
              "dst_port": dst_port, "start_s": sender.start_s, "duration_s": sender.duration_s,
-             "size_bytes": sender.size_bytes, "rtt_s": scenario.rtt_s, "iperf3": f"hosts/flow{number}.json"}
+             "size_bytes": sender.size_bytes, "rtt_s": scenario.rtt_s, "record": f"hosts/flow{number}.json"}
         )  # fmt: skip
     drops = [{"flow": 1000 + 7 * n, "packets": value, "bytes": value * 1514} for n, value in enumerate(truth.drops)]
     return {

@@ -287,6 +287,16 @@ def test_disagreement_with_the_traffic_manager_is_told(tmp_path: Path) -> None:
     assert "drops_disagree" in codes(analyze_run(tmp_path / "run"))
 
 
+def test_a_late_start_is_told(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    flows = json.loads((tmp_path / "run" / "run.json").read_text())["flows"]
+    for late_s, told in ((0.009, False), (0.25, True)):
+        flows[1]["started_s"] = flows[1]["start_s"] + late_s
+        edit_run_json(tmp_path / "run", flows=flows)
+        found = [one["message"] for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "late_start"]
+        assert [message.endswith(" 0.250 s.") for message in found] == [True] * told
+
+
 def test_packets_lost_outside_the_queue_are_told(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
     rows = [{"place": "in front of the program", "entered": 5000, "left": 5000, "lost": 0}]
@@ -350,7 +360,7 @@ def test_no_telemetry_at_all(tmp_path: Path) -> None:
     assert len(pd.read_parquet(tmp_path / "run" / "flows.parquet")) == 0
 
 
-def test_ports_are_found_in_iperf3_output(tmp_path: Path) -> None:
+def test_ports_are_found_in_senders_records(tmp_path: Path) -> None:
     truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
     raw = json.loads((tmp_path / "run" / "run.json").read_text())
     for flow in raw["flows"]:
@@ -366,7 +376,7 @@ def test_ports_are_found_in_iperf3_output(tmp_path: Path) -> None:
     assert "flow_guessed" not in codes(summary)
 
 
-def test_what_iperf3_said_is_parsed_once_for_summary_and_report(
+def test_what_senders_say_is_parsed_once_for_summary_and_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
@@ -376,7 +386,7 @@ def test_what_iperf3_said_is_parsed_once_for_summary_and_report(
         parsed.append(path.name)
         return read_json(path)
 
-    monkeypatch.setattr("narrows_analysis.records.iperf3.read_json", counted)
+    monkeypatch.setattr("narrows_analysis.records.connection.read_json", counted)
     run = read_run(tmp_path / "run")
     analyze_run(run)
     write_report(run)
@@ -396,10 +406,10 @@ def test_a_flow_that_never_came(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"bottleneck": {"rate_bps": -1}}, r"run.json: bottleneck.rate_bps: '-1' is not a number of 0 or more"),
+        ({"bottleneck": {"rate_bps": -1}}, r"run.json: links.0.rate_bps: '-1' is not a number of 0 or more"),
         ({"target_profile": None}, r"run.json: target_profile: nothing is of the wrong kind; allowed: a mapping"),
         ({"status": "done"}, r"status: 'done' is not one of the choices; allowed: complete, partial, failed"),
-        ({"flows": [{"src": "10.0.0.1"}]}, r"flows.0.dst: is missing; fields here: bytes_sent, cca"),
+        ({"flows": [{"src": "10.0.0.1"}]}, r"flows.0.dst: is missing; fields here: ack_links, bytes_sent, cca"),
         ({"clock_origin_ns": 1.5}, r"clock_origin_ns: '1.5' is of the wrong kind; allowed: a whole number"),
     ],
 )

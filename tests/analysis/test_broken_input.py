@@ -107,7 +107,11 @@ def test_a_file_of_another_kind(pristine: tuple[Path, synthetic.Truth], tmp_path
         analyze_run(tmp_path / "run")
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"intervals": 5, "end": []}', '{"end": {"streams": [1]}}', "\\x00"])
+@pytest.mark.parametrize(
+    "text",
+    # The last ones are as iperf3 has them, of runs before 0.3.0.
+    ["", "[]", "{}", "\\x00", '{"samples": 5}', '{"intervals": 5, "end": []}', '{"end": {"streams": [1]}}'],
+)
 def test_broken_host_files_do_not_stop_the_analysis(tmp_path: Path, text: str) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
     (tmp_path / "run" / "hosts" / "flow0.json").write_text(text)

@@ -52,6 +52,7 @@ def write_sweep(directory: Path, runs: Runs) -> Path:
                 "bottleneck": bottleneck,
                 "fairness": {"jain_index": values.get("jain", 1.0)},
                 "telemetry": {"lost": 0},
+                "links": [{"name": "bottleneck"}],
                 "groups": groups,
             }
             name = f"{buffer}-r{number}"

@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 import pytest
 import synthetic
 from narrows_analysis import AnalysisError, analyze_run, load
-from narrows_analysis.intervals import flow_intervals
 from narrows_formats import columns as columns_of_files
 
 Competition = tuple[Path, synthetic.Truth, Any]
@@ -52,21 +51,43 @@ def test_intervals_agree_with_the_analysis(competition: Competition) -> None:
     """What analyze_run streams equals what a group-by over all reports gives."""
     run_dir, truth, _ = competition
     run = load(run_dir)
-    flows = flow_intervals(run.reports(), 0.1)
-    for number in (0, 1):
-        mine = flows[flows["flow"] == number]
-        theirs = run.flows[run.flows["flow"] == number]
-        np.testing.assert_allclose(mine["throughput_bps"], theirs["throughput_bps"])
-        np.testing.assert_allclose(mine["queue_delay_max_s"], theirs["queue_delay_max_s"])
-        assert mine["drops"].sum() == truth.drops[number]
-    interval_s = float(run.queue["interval_s"].iloc[0])
     reports = run.reports()
+    for interval_s, flows in ((0.1, run.flows), (0.37, run.flow_intervals(0.37))):
+        for number in (0, 1):
+            mine = reports[reports["flow"] == number]
+            sums = mine.groupby(((mine["time_s"] + 1e-9) / interval_s).astype(int))
+            theirs = flows[flows["flow"] == number]
+            np.testing.assert_allclose(sums["packet_bytes"].sum() * 8 / interval_s, theirs["throughput_bps"])
+            np.testing.assert_allclose(sums["queue_delay_s"].max(), theirs["queue_delay_max_s"])
+            assert theirs["drops"].sum() == truth.drops[number]
+    interval_s = float(run.queue["interval_s"].iloc[0])
     queue = reports.groupby(((reports["time_s"] + 1e-9) / interval_s).astype(int))
     theirs = run.queue.dropna()
     np.testing.assert_allclose(queue["queue_delay_s"].mean(), theirs["delay_mean_s"])
     np.testing.assert_allclose(queue["packet_bytes"].sum() * 8 / interval_s, theirs["throughput_bps"])
     with pytest.raises(ValueError, match="not positive"):
-        flow_intervals(run.reports(), 0.0)
+        run.flow_intervals(0.0)
+
+
+def test_intervals_without_packets_have_rows(tmp_path: Path) -> None:
+    """A mean over the intervals of a flow's life is what it sent over its life, however short they are.
+
+    Packets of 1514 B at 20 Mbit/s take 0.6 ms, and two are in flight in 20 ms: most intervals of 1 ms are empty.
+    """
+    truth = synthetic.write_run(
+        tmp_path / "run", synthetic.Scenario(senders=[synthetic.Sender("a", "a", 0.0, 2.0, window=2, aimd=False)])
+    )
+    analyze_run(tmp_path / "run")
+    run = load(tmp_path / "run")
+    fine = run.flow_intervals(0.001)
+    assert list(fine.columns) == list(run.flows.columns) and fine.attrs["units"] == run.flows.attrs["units"]
+    assert set(fine["name"]) == {"a-1"}
+    lasts = run.reports()["time_s"].max()
+    assert len(fine) == int(lasts / 0.001) + 1
+    assert fine["throughput_bps"].mean() * len(fine) * 0.001 == pytest.approx(truth.l2_bytes[0] * 8)
+    assert (fine["departures"] == 0).mean() > 0.8
+    whole = run.flow_intervals(float(run.flows["interval_s"].iloc[0]))
+    pd.testing.assert_frame_equal(whole, run.flows)
 
 
 @pytest.fixture(scope="module")
@@ -83,17 +104,17 @@ def test_dask_gives_the_same(competition: Competition, cluster: Any) -> None:
     run = load(competition[0])
     lazy = run.dask_reports()
     assert lazy.npartitions >= 2
-    result = flow_intervals(lazy, 0.37)
+    result = lazy.groupby("flow")["packet_bytes"].sum().compute()
     assert cluster.status == "running"
-    pd.testing.assert_frame_equal(result, flow_intervals(run.reports(), 0.37))
+    pd.testing.assert_series_equal(result.sort_index(), run.reports().groupby("flow")["packet_bytes"].sum())
 
 
 def test_dask_without_a_cluster(competition: Competition) -> None:
     dask: Any = importlib.import_module("dask")
-    run = load(competition[0])
+    run: Any = load(competition[0])
     with dask.config.set(scheduler="synchronous"):
-        result = flow_intervals(run.dask_reports(), 1.0)
-    pd.testing.assert_frame_equal(result, flow_intervals(run.reports(), 1.0))
+        result = run.dask_reports().compute()
+    pd.testing.assert_frame_equal(result.reset_index(drop=True), run.reports(), check_dtype=False)
 
 
 @pytest.fixture
@@ -183,9 +204,9 @@ def test_sockets_tell_what_the_switch_does_not(tmp_path: Path) -> None:
     flows: Any = analyze_run(tmp_path / "run")["flows"]
     assert flows[1]["inflight_bytes"] == {"mean": 2000, "max": 3000}
     assert flows[1]["inflight_source"] == "the hosts (sockets, TCP_INFO)" and flows[0]["inflight_source"] is None
-    # Not iperf3's smoothed RTT, of which it keeps the smallest: it is not the smallest of a packet.
+    # Not the record's smoothed RTTs: their mean is not the smallest of a packet.
     assert flows[1]["rtt_s"] == {"min": 0.02, "mean": pytest.approx(0.04)} and "sockets" in flows[1]["rtt_source"]
-    assert "iperf3" in flows[0]["rtt_source"]
+    assert "flow records" in flows[0]["rtt_source"]
     (tmp_path / "run" / "hosts" / "sockets.parquet").write_bytes(b"PAR1")
     with pytest.raises(AnalysisError, match=r"sockets\.parquet: not readable"):
         analyze_run(tmp_path / "run")
@@ -249,7 +270,7 @@ def test_host_series_are_labelled(competition: Competition) -> None:
     hosts = load(run_dir).hosts
     raw = json.loads((run_dir / "hosts" / "flow1.json").read_text())
     rtt = hosts[(hosts["flow"] == 1) & (hosts["quantity"] == "rtt")]
-    assert rtt["value"].iloc[0] == pytest.approx(raw["intervals"][0]["streams"][0]["rtt"] / 1e6)
+    assert rtt["value"].iloc[0] == pytest.approx(raw["samples"][0]["rtt_s"])
     assert rtt["time_s"].iloc[0] == pytest.approx(1.0 + 1.0)
 
 

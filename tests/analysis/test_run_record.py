@@ -19,13 +19,14 @@ WRITTEN: dict[str, Any] = {
         "rate_unit": "packets/s", "rate_layer": "l2", "delay_line": False, "flow_drop_counters": False,
         "empty_queue_delay": 0,
     },
-    "bottleneck": {
-        "index": 0, "rate_bps": 100_000_000, "buffer_bytes": 500_000, "rtt_s": 0.04, "bdp_bytes": 500_000.0,
+    "links": [{
+        "name": "bottleneck", "direction": "forward", "index": 0, "rate_bps": 100_000_000,
+        "buffer_bytes": 500_000, "rtt_s": 0.04, "bdp_bytes": 500_000.0,
         "mtu_frame_bytes": 1514, "loss": 0.0, "ecn_threshold_bytes": None,
-    },
+    }],
     "flows": [{"group": "bbr", "cca": "bbr", "src": "10.0.0.1", "dst": "10.0.0.2", "src_port": 10000, "start_s": 0}],
     "clock_origin_ns": -5,
-    "identity": {"holds": True},
+    "drop_cross_check": {"bottleneck": {"holds": True}},
 }  # fmt: skip
 
 
@@ -37,17 +38,17 @@ def test_what_is_written_is_what_was_given_down_to_the_kinds_of_numbers() -> Non
 
 def test_a_bdp_that_is_not_given_is_rate_times_rtt() -> None:
     link = {"rate_bps": 100_000_000, "rtt_s": 0.04, "mtu_frame_bytes": None}
-    found = RunRecord.model_validate({**WRITTEN, "bottleneck": link}).bottleneck
+    (found,) = RunRecord.model_validate({**WRITTEN, "links": [link]}).links
     assert (found.bdp_bytes, found.mtu_frame_bytes) == (500_000, 1514)
-    assert RunRecord.model_validate({**WRITTEN, "bottleneck": {"rate_bps": 1}}).bottleneck.bdp_bytes is None
+    assert RunRecord.model_validate({**WRITTEN, "links": [{"rate_bps": 1}]}).links[0].bdp_bytes is None
 
 
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"bottleneck": {"rate_bps": 0}}, "bottleneck.rate_bps: '0' is not more than 0; allowed: a number above 0"),
-        ({"bottleneck": {"rtt_s": True}}, "bottleneck.rtt_s: 'True' is not a number of 0 or more; allowed: a number"),
-        ({"bottleneck": None}, "bottleneck: nothing is of the wrong kind; allowed: a mapping"),
+        ({"links": [{"rate_bps": 0}]}, "links.0.rate_bps: '0' is not more than 0; allowed: a number above 0"),
+        ({"links": [{"rtt_s": True}]}, "links.0.rtt_s: 'True' is not a number of 0 or more; allowed: a number"),
+        ({"links": [None]}, "links.0: nothing is of the wrong kind; allowed: a mapping"),
         ({"flows": 5}, "flows: '5' is of the wrong kind; allowed: a list"),
         (
             {"target_profile": {"name": "x", "time_unit_s": 1}},

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from narrows.cli.doctor import findings
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.switch.p4runtime_entries import ecn_threshold
 from narrows.switch.readings import PortStats
 from narrows.targets.bmv2 import packets, simple_switch
-from narrows.targets.bmv2.target import PROFILE, Bmv2Target, two_way_balances
+from narrows.targets.bmv2.target import Bmv2Target, two_way_balances
 
 
 def plan(groups: int = 1, mtu: int = 1500, **settings: Any) -> Plan:
@@ -50,8 +51,18 @@ def test_depth_is_what_full_size_frames_fit(buffer: str, depth: int) -> None:
 
 
 def test_ecn_threshold_is_in_packets() -> None:
-    assert ecn_threshold(plan(ecn_threshold="20packets"), PROFILE) == 20
-    assert ecn_threshold(plan(ecn_threshold="1515B"), PROFILE) == 2
+    assert ecn_threshold(plan(ecn_threshold="20packets").bottleneck, 1514) == 20
+    assert ecn_threshold(plan(ecn_threshold="1515B").bottleneck, 1514) == 2
+
+
+def test_what_reports_cannot_hold_is_refused() -> None:
+    # 19 bits of packets; 2^32 us = 4294.97 s at 10 packets/s are 42,949 packets and one in service.
+    assert packets.refusals(plan(rate="12.112Mbit", buffer=f"{2**19 - 1}packets")) == []
+    (refused,) = packets.refusals(plan(rate="12.112Mbit", buffer=f"{2**19}packets"))
+    assert refused.endswith("allowed: 1 to 524287 with BMv2")
+    assert packets.refusals(plan(rate="121.12kbit", buffer="42948packets"), virtual=True) == []
+    (refused,) = packets.refusals(plan(rate="121.12kbit", buffer="42949packets"), virtual=True)
+    assert "is a wait of 4295 s at 121.12kbit, and reports hold less than 4294.97 s; allowed: up to" in refused
 
 
 def test_the_fastest_rate() -> None:

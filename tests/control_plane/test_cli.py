@@ -23,18 +23,22 @@ FLOW: dict[str, Any] = {
     **dict.fromkeys(("arrivals", "departures", "retransmit_ratio", "start_s", "end_s", "bytes", "fct_s")),
     **dict.fromkeys(("throughput_bps", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")),
     **dict.fromkeys(("fct_reason", "inflight_source")),
+    **{"links": ["bottleneck"], "limited_by": {}},
     **{"src": "10.0.0.1", "dst": "10.0.1.1", "inflight_bytes": {"mean": None, "max": None}},
 }
 SUMMARY: Any = {
     "format": 0,
     "status": "complete",
     "bottleneck": {
+        **dict.fromkeys(("rate_mean_bps", "rate_least_bps", "rate_most_bps", "down_s")),
         **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
         **dict.fromkeys(("drops", "loss_emulation_drops", "ce_marks")),
         "rate_bps": 1e8,
         "buffer_bytes": 500000,
         "utilization": 0.99,
         "loss_ratio": 0.01,
+        "total_loss_ratio": 0.01,
+        "other_share": 0.0,
         "queue_bytes": {"mean": 1.0, "p50": 1.0, "p99": 2.0, "max": 3.0},
         "queue_delay_s": {"mean": 0.01, "p50": 0.01, "p99": 0.02, "max": 0.03},
     },
@@ -53,7 +57,7 @@ SUMMARY: Any = {
     "flows": [
         {
             **FLOW,
-            "name": "bbr",
+            "name": "bbr-1",
             "group": "bbr",
             "cca": "bbr",
             "goodput_bps": 6e7,
@@ -64,7 +68,7 @@ SUMMARY: Any = {
         },
         {
             **FLOW,
-            "name": "cubic",
+            "name": "cubic-4",
             "group": "cubic",
             "cca": "cubic",
             "goodput_bps": None,
@@ -77,6 +81,15 @@ SUMMARY: Any = {
     "telemetry": {"reports": 10, "lost": 0, "sample": 1, "duplicates": 0, "late": 0},
     "warnings": [],
 }
+SUMMARY["links"] = [
+    {
+        **{key: SUMMARY[key] for key in ("fairness", "dynamics", "telemetry")},
+        **SUMMARY["bottleneck"],
+        "name": "bottleneck",
+        "direction": "forward",
+        "flows": [],
+    }
+]
 
 
 def rendered(table: object) -> str:
@@ -94,7 +107,7 @@ def test_table_shows_flows_and_says_what_is_not_known() -> None:
     lines = rendered(summary_table(SUMMARY, "run")).splitlines()
     bbr = next(line for line in lines if "bbr-1" in line)
     assert all(cell in bbr for cell in (" 60.00 ", "123", " 2.00 ", " 50.00 ", " 40.00 "))
-    cubic = next(line for line in lines if "cubic-1" in line)
+    cubic = next(line for line in lines if "cubic-4" in line)
     assert cubic.count(" - ") == 6
 
 
@@ -111,7 +124,7 @@ def test_doctor_names_what_is_missing_and_the_fix(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(machine, "SYSTEM_PATH", str(tmp_path))
     problems = {finding.found: finding.problem for finding in findings() if finding.subject == "tool"}
-    assert problems["iperf3"] == "the command 'iperf3' is missing; fix: apt-get install iperf3"
+    assert problems["setpriv"] == "the command 'setpriv' is missing; fix: apt-get install util-linux"
 
 
 def test_doctor_lists_the_kernels_ccas() -> None:

@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.run.clock import Origin, from_reports
 from narrows.traffic.connection import Connection
 
 SECOND = 10**9
 UNIT_S = 1e-9
+INDICES = {"bottleneck": 0}
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def connections() -> list[Connection]:
         }
     )
     late, early = make_plan(experiment).flows
-    return [Connection(late, 0, None, 2.25), Connection(early, 0, None, 0.5)]
+    return [Connection(late, 0, 2.25), Connection(early, 0, 0.5)]
 
 
 def write_telemetry(path: Path, connections: list[Connection], *files: list[tuple[int, int, int, int]]) -> None:
@@ -62,17 +63,17 @@ def test_the_first_data_of_the_first_started_flow_is_at_its_start(
         [(10, 100, 1448, 5 * SECOND), (11, 101, 0, 6 * SECOND), (11, 999, 1448, 7 * SECOND)],
         [(11, 101, 37, 8 * SECOND), (11, 101, 1448, 9 * SECOND)],
     )
-    found = from_reports(tmp_path, 0, connections, UNIT_S)
+    found = from_reports(tmp_path, INDICES, connections, UNIT_S)
     assert found == Origin(7_500_000_000, "first data report of reno-1, started at 0.500000 s")
-    assert from_reports(tmp_path, 1, connections, UNIT_S) == Origin(None, None)
+    assert from_reports(tmp_path, {"bottleneck": 1}, connections, UNIT_S) == Origin(None, None)
 
 
 def test_a_flow_without_reports_is_passed_over(connections: list[Connection], tmp_path: Path) -> None:
     (tmp_path / "reports-00009.parquet").write_bytes(b"left open")
     write_telemetry(tmp_path, connections, [(11, 101, 0, 3 * SECOND), (10, 100, 1448, 5 * SECOND)])
-    found = from_reports(tmp_path, 0, connections, UNIT_S)
+    found = from_reports(tmp_path, INDICES, connections, UNIT_S)
     assert found == Origin(2_750_000_000, "first data report of cubic-1, started at 2.250000 s")
 
 
 def test_without_telemetry_there_is_no_origin(connections: list[Connection], tmp_path: Path) -> None:
-    assert from_reports(tmp_path, 0, connections, UNIT_S) == Origin(None, None)
+    assert from_reports(tmp_path, INDICES, connections, UNIT_S) == Origin(None, None)

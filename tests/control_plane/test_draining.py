@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from narrows.errors import RunError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.run import draining
 from narrows.switch.readings import QueueStats
 
@@ -30,13 +30,14 @@ PLAN = make_plan(
 def queue(departed: Callable[[], int], depths: list[int | None]) -> draining.Read:
     """Readings of a queue from which so much has departed; its depths one after the other, then 0."""
 
-    async def read() -> QueueStats:
+    async def read() -> dict[str, QueueStats]:
         depth = depths.pop(0) if depths else 0
-        return QueueStats(
+        found = QueueStats(
             port=0, queue=0, rate_bps=1, limit_bytes=1, limit_packets=1, delay_ns=0, epoch=1, enqueued_packets=None,
             enqueued_bytes=None, dequeued_packets=departed(), dequeued_bytes=None, dropped_packets=0, dropped_bytes=0,
             depth_packets=depth, depth_bytes=None, peak_depth_bytes=None,
         )  # fmt: skip
+        return {"bottleneck": found}
 
     return read
 
@@ -51,15 +52,26 @@ def test_what_is_on_its_way_is_waited_for() -> None:
     """A packet that leaves 0.7 RTT after the senders were silenced is counted, though nothing waits before."""
     started = time.monotonic()
     late = started + 0.7 * RTT_S
-    asyncio.run(draining.come_to_rest(queue(lambda: int(time.monotonic() > late), []), PLAN))
+    asyncio.run(draining.wait_for_quiescence(queue(lambda: int(time.monotonic() > late), []), PLAN))
     # One RTT in which it came, and one in which nothing came.
     assert time.monotonic() - started >= 2 * RTT_S
+
+
+def test_what_a_sender_takes_its_time_for_is_waited_for_without_an_rtt() -> None:
+    """A card that is modelled holds a frame for as long as the bottleneck takes for one: 121 ms at 100 kbit/s."""
+    link = {"rate": "100kbit", "rtt": "0", "buffer": "2packets"}
+    plan = make_plan(
+        validate({"name": "x", "bottleneck": link, "flows": [{"cca": "reno", "duration": "1s"}]}, "x.yaml")
+    )
+    started = time.monotonic()
+    asyncio.run(draining.wait_for_quiescence(queue(lambda: int(time.monotonic() > started + 0.1), []), plan))
+    assert time.monotonic() - started >= 2 * 0.121
 
 
 def test_packets_without_end_and_a_queue_that_stays_full_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "GRACE_S", 0.1)
     numbers = iter(range(10_000))
-    with pytest.raises(RunError, match="after its senders were silenced"):
-        asyncio.run(draining.come_to_rest(queue(lambda: next(numbers), []), PLAN))
+    with pytest.raises(RunError, match="after the senders were taken down"):
+        asyncio.run(draining.wait_for_quiescence(queue(lambda: next(numbers), []), PLAN))
     with pytest.raises(RunError, match="does not drain"):
         asyncio.run(draining.drain(queue(lambda: 0, [1] * 10_000), PLAN))

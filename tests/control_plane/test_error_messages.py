@@ -41,7 +41,7 @@ def narrows(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(machine, "kernel_ccas", lambda: ["reno", "cubic", "bbr"])
     monkeypatch.setattr(machine, "cca_modules", lambda: ["dctcp"])
-    monkeypatch.setattr(state, "dead_runs", list)
+    monkeypatch.setattr(state, "dead_runs", lambda _: [])
     before = signal.getsignal(signal.SIGTERM)
 
     def run(*arguments: str) -> Result:
@@ -96,7 +96,7 @@ def test_a_switch_of_a_lab_has_no_virtual_time(tmp_path: Path, narrows: Narrows)
 
 def test_a_missing_tool_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "the command 'iperf3' is missing; fix: apt-get install iperf3" in machine.missing_tools()
+    assert "the command 'setpriv' is missing; fix: apt-get install util-linux" in machine.missing_tools()
 
 
 def test_unknown_cca_lists_what_the_kernel_has(monkeypatch: pytest.MonkeyPatch) -> None:

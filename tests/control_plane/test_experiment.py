@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
+from narrows.experiment.lines import with_line
 from narrows.experiment.loader import load
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import Series, load_series
 
 BASE: dict[str, Any] = {
@@ -31,9 +32,11 @@ def series(path: Path, **changes: Any) -> Series:
 
 def test_what_is_not_given_has_its_default(tmp_path: Path) -> None:
     experiment = load(write(tmp_path))
-    assert experiment.bottleneck.rate == 100_000_000
-    assert experiment.bottleneck.rate_layer == "l2"
-    assert experiment.bottleneck.rtt == 40_000_000
+    link = experiment.all_links["bottleneck"]
+    assert link.rate == 100_000_000
+    assert link.rate_layer == "l2"
+    assert link.rtt == 40_000_000
+    assert (link.reverse, link.delay) == (None, 0)
     assert experiment.telemetry.sample == 1
     assert experiment.mtu == 1500
     assert [group.name for group in experiment.flows] == ["bbr", "cubic"]
@@ -71,7 +74,7 @@ def test_sweep_is_the_cartesian_product(tmp_path: Path) -> None:
     )
     assert not found.single
     assert [
-        (str(p.experiment.bottleneck.buffer), p.experiment.flows[0].count, p.repetition, p.experiment.seed)
+        (str(p.experiment.all_links["bottleneck"].buffer), p.experiment.flows[0].count, p.repetition, p.experiment.seed)
         for p in found.points
     ] == [
         (buffer, count, repetition, 6 + repetition)
@@ -87,8 +90,22 @@ def test_sweep_reaches_any_field(tmp_path: Path) -> None:
     found = series(tmp_path, sweep={"flows.1.cca": ["reno"], "telemetry.sample": [4], "mtu": [9000]})
     experiment = found.points[0].experiment
     assert (experiment.flows[1].cca, experiment.telemetry.sample, experiment.mtu) == ("reno", 4, 9000)
-    # The group keeps the name it has in the file, so that the points of a sweep can be compared.
-    assert experiment.flows[1].name == "cubic"
+    assert experiment.flows[1].name == "reno"
+
+
+def test_a_group_of_a_sweep_is_called_after_what_it_runs_there(tmp_path: Path) -> None:
+    flows = [
+        {"cca": "bbr", "duration": "10s"},
+        {"cca": "cubic", "duration": "10s"},
+        {"name": "web", "cca": "cubic", "size": "10kB", "repeat": 5, "until": "cubic"},
+    ]
+    found = series(tmp_path, flows=flows, sweep={"flows.cubic.cca": ["reno", "bbr"], "flows.web.cca": ["reno"]})
+    assert [[group.name for group in point.experiment.flows] for point in found.points] == [
+        ["bbr", "reno", "web"],
+        ["bbr", "bbr-2", "web"],
+    ]
+    assert [point.experiment.flows[2].until for point in found.points] == ["reno", "bbr-2"]
+    assert all(point.experiment.flows[1].cca in point.experiment.flows[1].name for point in found.points)
 
 
 @pytest.mark.parametrize(
@@ -137,3 +154,14 @@ def test_every_experiment_is_validated_once(
     monkeypatch.setattr(Experiment, "model_validate", counted)
     load_series(file)
     assert len(seen) == times
+
+
+def test_a_small_mtu_has_no_ipv6(tmp_path: Path) -> None:
+    """RFC 8200, section 5: an IPv6 link carries 1280 bytes or more."""
+    assert load(write(tmp_path, mtu=576)).mtu == 576
+    assert load(write(tmp_path, mtu=1280, ip_version=6)).ip_version == 6
+    with pytest.raises(InputError) as caught:
+        load(write(tmp_path, mtu=1279, ip_version=6))
+    message = with_line(str(caught.value))
+    assert "ip_version: '6' does not go with mtu: 1279; allowed: ip_version 4, or an mtu of 1280 or more" in message
+    assert message.startswith(f"{tmp_path / 'experiment.yaml'}:")

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.experiment.quantities import Model
 from narrows.experiment.sweep import load_series
 from pydantic import BaseModel
@@ -35,6 +35,7 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def all_fields(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, str, FieldInfo]]:
     for name, field in model.model_fields.items():
+        name = field.alias or name
         yield path, name, field
         for inner in models_in(field.annotation):
             yield from all_fields(inner, f"{path}.{name}".lstrip("."))
@@ -65,6 +66,8 @@ def test_a_field_is_documented(path: str, name: str, field: FieldInfo) -> None:
     section = max((known for known in SECTIONS if f"{path}.".startswith(f"{known}.") or not known), key=len)
     written = rows(SECTIONS[section])
     label = f"{path}.{name}".removeprefix(section).lstrip(".")
+    if label.startswith("reverse.rate."):
+        label = label.removeprefix("reverse.")  # The same as forward.
     if any(known.startswith(f"{label}.") for known in written):
         return  # A mapping whose own fields have rows.
     assert label in written, f"docs/experiments.md: '{SECTIONS[section]}' does not name {label}"
@@ -102,6 +105,7 @@ def test_an_example_is_an_experiment(tmp_path: Path, text: str) -> None:
 
 
 def test_every_field_is_in_an_example() -> None:
-    """What the page explains, it also shows."""
-    shown = set(re.findall(r"(\w+):", "\n".join(EXAMPLES)))
-    assert {name for _, name, _ in FIELDS} - shown == set()
+    """What the page explains, it also shows; `text` is put in by the program."""
+    fragments = re.findall(r"^```\nrate: (.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    shown = set(re.findall(r"(\w+):", "\n".join([*EXAMPLES, *fragments])))
+    assert {name for _, name, _ in FIELDS} - shown == {"text"}

@@ -14,14 +14,20 @@ DASH = "\u2013"
 NAME = "<b>bbr-vs-cubic</b>"
 
 
-def snapshot(time_s: float, **changes: Any) -> dict[str, Any]:
+def link(**changes: Any) -> dict[str, Any]:
+    return {
+        "name": "bottleneck", "link_bps": 100_000_000, "rate_bps": 96_000_000.0, "other_bps": 0.0,
+        "queue_bytes": 250_000, "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100, **changes,
+    }  # fmt: skip
+
+
+def snapshot(time_s: float, links: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
     def flow(name: str, group: str, rate_bps: float, drops: int) -> dict[str, Any]:
         color = {"color": "c1" if group == "cubic" else "c0", "tint": 0}
         return {"name": name, "group": group, "cca": group, "rate_bps": rate_bps, "drops": drops, **color}
 
     return {
-        "time_s": time_s, "left_s": 30 - time_s, "active": 2, "link_bps": 100_000_000, "rate_bps": 96_000_000.0,
-        "queue_bytes": 250_000, "limit_bytes": 500_000, "departed_packets": 9900, "drops": 100,
+        "time_s": time_s, "left_s": 30 - time_s, "active": 2, "links": [link(**links or {})],
         "flows": [flow("bbr-1", "bbr", 72_000_000.0, 60), flow("cubic-1", "cubic", 24_000_000.0, 40)],
         "groups": [flow("bbr", "bbr", 72_000_000.0, 60), flow("cubic", "cubic", 24_000_000.0, 40)],
         **changes,
@@ -79,7 +85,7 @@ def test_the_page_shows_the_numbers(live: LivePage, opened: Opened) -> None:
     assert (opened.text("#rate"), opened.text("#used")) == ("96.0 Mbit/s", "96 % of 100.0 Mbit/s")
     assert (opened.text("#queue"), opened.text("#filled")) == ("250 kB", "50 % of the buffer")
     assert (opened.text("#drops"), opened.text("#ratio")) == ("100", "1 % of the packets")
-    assert (opened.text("#left"), opened.text("#time")) == ("26 s", "4 s gone, 2 flows running")
+    assert (opened.text("#left"), opened.text("#time")) == ("26 s", "4 s elapsed, 2 flows running")
     rows = [row.split("\t") for row in opened.text("#flows tbody").splitlines()]
     assert rows == [["bbr-1", "bbr", "72.0", "75 %", "60"], ["cubic-1", "cubic", "24.0", "25 %", "40"]]
     assert (opened.points("rates"), opened.points("depth")) == ([5, 5], [5])
@@ -90,7 +96,7 @@ def test_the_page_shows_the_numbers(live: LivePage, opened: Opened) -> None:
 def test_the_page_follows(live: LivePage, opened: Opened) -> None:
     live.publish("snapshot", snapshot(1.0))
     opened.wait(1)
-    live.publish("snapshot", snapshot(2.0, rate_bps=12_340_000.0, drops=101))
+    live.publish("snapshot", snapshot(2.0, {"rate_bps": 12_340_000.0, "drops": 101}))
     opened.wait(2)
     assert (opened.text("#rate"), opened.text("#drops")) == ("12.3 Mbit/s", "101")
     live.publish("run", {"title": "the next run", "setting": ""})
@@ -103,9 +109,9 @@ def test_the_page_follows(live: LivePage, opened: Opened) -> None:
 
 def test_what_is_not_known_is_a_dash(live: LivePage, opened: Opened) -> None:
     """The first snapshot of a target without a byte counter and without depth, of an experiment without a known end."""
-    unknown = {"rate_bps": None, "queue_bytes": None, "drops": None, "left_s": None}
+    unknown = {"rate_bps": None, "queue_bytes": None, "drops": None}
     flows = [{**flow, "rate_bps": None, "drops": None} for flow in snapshot(0)["flows"]]
-    live.publish("snapshot", snapshot(0.0, **unknown, flows=flows))
+    live.publish("snapshot", snapshot(0.0, unknown, left_s=None, flows=flows))
     opened.wait(1)
     assert [opened.text(f"#{name}") for name in ("rate", "queue", "drops", "left")] == [DASH] * 4
     assert opened.text("#flows tbody").splitlines()[0].split("\t") == ["bbr-1", "bbr", *[DASH] * 3]
@@ -118,6 +124,43 @@ def test_many_flows_become_groups(live: LivePage, opened: Opened) -> None:
     opened.wait(3)
     assert [row.split("\t")[0] for row in opened.text("#flows tbody").splitlines()] == ["bbr", "cubic"]
     assert opened.points("rates") == [3, 3]
+
+
+def test_runs_at_once_are_all_there(live: LivePage, opened: Opened) -> None:
+    """The first one under way is shown until the reader chooses another; what comes late sees the same."""
+    live.publish("runs", {"titles": ["[1/4] a", "[2/4] b", "[3/4] c", "[4/4] d"]})
+    for number, rate_bps in ((0, 10e6), (1, 20e6)):
+        live.publish("run", {"run": number, "title": f"run {number}", "setting": f"setting {number}"})
+        live.publish("phase", {"run": number, "text": "traffic"})
+        live.publish("snapshot", {**snapshot(1.0, {"rate_bps": rate_bps}), "run": number})
+        live.publish("pace", {"run": number, "time_s": 1.0, "total_s": 30.0, "left_s": 70.0 + number})
+    opened.wait(1)
+
+    def rows(page: Opened) -> list[list[str]]:
+        return [row.split("\t") for row in page.text("#runs tbody").splitlines()]
+
+    assert rows(opened) == [
+        ["run 0", "traffic", "1.0 s of 30 s", "70 s"], ["run 1", "traffic", "1.0 s of 30 s", "71 s"],
+        ["[3/4] c", "waiting", DASH, DASH], ["[4/4] d", "waiting", DASH, DASH],
+    ]  # fmt: skip
+    assert opened.text("#progress") == "0 of 4 ended, 2 under way"
+    assert (opened.text("#title"), opened.text("#rate"), opened.text("#left")) == ("run 0", "10.0 Mbit/s", "70 s")
+    opened.page.click("#runs tbody tr:nth-child(2) button")
+    assert (opened.text("#title"), opened.text("#rate"), opened.text("#left")) == ("run 1", "20.0 Mbit/s", "71 s")
+    # What one run does leaves the other's curves alone.
+    live.publish("snapshot", {**snapshot(2.0, {"rate_bps": 20e6}), "run": 1})
+    opened.wait(2)
+    live.publish("ended", {"run": 0, "status": "complete", "left_s": 140.0})
+    opened.page.get_by_text("1 of 4 ended, 1 under way, about 140 s left").wait_for()
+    assert rows(opened)[0][0] == "run 1" and ["run 0", "complete", DASH, DASH] in rows(opened)
+    assert opened.text("#title") == "run 1"
+    late = Opened(opened.page.context.browser, live)
+    late.wait(2)
+    assert late.text("#title") == "run 1" and ["[1/4] a", "complete", DASH, DASH] in rows(late)
+    late.page.close()
+    assert late.problems == []
+    live.publish("end", {})
+    opened.page.get_by_text("All runs are over.").wait_for()
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(253, 253, 252)"), ("dark", "rgb(20, 22, 26)")])

@@ -18,7 +18,8 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.live.server import ADDRESS, HISTORY, LivePage
 from narrows.run import snapshot_text
 from narrows.run.progress import RunProgress
@@ -46,19 +47,27 @@ def plan(tmp_path: Path) -> Plan:
     return plan_of(tmp_path, FLOWS)
 
 
-def queue(dequeued: int | None = 0, depth: int | None = 0, drops: int | None = 0, packets: int = 0) -> QueueStats:
-    return QueueStats(
+def queue(
+    dequeued: int | None = 0, depth: int | None = 0, drops: int | None = 0, packets: int = 0
+) -> dict[str, QueueStats]:
+    found = QueueStats(
         port=1, queue=0, rate_bps=RATE_BPS, limit_bytes=500_000, limit_packets=0, delay_ns=0, epoch=1,
         enqueued_packets=0, enqueued_bytes=0, dequeued_packets=packets, dequeued_bytes=dequeued, dropped_packets=drops,
         dropped_bytes=0, depth_packets=0, depth_bytes=depth, peak_depth_bytes=0,
     )  # fmt: skip
+    return {"bottleneck": found}
+
+
+def drops(by_flow: dict[int, int]) -> dict[tuple[int, int], int]:
+    """Drops by flow index, as a reading has them: of the only link."""
+    return {(0, index): packets for index, packets in by_flow.items()}
 
 
 def learned(plan: Plan, number: int, index: int, connection: int = 0, **changes: Any) -> dict[str, Any]:
     """A record of the digest of new flows."""
     flow = plan.flows[number]
     found: dict[str, Any] = {
-        "index": index, "is_ipv6": 0, "src": flow.src, "dst": flow.dst, "protocol": 6,
+        "bottleneck": 0, "index": index, "is_ipv6": 0, "src": flow.src, "dst": flow.dst, "protocol": 6,
         "src_port": flow.src_port + connection, "dst_port": flow.dst_port,
     } | changes  # fmt: skip
     return found | {end: int(ipaddress.ip_address(found[end])) for end in ("src", "dst")}
@@ -69,19 +78,20 @@ def test_rates_are_differences_over_the_window(plan: Plan) -> None:
     for number, index in ((0, 7), (1, 9), (2, 11)):
         sampler.learn(learned(plan, number, index))
     first = sampler.take(Reading(0.0, queue(), {7: 0, 9: 0, 11: 0}, {}), 3)
-    assert [flow.rate_bps for flow in first.flows] == [None] * 3 and first.rate_bps is None
+    assert [flow.rate_bps for flow in first.flows] == [None] * 3 and first.links[0].rate_bps is None
     sampler.take(Reading(0.5, queue(1000), {7: 1000, 9: 0, 11: 0}, {}), 3)
-    second = sampler.take(Reading(1.0, queue(10_000), {7: 5000, 9: 2000, 11: 1000}, {9: 3}), 3)
+    second = sampler.take(Reading(1.0, queue(10_000), {7: 5000, 9: 2000, 11: 1000}, drops({9: 3})), 3)
     assert [flow.rate_bps for flow in second.flows] == [40_000, 16_000, 8_000]
     # A second later, the first two readings are no longer in the window: 0.5 s to 1.5 s.
-    third = sampler.take(Reading(1.5, queue(13_500), {7: 6000, 9: 2000, 11: 3000}, {9: 4, 11: 1}), 2)
+    third = sampler.take(Reading(1.5, queue(13_500), {7: 6000, 9: 2000, 11: 3000}, drops({9: 4, 11: 1})), 2)
     assert [flow.rate_bps for flow in third.flows] == [40_000, 16_000, 24_000]
-    assert third.rate_bps == 12_500 * 8
+    assert third.links[0].rate_bps == 12_500 * 8
     assert [(group.name, group.rate_bps, group.drops) for group in third.groups] == [
         ("bbr", 40_000, 0),
         ("cubic", 40_000, 5),
     ]
-    assert (third.left_s, third.active, third.link_bps, third.limit_bytes) == (28.5, 2, RATE_BPS, 500_000)
+    (link,) = third.links
+    assert (third.left_s, third.active, link.link_bps, link.limit_bytes) == (28.5, 2, RATE_BPS, 500_000)
 
 
 def test_connections_of_a_flow_add_up_and_new_ones_count_from_zero(plan: Plan) -> None:
@@ -89,7 +99,7 @@ def test_connections_of_a_flow_add_up_and_new_ones_count_from_zero(plan: Plan) -
     sampler.learn(learned(plan, 1, 5))
     sampler.take(Reading(0.0, queue(), {5: 100}, {}), 1)
     sampler.learn(learned(plan, 1, 6, connection=1))
-    found = sampler.take(Reading(1.0, queue(), {5: 100, 6: 1000}, {5: 2, 6: 3, 99: 50}), 1)
+    found = sampler.take(Reading(1.0, queue(), {5: 100, 6: 1000}, drops({5: 2, 6: 3, 99: 50})), 1)
     assert (found.flows[1].rate_bps, found.flows[1].drops) == (8000, 5)
 
 
@@ -136,7 +146,8 @@ def test_a_target_without_byte_counters_and_depth(plan: Plan) -> None:
     sampler.learn(learned(plan, 0, 7))
     sampler.take(Reading(0.0, queue(None, None, None), {7: 0}, None), 1)
     found = sampler.take(Reading(1.0, queue(None, None, None, 12), {7: 1000}, None), 1)
-    assert (found.rate_bps, found.queue_bytes, found.drops, found.flows[0].drops) == (8000, None, None, None)
+    (link,) = found.links
+    assert (link.rate_bps, link.queue_bytes, link.drops, found.flows[0].drops) == (8000, None, None, None)
     assert "12 packets through" in snapshot_text.line(found) and "drops" not in snapshot_text.line(found)
 
 
@@ -145,7 +156,7 @@ def test_a_target_that_is_not_reached_by_p4runtime(plan: Plan) -> None:
     sampler = Sampler(plan)
     sampler.take(Reading(0.0, queue(0), None, None), 1)
     found = sampler.take(Reading(1.0, queue(1000), None, None), 1)
-    assert found.rate_bps == 8000
+    assert found.links[0].rate_bps == 8000
     assert {row.rate_bps for row in (*found.flows, *found.groups)} == {None}
     assert "(bbr-1 -, cubic-1 -, cubic-2 -)" in snapshot_text.line(found)
 
@@ -161,7 +172,7 @@ def taken(plan: Plan, time_s: float = 10.0) -> Snapshot:
         sampler.learn(learned(plan, number, number))
     sampler.take(Reading(time_s - 1, queue(), {0: 0, 1: 0, 2: 0}, {}), 3)
     now = queue(12_000_000, 250_000, 17, 8000)
-    return sampler.take(Reading(time_s, now, {0: 7_500_000, 1: 2_500_000, 2: 0}, {0: 10, 1: 7}), 3)
+    return sampler.take(Reading(time_s, now, {0: 7_500_000, 1: 2_500_000, 2: 0}, drops({0: 10, 1: 7})), 3)
 
 
 def test_flows_have_the_colours_of_the_report(plan: Plan) -> None:
@@ -176,7 +187,8 @@ def test_flows_have_the_colours_of_the_report(plan: Plan) -> None:
 
 def test_a_line_says_rate_queue_drops_and_time_left(plan: Plan) -> None:
     assert snapshot_text.line(taken(plan)) == (
-        "10 s: 96.0 Mbit/s (bbr-1 60.0, cubic-1 20.0, cubic-2 0.0), queue 250 kB (50%), 17 drops, 3 flows, 20 s left"
+        "10 s: 96.0 Mbit/s (bbr-1 60.0, cubic-1 20.0, cubic-2 0.0, (other) 16.0), "
+        "queue 250 kB (50%), 17 drops, 3 flows, 20 s left"
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan, make_plan
+from narrows.experiment.plan import DATA_PORTS, EPHEMERAL_PORTS, Plan
+from narrows.experiment.planning import make_plan
 
 MS = 1_000_000
 BASE: dict[str, Any] = {
@@ -44,11 +45,11 @@ def test_the_rtt_is_made_on_the_way_back() -> None:
 
 def test_only_data_passes_the_bottleneck() -> None:
     built = plan()
+    (receiver,) = built.receivers
     for path in built.paths:
-        to_receiver = path.dst_mac == built.receiver.mac
-        assert (path.bottleneck == 0) == to_receiver
+        assert path.link == (built.bottleneck.index if path.dst_mac == receiver.mac else None)
         assert path.egress_port == next(host.port for host in built.hosts if host.mac == path.dst_mac)
-    assert {path.ingress_port for path in built.paths if path.bottleneck == 0} == {s.port for s in built.senders}
+    assert {path.ingress_port for path in built.paths if path.link == 0} == {s.port for s in built.senders}
 
 
 def test_addresses_are_those_for_benchmarks() -> None:

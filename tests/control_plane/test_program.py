@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import dataclasses
 from itertools import pairwise
 from typing import Any
 
@@ -10,7 +9,8 @@ from finsy import P4Schema, P4TableAction, P4TableEntry
 from finsy.proto import p4i
 from narrows.errors import RunError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import ACK_BOTTLENECKS, Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.paths import compiled_program
 from narrows.switch.entries import delay_bins, loss_threshold
 from narrows.switch.p4runtime_entries import ecn_threshold, entities
@@ -55,12 +55,11 @@ def test_every_delay_has_exactly_one_bin() -> None:
 def test_thresholds_are_in_the_targets_units() -> None:
     assert loss_threshold(0.5) == 2**31
     assert loss_threshold(2**-32) == 1
-    assert ecn_threshold(plan(), PROFILE) == 0xFFFFFFFF
-    assert ecn_threshold(plan(ecn_threshold="20packets"), PROFILE) == 20 * 1514
-    packets = dataclasses.replace(PROFILE, depth_unit="packets", depth_unit_bytes=None)
-    assert ecn_threshold(plan(ecn_threshold="20packets"), packets) == 20
-    cells = dataclasses.replace(PROFILE, depth_unit="cells", depth_unit_bytes=80)
-    assert ecn_threshold(plan(ecn_threshold="81B"), cells) == 2
+    assert ecn_threshold(plan().bottleneck, 1) == 0xFFFFFFFF
+    assert ecn_threshold(plan(ecn_threshold="20packets").bottleneck, 1) == 20 * 1514
+    packets, cells = plan().frame_bytes, 80
+    assert ecn_threshold(plan(ecn_threshold="20packets").bottleneck, packets) == 20
+    assert ecn_threshold(plan(ecn_threshold="81B").bottleneck, cells) == 2
 
 
 def test_entries_fit_the_compiled_program() -> None:
@@ -104,7 +103,9 @@ def test_the_way_back_is_reported_if_asked_for() -> None:
         "flows": [{"cca": "bbr", "duration": "1s"}],
     }
     without = entities(make_plan(validate(data, "test")), PROFILE, schema)
-    found = entities(make_plan(validate({**data, "telemetry": {"acks": True}}, "test")), PROFILE, schema)
+    reporting = make_plan(validate({**data, "telemetry": {"acks": True}}, "test"))
+    found = entities(reporting, PROFILE, schema)
+    (reverse,) = reporting.unlimited
     kept = [entity for entity in without if entity in found]
     (back,) = [entity for entity in without if entity not in found]
     assert isinstance(back, P4TableEntry) and "wire" in str(back.action)
@@ -113,10 +114,10 @@ def test_the_way_back_is_reported_if_asked_for() -> None:
         "collector", "bottleneck", "cross_connect",
     ]  # fmt: skip
     encapsulate, observe, path = (entity for entity in added if isinstance(entity, P4TableEntry))
-    assert observe.match == encapsulate.match == {"bottleneck": ACK_BOTTLENECKS}
+    assert observe.match == encapsulate.match == {"bottleneck": reverse.index}
     assert isinstance(observe.action, P4TableAction) and isinstance(path.action, P4TableAction)
     assert (observe.action.args["threshold"], observe.action.args["mask"], observe.action.args["shift"]) == (
         0xFFFFFFFF, 0, 0,
     )  # fmt: skip
     assert path.match == back.match
-    assert (path.action.args["index"], path.action.args["queue"]) == (ACK_BOTTLENECKS, 0)
+    assert (path.action.args["index"], path.action.args["queue"]) == (reverse.index, 0)

@@ -76,7 +76,7 @@ def test_an_interrupt_inside_the_models_keeps_its_name() -> None:
             raise KeyboardInterrupt
 
     experiment = load(DEMO)
-    link = experiment.bottleneck.model_copy(update={"rate": Interrupting(10)})
+    link = experiment.all_links["bottleneck"].model_copy(update={"rtt": Interrupting(10)})
     with pytest.raises(KeyboardInterrupt):
         experiment.model_copy(update={"bottleneck": link}).as_yaml_data()
 

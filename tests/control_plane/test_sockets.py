@@ -24,7 +24,10 @@ from narrows.traffic.sockets import SamplingProcesses, SamplingThread
 from narrows_formats.columns import SOCKETS
 
 ASKED = ("cwnd_packets", "acked_bytes", "data_packets")
-FLOW = Flow("bbr-1", "bbr", "bbr", "sender0", "198.18.0.3", "198.18.0.1", 10000, 5201, 0, 10**9, None, 1, 0, 0)
+FLOW = Flow(
+    "bbr-1", "bbr", "bulk", "bbr", "sender0", "receiver", ("bottleneck",), (), "198.18.0.3", "198.18.0.1", 10000, 5201,
+    0, 10**9, None, 1, 0, 0,
+)  # fmt: skip
 
 
 def message(**info: int) -> bytes:
@@ -112,7 +115,7 @@ class SlowHost:
 
 def test_no_flow_starts_before_its_host_reads_sockets(tmp_path: Path) -> None:
     sender = SimpleNamespace(name="sender0", address="127.0.0.1")
-    plan = cast("Plan", SimpleNamespace(senders=(sender,), receiver=SimpleNamespace(ip_version=4)))
+    plan = cast("Plan", SimpleNamespace(senders=(sender,), ip_version=4))
 
     async def started() -> list[str]:
         sampler = SamplingProcesses(plan, cast("base.Testbed", SlowHost(tmp_path)), tmp_path, 10**8)
@@ -134,7 +137,7 @@ class ThisHost(SlowHost):
 
 def here(tmp_path: Path) -> SamplingThread:
     senders = tuple(SimpleNamespace(name=name, address="127.0.0.1") for name in ("sender0", "sender1"))
-    plan = cast("Plan", SimpleNamespace(senders=senders, receiver=SimpleNamespace(ip_version=4)))
+    plan = cast("Plan", SimpleNamespace(senders=senders, ip_version=4))
     return SamplingThread(plan, cast("base.Testbed", ThisHost(tmp_path)), tmp_path, 10**8)
 
 
@@ -189,8 +192,8 @@ def test_readings_become_a_table_in_si_units(tmp_path: Path) -> None:
     bbr |= {"pacing_rate": "1000000"}
     control = {**row, "src_port": "40001"}
     other = {**row, "src": "198.18.0.4"}
-    first = Connection(FLOW, 0, tmp_path, 0.0)
-    second = Connection(dataclasses.replace(FLOW, repeat=2), 1, tmp_path, 0.0)
+    first = Connection(FLOW, 0, 0.0)
+    second = Connection(dataclasses.replace(FLOW, repeat=2), 1, 0.0)
     table = tabulate(pd.DataFrame([bbr, row, control, other]), [first, second], 100.0)
     assert list(table["flow"]) == [0, 1]
     assert list(table["time_s"]) == [1.5, 0.5]

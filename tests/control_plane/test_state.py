@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,3 +91,68 @@ def test_a_process_that_ended_has_no_start_time() -> None:
     child = subprocess.Popen(["true"])
     child.wait()
     assert start_time(child.pid) is None
+
+
+# Leaves its parent, its session and the network namespace, twice over.
+DAEMON = "import os, time\nif not os.fork():\n os.setsid()\n if not os.fork():\n  {act}"
+HIDDEN = DAEMON.format(act='os.execvp("unshare", ["unshare", "-n", "sleep", "600"])')
+
+
+@pytest.mark.needs("root", "unshare")
+@pytest.mark.parametrize("owner_is_killed", [False, True])
+def test_a_process_that_hides_in_a_namespace_of_its_own_ends_with_the_run(
+    tmp_path: Path, owner_is_killed: bool
+) -> None:
+    state = RunState.create(tmp_path)
+    parent = state.launch()([sys.executable, "-c", HIDDEN])
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while not (hidden := hidden_processes(state)):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert os.getsid(hidden[0]) != os.getsid(0)
+    if owner_is_killed:
+        # What `narrows clean` finds on record, and no more.
+        RunState.load(state.file).release()
+    else:
+        state.release()
+    assert [start_time(pid) for pid in hidden] == [None]
+
+
+def hidden_processes(state: RunState) -> list[int]:
+    """Processes below a run's first one that have a network namespace of their own, by what this machine sees."""
+    assert state.inside is not None
+    first = Path(f"/proc/{state.inside.pid}/ns/pid").readlink()
+    own = Path("/proc/self/ns/net").readlink()
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (path / "ns/pid").readlink() == first and (path / "ns/net").readlink() != own:
+                found.append(int(path.name))
+    return found
+
+
+MAKE_NAMESPACE = """
+import time
+from narrows.hosts.process import ProcessNamespace
+inside = ProcessNamespace()
+daemon = inside.launch(["setsid", "sleep", "600"])
+print(inside.pid, daemon.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.needs("root")
+@pytest.mark.unhurried
+def test_a_process_namespace_ends_with_its_maker() -> None:
+    """Also when that is killed, as a test or a run that had no time to end it."""
+    with subprocess.Popen([sys.executable, "-c", MAKE_NAMESPACE], stdout=subprocess.PIPE, text=True) as maker:
+        assert maker.stdout is not None
+        inside = [int(pid) for pid in maker.stdout.readline().split()]
+        started = {pid: start_time(pid) for pid in inside}
+        assert len(started) == 2 and None not in started.values()
+        maker.kill()
+    deadline = time.monotonic() + 10
+    while any(start_time(pid) == at for pid, at in started.items()) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not [pid for pid, at in started.items() if start_time(pid) == at]

@@ -15,9 +15,10 @@ import pytest
 import yaml
 from narrows.cli import app, main
 from narrows.errors import EXIT_BAD_INPUT, InputError
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows.run import series as series_module
+from narrows.run import side_by_side
 from narrows.run.runner import Outcome
 from narrows.run.series import run_series
 from narrows_formats.summary import FORMAT
@@ -45,8 +46,10 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
         status: Any = "failed" if directory.name in failing else "complete"
         return Outcome(status, "", directory, summary, ())
 
-    monkeypatch.setattr(series_module, "check", lambda experiment, *_: SimpleNamespace(plan=make_plan(experiment)))
-    monkeypatch.setattr(series_module, "execute", execute)
+    monkeypatch.setattr(
+        series_module, "check", lambda experiment, *_: SimpleNamespace(plan=make_plan(experiment), notes=())
+    )
+    monkeypatch.setattr(side_by_side, "execute", execute)
     file = path / "experiment.yaml"
     file.write_text(yaml.safe_dump({**BASE, **changes}))
     out = path / "out"
@@ -54,8 +57,9 @@ def run_all(monkeypatch: pytest.MonkeyPatch, path: Path, failing: tuple[str, ...
     outcomes = list(run_series(load_series(file), lambda _: None, out, Console(file=said)))  # type: ignore[arg-type,return-value]
     # 30 s of traffic each, and what else a run takes; the first one took no time.
     lines = ["2 runs, about 84 s"] + ["1 of 2 runs done, about 0 s left"] * (not failing)
+    lines += [f"complete runs are kept: the same command with --out {out} runs the rest"] * bool(failing)
     assert said.getvalue().splitlines() == lines
-    assert outcomes[-1].outcome.status == ("failed" if failing else "complete")
+    assert outcomes[-1].status == ("failed" if failing else "complete")
     return out
 
 

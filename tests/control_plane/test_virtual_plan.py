@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan, make_plan
+from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
+from narrows.experiment.planning import make_plan
 from narrows.run.environment import ThisMachine
 from narrows.targets.soft.virtual_time import VirtualTime, adapted, settings
 
@@ -53,6 +54,12 @@ def held(found: VirtualTime, frame_bytes: int = 1514) -> int:
     return found.ring_bytes // SLOT_BYTES * frame_bytes
 
 
+def test_no_window_is_longer_than_the_switch_takes() -> None:
+    flows = [{"cca": "bbr", "duration": "30s"}]
+    slow = {"rate": "1Mbit", "rtt": "10s", "buffer": "10packets"}
+    assert settings(adapted(plan(bottleneck=slow, flows=flows))).window_ns == 1_000 * MS
+
+
 def test_ring_and_pool_hold_what_can_be_in_flight() -> None:
     found = settings(adapted(plan("100Gbit", "10ms")))
     # The longest of the two RTTs is 100 ms; the queue holds what 10 ms carry.
@@ -92,14 +99,25 @@ def test_receivers_read_in_batches_that_buffers_hold_many_of() -> None:
 
 
 def test_hosts_take_a_frames_time_at_the_bottleneck_or_as_written() -> None:
-    jitters = {rate: settings(adapted(plan(rate))).jitter_ns for rate in ("10Mbit", "1Gbit", "100Gbit")}
-    assert jitters == {"10Mbit": 1_211_200, "1Gbit": 12_112, "100Gbit": 121}
+    for rate, jitter_ns in (("10Mbit", 1_211_200), ("1Gbit", 12_112), ("100Gbit", 121)):
+        built = adapted(plan(rate))
+        # Senders only: nothing limits what receivers answer.
+        assert settings(built).jitter_ns == {host.port: jitter_ns for host in built.senders}
     for written, found in (("5us", ",5000"), ("0s", "")):
         words = settings(adapted(plan(hosts={"jitter": written, "rate": "1Gbit"}))).arguments([1, 2, 3])
         rates = [word for before, word in pairwise(words) if before == "--access-rate"]
         # Senders only.
         assert rates == ["1@1000000000", "2@1000000000", f"3@1000000000{found}"]
-    assert any("hosts.jitter: " in problem for problem in ThisMachine().problems(plan(hosts={"jitter": "0s"})))
+    assert any("hosts.jitter: " in problem for problem in ThisMachine().refusals(plan(hosts={"jitter": "0s"})))
+
+
+def test_slow_links_and_long_paths_stay_within_what_the_switch_takes() -> None:
+    """A frame of 1,514 bytes takes 1.514 s at 8 kbit/s; a switch that looks ahead wakes up once a second."""
+    bottleneck = {"rate": "8kbit", "rtt": "10s", "buffer": "20packets"}
+    slow = settings(adapted(plan(bottleneck=bottleneck, flows=[{"cca": "cubic", "duration": "60s"}])))
+    assert (list(slow.jitter_ns.values()), slow.window_ns) == ([1_514_000_000], 1_000_000_000)
+    words = slow.arguments([COLLECTOR_PORT])
+    assert int(words[words.index("--lookahead-us") + 1]) == 1_000_000
 
 
 def test_hosts_have_links_of_four_times_the_bottleneck_or_as_written() -> None:
@@ -112,10 +130,10 @@ def test_hosts_have_links_of_four_times_the_bottleneck_or_as_written() -> None:
 
 
 def test_modelled_links_are_refused_in_real_time() -> None:
-    assert not any("hosts.rate" in problem for problem in ThisMachine().problems(plan()))
-    assert any("hosts.rate" in problem for problem in ThisMachine().problems(plan(hosts={"rate": "25Gbit"})))
-    assert any("hosts.rx_usecs" in problem for problem in ThisMachine().problems(plan(hosts={"rx_usecs": 50})))
-    assert not any("hosts." in problem for problem in ThisMachine().problems(plan(hosts={"offloads": ["gro"]})))
+    assert not any("hosts.rate" in problem for problem in ThisMachine().refusals(plan()))
+    assert any("hosts.rate" in problem for problem in ThisMachine().refusals(plan(hosts={"rate": "25Gbit"})))
+    assert any("hosts.rx_usecs" in problem for problem in ThisMachine().refusals(plan(hosts={"rx_usecs": 50})))
+    assert not any("hosts." in problem for problem in ThisMachine().refusals(plan(hosts={"offloads": ["gro"]})))
 
 
 def test_cards_are_what_is_written() -> None:

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import itertools
-import json
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,15 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from narrows.errors import InputError, RunError
+from narrows.errors import InputError
+from narrows.experiment.cdf import interpolate
+from narrows.experiment.lines import with_line
 from narrows.experiment.loader import load
-from narrows.experiment.plan import Flow, make_plan
+from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
-from narrows.experiment.workload import Gaps, Pareto, Sizes, Workload, interpolate
+from narrows.experiment.workload import Gaps, Pareto, Sizes, Workload
 from narrows.traffic.base import is_sized
-from narrows.traffic.sized import check_results, read_results, specify
+from narrows.traffic.flows import specify
 
 PARETO: dict[str, Any] = {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "10MB"}}
 LOGNORMAL: dict[str, Any] = {"lognormal": {"median": "50ms", "sigma": 1.0}}
@@ -70,6 +73,30 @@ def test_a_distribution_is_interpolated_between_its_points() -> None:
     assert Gaps(cdf=((0.1, 1.0),)).draw(0.3) == 100_000_000
 
 
+def test_gaps_of_a_poisson_process_are_exponential() -> None:
+    """Kolmogorov and Smirnov: n gaps of the distribution differ by more than 1.95 / sqrt(n) once in a thousand."""
+    number, mean_s = 4000, 0.05
+    arrivals = workload(flows=number + 1, gaps={"exponential": {"mean": "50ms"}}).arrivals(5)
+    gaps_s = sorted((b.start_ns - a.start_ns) / 1e9 for a, b in itertools.pairwise(arrivals))
+    expected = [1 - math.exp(-gap / mean_s) for gap in gaps_s]
+    greatest = max(max(n / number - f, f - (n - 1) / number) for n, f in enumerate(expected, 1))
+    assert greatest < 1.95 / math.sqrt(number)
+
+
+def test_a_distribution_may_be_in_percent_and_may_jump() -> None:
+    jump = ((1000, 20), (1000, 60), (3000, 60), (5000, 100))
+    sizes = Sizes.model_validate({"cdf": jump})
+    assert sizes.cdf == ((1000, 0.2), (1000, 0.6), (3000, 0.6), (5000, 1))
+    # 60 % are of 1000 bytes, none between that and 3000, and the rest even up to 5000.
+    assert [sizes.draw(fraction) for fraction in (0.01, 0.3, 0.6, 0.8, 1.0)] == [1000, 1000, 1000, 4000, 5000]
+    assert sizes.draw(0.6000001) == 3000
+
+
+def test_a_pair_that_is_wrong_is_named() -> None:
+    with pytest.raises(ValueError, match="is no cumulative distribution: pair 3 has a smaller value than the pair"):
+        Sizes.model_validate({"cdf": [[1, 0.1], [20, 0.5], [3, 1]]})
+
+
 def test_a_distribution_can_be_a_file(tmp_path: Path) -> None:
     (tmp_path / "sizes.txt").write_text("# bytes fraction\n100 0.5\n\n1000 1  # all\n")
     flow = {"cca": "cubic", "workload": {**WORKLOAD, "sizes": {"cdf": "sizes.txt"}}}
@@ -87,10 +114,14 @@ def test_a_distribution_can_be_a_file(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (None, "cannot be read: No such file or directory"),
-        ("100 0.5\n1000\n", "line 2: is not two numbers"),
-        ("100 0.5\n1000 0.9\n", "is no cumulative distribution"),
-        ("1000 0.5\n100 1\n", "is no cumulative distribution"),
-        ("", "is no cumulative distribution"),
+        ("100 0.5\n1000\n", "sizes.txt:2: is not two numbers"),
+        ("100 0.5\n1000 0.9\n", "sizes.txt:2: is the last pair, and its fraction is neither 1 nor 100 (percent)"),
+        ("# bytes\n1000 0.5\n\n100 1\n", "sizes.txt:4: has a smaller value than the pair before it"),
+        ("1000 50\n2000 20\n3000 100\n", "sizes.txt:2: has a smaller fraction than the pair before it"),
+        ("1000 0.5\nnan 1\n", "sizes.txt:2: has a value or a fraction that is negative, or no number"),
+        ("1000 0.5\ninf 1\n", "sizes.txt:2: has a value or a fraction that is negative, or no number"),
+        ("-1 0.5\n10 1\n", "sizes.txt:1: has a value or a fraction that is negative, or no number"),
+        ("# nothing\n", "sizes.txt:1: has no pair"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, content: str | None, message: str) -> None:
@@ -100,7 +131,8 @@ def test_a_bad_file_is_refused(tmp_path: Path, content: str | None, message: str
     with pytest.raises(InputError) as caught:
         load(write(tmp_path, flow))
     assert message in str(caught.value)
-    assert "flows.0.workload.sizes" in str(caught.value)
+    assert "flows.0.workload.sizes.cdf: " in str(caught.value)
+    assert re.match(r".*/experiment\.yaml:\d+: flows", with_line(str(caught.value)))
     assert "pairs of value and fraction" in str(caught.value)
 
 
@@ -131,7 +163,7 @@ def test_sized_flows_and_workloads_are_planned(tmp_path: Path) -> None:
     assert [flow.start_ns for flow in others] == [0, 2_000_000_000, 4_000_000_000]
     assert plan.end_ns is None
     assert [is_sized(flow) for flow in plan.flows] == [True, True, False, False, False]
-    flows = specify(played)["flows"]
+    flows = specify(played, ecn=False)["connections"]
     assert flows[0]["start_s"] == 1.0
     assert flows[399]["src_port"] == played.src_port + 399
 
@@ -140,50 +172,3 @@ def test_a_sweep_reaches_all_groups(tmp_path: Path) -> None:
     flow = {"duration": "5s", "cca": "cubic"}
     series = load_series(write(tmp_path, flow, {**flow, "name": "b"}, sweep={"flows.*.cca": ["bbr", "reno"]}))
     assert [[group.cca for group in p.experiment.flows] for p in series.points] == [["bbr"] * 2, ["reno"] * 2]
-
-
-def results(tmp_path: Path, *lines: dict[str, Any] | str) -> Path:
-    path = tmp_path / "flow.jsonl"
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line) + "\n") for line in lines))
-    return path
-
-
-def begun(number: int, cca: str = "bbr") -> dict[str, Any]:
-    return {"number": number, "cca": cca, "started_s": 1.0 + number}
-
-
-def done(number: int) -> dict[str, Any]:
-    return {"number": number, "cca": "bbr", "ended_s": 1.5 + number, "bytes_sent": 1000, "retransmits": 0}
-
-
-def train(tmp_path: Path, **changes: Any) -> Flow:
-    flow = {"cca": "bbr", "size": "1kB", "repeat": 2, "gap": "100ms", **changes}
-    return make_plan(load(write(tmp_path, flow, {"cca": "reno", "duration": "5s"}))).flows[0]
-
-
-def test_a_train_has_ended_when_its_flows_have(tmp_path: Path) -> None:
-    whole = results(tmp_path, begun(0), done(0), begun(1), done(1))
-    found = check_results(train(tmp_path), whole)
-    assert [(c.started_s, c.ended_s, c.bytes_sent) for c in found] == [(1, 1.5, 1000), (2, 2.5, 1000)]
-    assert [c.as_json()["size_bytes"] for c in found] == [1000, 1000]
-    assert [c.as_json()["start_s"] for c in found] == [0, 2.0]
-
-
-def test_only_a_train_with_an_end_may_be_short(tmp_path: Path) -> None:
-    short = results(tmp_path, begun(0), done(0))
-    with pytest.raises(RunError, match="1 of 2 connections have ended"):
-        check_results(train(tmp_path), short)
-    assert len(check_results(train(tmp_path, until="reno"), short)) == 1
-    assert len(check_results(train(tmp_path, duration="1s"), short)) == 1
-
-
-def test_an_interrupted_flow_is_kept_but_has_not_ended(tmp_path: Path) -> None:
-    cut = results(tmp_path, begun(0), done(0), begun(1), '{"numb')
-    assert [c.ended_s for c in read_results(train(tmp_path), cut)] == [1.5, None]
-    with pytest.raises(RunError, match="1 of 2"):
-        check_results(train(tmp_path, until="reno"), cut)
-
-
-def test_another_algorithm_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="connection 1: ran with cubic, not bbr"):
-        read_results(train(tmp_path), results(tmp_path, begun(0, "cubic")))

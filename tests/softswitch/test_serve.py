@@ -17,6 +17,8 @@ from finsy.proto import U128, p4r, p4r_grpc
 from harness import BINARY, Network, Switch, running, wire
 from narrows.errors import RunError
 from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.link_models import delay_message, gilbert_elliott, loss_pattern, rate_message
+from narrows_formats.schedules import DelaySteps, RateSteps
 
 FRAME = 1042  # Ethernet, IPv4, UDP and 1000 bytes of payload
 
@@ -492,6 +494,56 @@ def test_queues_are_set_by_the_primary_only(network: Network, tmp_path: Path) ->
             assert not (await switch.tm.list()).queues
             answer = await configure(pb.ConfigureRequest(port=2, rate_bps=1, election_id=pb.ElectionId(low=1)))
             assert answer.epoch == 2
+
+    asyncio.run(scenario())
+
+
+def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path) -> None:
+    """Schedules wait for their epoch, read back, and are refused as a whole with the field's name."""
+
+    async def scenario() -> None:
+        async with running(network, tmp_path) as switch:
+            await switch.program()
+            resolve(network)
+            asked = pb.ConfigureRequest(
+                port=2,
+                rate_bps=10_000_000,
+                rate_schedule=rate_message(RateSteps(((0, 5_000_000), (1_000_000, 0)), period_ns=2_000_000)),
+                delay_schedule=delay_message(DelaySteps(((0, 3_000_000),))),
+                loss=loss_pattern([0, 5, 100], loop=False),
+            )
+            await switch.tm.configure(asked)
+            found = await queue(switch, 2)
+            assert (found.rate_bps, found.unlimited) == (10_000_000, False)
+            assert (found.rate_schedule.entries, found.rate_schedule.period_ns) == (2, 2_000_000)
+            assert not found.rate_schedule.HasField("epoch_ns")
+            send(network, "sender", 8)
+            await asyncio.sleep(0.3)
+            found = await queue(switch, 2)
+            lost = {loss.cause: loss.packets for loss in found.losses}
+            assert lost == {pb.GILBERT_ELLIOTT: 0, pb.LOSS_PATTERN: 5}
+            assert (found.enqueued_packets, found.dropped_packets) == (3, 0)
+            flows = (await switch.tm.flow_drops(2, 0, pb.LOSS_PATTERN)).flows
+            assert [flow.packets for flow in flows] == [5]
+            now = (await switch.tm.list()).timestamp_ns
+            with pytest.raises(RunError, match=r"INVALID_ARGUMENT: epoch_ns 1: allowed is \d+ \(now\) or later"):
+                await switch.tm.start_schedules(1)
+            assert (await switch.tm.start_schedules(now + 10**9)).schedules == 2
+            found = await queue(switch, 2)
+            assert found.rate_schedule.epoch_ns == found.delay_schedule.epoch_ns == now + 10**9
+            before = found.epoch
+            for wrong, message in (
+                (pb.ConfigureRequest(port=2, rate_bps=1, unlimited=True), "rate_bps 1 and unlimited"),
+                (pb.ConfigureRequest(port=2, rate_bps=1, loss=gilbert_elliott(2.0, 0, 0, 0, 1)), "loss: p 2"),
+                (pb.ConfigureRequest(port=2, rate_bps=1, rate_schedule=pb.RateSchedule()), "steps or opportunities"),
+            ):
+                with pytest.raises(RunError, match=message):
+                    await switch.tm.configure(wrong)
+            found = await queue(switch, 2)
+            assert (found.rate_bps, found.epoch) == (10_000_000, before)
+            await switch.tm.configure(pb.ConfigureRequest(port=2, unlimited=True))
+            found = await queue(switch, 2)
+            assert found.unlimited and found.rate_bps == 0 and not found.HasField("rate_schedule")
 
     asyncio.run(scenario())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from narrows.errors import InputError
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.studies.beginning import NAMES, begin
 from narrows.studies.catalogue import study_points
 from narrows_analysis.studies.evaluate import evaluate

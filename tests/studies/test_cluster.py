@@ -19,7 +19,7 @@ import pytest
 import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.studies.cluster import Cluster, Job, job, pack, run_job, unpack
+from narrows.run.cluster import Cluster, Job, job, pack, run_job, unpack
 
 distributed: Any = importlib.import_module("distributed")
 WORKERS = 3

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.studies.senders import this_machine
 from narrows.traffic.connection import Connection
 from narrows.virtual import kernels
@@ -71,7 +71,7 @@ def passage(script: Any, probe_depth: float = 0.0) -> Any:
             "drops": np.where(reading >= 6.5, 50.0, np.clip((reading - 6) * 100, 0, 50)),
         }
     )
-    connections = [Connection(flow, 0, None, 0.0, 10.0) for flow in PLAN.flows]
+    connections = [Connection(flow, 0, 0.0, ended_s=10.0) for flow in PLAN.flows]
     return script.Passage(connections, sockets.reset_index(drop=True), queue)
 
 
@@ -121,7 +121,7 @@ def test_completions_are_of_sized_flows(script: Any) -> None:
     ).flows[0]
     made = passage(script)
     times = [(0.0, 1.0), (2.0, 5.0), (6.0, None)]
-    made.connections[:] = [Connection(sized, number, None, *time) for number, time in enumerate(times)]
+    made.connections[:] = [Connection(sized, number, time[0], ended_s=time[1]) for number, time in enumerate(times)]
     found = script._of_completions(made, 100e6, 1514)
     # As a switch sees it: what is before the first packet is there, and after the last one, is a round trip.
     rtt_s = sized.rtt_ns / 1e9
@@ -149,7 +149,7 @@ def test_no_byte_of_a_train_is_lost(script: Any) -> None:
         for number in range(10)
         for part in (0.1, 0.2)
     ]
-    connections = [Connection(sized, number, None, float(number), number + 0.25) for number in range(10)]
+    connections = [Connection(sized, number, float(number), ended_s=number + 0.25) for number in range(10)]
     made = script.Passage(connections, pd.DataFrame(rows), pd.DataFrame())
     read = script.readings(made)
     per_flow = read.groupby("flow")["acked_bytes"].agg(["first", "last", "size"])

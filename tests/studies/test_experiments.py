@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from narrows.errors import InputError
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import make_series
 from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
 from narrows.run.time_left import TimeLeft, traffic_time_s

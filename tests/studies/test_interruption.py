@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A study that is interrupted, then killed, in the middle of a point, and goes on: real runs of a made-up study."""
+"""A study, and a sweep, that is interrupted, then killed, in the middle of a point, and goes on: real runs."""
 
 from __future__ import annotations
 
@@ -40,24 +40,21 @@ ONE: dict[str, Any] = {
 FIRST, SECOND = "0001-buffer=2bdp", "0002-buffer=4bdp"
 
 
-class Command:
-    """A ``narrows study tiny`` in the background."""
+# What is the other's: its command, where its points are, and what its directory holds beside them in the end.
+KINDS = {
+    "study": (["study", "tiny", "--real-time"], "one", ["figures", "results", "results.json", "tiny.md"]),
+    "sweep": (["run", "tiny/one.yaml"], "", ["intervals.csv", "report.html", "sweep.json", "sweep.parquet"]),
+}
 
-    def __init__(self, path: Path, name: str) -> None:
+
+class Command:
+    """One of `KINDS` in the background."""
+
+    def __init__(self, path: Path, kind: str, name: str) -> None:
         self._said = path / name
         with self._said.open("w") as said:
-            command = [
-                sys.executable,
-                "-c",
-                NARROWS,
-                str(path),
-                "study",
-                "tiny",
-                "--real-time",
-                "--out",
-                str(path / "out"),
-            ]
-            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT)
+            command = [sys.executable, "-c", NARROWS, str(path), *KINDS[kind][0], "--out", str(path / "out")]
+            self.process = subprocess.Popen(command, stdout=said, stderr=subprocess.STDOUT, cwd=path)
 
     @property
     def said(self) -> str:
@@ -90,37 +87,48 @@ def place(tmp_path: Path) -> Iterator[Path]:
             state.destroy()
 
 
-def test_an_interrupted_and_a_killed_study_go_on(place: Path) -> None:
-    first, second = place / "out" / "one" / FIRST, place / "out" / "one" / SECOND
+def file(path: Path) -> tuple[int, int]:
+    """What tells a file from one that was written anew."""
+    return path.stat().st_ino, path.stat().st_mtime_ns
 
-    command = Command(place, "interrupted")
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_interrupted_and_killed_goes_on(place: Path, kind: str) -> None:
+    points = place / "out" / KINDS[kind][1]
+    first, second = points / FIRST, points / SECOND
+
+    command = Command(place, kind, "interrupted")
     state = command.until_traffic_of(SECOND)
-    made = (first / "run.json").stat()
+    made = file(first / "run.json")
     command.process.send_signal(signal.SIGINT)
     assert command.process.wait(60) == EXIT_INTERRUPTED, command.said
-    assert "the same command goes on from here" in command.said
+    assert "the same command" in command.said
     assert left_of(state) == []
 
-    command = Command(place, "killed")
+    command = Command(place, kind, "killed")
     state = command.until_traffic_of(SECOND)
-    assert "1 of 2 points to run" in command.said
+    assert f"{FIRST}: " not in command.said and "1 complete already" in command.said
     command.process.kill()
     command.process.wait(10)
     # Nobody was left to clean up.
     assert left_of(state) != []
     assert not second.exists()
 
-    command = Command(place, "to the end")
+    command = Command(place, kind, "to the end")
     assert command.process.wait(90) == EXIT_OK, command.said
-    assert f"removed what a killed run of this study left: run {state.run_id}" in command.said
-    assert "1 of 2 points to run" in command.said
-    assert "1 complete already" in command.said
+    assert f"removed what a killed run in {place / 'out'} left: run {state.run_id}" in command.said
+    assert f"{FIRST}: traffic" not in command.said and "1 complete already" in command.said
     assert left_of(state) == []
     # The complete point is the same file, the half-written one was made anew, and nothing unfinished lies about.
-    assert ((first / "run.json").stat().st_ino, (first / "run.json").stat().st_mtime_ns) == (
-        made.st_ino,
-        made.st_mtime_ns,
-    )
+    assert file(first / "run.json") == made
     assert json.loads((second / "run.json").read_text())["status"] == "complete"
-    assert sorted(path.name for path in first.parent.iterdir()) == [FIRST, SECOND]
-    assert len(json.loads((place / "out" / "results.json").read_text())["points"]) == 2
+    beside = {path.name for path in (place / "out").iterdir()} | {path.name for path in points.iterdir()}
+    assert beside == {FIRST, SECOND, *KINDS[kind][2], *([KINDS[kind][1]] if KINDS[kind][1] else [])}
+    record = json.loads((place / "out" / {"study": "results.json", "sweep": "sweep.json"}[kind]).read_text())
+    assert len(record["points" if kind == "study" else "runs"]) == 2
+
+    # Once more: there is nothing left to do.
+    command = Command(place, kind, "again")
+    assert command.process.wait(60) == EXIT_OK, command.said
+    assert "2 complete already" in command.said and "traffic" not in command.said
+    assert file(first / "run.json") == made

@@ -14,7 +14,7 @@ from narrows_analysis.studies.bbr import bbr_state, loss_by_estimate, send_budge
 from narrows_analysis.studies.measures import Measures, measure_run, turns
 from narrows_analysis.studies.probes import probe_gap_s, probe_synchrony, probe_times
 from narrows_analysis.studies.ware import expect
-from narrows_formats.run_record import BottleneckRecord
+from narrows_formats.run_record import LinkRecord
 
 
 def made(path: Path, scenario: synthetic.Scenario) -> tuple[RunData, synthetic.Truth]:
@@ -166,7 +166,7 @@ def test_a_probe_is_a_pause_at_four_packets() -> None:
     assert probe_synchrony(probes[:1]) is None
 
 
-LINK = BottleneckRecord(rate_bps=16e6, buffer_bytes=100_000, rtt_s=0.025, bdp_bytes=50_000)
+LINK = LinkRecord(rate_bps=16e6, buffer_bytes=100_000, rtt_s=0.025, bdp_bytes=50_000)
 BBR = {
     "flow": 0, "bbr_bandwidth_bps": 8e6, "bbr_min_rtt_s": 0.025, "bbr_cwnd_gain": 2.0, "cwnd_bytes": 70_000.0,
     "pacing_rate_bps": 8e6, "inflight_bytes": 60_000.0,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.studies.catalogue import find_study, study_points
 from narrows.studies.nuisances import CARDS, MODERATIONS_US, seed_of, varied
 from narrows_analysis.studies.catalogue import STUDIES
@@ -44,7 +44,7 @@ def test_a_run_has_its_seed_whatever_else_is_run() -> None:
 def test_what_varies_and_how_far() -> None:
     experiment = validate(DATA, "here")
     runs = [varied(experiment, seed) for seed in range(1, 201)]
-    rtts = [run.bottleneck.rtt / 100e6 for run in runs]
+    rtts = [run.all_links["bottleneck"].rtt / 100e6 for run in runs]
     assert all(0.99 <= rtt <= 1.01 for rtt in rtts)
     # Of 200 uniform draws none being in the outer tenth on either side has a chance of 0.95 ** 200.
     assert min(rtts) < 0.991 and max(rtts) > 1.009
@@ -61,7 +61,7 @@ def test_what_varies_and_how_far() -> None:
     assert len({run.flows[0].start for run in runs}) == 200
     # A buffer in BDP follows the RTT.
     plan = make_plan(runs[0])
-    assert plan.bottleneck.limit_bytes == pytest.approx(100e6 / 8 * runs[0].bottleneck.rtt / 1e9, abs=1)
+    assert plan.bottleneck.limit_bytes == pytest.approx(100e6 / 8 * runs[0].all_links["bottleneck"].rtt / 1e9, abs=1)
 
 
 def test_what_an_experiment_says_of_its_hosts_stays() -> None:

@@ -45,7 +45,7 @@ def test_a_point_is_made_again_to_the_bit(script: Any, tmp_path: Path) -> None:
     assert made["seed"] == first.point.experiment.seed
     assert made["kernel_config_sha256"] == config_digest(find(DEFAULT))
     assert made["kernel"] == sender.release and made["version"]
-    assert made["rtt_s"] == first.point.experiment.bottleneck.rtt / 1e9
+    assert made["rtt_s"] == first.point.experiment.all_links["bottleneck"].rtt / 1e9
     assert then.measures["utilization"] is not None and len(then.measures) > 50
     assert script.compare(then, script.again(STUDY, first, sender)) == ""
     # Another repetition is another run.

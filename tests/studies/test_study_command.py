@@ -26,7 +26,7 @@ NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
         (["--kernel", "no-such"], "--kernel no-such: no such kernel is built"),
         (["--target", "bmv2", "--kernel", "no-such"], "--kernel no-such: no such kernel is built"),
         (["--only", "rate=1Gbit"], "--only rate=1Gbit: no point has a field 'rate'; allowed: bottleneck.rate, bottl"),
-        (["--only", "bottleneck.rate=2Gbit"], "no point has that value, did you mean '1Gbit'? allowed: 1Gbit, 10Gbit"),
+        (["--only", "bottleneck.rate=2Gbit"], "no point has that value; allowed: 1Gbit, 10Gbit"),
         (["--only", "flows.all.cca=bbr", "--only", "flows.*.count=1"], "flows.*.count=1: no point meets all of these"),
         (["--add", "none.json"], "--add none.json: is not a study's results"),
         ([], "no kernel for virtual time is built; fix: narrows kernel build, or run with --real-time"),

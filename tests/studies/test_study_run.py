@@ -8,25 +8,28 @@ import io
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import narrows_analysis
 import pytest
 import yaml
 from narrows.errors import InputError, Interrupted, RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
+from narrows.run import side_by_side
+from narrows.run.cluster import Done, Job, pack
 from narrows.run.environment import THIS_MACHINE
 from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
 from narrows.studies import ccas, run
 from narrows.studies.catalogue import StudyPoint, study_points
 from narrows.studies.ccas import Algorithms
-from narrows.studies.cluster import Done, Job, pack
 from narrows.studies.elsewhere import read_elsewhere
 from narrows.studies.run import RESULTS, StudyRun
 from narrows.studies.senders import this_machine
@@ -58,6 +61,7 @@ class _Run:
         self.raw = json.loads(path.read_text())
         self.status = self.raw["status"]
         self.summary = {"some": "numbers"}
+        self.bottleneck = SimpleNamespace(rtt_s=0.04)
 
 
 @pytest.fixture
@@ -83,9 +87,10 @@ class _Study:
         (path / "mine").mkdir()
         self.write()
         monkeypatch.setattr(run, "check", checked)
-        monkeypatch.setattr(run, "execute", self._execute)
+        monkeypatch.setattr(side_by_side, "execute", self._execute)
         monkeypatch.setattr(run, "load_run", self._load)
-        monkeypatch.setattr(run, "analyze_run", lambda directory: self.analysed.append(directory.name))
+        monkeypatch.setattr(narrows_analysis, "load", self._load)
+        monkeypatch.setattr(narrows_analysis, "analyze_run", lambda directory: self.analysed.append(directory.name))
         monkeypatch.setattr(run, "measure_run", lambda data, window, life_of: Measures(loss_ratio=0.1, utilization=1.0))
 
     def write(self, quick: dict[str, Any] | None = None, **changes: Any) -> None:
@@ -114,7 +119,7 @@ class _Study:
         if isinstance(outcome, Exception):
             raise outcome
         # A directory that is there already would be overwritten, or refused.
-        directory.mkdir()
+        directory.mkdir(parents=True)
         (directory / "run.json").write_text(json.dumps({"status": outcome}))
         (directory / "experiment.yaml").write_text(yaml.safe_dump(checked_run.experiment.as_yaml_data()))
         interrupted = outcome == "complete" and directory.name in self.analysis_interrupted
@@ -257,7 +262,7 @@ def test_what_is_left_takes_as_long_as_what_was_run(study: _Study, monkeypatch: 
 
 def test_runs_side_by_side(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     # Threads for processes: those would not know what is put in the place of a run here.
-    monkeypatch.setattr(run, "worker_pool", ThreadPoolExecutor)
+    monkeypatch.setattr(side_by_side, "worker_pool", lambda at_once, *_: ThreadPoolExecutor(at_once))
     together = threading.Barrier(2, timeout=20)
 
     def outcome(directory: str) -> str | Exception:
@@ -279,7 +284,7 @@ def test_workers_are_told_at_once_of_an_interruption(study: _Study, monkeypatch:
     told = threading.Event()
 
     @contextmanager
-    def pool(at_once: int) -> Iterator[ThreadPoolExecutor]:
+    def pool(at_once: int, *_: object) -> Iterator[ThreadPoolExecutor]:
         with ThreadPoolExecutor(at_once) as threads:
             try:
                 yield threads
@@ -289,7 +294,7 @@ def test_workers_are_told_at_once_of_an_interruption(study: _Study, monkeypatch:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "worker_pool", pool)
+    monkeypatch.setattr(side_by_side, "worker_pool", pool)
     monkeypatch.setattr(StudyRun, "_measure", interrupt)
     # What remembers where it came from would keep the workers at work.
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -345,7 +350,7 @@ def test_an_algorithm_that_the_kernel_lacks_is_left_out(study: _Study) -> None:
 
 def test_what_the_target_refuses_is_left_out(study: _Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(experiment: Experiment, target: object, origin: str, place: object) -> object:
-        if str(experiment.bottleneck.buffer) != "1bdp":
+        if str(experiment.all_links["bottleneck"].buffer) != "1bdp":
             raise InputError(f"{origin}: bottleneck.buffer: too deep for this switch")
         return checked(experiment, target, origin, place)
 
@@ -426,7 +431,7 @@ def test_points_on_a_cluster(study: _Study) -> None:
     class Cluster:
         workers = 2
 
-        def run(self, jobs: dict[str, Job]) -> Iterator[tuple[str, Done]]:
+        def run(self, jobs: dict[str, Job]) -> Generator[tuple[str, Done], None, None]:
             for number, (name, one) in enumerate(jobs.items()):
                 assert one.options == ("--target", "soft", "--virtual", "--kernel", "plain")
                 if not number:

@@ -25,7 +25,7 @@ from fakeswitch.fixtures import (
 )
 from fakeswitch.server import FakeSwitch
 from narrows.errors import InputError, RunError
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.run import calibration
 from narrows.run.calibration import Bench, Departures, Findings, departure_rate, measure, shaper_bytes
 from narrows.run.calibration_bench import experiment_of, unwrap

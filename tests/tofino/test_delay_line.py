@@ -18,7 +18,7 @@ import pytest
 from fakeswitch.fixtures import RECEIVER_PORT, SECOND_SENDER_PORT, SENDER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment, Telemetry
-from narrows.experiment.plan import ACK_BOTTLENECKS, make_plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts import base as hosts
 from narrows.hosts import links
 from narrows.hosts.process import Process, spawn
@@ -64,14 +64,15 @@ def line_data(address: str = "127.0.0.1:50052") -> dict[str, Any]:
 def test_the_way_back_leads_through_the_line() -> None:
     inventory = Inventory.model_validate(line_data())
     plan = bind(make_plan(experiment()), inventory)
-    assert [(path.ingress_port, path.egress_port, path.bottleneck) for path in plan.paths] == [
+    assert [(path.ingress_port, path.egress_port, path.link) for path in plan.paths] == [
         (SENDER_PORT, RECEIVER_PORT, 0), (RECEIVER_PORT, LINE_PORT, None), (LINE_PORT, SENDER_PORT, None),
         (SECOND_SENDER_PORT, RECEIVER_PORT, 0), (RECEIVER_PORT, LINE_PORT, None), (LINE_PORT, SECOND_SENDER_PORT, None),
     ]  # fmt: skip
     assert LINE_PORT in [port.number for port in plan.ports]
     reported = experiment().model_copy(update={"telemetry": Telemetry(acks=True)})
-    paths = bind(make_plan(reported), inventory).paths
-    assert [path.bottleneck for path in paths] == [0, ACK_BOTTLENECKS, None] * 2, "before the line, and once"
+    bound = bind(make_plan(reported), inventory)
+    (reverse,) = bound.unlimited
+    assert [path.link for path in bound.paths] == [0, reverse.index, None] * 2, "before the line, and once"
     assert machines_of(plan, inventory)["switch"].interface == "nic0"
 
 

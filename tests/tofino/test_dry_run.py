@@ -11,7 +11,7 @@ import pytest
 from fakeswitch.fixtures import fresh_counters, inventory, kind, make_experiment, switch
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.targets.tofino.bfrt import bfruntime_pb2 as pb
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.schema import Schema

@@ -17,7 +17,8 @@ from fakeswitch.fixtures import PIPE, RECEIVER_PORT, SENDER_PORT, fresh_counters
 from fakeswitch.server import PROGRAM, FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import NarrowsError, RunError
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.targets.tofino.bfrt.client import Client, Endpoint
 from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.restore import restore_from

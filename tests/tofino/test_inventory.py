@@ -12,7 +12,7 @@ import yaml
 from fakeswitch.fixtures import COLLECTOR_PORT, RECEIVER_PORT, inventory_data, make_experiment, make_inventory
 from narrows.cli import app
 from narrows.errors import InputError
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.testbed.inventory import Inventory, is_loopback, load_inventory
 from typer.testing import CliRunner
@@ -30,8 +30,8 @@ CASES = [
     (lambda d: d["switch"].update(address="10.0.0.9:50052"), "is reached without protection: BF Runtime lets everyone"),
     (lambda d: d["switch"].update(address="127.0.0.1"), "is not host:port"),
     (
-        lambda d: d["switch"].update(chip="tofino5"),
-        "'tofino5' is not one of the choices, did you mean 'tofino'?",
+        lambda d: d["switch"].update(chip="tofin"),
+        "'tofin' is not one of the choices, did you mean 'tofino'?",
     ),
     (lambda d: d["switch"].update(tls={"ca": "ca.pem", "key": "k.pem"}), "has one of certificate and key"),
     (lambda d: d["ports"][0].update(speed="400G"), "port 1/0 cannot run at 400G on tofino; allowed: 1G, 10G"),
@@ -69,7 +69,10 @@ def test_refusals_name_file_field_and_what_is_allowed(
     [
         (b"switch: {chip: tofino}\nswitch: {chip: tofino2}\n", "line 2, column 1: the key 'switch' is given twice"),
         (b"switch: {chip: \xff}\n", "cannot be read: it is not UTF-8 text"),
-        (b"- switch\n", "is not an inventory; allowed: a mapping with collector, delay, ports, receiver"),
+        (
+            b"- switch\n",
+            "is not an inventory; allowed: a mapping with collector, delay, loopback, ports, receiver, receivers",
+        ),
     ],
 )
 def test_a_file_that_is_no_inventory_is_named(text: bytes, words: str, tmp_path: Path) -> None:
@@ -104,7 +107,7 @@ def test_a_plan_is_bound_to_ports_and_machines() -> None:
     inventory = make_inventory()
     plan = bind(make_plan(make_experiment()), inventory)
     assert plan.bottleneck.port == RECEIVER_PORT and plan.collector.port == COLLECTOR_PORT
-    assert [(path.ingress_port, path.egress_port, path.bottleneck) for path in plan.paths] == [
+    assert [(path.ingress_port, path.egress_port, path.link) for path in plan.paths] == [
         (136, 128, 0), (128, 136, None), (264, 128, 0), (128, 264, None),
     ]  # fmt: skip
     assert {flow.src for flow in plan.flows} == {"10.0.0.1", "10.0.0.2"} and {f.dst for f in plan.flows} == {"10.0.0.3"}

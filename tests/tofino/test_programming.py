@@ -26,7 +26,8 @@ from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import ALL_PIPES
 from narrows.errors import InputError
 from narrows.experiment.model import FlowGroup, Telemetry
-from narrows.experiment.plan import ACK_BOTTLENECKS, Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.targets.tofino.bfrt.client import Client
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.planner import SwitchPlan, plan, plan_switch, realised, used_ports
@@ -73,7 +74,7 @@ def test_traffic_manager_tables_are_only_modified_and_queues_only_in_their_pipe(
 def test_the_queue_s_limit_is_static_and_its_hysteresis_minimal(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    found = program(programmer, inventory, bound_plan(inventory)).manager.bottleneck
+    found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
     buffer = switch.tm.settings["queue.buffer", QUEUE[switch.chip][0], PIPE]
     assert buffer["action"] == "shared_pool" and buffer["dynamic_baf"] == "DISABLE" and buffer["tail_drop_enable"]
     assert buffer["guaranteed_cells"] == QUEUE[switch.chip][1]
@@ -102,7 +103,7 @@ def test_the_rate_means_the_layer_that_was_asked_for(
 
 
 def test_the_queue_is_the_first_to_drop(switch: FakeSwitch, programmer: Programmer, inventory: Inventory) -> None:
-    found = program(programmer, inventory, bound_plan(inventory, buffer="15MB", rate="50Gbit")).manager.bottleneck
+    found = program(programmer, inventory, bound_plan(inventory, buffer="15MB", rate="50Gbit")).manager.bottlenecks[0]
     accepted = 0
     for number in range(11_000):
         accepted += switch.tm.offer((SENDER_PORT, SECOND_SENDER_PORT)[number % 2], RECEIVER_PORT, 0, 1514)
@@ -126,10 +127,10 @@ def test_with_the_driver_s_defaults_another_limit_drops_first(switch: FakeSwitch
 def test_a_queue_that_is_full_reaches_its_watermark(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    found = program(programmer, inventory, bound_plan(inventory)).manager.bottleneck
+    found = program(programmer, inventory, bound_plan(inventory)).manager.bottlenecks[0]
     prefix = inventory.switch.generation.prefix
     switch.tm.counters["queue", (0, 0), PIPE, "watermark_cells"] = 99_999
-    programmer.clear(watermark_writes(prefix, found, []))
+    programmer.clear(watermark_writes(prefix, [found], []))
     assert not watermark(programmer.client, prefix, found).faithful
     while switch.tm.offer(SENDER_PORT, RECEIVER_PORT, 0, 1514):
         pass
@@ -212,7 +213,7 @@ def test_limits_of_ports_and_pipes_are_raised_when_they_are_in_the_way(
     switch.tm.modify("port.buffer", (SENDER_PORT,), ALL_PIPES, {"ig_limit_cells": 500})
     switch.tm.modify("pipe.cfg", (), PIPE, {"eg_limit_cells": 500})
     found = program(programmer, inventory, bound_plan(inventory))
-    wanted = found.manager.bottleneck.depth.cells + 1024
+    wanted = found.manager.bottlenecks[0].depth.cells + 1024
     assert switch.tm.settings["port.buffer", (RECEIVER_PORT,), ALL_PIPES]["eg_limit_cells"] == wanted
     assert switch.tm.settings["port.buffer", (SENDER_PORT,), ALL_PIPES]["ig_limit_cells"] == wanted
     assert switch.tm.settings["pipe.cfg", (), PIPE]["eg_limit_cells"] == wanted
@@ -262,7 +263,7 @@ def test_a_dry_run_names_every_write_in_words(chip: str) -> None:
 def test_run_json_has_the_realised_rate_and_depth(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
-    found = program(programmer, inventory, bound_plan(inventory, ecn_threshold="100kB")).manager.bottleneck
+    found = program(programmer, inventory, bound_plan(inventory, ecn_threshold="100kB")).manager.bottlenecks[0]
     stated = realised(found)
     assert stated["rate"]["asked_bps"] == 10**10
     assert stated["rate"]["made_bps"] == {"tofino": 10_004_000_000, "tofino2": 10**10}[switch.chip]
@@ -369,17 +370,19 @@ def test_the_way_back_is_reported_if_asked_for(
     switch: FakeSwitch, programmer: Programmer, inventory: Inventory
 ) -> None:
     acks = make_experiment(ecn_threshold="100kB", loss=0.01).model_copy(update={"telemetry": Telemetry(acks=True)})
-    program(programmer, inventory, bind(make_plan(acks), inventory))
+    plan = bind(make_plan(acks), inventory)
+    program(programmer, inventory, plan)
+    (reverse,) = plan.unlimited
     entries = switch.programs.entries
     observed = {key[0]: data for key, (_, data) in entries[switch.schema.table("bottleneck").name].items()}
-    assert set(observed) == {0, ACK_BOTTLENECKS}
-    assert observed[ACK_BOTTLENECKS] == {**observed[0], "threshold": 0xFFFFFFFF}
+    assert set(observed) == {0, reverse.index}
+    assert observed[reverse.index] == {**observed[0], "threshold": 0xFFFFFFFF}
     reports = {key[0]: data for key, (_, data) in entries[switch.schema.table("collector").name].items()}
-    assert reports[ACK_BOTTLENECKS] == reports[0]
+    assert reports[reverse.index] == reports[0]
     assert [key[0] for key in entries[switch.schema.table("loss").name]] == [0]
     paths = [data for _, data in entries[switch.schema.table("cross_connect").name].values()]
-    assert sorted(data["index"] for data in paths) == [0, 0, ACK_BOTTLENECKS, ACK_BOTTLENECKS]
-    assert {data["queue"] for data in paths if data["index"] == ACK_BOTTLENECKS} == {0}
+    assert sorted(data["index"] for data in paths) == [0, 0, reverse.index, reverse.index]
+    assert {data["queue"] for data in paths if data["index"] == reverse.index} == {0}
 
 
 def test_reports_of_both_directions_must_fit_the_collectors_port() -> None:

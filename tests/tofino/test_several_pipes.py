@@ -13,7 +13,8 @@ from fakeswitch.data_plane import COLLISION, DataPlane, Packet, Reported
 from fakeswitch.fixtures import RECEIVER_PORT, fresh_counters, inventory_data, kind, machine, switch
 from fakeswitch.server import FakeSwitch
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.switch.entries import mac_number
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
@@ -50,7 +51,8 @@ def experiment(groups: int) -> Experiment:
 def packets_of(plan: Plan) -> list[Packet]:
     """A packet of each of many flows of all senders to the receiver, by ports that nothing orders."""
     ports = random.Random(17).sample(range(1024, 65536), FLOWS)
-    dst, mac = int(IPv4Address(plan.receiver.address)), mac_number(plan.receiver.mac)
+    (receiver,) = plan.receivers
+    dst, mac = int(IPv4Address(receiver.address)), mac_number(receiver.mac)
     return [
         Packet(sender.port, mac, int(IPv4Address(sender.address)), dst, port)
         for number, port in enumerate(ports)

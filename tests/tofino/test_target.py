@@ -29,7 +29,8 @@ from fakeswitch.server import FakeSwitch
 from fakeswitch.traffic_manager import TrafficManager
 from narrows.errors import InputError, RunError
 from narrows.experiment.model import Telemetry
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts import base as hosts
 from narrows.run.drop_accounting import LastReport, check
 from narrows.run.observer import Observer
@@ -99,6 +100,15 @@ async def configured(target: TofinoTarget) -> AsyncIterator[Plan]:
     await target.stop()
 
 
+def test_a_queue_that_can_hold_more_than_a_report_is_refused(target: TofinoTarget) -> None:
+    # 2^32 ns at 1 Mbit/s are 536,870 bytes, of which a frame is in service.
+    fits, longer = (make_plan(make_experiment(rate="1Mbit", buffer=f"{size}B")) for size in (535_000, 536_000))
+    assert target.refusals(target.adapt(fits)) == []
+    (refused,) = target.refusals(target.adapt(longer))
+    said = "bottleneck.buffer: 536kB is a wait of 4.30011 s at 1Mbit, and reports hold less than 4.29497 s"
+    assert refused.startswith(said)
+
+
 def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget, tmp_path: Path) -> None:
     async def run() -> None:
         plan = target.adapt(make_plan(make_experiment(loss="1%", ecn_threshold="200kB")))
@@ -106,20 +116,21 @@ def test_a_run_from_refusal_to_teardown(switch: FakeSwitch, target: TofinoTarget
         before = switch.state()
         await target.start()
         made = await target.configure(plan)
-        assert abs(made.rate_bps / 10**10 - 1) < 0.001
-        assert made.limit_bytes == made.program["tofino"]["depth"]["made_bytes"]
+        link = made.links["bottleneck"]
+        assert abs(link.rate_bps / 10**10 - 1) < 0.001
+        assert link.limit_bytes == made.program["tofino"]["bottleneck"]["depth"]["made_bytes"]
         assert any("never measured" in note and "fix: narrows calibrate" in note for note in made.notes)
         assert all(port.link_up for port in await target.ports())
 
         traffic(switch, 7, SENDER_PORT, 1000, 500)
         await told(target, 1)
         (queue,) = await target.queues()
-        limit = made.program["tofino"]["depth"]["made_packets"]
+        limit = made.program["tofino"]["bottleneck"]["depth"]["made_packets"]
         assert queue.depth_packets == limit - 500 and queue.dequeued_packets == 500
         assert queue.dropped_packets == 1000 - limit
         assert queue.dequeued_bytes == 500 * 1514
         assert queue.dropped_bytes == (1000 - limit) * 1514
-        assert queue.peak_depth_bytes == pytest.approx(made.limit_bytes, rel=0.002)
+        assert queue.peak_depth_bytes == pytest.approx(link.limit_bytes, rel=0.002)
         (totals,) = await target.flow_totals([7])
         assert (totals.arrivals, totals.departures) == (1000, 500)
         assert [record["index"] for record in await target.new_flows()] == [7] and await target.new_flows() == []
@@ -433,7 +444,7 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
             observer = Observer(plan, target)
             await observer.start()
             (queue,) = await target.queues()
-            first = await observer.sample(queue, 0.0, 2)
+            first = await observer.sample({"bottleneck": queue}, 0.0, 2)
             assert [flow.rate_bps for flow in first.flows] == [None, None]
             for number, flow in enumerate(plan.flows):
                 key = {"src": int(IPv4Address(flow.src)), "dst": int(IPv4Address(flow.dst)), "protocol": 6}
@@ -441,9 +452,9 @@ def test_the_live_view_has_the_rate_of_each_flow(switch: FakeSwitch, target: Tof
                         dst_port=flow.dst_port)  # fmt: skip
             await told(target, 2)
             (queue,) = await target.queues()
-            second = await observer.sample(queue, 0.5, 2)
+            second = await observer.sample({"bottleneck": queue}, 0.5, 2)
             assert [flow.rate_bps for flow in second.flows] == [100 * 1514 * 8 / 0.5, 50 * 1514 * 8 / 0.5]
-            assert second.rate_bps == 150 * 1514 * 8 / 0.5
+            assert second.links[0].rate_bps == 150 * 1514 * 8 / 0.5
             assert [record["index"] for record in observer.learned] == [0, 1]
 
     do(run())

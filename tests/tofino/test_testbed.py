@@ -19,7 +19,8 @@ from fakeswitch.fixtures import inventory_data, make_experiment
 from fakeswitch.machines import CLOCKS_APART_S, Machines
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts.process import Process
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.doctor import examine
@@ -187,6 +188,18 @@ def test_delays_are_made_or_the_lack_is_named(plan: Plan, machines: Machines, tm
         assert qdiscs.count("delay 10") == 2
         testbed.remove()
     assert facts(machines, "carol") == before
+
+
+@pytest.mark.parametrize(("name", "value"), [("mtu", "1400"), ("offload.gro", "on"), ("sysctl.tcp_ecn", "2")])
+def test_a_machine_that_ignores_a_setting_fails_the_set_up(
+    testbed: SshTestbed, machines: Machines, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = facts(machines, "alice")
+    really = SshTestbed._facts
+    monkeypatch.setattr(SshTestbed, "_facts", lambda self, host: {**really(self, host), name: value})
+    with pytest.raises(RunError, match=f"alice: {name} is {value}, not "):
+        testbed.create()
+    assert facts(machines, "alice") == before
 
 
 def test_processes_run_there_and_heed_signals(testbed: SshTestbed, machines: Machines, tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_run_without_telemetry_fails_clearly_and_leaves_everything_as_it_was(l
     assert (record["status"], record["reason"]) == ("failed", "no telemetry report arrived")
     assert (record["clock_origin_ns"], record["clock_origin_source"]) == (None, None)
     assert record["target_profile"]["name"] == chip
-    assert record["switch"]["program"]["tofino"]["depth"]["cells"] > 0
+    assert record["switch"]["program"]["tofino"]["bottleneck"]["depth"]["cells"] > 0
     assert record["host"]["testbed"]["machines"]["sender1"]["name"] == "bob"
     # The flows went past the switch, from the machines that the inventory names.
     assert [flow["src"] for flow in record["flows"]] == ["10.0.0.1", "10.0.0.2"]
@@ -265,7 +265,7 @@ def test_a_switch_that_cannot_be_reached_is_noticed_before_any_machine_is_touche
 
 def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab) -> None:
     process = lab.start(flows=[{"cca": "cubic", "duration": "60s"}])
-    wait_until(lambda: "iperf3" in lab.machines.inside("alice", "ss", "-Htnp"))
+    wait_until(lambda: "python3" in lab.machines.inside("alice", "ss", "-Htnp"))
     process.send_signal(signal.SIGINT)
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == EXIT_INTERRUPTED, printed

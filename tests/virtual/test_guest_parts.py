@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import validate
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts.process import start_time
 from narrows.virtual import cores, guest, keeper, measurement, memory, room, watch
 from narrows.virtual.guest import Guest

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -11,22 +12,24 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from narrows.experiment.plan import ACK_BOTTLENECKS
 from narrows.hosts.process import start_time
 from narrows.virtual import kernels
 from narrows.virtual.keeper import children
 from narrows_formats.programs import BINARIES_VARIABLE, COLLECTOR, SOFTSWITCH, find_binary
 
-pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "iperf3", "ip")
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
 
 SHORT = "name: short\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\nflows: [{cca: cubic, duration: 1s}]\n"
 LONG = SHORT.replace("1s}", "1000s}")
 PATIENCE_S = 240.0
+# Index of the reverse direction, which the only link's follows.
+ACKS = 1
 
 
 def start(
@@ -81,7 +84,7 @@ def test_a_run(tmp_path: Path) -> None:
     assert start(tmp_path, SHORT).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     out = tmp_path / "out"
     run, summary = (json.loads((out / name).read_text()) for name in ("run.json", "summary.json"))
-    assert run["status"] == "complete" and run["identity"]["holds"]
+    assert run["status"] == "complete" and run["drop_cross_check"]["bottleneck"]["holds"]
     assert summary["telemetry"]["lost"] == 0 and summary["telemetry"]["reports"] > 500
     assert summary["bottleneck"]["utilization"] > 0.9
     assert (out / "report.html").exists() and (out / "hosts" / "sockets.parquet").exists()
@@ -107,19 +110,86 @@ def test_a_sweep_side_by_side(tmp_path: Path) -> None:
     assert [run["status"] for run in runs] == ["complete"] * 2
 
 
+def test_the_page_has_all_runs_of_a_sweep(tmp_path: Path) -> None:
+    sweep = "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n"
+    process = start(tmp_path, SHORT.replace("1s}", "4s}") + sweep, options=("--jobs", "2", "--live"))
+    while not (url := re.search(r"http://\S+/", (tmp_path / "said").read_text())):
+        assert process.poll() is None, (tmp_path / "said").read_text()
+        time.sleep(0.05)
+    with urllib.request.urlopen(f"{url[0]}events", timeout=PATIENCE_S) as stream:
+        events = [json.loads(line[6:]) for line in stream if line.startswith(b"data: ")]
+    assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    names = [f"[{number}/2] 000{number}-buffer={number}bdp" for number in (1, 2)]
+    assert next(event["titles"] for event in events if event["kind"] == "runs") == names
+    for number, name in enumerate(names):
+        mine = [event for event in events if event.get("run") == number]
+        assert [event["title"] for event in mine if event["kind"] == "run"] == [name]
+        assert [event["status"] for event in mine if event["kind"] == "ended"] == ["complete"]
+        # At the bottleneck's rate once the flow has filled it.
+        rates = [
+            event["links"][0]["rate_bps"] for event in mine if event["kind"] == "snapshot" and 2 < event["time_s"] < 3.5
+        ]
+        assert rates == pytest.approx([10e6] * len(rates), rel=0.02) and len(rates) >= 2
+    assert events[-1]["kind"] == "end"
+
+
+def test_a_killed_sweep_goes_on(tmp_path: Path) -> None:
+    text = SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp, 3bdp, 4bdp, 5bdp]}\n"
+
+    def complete() -> dict[str, int]:
+        return {path.parent.name: path.stat().st_ino for path in (tmp_path / "out").glob("[!.]*/run.json")}
+
+    process = start(tmp_path, text, options=("--jobs", "2"))
+    deadline = time.monotonic() + PATIENCE_S
+    while not complete():
+        assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "said").read_text()
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    time.sleep(1)  # the workers end with their parent
+    kept = complete()
+    assert 0 < len(kept) < 5
+    process = start(tmp_path, text, options=("--jobs", "2"))
+    assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    said = (tmp_path / "said").read_text()
+    assert f"{5 - len(kept)} runs" in said and f", {len(kept)} complete already" in said
+    assert len(complete()) == 5 and {name: complete()[name] for name in kept} == kept
+    runs = json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]
+    assert [run["directory"] for run in runs] == sorted(complete())
+    files = {path.name for path in (tmp_path / "out").iterdir()} - set(complete())
+    assert files == {"intervals.csv", "report.html", "sweep.json", "sweep.parquet"}
+    assert not any(str(tmp_path) in path.read_text() for path in kernels.runs().glob("*.json"))
+
+
+def test_a_sweep_on_a_cluster(tmp_path: Path) -> None:
+    distributed = importlib.import_module("distributed")
+    text = SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n"
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as cluster:
+        process = start(tmp_path, text, options=("--cluster", cluster.scheduler_address))
+        assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    assert "2 runs, 2 at once" in (tmp_path / "said").read_text()
+    for run in json.loads((tmp_path / "out" / "sweep.json").read_text())["runs"]:
+        summary = json.loads((tmp_path / "out" / run["directory"] / "summary.json").read_text())
+        assert run["status"] == "complete" and summary["bottleneck"]["utilization"] > 0.9
+    assert (tmp_path / "out" / "report.html").exists()
+
+
 @pytest.mark.needs("bmv2")
 def test_a_run_on_bmv2(tmp_path: Path) -> None:
     text = "name: fast\nbottleneck: {rate: 1Gbit, buffer: 1bdp, rtt: 5ms}\nflows: [{cca: cubic, size: 8MB}]\n"
     assert start(tmp_path, text, options=("--target", "bmv2")).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     run = json.loads((tmp_path / "out" / "run.json").read_text())
-    assert (run["status"], run["losses_elsewhere"], run["identity"]["problems"]) == ("complete", [], [])
+    problems = run["drop_cross_check"]["bottleneck"]["problems"]
+    assert (run["status"], run["losses_elsewhere"], problems) == ("complete", [], [])
     assert [balance["lost"] for balance in run["balances"]] == [0, 0, 0]
     reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
     # It shapes packets: one leaves every 12.112 us while others wait, eight times as many as it can forward as time
     # passes. Its clock counts microseconds.
     gaps_us = reports["timestamp"].astype("int64").diff()[reports["enqueue_depth"] > 0]
     assert len(gaps_us) > 3000 and gaps_us.between(11, 14).all()
-    assert abs(gaps_us.mean() - 1e6 / run["bottleneck"]["rate_packets_s"]) < 0.01
+    assert abs(gaps_us.mean() - 1e6 / run["links"][0]["rate_packets_s"]) < 0.01
 
 
 @pytest.mark.needs("repeatable-kernel")
@@ -140,7 +210,7 @@ def test_a_card_that_holds_frames_has_them_acknowledged_in_bursts(tmp_path: Path
     card = "telemetry: {acks: true}\nhosts: {rx_usecs: 10000, rx_frames: 64, offloads: [gro]}\n"
     assert start(tmp_path, SHORT + card).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
     reports = pd.read_parquet(tmp_path / "out" / "telemetry" / "reports-00000.parquet")
-    times_ns = reports["timestamp"][reports["bottleneck"] == ACK_BOTTLENECKS].astype("int64").sort_values()
+    times_ns = reports["timestamp"][reports["bottleneck"] == ACKS].astype("int64").sort_values()
     # Without a model of the card each comes when its packet has, a millisecond and more after the one before.
     gaps_ns = times_ns.diff().dropna()
     assert (gaps_ns < 100_000).mean() > 0.7
@@ -159,7 +229,7 @@ def test_a_card_that_joins_segments_has_them_acknowledged_together(tmp_path: Pat
         assert process.wait(PATIENCE_S) == 0, (tmp_path / name / "said").read_text()
         out = tmp_path / name / "out"
         reports = pd.read_parquet(out / "telemetry" / "reports-00000.parquet")
-        back = reports["bottleneck"] == ACK_BOTTLENECKS
+        back = reports["bottleneck"] == ACKS
         acknowledgements[name], packets[name] = int(back.sum()), int((~back).sum())
         summary = json.loads((out / "summary.json").read_text())
         assert summary["flows"][0]["fct_s"] > 0

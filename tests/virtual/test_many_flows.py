@@ -29,7 +29,7 @@ def test_1000_concurrent_tcp_flows(tmp_path: Path) -> None:
     started, ended = ([flow[name] for flow in run["flows"]] for name in ("started_s", "ended_s"))
     assert max(started) + DURATION_S / 2 < min(ended)
     assert min(flow["goodput_bps"] for flow in summary["flows"]) > 0
-    identity = run["identity"]
+    identity = run["drop_cross_check"]["bottleneck"]
     assert identity["holds"] and identity["problems"] == []
     assert identity["sum_of_flows"] == identity["port_drops"] > FLOWS
     assert run["losses_elsewhere"] == [] and summary["telemetry"]["lost"] == 0

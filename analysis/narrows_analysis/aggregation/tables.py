@@ -7,7 +7,7 @@ many there are, become grids of bounded size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
+from narrows_formats.run_record import LinkRecord
 
 from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid, nice_interval
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
@@ -71,12 +72,20 @@ class ReportCounts:
 
 
 def wanted_intervals(run: Run, flows_s: float | None = None) -> Intervals:
-    """Intervals that suit the link: flows at 0.1 s or an RTT, the queue at a few packets."""
+    """Intervals that suit the links: flows at 0.1 s or an RTT, the queue at a few packets of the fastest link."""
     if flows_s is None:
-        flows_s = max(0.1, run.bottleneck.rtt_s or 0.0)
-    rate_bps = run.bottleneck.rate_bps
-    packet_s = run.bottleneck.mtu_frame_bytes * 8 / rate_bps if rate_bps else 0.0
-    return Intervals(flows_s=flows_s, queue_s=nice_interval(max(1e-3, PACKETS_A_QUEUE_BIN * packet_s)))
+        rtts = [run.bottleneck.rtt_s or 0.0] if len(run.links) == 1 else [flow.rtt_s or 0.0 for flow in run.flows]
+        flows_s = max([0.1, *rtts])
+    packets_s = [_packet_s(link) for link in run.links if link.rate_bps]
+    return Intervals(flows_s=flows_s, queue_s=_queue_interval(min(packets_s, default=0.0)))
+
+
+def _packet_s(link: LinkRecord) -> float:
+    return link.mtu_frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
+
+
+def _queue_interval(packet_s: float) -> float:
+    return nice_interval(max(1e-3, PACKETS_A_QUEUE_BIN * packet_s))
 
 
 def engine_options(run: Run, intervals: Intervals) -> list[str]:
@@ -95,8 +104,13 @@ def engine_options(run: Run, intervals: Intervals) -> list[str]:
 class Aggregation:
     """The tables in memory. Rows 0..n-1 of the flow grids are the experiment's flows, row n all other traffic."""
 
-    def __init__(self, run: Run, table: FlowTable, tables: Path, account: dict[str, Any]) -> None:
-        """Read the tables of `tables`; `account` is its aggregate.json."""
+    def __init__(
+        self, run: Run, table: FlowTable, tables: Path, account: dict[str, Any], most_rows: int | None = None
+    ) -> None:
+        """Read the tables of `tables`; `account` is its aggregate.json.
+
+        `most_rows` is the number of flows by which intervals are chosen where other links are to have the same ones.
+        """
         self.run, self.table, self.account = run, table, account
         self._tables, self._origin = tables, int(account["origin"])
         self.clock = Clock(float(account["time_unit_s"]))
@@ -109,7 +123,8 @@ class Aggregation:
                 mine.get("duplicates", 0), mine.get("late", 0), implausible=mine.get("implausible", 0)
             ),
         )
-        self.other_bottlenecks = sum(b["reports"] for b in account["bottlenecks"].values()) - self.order.reports
+        known = {str(link.index) for link in run.links}
+        self.other_bottlenecks = sum(b["reports"] for index, b in account["bottlenecks"].items() if index not in known)
         self.implausible = int(account["implausible_counters"]) + int(account["counter_resets"])
         self.carried_in = int(account["carried_in"])
         self.clock_steps = int(mine.get("clock_steps", 0)) + int(mine.get("implausible_times", 0))
@@ -118,6 +133,7 @@ class Aggregation:
         self.peak_depth_units = int(mine.get("depth_peak", 0))
         self._complete = not self.order.lost and not self.order.sample_shift
         self.rows = len(run.flows) + 1
+        self._most_rows = most_rows or self.rows
         self._totals()
         flow_bins, queue_bins = self._grid_sizes(mine)
         self.flows, self.flow_delay = Grid(FLOW_SUMS, self.rows, flow_bins), Extremes(self.rows, flow_bins)
@@ -182,8 +198,9 @@ class Aggregation:
             # A stray packet long after the end must not stretch every series.
             duration_s = min(duration_s, planned * 1.5 + 30)
         base = Intervals(float(self.account["interval_s"]), float(self.account["queue_interval_s"]))
-        self._flow_factor = _factor(duration_s * self.rows / MAX_CELLS, base.flows_s)
-        self._queue_factor = _factor(duration_s / QUEUE_BINS, base.queue_s)
+        self._flow_factor = _factor(duration_s * self._most_rows / MAX_CELLS, base.flows_s)
+        slow = _queue_interval(_packet_s(self.run.bottleneck)) if len(self.run.links) > 1 else 0.0
+        self._queue_factor = _factor(max(duration_s / QUEUE_BINS, slow), base.queue_s)
         self.intervals = Intervals(base.flows_s * self._flow_factor, base.queue_s * self._queue_factor)
         return int(duration_s / self.intervals.flows_s) + 1, int(duration_s / self.intervals.queue_s) + 1
 
@@ -255,17 +272,17 @@ def _factor(at_least_s: float, base_s: float) -> int:
 
 def aggregate(
     run: Run,
-    table: FlowTable,
+    views: Sequence[tuple[Run, FlowTable]],
     clock: ReportClock,
     unreadable: list[str],
     tables: Path,
     flows_s: float | None = None,
-) -> Aggregation:
-    """Aggregate the telemetry of a run into tables in the directory `tables` and read them.
+) -> list[Aggregation]:
+    """Aggregate the telemetry of a run, in one pass over it, into tables in the directory `tables` and read them.
 
     Args:
         run: the run.
-        table: which reports belong to its flows.
+        views: it at each link, and which reports there belong to its flows.
         clock: where its time begins.
         unreadable: names of report files to leave out.
         tables: directory for the engine's tables.
@@ -277,4 +294,5 @@ def aggregate(
     options = ["--run", "--origin", str(clock.origin), *engine_options(run, wanted_intervals(run, flows_s))]
     for name in unreadable:
         options += ["--skip", name]
-    return Aggregation(run, table, tables, aggregate_tables(run.path, tables, *options))
+    account = aggregate_tables(run.path, tables, *options)
+    return [Aggregation(view, table, tables, account, len(run.flows) + 1) for view, table in views]

@@ -81,6 +81,8 @@ def _of_sweep(directory: Path) -> Side:
 def _of_run(run: RunData) -> Side:
     if run.run.status != "complete":
         raise AnalysisError(f"{run.path}: the run is {run.run.status}; allowed: a complete one")
+    if len(run.links) > 1:
+        raise AnalysisError(f"{run.path}: has several links ({', '.join(run.links)}); allowed: runs of one, or sweeps")
     window = _common_time(run)
     flows, queue = (_in_parts(frame, window) for frame in (run.flows[run.flows["flow"] >= 0], run.queue))
     rate = run.run.bottleneck.rate_bps or np.nan

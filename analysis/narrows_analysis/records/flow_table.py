@@ -24,16 +24,16 @@ FIVE_TUPLE = ("protocol", "src", "dst", "src_port", "dst_port")
 
 @dataclass
 class FlowTable:
-    """Report keys (flow index, signature) of the experiment's flows.
+    """Report keys (flow index, signature) of the flows of a run at one link.
 
-    `index_of` and `signature_of` hold a key for each flow number, or -1 where the telemetry has none.
+    `index_of` and `signature_of` hold a key for each position in the run's flows, or -1 where the telemetry has none;
+    `unmatched` and `guessed` are such positions.
     """
 
     index_of: list[int]
     signature_of: list[int]
     unmatched: list[int] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
-    # Reverse-direction keys are told apart by the bottleneck they cross, so one table serves one bottleneck.
     _keys: Int64Array = field(init=False, repr=False)
     _numbers: Int64Array = field(init=False, repr=False)
 
@@ -49,7 +49,7 @@ class FlowTable:
         self._numbers = np.array([number for _, number in known], dtype=np.int64)
 
     def numbers(self, flow: Int64Array, signature: Int64Array) -> Int64Array:
-        """Flow number of each report, OTHER for traffic that is not part of the experiment."""
+        """Position of each report's flow, OTHER for traffic that is not part of the experiment."""
         if not len(self._keys):
             return np.full(len(flow), OTHER, dtype=np.int64)
         key = flow << 32 | signature
@@ -68,8 +68,8 @@ def _address(text: str) -> str:
 def read_flow_table(run: Run) -> FlowTable:
     """Match telemetry/flow_keys.parquet with the flows of run.json.
 
-    A flow without a source port is matched by the port that iperf3 reports, else by the connection opened last between
-    its addresses (iperf3 opens its control connection first); such flows are listed in `guessed`.
+    A flow without a source port is matched by the port that its sender's record has, else by the connection opened last
+    between its addresses (iperf3 opens its control connection first); such flows are listed in `guessed`.
     """
     count = len(run.flows)
     path = run.path / "telemetry" / "flow_keys.parquet"
@@ -88,11 +88,10 @@ def read_flow_table(run: Run) -> FlowTable:
     between: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in rows:
         between[canonical(row["src"]), canonical(row["dst"])].append(row)
-    for flow in run.flows:
+    for position, (flow, host) in enumerate(zip(run.flows, run.host_records, strict=True)):
         if flow.key is not None:
-            index_of[flow.number], signature_of[flow.number] = flow.key
+            index_of[position], signature_of[position] = flow.key
             continue
-        host = run.host_records[flow.number]
         src_port, dst_port = flow.src_port or host.local_port, flow.dst_port or host.remote_port
         candidates = [
             row
@@ -102,26 +101,30 @@ def read_flow_table(run: Run) -> FlowTable:
             and (row["flow"], row["signature"]) not in taken
         ]
         if not candidates:
-            unmatched.append(flow.number)
+            unmatched.append(position)
             continue
         if src_port is None and len(candidates) > 1:
-            guessed.append(flow.number)
+            guessed.append(position)
         key = (int(candidates[-1]["flow"]), int(candidates[-1]["signature"]))
         if not (0 <= key[0] < 1 << 16 and 0 <= key[1] < 1 << 32):
             raise AnalysisError(f"{path}: flow index {key[0]} or signature {key[1]} is no number of 16 or 32 bits")
         taken.add(key)
-        index_of[flow.number], signature_of[flow.number] = key
+        index_of[position], signature_of[position] = key
     return FlowTable(index_of, signature_of, unmatched, guessed)
 
 
 def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
-    """(bottleneck, flow index) of the packets that travel against each flow (by number), where they are reported."""
+    """(bottleneck, flow index) of the packets that travel against each flow (by its position), where they are reported.
+
+    Acknowledgements that cross several links are taken at the last of them, next to the sender.
+    """
     path = run.path / "telemetry" / "flow_keys.parquet"
     if not path.exists():
         return {}
     rows = pq.read_table(path).to_pylist()
     if all(row["bottleneck"] == run.bottleneck.index for row in rows):
         return {}
+    index_of = {link.name: link.index for link in run.links}
     numbers = {key: number for number, key in enumerate(zip(table.index_of, table.signature_of, strict=True))}
     by_tuple: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
     for row in rows:
@@ -129,9 +132,10 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     found: dict[int, set[tuple[int, int]]] = {}
     for row in rows:
         number = numbers.get((row["flow"], row["signature"]))
-        if number is None or row["bottleneck"] != run.bottleneck.index:
+        if number is None or row["bottleneck"] != run.bottleneck.index or number >= run.data_flows:
             continue
         turned = (row["protocol"], row["dst"], row["src"], row["dst_port"], row["src_port"])
-        if turned in by_tuple:
-            found[number] = by_tuple[turned]
+        last = [index_of[name] for name in run.flows[number].ack_links[-1:] if name in index_of]
+        if keys := {key for key in by_tuple.get(turned, ()) if not last or key[0] in last}:
+            found[number] = keys
     return found

@@ -1,32 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What iperf3 says about a flow. Used for retransmissions and socket RTT only, and labelled so."""
+"""What iperf3, which made the bulk flows of runs before 0.3.0, says of one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.json_files import read_json
+from narrows_analysis.records.host_record import HostRecord
 
 MICROSECONDS = 1e-6
-
-
-@dataclass(frozen=True)
-class HostRecord:
-    """iperf3's view of one flow; RTTs in seconds from TCP_INFO, series as (seconds from the origin, seconds)."""
-
-    retransmits: int | None = None
-    rtt_min_s: float | None = None
-    rtt_mean_s: float | None = None
-    rtt_series: tuple[tuple[float, float], ...] = ()
-    cwnd_series: tuple[tuple[float, float], ...] = ()
-    cca: str | None = None
-    # Of the data connection.
-    local_port: int | None = None
-    remote_port: int | None = None
-    error: str | None = None
+SOURCE = "the hosts (iperf3, TCP_INFO)"
 
 
 def _seconds(value: Any) -> float | None:
@@ -34,14 +16,10 @@ def _seconds(value: Any) -> float | None:
     return value * MICROSECONDS if isinstance(value, int | float) and value > 0 else None
 
 
-def read_host_record(run_dir: Path, name: str | None, start_s: float) -> HostRecord:
-    """Read the JSON of a flow that starts at ``start_s``; a missing or broken file gives a record with `error` set."""
-    if name is None:
-        return HostRecord()
+def parse(raw: dict[str, Any], name: str, start_s: float) -> HostRecord:
+    """A result of iperf3, of a flow that starts at ``start_s``; one that is none gives a record with `error` set."""
     try:
-        return _record(read_json(run_dir / name), start_s)
-    except AnalysisError as error:
-        return HostRecord(error=str(error))
+        return _record(raw, start_s)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError):
         return HostRecord(error=f"{name} is not a result of iperf3.")
 
@@ -65,6 +43,7 @@ def _record(raw: dict[str, Any], start_s: float) -> HostRecord:
     retransmits = sender.get("retransmits")
     local_port, remote_port = _ports(raw)
     return HostRecord(
+        source=SOURCE,
         retransmits=int(retransmits) if isinstance(retransmits, int | float) else None,
         rtt_min_s=_seconds(sender.get("min_rtt")),
         rtt_mean_s=_seconds(sender.get("mean_rtt")),

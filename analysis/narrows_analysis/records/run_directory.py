@@ -3,29 +3,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from narrows_formats.files import REPORT_FILES, RUN, TELEMETRY
-from narrows_formats.flow_names import flow_names
-from narrows_formats.run_record import BottleneckRecord, FlowRecord, Number, RunRecord
+from narrows_formats.files import REPORT_FILES, RUN, SWEEP, TELEMETRY
+from narrows_formats.flow_names import group_of, recorded_names
+from narrows_formats.run_record import FlowRecord, LinkRecord, Number, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.validation import problems
 from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.iperf3 import HostRecord, read_host_record
+from narrows_analysis.records.connection import read_host_record
+from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.json_files import read_json
 
 
 class FlowSpec(FlowRecord):
-    """One flow of the experiment as run.json lists it, with its number there, a group and a start."""
+    """One flow of the experiment as run.json lists it, with its number there, a name, a group and a start.
+
+    At a link that its acknowledgements cross it stands for these: source and destination are turned round.
+    """
 
     number: int
+    name: str
     group: str
     start_s: Number
+    packets: Literal["data", "acks"] = "data"
+
+    @property
+    def late_s(self) -> float:
+        """How long after its planned start the sender began; 0 where that is not known."""
+        return 0.0 if self.started_s is None else self.started_s - self.start_s
 
     @property
     def key(self) -> tuple[int, int] | None:
@@ -35,26 +46,53 @@ class FlowSpec(FlowRecord):
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory, parsed."""
+    """A run directory, parsed.
+
+    ``bottleneck`` is the link that is looked at: the first one, or that of `at`.
+    """
 
     path: Path
     status: str
     reason: str | None
     profile: TargetProfile
-    bottleneck: BottleneckRecord
+    links: tuple[LinkRecord, ...]
+    bottleneck: LinkRecord
     flows: tuple[FlowSpec, ...]
     clock_origin_ns: int | None
     raw: dict[str, Any] = field(repr=False)
+    # By number of the flow; each link's view has the same.
+    _said: dict[int, HostRecord] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def flow_names(self) -> list[str]:
         """What each flow is called, everywhere."""
-        return flow_names([flow.group for flow in self.flows])
+        return [flow.name for flow in self.flows]
+
+    @property
+    def views(self) -> tuple[Run, ...]:
+        """The run at each link that has a rate or that data cross, see `at`."""
+        crossed = {name for flow in self.flows for name in flow.links}
+        shown = [link for link in self.links if link.rate_bps is not None or link.name in crossed]
+        return tuple(self.at(link) for link in shown or self.links[:1])
+
+    def at(self, link: LinkRecord) -> Run:
+        """The run as one link sees it, with the flows whose data cross it, then those whose acknowledgements do."""
+        data = (flow for flow in self.flows if link.name in flow.links)
+        acks = (_turned(flow) for flow in self.flows if link.name in flow.ack_links)
+        return replace(self, bottleneck=link, flows=(*data, *acks))
+
+    @property
+    def data_flows(self) -> int:
+        """How many of the flows are looked at as data; the others, behind them, as acknowledgements."""
+        return sum(flow.packets == "data" for flow in self.flows)
 
     @cached_property
     def host_records(self) -> list[HostRecord]:
-        """What iperf3 said of each flow."""
-        return [read_host_record(self.path, flow.iperf3, flow.start_s) for flow in self.flows]
+        """What each flow's sender says."""
+        for flow in self.flows:
+            if flow.number not in self._said:
+                self._said[flow.number] = read_host_record(self.path, flow.record, flow.start_s)
+        return [self._said[flow.number] for flow in self.flows]
 
     @property
     def telemetry_files(self) -> list[Path]:
@@ -65,6 +103,19 @@ class Run:
     def depth_unit_bytes(self) -> int:
         """Bytes of a unit of depth; a packet, which has no fixed size, is taken for a full-size frame."""
         return self.profile.depth_unit_bytes or self.bottleneck.mtu_frame_bytes
+
+    @property
+    def base_rtts_s(self) -> dict[float, list[str]]:
+        """RTTs without queue in seconds, shortest first, each with the groups that have it."""
+        link = self.bottleneck.rtt_s
+        found: dict[float, dict[str, None]] = {}
+        for flow in self.flows:
+            rtt_s = link if flow.rtt_s is None else flow.rtt_s
+            if rtt_s is not None:
+                found.setdefault(rtt_s, {})[flow.group] = None
+        if not found and link is not None:
+            return {link: []}
+        return {rtt_s: list(found[rtt_s]) for rtt_s in sorted(found)}
 
     @property
     def planned_end_s(self) -> float | None:
@@ -82,8 +133,14 @@ def _only_files(directory: Path) -> None:
             raise AnalysisError(f"{path}: is a link or a device; a run directory holds files only")
 
 
-def _flow(number: int, flow: FlowRecord) -> FlowSpec:
-    own = {"number": number, "group": flow.group or flow.cca or "flows", "start_s": flow.start_s or 0.0}
+def _turned(flow: FlowSpec) -> FlowSpec:
+    """A flow's acknowledgements."""
+    ends = {"src": flow.dst, "dst": flow.src, "src_port": flow.dst_port, "dst_port": flow.src_port}
+    return flow.model_copy(update=ends | {"packets": "acks", "size_bytes": None})
+
+
+def _flow(number: int, name: str, flow: FlowRecord) -> FlowSpec:
+    own = {"number": number, "name": name, "group": group_of(flow), "start_s": flow.start_s or 0.0}
     return FlowSpec.model_validate(dict(flow) | own)
 
 
@@ -97,18 +154,30 @@ def read_run(run_dir: Run | Path | str) -> Run:
     run_dir = Path(run_dir)
     _only_files(run_dir)
     path = run_dir / RUN
+    if not path.exists() and (run_dir / SWEEP).exists():
+        runs = sorted(found.parent.name for found in run_dir.glob(f"*/{RUN}"))
+        such = f", such as '{runs[0]}'" if runs else ""
+        raise AnalysisError(
+            f"{run_dir}: holds a sweep, not one run; allowed: the directory of one{such}, "
+            "or load_sweep() for the table of all"
+        )
     raw = read_json(path)
     try:
         record = RunRecord.model_validate(raw)
     except ValidationError as error:
         raise AnalysisError("\n".join(f"{path}: {problem}" for problem in problems(error, RunRecord))) from None
+    try:
+        names = recorded_names(record.flows)
+    except ValueError as error:
+        raise AnalysisError(f"{path}: flows: {error}; allowed: one name a flow") from None
     return Run(
         path=run_dir,
         status=record.status,
         reason=record.reason or None,
         profile=record.target_profile,
-        bottleneck=record.bottleneck,
-        flows=tuple(_flow(number, flow) for number, flow in enumerate(record.flows)),
+        links=record.links,
+        bottleneck=record.links[0],
+        flows=tuple(_flow(number, names[number], flow) for number, flow in enumerate(record.flows)),
         clock_origin_ns=record.clock_origin_ns,
-        raw=raw,
+        raw=record.as_json(),
     )

@@ -3,50 +3,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
-from narrows_formats.flow_names import flow_names
-from narrows_formats.summary import GroupSummary, Summary
+from narrows_formats.flow_names import OTHER_GROUP
+from narrows_formats.run_record import LinkRecord
+from narrows_formats.schedules import Opportunities
+from narrows_formats.summary import BottleneckSummary, GroupSummary, Summary, shown_other_share
 
 from narrows_analysis.colors import flow_colors
+from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
-from narrows_analysis.summary.sections import NOT_ASSESSABLE, RTT_SOURCE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
+from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.links import flow_link_table, link_table
+from narrows_analysis.summary.sections import NOT_ASSESSABLE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 
 MAX_BARS = 24
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A table cell: what is read, what is sorted by, and the colour of its flow."""
-
-    text: str
-    raw: float | str | None = None
-    style: str = ""
-    text_column: bool = False
-
-
-def _number(text: str, raw: float | None) -> Cell:
-    return Cell(text, "" if raw is None else raw)
+OTHER_STYLE = "var(--axis)"
 
 
 def setting(run: Run) -> str:
-    """The link in one line."""
-    link = run.bottleneck
-    parts = [] if link.rate_bps is None else [units.rate(link.rate_bps)]
-    if link.rtt_s is not None:
-        parts.append(f"{units.duration(link.rtt_s)} RTT")
-    if link.buffer_bytes is not None:
-        bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
-        parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}")
-    if link.loss:
-        parts.append(f"{units.percent(link.loss)} random loss")
+    """The links in one line."""
+    alone = len(run.views) == 1
+    parts = [f"{'' if alone else f'{view.bottleneck.name}: '}{' · '.join(_of_link(view, alone))}" for view in run.views]
+    parts = [part for part in parts if part]
     parts.append(f"{len(run.flows)} flow{'' if len(run.flows) == 1 else 's'}")
     parts.append(f"target {run.profile.name}")
     if isinstance(run.raw.get("started"), str):
         parts.append(run.raw["started"][:16].replace("T", " "))
     return " · ".join(parts)
+
+
+def _set_rate(link: LinkRecord) -> str:
+    if link.schedule is None:
+        return units.rate(link.rate_bps)
+    if isinstance(link.schedule, Opportunities):
+        return f"{units.rate(link.rate_bps)} in opportunities"
+    span = link.schedule.span_bps
+    return f"{units.rate(span.least)} to {units.rate(span.most)}"
+
+
+def _of_link(view: Run, alone: bool) -> list[str]:
+    """A link's settings; the RTTs of its flows only where they cross no other."""
+    link = view.bottleneck
+    parts = [] if link.rate_bps is None else [_set_rate(link)]
+    if alone and (rtts := list(view.base_rtts_s)):
+        span = dict.fromkeys(units.duration(rtt_s) for rtt_s in (rtts[0], rtts[-1]))
+        parts.append(f"{' to '.join(span)} RTT")
+    if link.buffer_bytes is not None:
+        bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
+        parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}")
+    if link.loss:
+        parts.append(f"{units.percent(link.loss)} random loss")
+    return parts
 
 
 def verdict(run: Run, summary: Summary) -> str:
@@ -62,9 +72,12 @@ def verdict(run: Run, summary: Summary) -> str:
         words = f"{_members(first)} took {units.percent(first['share'])} of the goodput, {others}."
     elif len(run.flows) > 1:
         goodput = units.rate(groups[0]["goodput_bps"])
-        words = f"{_members(groups[0])} shared {units.rate(link['rate_bps'])}, {goodput} of it goodput."
+        shared = units.rate(link["rate_mean_bps"] or link["rate_bps"])
+        words = f"{_members(groups[0])} shared {shared}, {goodput} of it goodput."
     else:
         words = f"One {groups[0]['name']} flow reached {units.rate(groups[0]['goodput_bps'])} of goodput."
+    if (other := shown_other_share(summary)) is not None:
+        words += f" Traffic that is not the experiment's had {units.percent(other)}."
     if fairness["jain_index"] is not None:
         words += f" Jain's index {units.index(fairness['jain_index'])}"
         converged = fairness["convergence_s"]
@@ -87,14 +100,21 @@ def _members(group: GroupSummary) -> str:
 
 def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
     """The figures at the top; `key` is the path in summary.json."""
+    if len(summary["links"]) > 1:
+        rows = [
+            (f"{link['name']} used", f"links.{link['name']}.utilization", units.percent(link["utilization"]),
+             link["utilization"], f"{units.percent(link['loss_ratio'])} dropped")
+            for link in summary["links"]
+        ]  # fmt: skip
+        return [_tile(*row) for row in rows]
     link, fairness = summary["bottleneck"], summary["fairness"]
     delay, depth = link["queue_delay_s"], link["queue_bytes"]
     window = fairness["window_s"]
     rows = [
         ("Link used", "bottleneck.utilization", units.percent(link["utilization"]), link["utilization"],
-         f"of {units.rate(link['rate_bps'])}"),
+         f"of {units.rate(link['rate_mean_bps'] or link['rate_bps'])}"),
         ("Packets dropped", "bottleneck.loss_ratio", units.percent(link["loss_ratio"]), link["loss_ratio"],
-         f"{units.count(link['drops'])} packets"),
+         f"{units.count(link['drops'])} packets{_emulated(link)}"),
         ("Queue delay, mean", "bottleneck.queue_delay_s.mean", units.duration(delay["mean"]), delay["mean"],
          f"99 % below {units.duration(delay['p99'])}"),
         ("Queue depth, mean", "bottleneck.queue_bytes.mean", units.size(depth["mean"]), depth["mean"],
@@ -107,15 +127,24 @@ def tiles(run: Run, summary: Summary) -> list[dict[str, Any]]:
         rows.append(
             ("Jain's index", "fairness.jain_index", units.index(fairness["jain_index"]), fairness["jain_index"], detail)
         )
-    return [
-        {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
-        for name, key, value, raw, detail in rows
-    ]
+    return [_tile(*row) for row in rows]
+
+
+def _tile(name: str, key: str, value: str, raw: float | None, detail: str) -> dict[str, Any]:
+    return {"name": name, "key": key, "value": value, "raw": "" if raw is None else raw, "detail": detail}
+
+
+def _emulated(link: BottleneckSummary) -> str:
+    """What loss emulation took on top, where there is any."""
+    count = link["loss_emulation_drops"]
+    return f", and {units.count(count)} more by loss emulation" if count else ""
 
 
 def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
     """Flows, and groups where there are several."""
     result = [_flow_table(run, summary)] if run.flows else []
+    if len(summary["links"]) > 1:
+        result = [link_table(summary), *result, flow_link_table(run, summary)]
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
     return result if len(run.flows) <= MAX_BARS else result[::-1]
@@ -124,14 +153,18 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
 def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
     """A bar for each flow, or for each group where the flows are too many to compare."""
     groups = [flow.group for flow in run.flows]
-    named = zip(flow_names(groups), [color.css for color in flow_colors(groups)], summary["flows"], strict=True)
-    known = [(label, style, section["share"]) for label, style, section in named]
+    colored = zip(summary["flows"], flow_colors(groups), strict=True)
+    known = [(section["name"], color.css, section["share"]) for section, color in colored]
     if len(known) > MAX_BARS:
         known = [(g["name"], f"var(--c{n % 8})", g["share"]) for n, g in enumerate(summary["groups"])]
+    flows = len(known)
+    if (other := shown_other_share(summary)) is not None:
+        known.append((OTHER_GROUP, OTHER_STYLE, other))
     bars = [(name, style, share) for name, style, share in known if share is not None]
     if len(known) < 2 or len(bars) < len(known):
         return []
-    fair = 100 / len(bars) if len(bars) == len(run.flows) else None
+    # Flows that share no link have no common fair share.
+    fair = 100 / flows if 1 < flows == len(run.flows) and len(summary["links"]) == 1 else None
     most = max([share * 100 for _, _, share in bars] + ([fair] if fair is not None else []))
     return [
         {
@@ -145,9 +178,8 @@ def shares(run: Run, summary: Summary) -> list[dict[str, Any]]:
 def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
     groups = [flow.group for flow in run.flows]
     rows = []
-    sections = zip(summary["flows"], flow_names(groups), flow_colors(groups), strict=True)
-    for section, label, color in sections:
-        rtt = section["rtt_s"]
+    for section, color in zip(summary["flows"], flow_colors(groups), strict=True):
+        label, rtt = section["name"], section["rtt_s"]
         life = units.MISSING
         if section["start_s"] is not None:
             life = f"{section['start_s']:.1f}\u2013{section['end_s']:.1f}"
@@ -155,17 +187,18 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
             [
                 Cell(label, label, color.css, text_column=True),
                 Cell(section["cca"] or units.MISSING, section["cca"] or "", text_column=True),
-                _number(units.rate(section["goodput_bps"]), section["goodput_bps"]),
-                _number(units.percent(section["share"]), section["share"]),
-                _number(units.count(section["drops"]), section["drops"]),
-                _number(units.percent(section["loss_ratio"]), section["loss_ratio"]),
-                _number(units.percent(section["retransmit_ratio"]), section["retransmit_ratio"]),
-                _number(units.duration(rtt["mean"]), rtt["mean"]),
-                _number(units.duration(rtt["min"]), rtt["min"]),
-                _number(units.size(section["bytes"]), section["bytes"]),
-                _number(life, section["start_s"]),
+                number(units.rate(section["goodput_bps"]), section["goodput_bps"]),
+                number(units.percent(section["share"]), section["share"]),
+                number(units.count(section["drops"]), section["drops"]),
+                number(units.percent(section["loss_ratio"]), section["loss_ratio"]),
+                number(units.percent(section["retransmit_ratio"]), section["retransmit_ratio"]),
+                number(units.duration(rtt["mean"]), rtt["mean"]),
+                number(units.duration(rtt["min"]), rtt["min"]),
+                number(units.size(section["bytes"]), section["bytes"]),
+                number(life, section["start_s"]),
             ]
         )
+    rows += _other_row(summary, 3, len(rows[0]))
     names = [
         "Flow",
         "CCA",
@@ -180,10 +213,10 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         "Active\n(s)",
     ]
     sources = {section["rtt_source"] for section in summary["flows"]} - {None}
-    note = "Goodput is over each flow's own life, share over the time in which all flows were running. "
-    note += "Drops and loss are those of the queue."
-    if RTT_SOURCE in sources:
-        note += f" RTT as {RTT_SOURCE} report it: smoothed, sampled once a second."
+    note = "Goodput is over each flow's own life, share over the time in which all flows were running, of all goodput "
+    note += "through the link. Drops and loss are those of the queue."
+    for source in sorted(RECORD_SOURCES & sources):
+        note += f" RTT as {source} report it: smoothed, sampled once a second."
     if SOCKET_SOURCE in sources:
         note += f" RTT as {SOCKET_SOURCE} say: mean of the smoothed RTT, and the smallest of a single packet."
     if SWITCH_RTT_SOURCE in sources:
@@ -192,11 +225,23 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         names.append("In flight\nmean")
         seen = {section["inflight_source"] or "" for section in summary["flows"]} - {""}
         note += f" Bytes in flight from {', '.join(sorted(seen))}."
-        for row, section in zip(rows, summary["flows"], strict=True):
-            size = section["inflight_bytes"]["mean"]
-            row.append(_number(units.size(size), size))
+        means = [section["inflight_bytes"]["mean"] for section in summary["flows"]]
+        for row, size in zip_longest(rows, means):
+            row.append(number(units.size(size), size))
     columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
     return {"id": "flows", "title": "Flows", "columns": columns, "rows": rows, "note": note}
+
+
+def _other_row(summary: Summary, column: int, columns: int) -> list[list[Cell]]:
+    """The row of the traffic that is not the experiment's, its share in ``column``; none where there is hardly any."""
+    other = shown_other_share(summary)
+    if other is None:
+        return []
+    row = [number(units.MISSING, None) for _ in range(columns)]
+    row[0] = Cell(OTHER_GROUP, OTHER_GROUP, OTHER_STYLE, text_column=True)
+    row[1] = Cell(units.MISSING, "", text_column=True)
+    row[column] = number(units.percent(other), other)
+    return [row]
 
 
 def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
@@ -206,13 +251,14 @@ def _group_table(run: Run, summary: Summary) -> dict[str, Any]:
         [
             Cell(group["name"], group["name"], colors[group["name"]], text_column=True),
             Cell(group["cca"] or units.MISSING, group["cca"] or "", text_column=True),
-            _number(units.count(group["flows"]), group["flows"]),
-            _number(units.rate(group["goodput_bps"]), group["goodput_bps"]),
-            _number(units.percent(group["share"]), group["share"]),
-            _number(units.percent(group["loss_ratio"]), group["loss_ratio"]),
+            number(units.count(group["flows"]), group["flows"]),
+            number(units.rate(group["goodput_bps"]), group["goodput_bps"]),
+            number(units.percent(group["share"]), group["share"]),
+            number(units.percent(group["loss_ratio"]), group["loss_ratio"]),
         ]
         for group in summary["groups"]
     ]
+    rows += _other_row(summary, 4, len(rows[0]))
     columns = [
         {"name": n, "text": n in ("Group", "CCA")} for n in ("Group", "CCA", "Flows", "Goodput", "Share", "Loss")
     ]
@@ -268,14 +314,32 @@ def _flat(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def _program(switch: object) -> str:
+    """The program that the switch ran, by its files' digests, and what the target noted."""
+    if not isinstance(switch, dict):
+        return _flat(switch)
+    program, notes = switch.get("program"), switch.get("notes")
+    if isinstance(program, dict):
+        program = ", ".join(f"{name} (SHA-256 {str(digest)[:16]}\u2026)" for name, digest in program.items())
+    return "; ".join([str(program or units.MISSING), *map(str, notes if isinstance(notes, list) else [])])
+
+
+def _base_rtts(run: Run) -> str:
+    """One RTT, or each with the groups that have it."""
+    rtts = run.base_rtts_s
+    if len(rtts) < 2:
+        return units.duration(next(iter(rtts), None))
+    return "; ".join(f"{units.duration(rtt_s)} ({', '.join(groups)})" for rtt_s, groups in rtts.items())
+
+
 def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
     """What was set and what it ran on."""
     link, profile, raw, telemetry = run.bottleneck, run.profile, run.raw, summary["telemetry"]
     rows = [
-        ("Rate (L2: Ethernet frames without preamble, gap and FCS)", units.rate(link.rate_bps)),
+        ("Rate (L2: Ethernet frames without preamble, gap and FCS)", _set_rate(link)),
         ("Rate measured while the link was never idle", units.rate(summary["bottleneck"]["saturated_rate_bps"])),
         ("Buffer", units.size(link.buffer_bytes)),
-        ("Round-trip time without queue", units.duration(link.rtt_s)),
+        ("Round-trip time without queue", _base_rtts(run)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
         ("Random loss set", units.percent(link.loss)),
         ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
@@ -289,8 +353,10 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
         "started": "Started", "ended": "Ended", "seed": "Seed", "narrows_version": "Narrows", "host": "Host",
         "switch": "Switch program", "versions": "Versions",
     }  # fmt: skip
-    rows += [(name, _flat(raw[key])) for key, name in names.items() if raw.get(key) not in (None, "", {}, [])]
-    return rows
+    told = [
+        (name, _program(raw[key]) if key == "switch" else _flat(raw[key])) for key, name in names.items() if key in raw
+    ]
+    return rows + [(name, text) for name, text in told if text not in ("", "None")]
 
 
 def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
@@ -309,7 +375,7 @@ def provenance(run: Run, summary: Summary) -> list[tuple[str, str]]:
     sources = {section["rtt_source"] for section in summary["flows"]}
     if SOCKET_SOURCE in sources:
         rows.append(("Round-trip time", "hosts/sockets.parquet: the senders' sockets, not measured by the switch"))
-    if RTT_SOURCE in sources:
+    if RECORD_SOURCES & sources:
         rows.append(("Round-trip time", "hosts/*.json: reported by the senders' sockets, not measured by the switch"))
     if SWITCH_RTT_SOURCE in sources:
         rows.append(("Round-trip time", "telemetry/reports-*.parquet of both directions, at the switch"))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from narrows_formats.summary import Summary
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.metrics.fairness import jain_series
@@ -22,7 +23,9 @@ UnitOf = Callable[[float], tuple[float, str]]
 References = list[tuple[float, str]]
 
 MAX_LINES = 24
-FLOW_COLUMNS = ("time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops")
+# So many different RTTs without queue are drawn; of more the shortest and the longest.
+MAX_RTT_LINES = 4
+FLOW_COLUMNS = ("link", "time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops", "queue_delay_mean_s")
 LOSS_WINDOW_S = 0.5
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
 
@@ -191,6 +194,36 @@ class RunFigures:
             labels=False,
         )  # fmt: skip
 
+    def link_rate(self) -> Chart | None:
+        """What a link that varies offered over time, and what left it."""
+        schedule = self.run.bottleneck.schedule
+        if schedule is None or not len(self.queue):
+            return None
+        carried = self.queue["throughput_bps"].to_numpy(float)
+        width_s = float(self.queue["interval_s"].iloc[0])
+        every = max(1, round(self.interval_s / width_s))
+        bins = len(carried) // every
+        if not bins:
+            return None
+        begin_ns, step_ns = (
+            round(float(self.queue["time_s"].iloc[0]) * NANOSECONDS),
+            round(every * width_s * NANOSECONDS),
+        )
+        offered = [schedule.bits(begin_ns + n * step_ns, begin_ns + (n + 1) * step_ns) for n in range(bins)]
+        rates = np.array([float(bits) for bits in offered]) / (step_ns / NANOSECONDS)
+        measured = carried[: bins * every].reshape(bins, every).mean(axis=1)
+        scale, unit = _rate_unit(float(max(rates.max(), measured.max(), 1.0)))
+        x0, dx = begin_ns / NANOSECONDS, step_ns / NANOSECONDS
+        series = [
+            ChartSeries("offered", rates / scale, "c7", x0=x0, dx=dx, step=True),
+            ChartSeries("left the queue", measured / scale, "c0", x0=x0, dx=dx, step=True),
+        ]
+        return Chart(
+            "rate", "Rate of the link",
+            f"What the link offered, and what left its queue (L2), per {dx:g} s: mean of each interval.",
+            self.x_range, f"Rate ({unit})", "rate", unit, series,
+        )  # fmt: skip
+
     def delay(self) -> Chart:
         """Queue delay over time."""
         scale, unit = _delay_unit(self.summary["bottleneck"]["queue_delay_s"]["max"] or 1.0)
@@ -231,14 +264,15 @@ class RunFigures:
 
     def rtt(self) -> Chart | None:
         """RTT of the senders' sockets, as often as they were read."""
-        references = []
-        if self.run.bottleneck.rtt_s is not None:
-            references.append((self.run.bottleneck.rtt_s, "RTT without queue"))
+        rtts = list(self.run.base_rtts_s.items())
+        shown = rtts if len(rtts) <= MAX_RTT_LINES else [rtts[0], rtts[-1]]
+        whose = [f", {', '.join(groups)}" if len(rtts) > 1 else "" for _, groups in shown]
+        references = [(rtt_s, f"RTT without queue{groups}") for (rtt_s, _), groups in zip(shown, whose, strict=True)]
         caption = "Smoothed RTT of each sender's socket"
         if len(self.sockets):
             return self._of_sockets("rtt_s", "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
         series = [np.array(host.rtt_series).T for host in self.run.host_records]
-        caption += ", as iperf3 reports it once a second"
+        caption += ", read once a second"
         return self._readings(series, "rtt", "Round-trip time", "RTT", caption, _delay_unit, references)
 
     def cwnd(self) -> Chart | None:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from markupsafe import Markup
 from narrows_formats import storage
-from narrows_formats.flow_names import flow_names
 from narrows_formats.summary import Summary
 
 from narrows_analysis.colors import flow_colors
@@ -26,6 +25,7 @@ from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
+from narrows_analysis.report.links import ROWS, link_figures, path_figures
 from narrows_analysis.summary.file import read_summary
 
 _DIGEST_LIMIT_BYTES = 1 << 30
@@ -65,17 +65,21 @@ def package_version() -> str:
         return "unknown"
 
 
-def _figures(run: Run, summary: Summary) -> list[tuple[str, list[list[Chart | None]]]]:
-    groups = [flow.group for flow in run.flows]
+def _figures(run: Run, summary: Summary) -> list[tuple[str, ROWS]]:
     flows = pd.read_parquet(run.path / "flows.parquet", columns=list(FLOW_COLUMNS))
     queue, distributions = (pd.read_parquet(run.path / f"{name}.parquet") for name in ("queue", "distributions"))
-    labels, colors = flow_names(groups), flow_colors(groups)
-    build = RunFigures(run, summary, flows, queue, distributions, read_sockets(run), labels, colors)
+    labels, colors = run.flow_names, flow_colors([flow.group for flow in run.flows])
+    sockets = read_sockets(run)
+    build = RunFigures(run, summary, flows, queue, distributions, sockets, labels, colors)
+    senders: ROWS = [[build.rtt()], [build.cwnd()], [build.inflight()], [build.pacing()]]
+    if len(summary["links"]) > 1:
+        at_links = link_figures(run, summary, flows, queue, distributions, sockets)
+        return [("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
-        ("Queue", [[build.depth()], [build.delay()], [build.drops()], [build.loss()]]),
+        ("Queue", [[build.link_rate()], [build.depth()], [build.delay()], [build.drops()], [build.loss()]]),
         ("Distributions", [[build.delay_cdf(), build.depth_cdf()]]),
-        ("Senders", [[build.rtt()], [build.cwnd()], [build.inflight()], [build.pacing()]]),
+        ("Senders", senders),
     ]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from narrows_formats.run_record import BottleneckRecord
+from narrows_formats.run_record import LinkRecord
 
 from narrows_analysis.metrics.throughput import HEADER_BYTES
 from narrows_analysis.studies.probes import PROBE_WINDOW_BYTES
@@ -28,7 +28,7 @@ TOO_LONG = 1.2  # times the base RTT: more than a few packets were in the queue 
 ROUNDING_SEGMENTS = 0.5 + 0.5 + 2 / 8
 
 
-def bbr_state(sockets: pd.DataFrame, link: BottleneckRecord) -> dict[str, float]:
+def bbr_state(sockets: pd.DataFrame, link: LinkRecord) -> dict[str, float]:
     """Sums over all BBR flows, in L2 bytes, over BDP and link rate; outside RTT probes.
 
     A flow that is read less often than others, because it lived shorter, counts less. Empty without BBR flows.

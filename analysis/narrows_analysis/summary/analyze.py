@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,30 +21,37 @@ from narrows_analysis.records.reports import ReportClock, SkippedReports, teleme
 from narrows_analysis.records.run_directory import Run, read_run
 from narrows_analysis.records.sockets import read_socket_records
 from narrows_analysis.summary.file import write_summary
+from narrows_analysis.summary.link_analysis import LinkAnalysis
+from narrows_analysis.summary.paths import all_telemetry, group_sections, link_section, path_sections
 from narrows_analysis.summary.sections import (
+    SEVERAL_LINKS,
     bottleneck_section,
     dynamics_section,
     fairness_section,
     flow_sections,
-    group_sections,
-    telemetry_section,
+    no_bottleneck_section,
 )
 from narrows_analysis.summary.time_series import write_flows, write_queue
 from narrows_analysis.summary.warnings import find_warnings
 
 DISTRIBUTION_SCHEMA = with_metadata(
-    pa.schema([("quantity", pa.string()), ("value", pa.float64()), ("fraction", pa.float64())]), DISTRIBUTIONS
+    pa.schema([("link", pa.string()), ("quantity", pa.string()), ("value", pa.float64()), ("fraction", pa.float64())]),
+    DISTRIBUTIONS,
 )
 
 
-def _write_distributions(path: Path, run: Run, aggregation: Aggregation | None) -> None:
-    rows: dict[str, list[object]] = {"quantity": [], "value": [], "fraction": []}
-    if aggregation is not None:
+def _write_distributions(path: Path, links: Sequence[LinkAnalysis]) -> None:
+    rows: dict[str, list[object]] = {"link": [], "quantity": [], "value": [], "fraction": []}
+    for link in links:
+        run, aggregation = link.run, link.aggregation
+        if aggregation is None:
+            continue
         for quantity, histogram, scale in (
             ("queue_bytes", aggregation.depth_histogram, run.depth_unit_bytes),
             ("queue_delay_s", aggregation.delay_histogram, aggregation.clock.unit_s),
         ):
             values, fractions = histogram.cdf()
+            rows["link"] += [link.name] * len(values)
             rows["quantity"] += [quantity] * len(values)
             rows["value"] += list(values * scale)
             rows["fraction"] += list(fractions)
@@ -69,46 +77,60 @@ def analyze_run(run_dir: Run | Path | str, interval_s: float | None = None) -> S
     if isinstance(run.raw.get("source"), str) and not run.telemetry_files:
         raise AnalysisError(f"{run.path}: made from {run.raw['source']}, which is to be analysed instead")
     skipped = SkippedReports()
-    table = read_flow_table(run)
+    views = [(view, read_flow_table(view)) for view in run.views]
     files = telemetry_files(run, skipped)
     extremes = timestamp_extremes(files)
     if not len(extremes):
-        return finish(run, table, None, skipped)
+        return finish(run, [(view, table, None) for view, table in views], skipped)
     clock = ReportClock(run, int(extremes[0]))
     with tempfile.TemporaryDirectory(prefix="narrows-analysis-") as tables:
-        aggregation = aggregate(run, table, clock, skipped.unreadable_files, Path(tables), interval_s)
-    return finish(run, table, aggregation, skipped, measure_paths(run, table, files))
+        found = aggregate(run, views, clock, skipped.unreadable_files, Path(tables), interval_s)
+    links = [(view, table, aggregation) for (view, table), aggregation in zip(views, found, strict=True)]
+    paths = {view.bottleneck.name: measure_paths(view, table, files) for view, table in views}
+    return finish(run, links, skipped, paths)
 
 
 def finish(
     run: Run,
-    table: FlowTable,
-    aggregation: Aggregation | None,
+    views: Sequence[tuple[Run, FlowTable, Aggregation | None]],
     skipped: SkippedReports,
-    paths: dict[int, PathMeasures] | None = None,
+    paths: Mapping[str, dict[int, PathMeasures]] | None = None,
 ) -> Summary:
-    """Write the time series, the distributions and summary.json of an aggregation into the run's directory.
+    """Write the time series, the distributions and summary.json of a run's aggregations into its directory.
 
-    `paths` holds what both directions of flows tell, where both are reported.
+    Args:
+        run: the run.
+        views: it at each link, which reports there belong to its flows, and their sums.
+        skipped: reports that were not used.
+        paths: what both directions of flows tell at each link, where both are reported, by position of the flow there.
     """
     sockets = read_socket_records(run)
-
-    bottleneck = bottleneck_section(run, aggregation)
-    flows = flow_sections(run, aggregation, table, paths or {}, sockets)
-    groups = group_sections(run, aggregation, flows)
+    links = [
+        LinkAnalysis(
+            view, table, sums, flow_sections(view, sums, table, (paths or {}).get(view.bottleneck.name, {}), sockets)
+        )
+        for view, table, sums in views
+    ]
+    sections = [link_section(link) for link in links]
+    flows = path_sections(run, links)
+    alone = links[0] if len(links) == 1 else None
     summary: Summary = {
         "format": FORMAT,
         "status": run.status,
-        "bottleneck": bottleneck,
-        "fairness": fairness_section(run, aggregation),
-        "dynamics": dynamics_section(run, aggregation),
-        "groups": groups,
+        "links": sections,
+        "bottleneck": bottleneck_section(run, alone.aggregation) if alone else no_bottleneck_section(),
+        "fairness": fairness_section(run, alone.aggregation if alone else None),
+        "dynamics": dynamics_section(run, alone.aggregation if alone else None),
+        "groups": group_sections(run, links, flows),
         "flows": flows,
-        "telemetry": telemetry_section(aggregation),
-        "warnings": find_warnings(run, aggregation, table, skipped, sockets, bottleneck),
+        "telemetry": all_telemetry(links),
+        "warnings": find_warnings(run, links, sections, skipped, sockets),
     }
-    write_flows(run.path / "flows.parquet", aggregation)
-    write_queue(run.path / "queue.parquet", aggregation)
-    _write_distributions(run.path / "distributions.parquet", run, aggregation)
+    if alone is None:
+        summary["fairness"]["reason"] = summary["fairness"]["convergence_reason"] = SEVERAL_LINKS
+        summary["dynamics"]["oscillation_reason"] = SEVERAL_LINKS
+    write_flows(run.path / "flows.parquet", [link.aggregation for link in links])
+    write_queue(run.path / "queue.parquet", [link.aggregation for link in links])
+    _write_distributions(run.path / "distributions.parquet", links)
     write_summary(run.path, summary)
     return summary

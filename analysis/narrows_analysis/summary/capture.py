@@ -6,8 +6,10 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 import pyarrow.parquet as pq
 from narrows_formats import storage
 from narrows_formats.files import COLLECTOR, FLOW_KEYS, REPORT_FILES, RUN
+from narrows_formats.flow_names import flow_name
 from narrows_formats.run_record import RunRecord
 from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS
@@ -69,7 +72,8 @@ def summarise(
     table = read_flow_table(run)
     with _report_files(source, run, table, settings) as files:
         paths = measure_paths(run, table, (path for path in files if path.name not in skipped.unreadable_files))
-    return finish(run, table, Aggregation(run, table, out, account), skipped, paths)
+    found = Aggregation(run, table, out, account)
+    return finish(run, [(run, table, found)], skipped, {run.bottleneck.name: paths})
 
 
 @contextmanager
@@ -125,14 +129,15 @@ def _flows(tables: Path, keys_path: Path, index: int) -> tuple[list[dict[str, An
     totals.sort(key=lambda row: row["first_arrival"])
     found = [(keys[row["flow"], row["signature"]], row) for row in totals if (row["flow"], row["signature"]) in keys]
     control = control_connections(found)
-    known = [key for number, (key, _) in enumerate(found) if number not in control]
+    known = [key for number, (key, _) in enumerate(found) if number not in control and key["src"] and key["dst"]]
+    counted: dict[str, itertools.count[int]] = defaultdict(partial(itertools.count, 1))
     flows = [
         {
+            "name": flow_name(key["src"], next(counted[key["src"]])),
             "group": key["src"], "cca": None, "src": key["src"], "dst": key["dst"], "src_port": key["src_port"] or None,
             "dst_port": key["dst_port"] or None, "flow": key["flow"], "signature": key["signature"],
         }
         for key in known
-        if key["src"] and key["dst"]
     ]  # fmt: skip
     return flows, len(control)
 
@@ -180,10 +185,10 @@ def _run_document(
             "depth_unit": "bytes" if (settings.depth_unit_bytes or 1) == 1 else "units",
             "depth_unit_bytes": settings.depth_unit_bytes or 1,
         },
-        "bottleneck": {
+        "links": [{
             "index": index, "rate_bps": settings.rate_bps, "rtt_s": settings.rtt_s,
             "buffer_bytes": settings.buffer_bytes, "mtu_frame_bytes": settings.mtu_frame_bytes,
-        },
+        }],
         "flows": flows,
         "control_connections": control,
         "clock_origin_ns": round(account["origin"] * unit_s * NANOSECONDS),

@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
+from narrows_formats.schedules import RateSchedule
 from narrows_formats.summary import (
     BottleneckSummary,
     Distribution,
     DynamicsSummary,
     FairnessSummary,
     FlowSummary,
-    GroupSummary,
     TelemetrySummary,
 )
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.aggregation.both_directions import PathMeasures
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
@@ -22,25 +24,28 @@ from narrows_analysis.metrics.fairness import CONVERGENCE_HOLD_S, CONVERGENCE_TO
 from narrows_analysis.metrics.loss import loss_ratio
 from narrows_analysis.metrics.queue import STANDING_WINDOW_S, in_bdp, oscillation, standing_queue
 from narrows_analysis.metrics.synchronization import loss_synchronization, rate_synchronization
-from narrows_analysis.metrics.throughput import group_rates, rate, utilization
+from narrows_analysis.metrics.throughput import rate, utilization
 from narrows_analysis.records.flow_table import FlowTable
-from narrows_analysis.records.iperf3 import HostRecord
+from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.records.sockets import SocketRecord
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
 
+FloatArray = npt.NDArray[np.float64]
+
 # Every pair of flows is correlated.
 MAX_PAIRED_FLOWS = 2000
-RTT_SOURCE = "the hosts (iperf3, TCP_INFO)"  # where nothing else was read
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
 NEVER_TOGETHER = "the flows were never all running at the same time"
+SEVERAL_LINKS = "the experiment has several links, see `links`"
 NOT_ASSESSABLE = "not assessable"
 SWITCH_INFLIGHT_SOURCE = "the switch (sequence and acknowledgement numbers of both directions)"
 SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
 
 
-def _quotient(numerator: float, denominator: float) -> float | None:
+def quotient(numerator: float, denominator: float) -> float | None:
+    """The quotient, None where the denominator is 0."""
     return float(numerator / denominator) if denominator else None
 
 
@@ -71,12 +76,15 @@ def measured_window(aggregation: Aggregation) -> tuple[float, float] | None:
     unit = aggregation.clock.unit_s
     link = aggregation.run.bottleneck
     frame_s = link.mtu_frame_bytes * 8 / link.rate_bps if link.rate_bps else 0.0
+    if link.schedule is not None:
+        start_ns = round(float(last[seen].max()) * unit * NANOSECONDS)
+        frame_s = (link.schedule.finish_ns(start_ns, link.mtu_frame_bytes) - start_ns) / NANOSECONDS
     return float(max(0, first[seen].min())) * unit, float(last[seen].max()) * unit + frame_s
 
 
 def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
     """Whole intervals in which every flow of the experiment was running; None if they never all were."""
-    running = [aggregation.active_ticks(row) for row in range(aggregation.rows - 1)]
+    running = [aggregation.active_ticks(row) for row in range(aggregation.run.data_flows)]
     known = [times for times in running if times is not None]
     if not known or len(known) < len(running):
         return None
@@ -85,13 +93,19 @@ def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
     return (max(0, low), high) if high > max(0, low) else None
 
 
-def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
-    """The "bottleneck" part of the summary."""
-    section: BottleneckSummary = {
-        "rate_bps": run.bottleneck.rate_bps,
-        "buffer_bytes": run.bottleneck.buffer_bytes,
+def no_bottleneck_section() -> BottleneckSummary:
+    """The "bottleneck" part of a run with several links, or of one link before anything is known of it."""
+    return {
+        "rate_bps": None,
+        "rate_mean_bps": None,
+        "rate_least_bps": None,
+        "rate_most_bps": None,
+        "down_s": None,
+        "buffer_bytes": None,
         "utilization": None,
         "loss_ratio": None,
+        "total_loss_ratio": None,
+        "other_share": None,
         "queue_bytes": _empty_distribution(),
         "queue_delay_s": _empty_distribution(),
         "saturated_rate_bps": None,
@@ -101,34 +115,84 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         "loss_emulation_drops": None,
         "ce_marks": None,
     }
+
+
+def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
+    """What is told of a link and its queue: the "bottleneck" part of the summary where there is one link."""
+    section = no_bottleneck_section()
+    section["rate_bps"], section["buffer_bytes"] = run.bottleneck.rate_bps, run.bottleneck.buffer_bytes
     if aggregation is None or not aggregation.order.reports:
         return section
     totals, queue, unit_s = aggregation.flows.totals, aggregation.queue, aggregation.clock.unit_s
     window = measured_window(aggregation)
     link = run.bottleneck
     if window is not None and window[1] > window[0] and link.rate_bps:
-        section["utilization"] = utilization(_carried_bytes(aggregation, window), link.rate_bps, window[1] - window[0])
-    section["loss_ratio"] = loss_ratio(float(totals["drops"].sum()), float(totals["arrivals"].sum()))
+        if link.schedule is None:
+            carried, time_s = _carried(aggregation, window)
+            section["utilization"] = utilization(carried, link.rate_bps, time_s)
+            section["rate_mean_bps"] = section["rate_least_bps"] = section["rate_most_bps"] = link.rate_bps
+            section["down_s"] = 0.0
+        else:
+            _of_schedule(section, aggregation, link.schedule, window)
+    drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
+    section["loss_ratio"] = loss_ratio(drops, arrivals)
+    # Loss emulation is in front of the queue: what it takes has not arrived there.
+    section["total_loss_ratio"] = loss_ratio(drops + emulated, arrivals + emulated)
+    goodput = competing_goodput(aggregation)
+    section["other_share"] = quotient(float(goodput[-1]), float(goodput.sum()))
     section["queue_bytes"] = _distribution(
         aggregation.depth_histogram, run.depth_unit_bytes, aggregation.peak_depth_units
     )
     section["queue_delay_s"] = _distribution(aggregation.delay_histogram, unit_s)
-    section["saturated_rate_bps"] = _quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
+    if link.schedule is None:
+        # Of a rate that varies it would be that of the times at which there was a queue.
+        section["saturated_rate_bps"] = quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
     if window is not None:
         least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.depth_unit_bytes
         standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
         section["standing_queue_bytes"] = standing
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
-    section["drops"] = int(totals["drops"].sum())
-    section["loss_emulation_drops"] = int(totals["loss_drops"].sum())
+    section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
     section["ce_marks"] = int(queue.totals["ce_marks"][0])
     return section
 
 
-def _carried_bytes(aggregation: Aggregation, window: tuple[float, float]) -> float:
-    """L2 bytes that left inside the window, from the queue's fine intervals."""
-    return float(aggregation.queue.cells["bytes"][0, _queue_bins(aggregation, window)].sum())
+def _of_schedule(
+    section: BottleneckSummary, aggregation: Aggregation, schedule: RateSchedule, window: tuple[float, float]
+) -> None:
+    """Fill in what there is of a rate that varies: all of it is of the measured window."""
+    begin, end = (round(time * NANOSECONDS) for time in _reach(aggregation, window))
+    offered, extremes, down = schedule.bits(begin, end), schedule.extremes_bps(begin, end), schedule.down_ns(begin, end)
+    cells, bins = aggregation.queue.cells, _queue_bins(aggregation, window)
+    counted = schedule.frame_bytes(float(cells["bytes"][0, bins].sum()), float(cells["departures"][0, bins].sum()))
+    section["utilization"] = quotient(counted * 8, float(offered))
+    section["rate_mean_bps"] = float(offered) * NANOSECONDS / (end - begin)
+    section["rate_least_bps"], section["rate_most_bps"] = float(extremes.least), float(extremes.most)
+    section["down_s"] = None if down is None else down / NANOSECONDS
+
+
+def _carried(aggregation: Aggregation, window: tuple[float, float]) -> tuple[float, float]:
+    """L2 bytes that left in the queue's fine intervals that the window touches, and the seconds that the link had for
+    them. More than the window holds is other traffic in its first and its last interval, which on a slow link a single
+    frame may fill: the link had as much of those intervals as that traffic needs and was there for."""
+    begin, end = _reach(aggregation, window)
+    carried = float(aggregation.queue.cells["bytes"][0, _queue_bins(aggregation, window)].sum())
+    rate_bps = aggregation.run.bottleneck.rate_bps
+    needed = carried * 8 / rate_bps if rate_bps else 0.0
+    return carried, max(window[1] - window[0], min(end - begin, needed))
+
+
+def _reach(aggregation: Aggregation, window: tuple[float, float]) -> tuple[float, float]:
+    """The window, and what other traffic was there for of its first and its last interval."""
+    bins, width, unit_s = _queue_bins(aggregation, window), aggregation.intervals.queue_s, aggregation.clock.unit_s
+    first, last = float(aggregation.first_arrival[-1]) * unit_s, float(aggregation.last_departure[-1]) * unit_s
+    begin, end = window
+    if last >= first:
+        frame_s = end - float(aggregation.last_departure[:-1].max()) * unit_s
+        begin = min(begin, max(first, bins.start * width))
+        end = max(end, min(last, bins.stop * width) + frame_s)
+    return begin, end
 
 
 def _queue_bins(aggregation: Aggregation, window: tuple[float, float]) -> slice:
@@ -168,12 +232,12 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
     else:
         seconds = (window[1] - window[0]) / 2 * width
         section["oscillation_reason"] = f"the queue depth has no period below {seconds / 2:.3g} s"
-    if len(run.flows) > 1:
-        drops = aggregation.flows.cells["drops"][:-1, slice(*window)]
+    if run.data_flows > 1:
+        drops = aggregation.flows.cells["drops"][: run.data_flows, slice(*window)]
         times = [np.flatnonzero(flow) * width for flow in drops]
         section["loss_synchronization"] = loss_synchronization(times, max(reaction_time(run), width) * 1.01)
-        if len(run.flows) <= MAX_PAIRED_FLOWS:
-            rates = aggregation.flows.cells["bytes"][:-1, slice(*window)]
+        if run.data_flows <= MAX_PAIRED_FLOWS:
+            rates = aggregation.flows.cells["bytes"][: run.data_flows, slice(*window)]
             section["rate_synchronization"] = rate_synchronization(rates)
     return section
 
@@ -191,15 +255,15 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
     }
     if aggregation is None or not aggregation.order.reports:
         return _without_index(section, "no telemetry")
-    if len(run.flows) < 2:
-        return _without_index(section, "a single flow")
+    if run.data_flows < 2:
+        return _without_index(section, "a single flow" if run.data_flows else "no flow's data cross it")
     if missing_ratio(aggregation) > MAX_MISSING_RATIO:
         return _without_index(section, f"more than {MAX_MISSING_RATIO:.0%} of the telemetry reports are missing")
     window = common_window(aggregation)
     if window is None:
         return _without_index(section, NEVER_TOGETHER)
     width = aggregation.intervals.flows_s
-    rates = goodput_bytes(aggregation)[0][:-1, window[0] : window[1]] * 8 / width
+    rates = goodput_bytes(aggregation)[0][: run.data_flows, window[0] : window[1]] * 8 / width
     section["jain_index"] = jain_index(rates.mean(axis=1))
     section["jain_index_steady"] = jain_index(rates[:, rates.shape[1] // 2 :].mean(axis=1))
     section["convergence_s"] = convergence_time(rates, width)
@@ -227,46 +291,42 @@ def flow_sections(
     paths: dict[int, PathMeasures],
     sockets: dict[int, SocketRecord],
 ) -> list[FlowSummary]:
-    """The "flows" part, one entry a flow in run.json's order."""
-    names = run.flow_names
-    sections = [
-        _flow_section(run, aggregation, table, run.host_records[number], number, name)
-        for number, name in enumerate(names)
-    ]
-    for number, record in sockets.items():
-        if number >= len(sections):
-            continue
-        section = sections[number]
-        section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
-        section["inflight_source"] = SOCKET_SOURCE
-        # Read ten times a second, with the smallest RTT of a single packet; iperf3 knows one smoothed value a second.
-        section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
-        section["rtt_source"] = SOCKET_SOURCE
-    if aggregation is not None:
-        for number, measures in paths.items():
+    """What one link tells of the flows that cross it, one entry a flow in the order of the run's flows."""
+    sections = []
+    for position, flow in enumerate(run.flows):
+        section = _flow_section(run, aggregation, table, run.host_records[position], position)
+        if (record := sockets.get(flow.number)) is not None:
+            section["inflight_bytes"] = {"mean": record.inflight_mean_bytes, "max": record.inflight_max_bytes}
+            section["inflight_source"] = SOCKET_SOURCE
+            # Read ten times a second, with the smallest RTT of a packet; a record has one smoothed value a second.
+            section["rtt_s"] = {"min": record.rtt_min_s, "mean": record.rtt_mean_s}
+            section["rtt_source"] = SOCKET_SOURCE
+        if aggregation is not None and (measures := paths.get(position)) is not None:
             inflight = measures.inflight_bytes()
             if inflight["mean"] is not None:
-                sections[number]["inflight_bytes"] = inflight
-                sections[number]["inflight_source"] = SWITCH_INFLIGHT_SOURCE
+                section["inflight_bytes"] = inflight
+                section["inflight_source"] = SWITCH_INFLIGHT_SOURCE
             rtt_s = measures.rtt_s(aggregation.clock.unit_s)
             if rtt_s["min"] is not None:
-                sections[number]["rtt_s"] = rtt_s
-                sections[number]["rtt_source"] = SWITCH_RTT_SOURCE
+                section["rtt_s"] = rtt_s
+                section["rtt_source"] = SWITCH_RTT_SOURCE
+        sections.append(section)
     return sections
 
 
 def _flow_section(
-    run: Run, aggregation: Aggregation | None, table: FlowTable, host: HostRecord, number: int, name: str
+    run: Run, aggregation: Aggregation | None, table: FlowTable, host: HostRecord, number: int
 ) -> FlowSummary:
     flow = run.flows[number]
     section: FlowSummary = {
-        "name": name, "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None,
+        "name": flow.name, "group": flow.group, "cca": flow.cca, "src": flow.src, "dst": flow.dst, "goodput_bps": None,
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "fct_reason": _no_completion(flow, None), "throughput_bps": None, "share": None,
         "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
-        "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else RTT_SOURCE,
+        "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
+        "links": list(flow.links), "limited_by": {},
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:
         return section
@@ -284,7 +344,7 @@ def _flow_section(
         "departures": int(totals["departures"]),
         "loss_emulation_drops": int(totals["loss_drops"]),
         "ce_marks": int(totals["ce_marks"]),
-        "retransmit_ratio": _quotient(totals["retransmitted_packets"], totals["data_packets"]),
+        "retransmit_ratio": quotient(totals["retransmitted_packets"], totals["data_packets"]),
     }
     if not aggregation.collided[table.index_of[number]]:
         section["arrivals"] = int(totals["arrivals"])
@@ -305,45 +365,19 @@ def _no_completion(flow: FlowSpec, finished: bool | None) -> str | None:
     return None if finished else "the flow did not end during the run"
 
 
-def group_sections(run: Run, aggregation: Aggregation | None, flows: list[FlowSummary]) -> list[GroupSummary]:
-    """The "groups" part, in order of first appearance; fills in each flow's "share" as well.
+def competing_goodput(aggregation: Aggregation) -> FloatArray:
+    """Goodput in bit/s of each flow of the experiment and, last, of all other traffic, by which shares are told.
 
-    Goodput and share are taken over the time in which all flows were running; where they never all were, over the
-    whole run, so that flows of a workload can still be added up.
+    Over the time in which all flows were running; where they never all were, over the whole run, so that flows of a
+    workload can still be added up.
     """
-    window = None if aggregation is None else common_window(aggregation)
-    goodput = np.zeros(len(flows))
-    if aggregation is not None and flows:
-        cells, totals = goodput_bytes(aggregation)
-        measured = measured_window(aggregation)
-        if window is not None:
-            duration_s = (window[1] - window[0]) * aggregation.intervals.flows_s
-            goodput = rate(cells[:-1, slice(*window)].sum(axis=1), duration_s)
-        elif measured is not None and measured[1] > measured[0]:
-            goodput = rate(totals[:-1], measured[1] - measured[0])
-    total = float(goodput.sum())
-    members: dict[str, list[int]] = {}
-    for number, flow in enumerate(run.flows):
-        members.setdefault(flow.group, []).append(number)
-        flows[number]["share"] = _quotient(goodput[number], total)
-    goodputs = group_rates(goodput, [flow.group for flow in run.flows])
-    sections: list[GroupSummary] = []
-    for name, numbers in members.items():
-        counted = [(flows[n]["drops"], flows[n]["arrivals"]) for n in numbers]
-        known = [(drops, arrivals) for drops, arrivals in counted if drops is not None and arrivals is not None]
-        complete = len(known) == len(counted)
-        ccas = sorted({run.flows[n].cca or "" for n in numbers})
-        sections.append(
-            {
-                "name": name,
-                "cca": ", ".join(ccas) or None,
-                "flows": len(numbers),
-                "goodput_bps": float(goodputs[name]) if total else None,
-                "share": _quotient(float(goodputs[name]), total),
-                "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
-            }
-        )
-    return sections
+    cells, totals = goodput_bytes(aggregation)
+    window, measured = common_window(aggregation), measured_window(aggregation)
+    if window is not None:
+        return rate(cells[:, slice(*window)].sum(axis=1), (window[1] - window[0]) * aggregation.intervals.flows_s)
+    if measured is not None and measured[1] > measured[0]:
+        return rate(totals, measured[1] - measured[0])
+    return np.zeros(aggregation.rows)
 
 
 def telemetry_section(aggregation: Aggregation | None) -> TelemetrySummary:

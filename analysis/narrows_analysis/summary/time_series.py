@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from narrows_formats import storage
 from narrows_formats.columns import FLOWS, QUEUE, Column, with_metadata
+from narrows_formats.flow_names import OTHER_GROUP
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.records.flow_table import OTHER
 
 FloatArray = npt.NDArray[np.float64]
 
-OTHER_GROUP = "(other)"
 _WRITE_ROWS = 1 << 18
 
 _COUNTS = {"arrivals", "departures", "drops", "loss_drops", "ce_marks", "data_packets", "retransmitted_packets",
@@ -25,7 +26,7 @@ _COUNTS = {"arrivals", "departures", "drops", "loss_drops", "ce_marks", "data_pa
 
 
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
-    kinds = {"flow": pa.int32(), **dict.fromkeys(("name", "group", "cca"), pa.string()),
+    kinds = {"flow": pa.int32(), **dict.fromkeys(("link", "name", "group", "cca", "packets"), pa.string()),
              **dict.fromkeys(_COUNTS, pa.int64())}  # fmt: skip
     fields = [(column.name, kinds.get(column.name, pa.float64())) for column in columns]
     return with_metadata(pa.schema(fields), columns)
@@ -64,64 +65,75 @@ def active_bins(aggregation: Aggregation, row: int) -> tuple[int, int]:
     return max(0, first // width), max(0, min(aggregation.flows.bins, last // width + 1))
 
 
-def write_flows(path: Path, aggregation: Aggregation | None) -> None:
-    """Write flows.parquet: a row for each flow and interval while it was running; `flow` is the position
+def write_flows(path: Path, aggregations: Sequence[Aggregation | None]) -> None:
+    """Write flows.parquet: a row for each link, flow and interval while it was running; `flow` is the position
     in run.json's list, -1 (group "(other)") stands for all traffic that is not part of the experiment."""
     with storage.replacing(path) as file, pq.ParquetWriter(file, FLOW_SERIES_SCHEMA) as writer:
-        if aggregation is None:
-            return
-        run, width = aggregation.run, aggregation.intervals.flows_s
-        cells, unit_s = aggregation.flows.cells, aggregation.clock.unit_s
-        good, _ = goodput_bytes(aggregation)
-        delay_max = aggregation.flow_delay.maximum
-        names = run.flow_names
-        for row in range(aggregation.rows):
-            low, high = active_bins(aggregation, row)
-            spec = run.flows[row] if row < len(run.flows) else None
-            for start in range(low, high, _WRITE_ROWS):
-                span = slice(start, min(high, start + _WRITE_ROWS))
-                n = span.stop - span.start
-                values: dict[str, object] = {
-                    "time_s": np.arange(span.start, span.stop) * width,
-                    "interval_s": np.full(n, width),
-                    "flow": np.full(n, OTHER if spec is None else spec.number),
-                    "name": [OTHER_GROUP if spec is None else names[row]] * n,
-                    "group": [OTHER_GROUP if spec is None else spec.group] * n,
-                    "cca": [None if spec is None else spec.cca] * n,
-                    "throughput_bps": cells["bytes"][row, span] * 8 / width,
-                    "goodput_bps": good[row, span] * 8 / width,
-                    "loss_ratio": ratio(cells["drops"][row, span], cells["arrivals"][row, span]),
-                    "queue_delay_mean_s": ratio(cells["delay_ticks"][row, span], cells["samples"][row, span]) * unit_s,
-                    "queue_delay_max_s": delay_max[row, span] * unit_s,
-                }
-                for name in _COUNTS & set(cells):
-                    values[name] = cells[name][row, span].astype(np.int64)
-                writer.write_table(_table(FLOW_SERIES_SCHEMA, values))
+        for aggregation in aggregations:
+            if aggregation is not None:
+                _write_flows_at(writer, aggregation)
 
 
-def write_queue(path: Path, aggregation: Aggregation | None) -> None:
-    """Write queue.parquet: a row for each interval from the origin; depth and delay are null where nothing left."""
+def _write_flows_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
+    run, width = aggregation.run, aggregation.intervals.flows_s
+    cells, unit_s = aggregation.flows.cells, aggregation.clock.unit_s
+    good, _ = goodput_bytes(aggregation)
+    delay_max = aggregation.flow_delay.maximum
+    for row in range(aggregation.rows):
+        low, high = active_bins(aggregation, row)
+        spec = run.flows[row] if row < len(run.flows) else None
+        for start in range(low, high, _WRITE_ROWS):
+            span = slice(start, min(high, start + _WRITE_ROWS))
+            n = span.stop - span.start
+            values: dict[str, object] = {
+                "link": [run.bottleneck.name] * n,
+                "packets": ["data" if spec is None else spec.packets] * n,
+                "time_s": np.arange(span.start, span.stop) * width,
+                "interval_s": np.full(n, width),
+                "flow": np.full(n, OTHER if spec is None else spec.number),
+                "name": [OTHER_GROUP if spec is None else spec.name] * n,
+                "group": [OTHER_GROUP if spec is None else spec.group] * n,
+                "cca": [None if spec is None else spec.cca] * n,
+                "throughput_bps": cells["bytes"][row, span] * 8 / width,
+                "goodput_bps": good[row, span] * 8 / width,
+                "loss_ratio": ratio(cells["drops"][row, span], cells["arrivals"][row, span]),
+                "queue_delay_mean_s": ratio(cells["delay_ticks"][row, span], cells["samples"][row, span]) * unit_s,
+                "queue_delay_max_s": delay_max[row, span] * unit_s,
+            }
+            for name in _COUNTS & set(cells):
+                values[name] = cells[name][row, span].astype(np.int64)
+            writer.write_table(_table(FLOW_SERIES_SCHEMA, values))
+
+
+def write_queue(path: Path, aggregations: Sequence[Aggregation | None]) -> None:
+    """Write queue.parquet: a row for each link and interval from the origin; depth and delay are null where nothing
+    left."""
     with storage.replacing(path) as file, pq.ParquetWriter(file, QUEUE_SERIES_SCHEMA) as writer:
-        if aggregation is None:
-            return
-        width, unit_s = aggregation.intervals.queue_s, aggregation.clock.unit_s
-        depth_bytes = aggregation.run.depth_unit_bytes
-        cells = {name: values[0] for name, values in aggregation.queue.cells.items()}
-        values: dict[str, object] = {
-            "time_s": np.arange(aggregation.queue.bins) * width,
-            "interval_s": np.full(aggregation.queue.bins, width),
-            "depth_mean_bytes": ratio(cells["depth_units"], cells["samples"]) * depth_bytes,
-            "depth_min_bytes": aggregation.depth.minimum[0] * depth_bytes,
-            "depth_max_bytes": aggregation.depth.maximum[0] * depth_bytes,
-            "delay_mean_s": ratio(cells["delay_ticks"], cells["samples"]) * unit_s,
-            "delay_min_s": aggregation.delay.minimum[0] * unit_s,
-            "delay_max_s": aggregation.delay.maximum[0] * unit_s,
-            "throughput_bps": cells["bytes"] * 8 / width,
-            "missing_reports": cells["missing"].astype(np.int64),
-        }
-        for name in ("departures", "drops", "loss_drops", "ce_marks"):
-            values[name] = cells[name].astype(np.int64)
-        writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
+        for aggregation in aggregations:
+            if aggregation is not None:
+                _write_queue_at(writer, aggregation)
+
+
+def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
+    width, unit_s = aggregation.intervals.queue_s, aggregation.clock.unit_s
+    depth_bytes = aggregation.run.depth_unit_bytes
+    cells = {name: values[0] for name, values in aggregation.queue.cells.items()}
+    values: dict[str, object] = {
+        "link": [aggregation.run.bottleneck.name] * aggregation.queue.bins,
+        "time_s": np.arange(aggregation.queue.bins) * width,
+        "interval_s": np.full(aggregation.queue.bins, width),
+        "depth_mean_bytes": ratio(cells["depth_units"], cells["samples"]) * depth_bytes,
+        "depth_min_bytes": aggregation.depth.minimum[0] * depth_bytes,
+        "depth_max_bytes": aggregation.depth.maximum[0] * depth_bytes,
+        "delay_mean_s": ratio(cells["delay_ticks"], cells["samples"]) * unit_s,
+        "delay_min_s": aggregation.delay.minimum[0] * unit_s,
+        "delay_max_s": aggregation.delay.maximum[0] * unit_s,
+        "throughput_bps": cells["bytes"] * 8 / width,
+        "missing_reports": cells["missing"].astype(np.int64),
+    }
+    for name in ("departures", "drops", "loss_drops", "ce_marks"):
+        values[name] = cells[name].astype(np.int64)
+    writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
 
 
 def _table(schema: pa.Schema, values: dict[str, object]) -> pa.Table:

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from narrows_formats.summary import BottleneckSummary, WarningSummary
+from narrows_formats.summary import BottleneckSummary, LinkSummary, WarningSummary
 
 from narrows_analysis.aggregation.tables import Aggregation
 from narrows_analysis.errors import AnalysisError
@@ -14,11 +15,14 @@ from narrows_analysis.records.json_files import read_json
 from narrows_analysis.records.reports import SkippedReports
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.records.sockets import SocketRecord
+from narrows_analysis.summary.link_analysis import LinkAnalysis
 
 MAX_MISSING_RATIO = 0.01
 MIN_UTILIZATION = 0.9
 MAX_OTHER_SHARE = 0.01
 MAX_BUFFER_LIMITED = 0.01
+# From a flow's planned start to the moment at which its sender begins to connect.
+LATE_START_S = 0.01
 # Lateness that is a software switch's usual one: BMv2 sends 1 % of its packets up to 2 ms after their time.
 LATE_SERVICE_RATIO = 0.1
 LATE_SERVICE_S = 2e-3
@@ -188,6 +192,13 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
         who = ", ".join(names[number] for number in collided)
         message = f"Flow index collision: each of {who} shares its counters with another flow; its drops are withheld."
         found.append(_caution("collision", "error", message))
+    late = [(flow.late_s, names[number]) for number, flow in enumerate(run.flows) if flow.late_s > LATE_START_S]
+    if late:
+        worst_s, name = max(late)
+        message = (
+            f"{plural(len(late), 'flow')} began more than {LATE_START_S * 1000:g} ms late; {name} {worst_s:.3f} s."
+        )
+        found.append(_caution("late_start", "warning", message))
     other, total = aggregation.flows.totals["bytes"][-1], aggregation.flows.totals["bytes"].sum()
     if total and other / total > MAX_OTHER_SHARE:
         message = f"{other / total:.1%} of the bytes do not belong to a flow of the experiment."
@@ -197,7 +208,8 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
 
 def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list[WarningSummary]:
     manager = run.raw.get("traffic_manager")
-    rows = manager.get("flow_drops") if isinstance(manager, dict) else None
+    by_link = manager.get("flow_drops") if isinstance(manager, dict) else None
+    rows = by_link.get(run.bottleneck.name) if isinstance(by_link, dict) else None
     if not isinstance(rows, list):
         return []
     counted = {int(row["flow"]): int(row["packets"]) for row in rows if isinstance(row, dict) and "flow" in row}
@@ -217,10 +229,10 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     return found
 
 
-def _late_service_warnings(run: Run, bottleneck: BottleneckSummary) -> list[WarningSummary]:
+def _late_service_warnings(run: Run, section: BottleneckSummary) -> list[WarningSummary]:
     """Packets that waited longer than a full buffer takes: a software switch on a machine that is too busy."""
-    link, delay_s = run.bottleneck, bottleneck["queue_delay_s"]["p99"]
-    if delay_s is None or link.buffer_bytes is None or link.rate_bps is None:
+    link, delay_s = run.bottleneck, section["queue_delay_s"]["p99"]
+    if delay_s is None or link.buffer_bytes is None or link.rate_bps is None or link.schedule is not None:
         return []
     # The packet in service comes on top of those that wait.
     full_s = (link.buffer_bytes + link.mtu_frame_bytes) * 8 / link.rate_bps
@@ -249,8 +261,9 @@ def _balance_warnings(run: Run) -> list[WarningSummary]:
 
 def _drops_after_last_report(run: Run) -> dict[int, int]:
     """Drops of each flow index that the control plane found by the arrival counters, after the last report."""
-    identity = run.raw.get("identity")
-    rows = identity.get("flows_with_drops") if isinstance(identity, dict) else None
+    checks = run.raw.get("drop_cross_check")
+    check = checks.get(run.bottleneck.name) if isinstance(checks, dict) else None
+    rows = check.get("flows_with_drops") if isinstance(check, dict) else None
     if not isinstance(rows, list):
         return {}
     return {int(row["flow"]): int(row.get("after_last_report", 0)) for row in rows if isinstance(row, dict)}
@@ -258,11 +271,11 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
 
 def _host_warnings(run: Run) -> list[WarningSummary]:
     found = []
-    for name, flow, host in zip(run.flow_names, run.flows, run.host_records, strict=True):
+    for flow, host in zip(run.flows, run.host_records, strict=True):
         if host.error:
-            found.append(_caution("host", "warning", f"{name}: {host.error}"))
+            found.append(_caution("host", "warning", f"{flow.name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
-            message = f"{name} ran {host.cca}, not {flow.cca} as the experiment asks."
+            message = f"{flow.name} ran {host.cca}, not {flow.cca} as the experiment asks."
             found.append(_caution("cca", "error", message))
     return found
 
@@ -270,12 +283,12 @@ def _host_warnings(run: Run) -> list[WarningSummary]:
 def _socket_warnings(sockets: dict[int, SocketRecord], run: Run) -> list[WarningSummary]:
     """Flows that their sockets held back where the algorithm would have sent."""
     found = []
-    for name, flow in zip(run.flow_names, run.flows, strict=True):
+    for flow in run.flows:
         share = sockets[flow.number].buffer_limited if flow.number in sockets else None
         if share is not None and share > MAX_BUFFER_LIMITED:
             message = (
-                f"{name} was limited by its socket buffers in {share:.0%} of the time, not by its congestion control "
-                "or the link. Set a larger tcp_buffer if that is not what was to be tested."
+                f"{flow.name} was limited by its socket buffers in {share:.0%} of the time, not by its congestion "
+                "control or the link. Set a larger tcp_buffer if that is not what was to be tested."
             )
             found.append(_caution("buffer_limited", "warning", message))
     return found
@@ -300,43 +313,50 @@ def _memory_warnings(run: Run) -> list[WarningSummary]:
 
 def find_warnings(
     run: Run,
-    aggregation: Aggregation | None,
-    table: FlowTable,
+    links: Sequence[LinkAnalysis],
+    sections: Sequence[LinkSummary],
     skipped: SkippedReports,
     sockets: dict[int, SocketRecord],
-    bottleneck: BottleneckSummary,
 ) -> list[WarningSummary]:
-    """All warnings of a run, gravest first; `bottleneck` is that section of the summary."""
+    """All warnings of a run, gravest first; `sections` are those of the links in the summary."""
     found = _status_warnings(run)
-    if aggregation is None or not aggregation.order.reports:
-        found.append(
-            _caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure.")
+    for link, section in zip(links, sections, strict=True):
+        own = _link_warnings(link, section, skipped)
+        if len(links) > 1:
+            own = [{**warning, "message": f"{link.name}: {warning['message']}"} for warning in own]
+        found += own
+    found += _balance_warnings(run)
+    if control := _count(run.raw.get("control_connections")):
+        message = f"{plural(control, 'connection')} that carried little around another one to the same port "
+        message += (
+            "(iperf3's control) is not among the flows." if control == 1 else "(iperf3's) are not among the flows."
         )
-        for name in skipped.unreadable_files:
-            found.append(_caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
-    else:
-        found += _report_warnings(run, aggregation, skipped)
-        found += _flow_warnings(run, aggregation, table)
-        found += _traffic_manager_warnings(run, aggregation, table)
-        found += _balance_warnings(run)
-        if control := _count(run.raw.get("control_connections")):
-            message = f"{plural(control, 'connection')} that carried little around another one to the same port "
-            message += (
-                "(iperf3's control) is not among the flows." if control == 1 else "(iperf3's) are not among the flows."
-            )
-            found.append(_caution("control_connections", "warning", message))
-        found += _late_service_warnings(run, bottleneck)
-        utilization = bottleneck["utilization"]
-        if utilization is not None and utilization < MIN_UTILIZATION:
-            message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
-            found.append(_caution("unsaturated", "warning", message))
-        peak, buffer = bottleneck["queue_bytes"]["max"], run.bottleneck.buffer_bytes
-        unit = run.depth_unit_bytes
-        if peak is not None and buffer is not None and peak > buffer + unit:
-            message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
-            found.append(_caution("queue_above_buffer", "error", message))
+        found.append(_caution("control_connections", "warning", message))
     found += _collector_warnings(run)
     found += _host_warnings(run)
     found += _socket_warnings(sockets, run)
     found += _memory_warnings(run)
     return sorted(found, key=lambda warning: warning["severity"] != "error")
+
+
+def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedReports) -> list[WarningSummary]:
+    run, aggregation = link.run, link.aggregation
+    if aggregation is None or not aggregation.order.reports:
+        found = [_caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure.")]
+        for name in skipped.unreadable_files:
+            found.append(_caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
+        return found
+    found = _report_warnings(run, aggregation, skipped)
+    found += _flow_warnings(run, aggregation, link.table)
+    found += _traffic_manager_warnings(run, aggregation, link.table)
+    found += _late_service_warnings(run, section)
+    utilization = section["utilization"]
+    # Which of several links is to be the bottleneck is for the experiment to show.
+    if utilization is not None and utilization < MIN_UTILIZATION and len(run.links) == 1:
+        message = f"The link was not saturated: {utilization:.1%} of its rate was used while flows were running."
+        found.append(_caution("unsaturated", "warning", message))
+    peak, buffer = section["queue_bytes"]["max"], run.bottleneck.buffer_bytes
+    if peak is not None and buffer is not None and peak > buffer + run.depth_unit_bytes:
+        message = f"The queue reached {peak:,.0f} bytes, above the {buffer:,.0f} bytes that were set."
+        found.append(_caution("queue_above_buffer", "error", message))
+    return found

@@ -26,6 +26,7 @@ from narrows.cli import (
     schema,
     study,
 )
+from narrows.cli.streams import outlive_readers
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -77,6 +78,7 @@ def _options(
 
 def main() -> None:
     """Entry point: errors become one message and an exit code."""
+    outlive_readers()
     if os.geteuid() == 0 and "SUDO_UID" in os.environ:
         # Root for a user: what is started by name is the system's, also where the user's PATH came along.
         os.environ["PATH"] = os.pathsep.join([SYSTEM_PATH, os.environ.get("PATH", "")])

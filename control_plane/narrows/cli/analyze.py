@@ -173,5 +173,5 @@ def _finish(path: Path, analyse: Callable[[], tuple[Run | Path, Summary]]) -> No
             give_to_user(path)
     console.print(summary_table(summary, path.name))
     for line in bottleneck_lines(summary):
-        console.print(line, highlight=False)
+        console.print(line, highlight=False, soft_wrap=True)
     console.print(f"report: {report}", soft_wrap=True, highlight=False)

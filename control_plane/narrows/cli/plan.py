@@ -52,7 +52,7 @@ def plan(
         try:
             writes = plan_writes(point.experiment, testbed)
         except InputError as error:
-            raise InputError("\n".join(f"{point.origin}: {line}" for line in str(error).splitlines())) from None
+            raise error.at(point.origin) from None
         if point.directory:
             console.print(f"{point.directory}:", style="bold", highlight=False, markup=False)
         _show(writes, console, len(writes) if all_entries else SHOWN)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +23,10 @@ def run(
     target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.")] = "soft",
     out: Annotated[
         Path | None,
-        typer.Option(help="Directory for the results; must not exist.", show_default="results/NAME-TIME"),
+        typer.Option(
+            help="Directory for the results; must not exist. That of the same sweep goes on: what is complete is kept.",
+            show_default="results/NAME-TIME",
+        ),
     ] = None,
     bmv2_path: Annotated[
         Path | None,
@@ -39,6 +41,20 @@ def run(
     ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT of a Dask scheduler whose workers make the runs of --virtual.", show_default="this machine"
+        ),
+    ] = None,
+    add: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Directory of the same sweep from another machine, whose complete runs are taken in; may be given "
+            "several times.",
+            show_default="none",
+        ),
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
@@ -55,9 +71,11 @@ def run(
 
     from narrows.experiment.sweep import load_series
     from narrows.hosts.state import dead_runs
-    from narrows.run.environment import THIS_MACHINE, Environment
+    from narrows.run.cluster import Cluster
+    from narrows.run.environment import THIS_MACHINE
     from narrows.run.results import default_directory
-    from narrows.run.series import run_series
+    from narrows.run.schedule import is_below
+    from narrows.run.series import Way, run_series
 
     console = Console()
     check_options(target, bmv2_path, inventory)
@@ -67,18 +85,18 @@ def run(
         raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
     if jobs is not None and not virtual:
         raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
-    environment: Environment = THIS_MACHINE
-    left = dead_runs
+    if cluster is not None:
+        _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
+    way = Way(target, THIS_MACHINE)
     if virtual:
         from narrows.virtual import kernels
         from narrows.virtual.environment import VirtualTime
 
-        environment = VirtualTime(kernels.find(kernel or kernels.DEFAULT))
-        left = partial(dead_runs, kernels.runs())
+        way = Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
     series = load_series(file)
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)
-    if leftover := left():
+    if leftover := [state for state in dead_runs(way.environment.records) if not is_below(state, directory)]:
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
         )
@@ -90,11 +108,12 @@ def run(
 
             live_page = stack.enter_context(LivePage(live_port or 0))
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
-        for item in run_series(series, make_target, directory, console, live_page, environment, jobs):
-            _show(item.outcome, console)
-            if item.outcome.status == "partial":
+        workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
+        for outcome in run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or ()):
+            _show(outcome, console)
+            if outcome.status == "partial":
                 code = EXIT_INTERRUPTED
-            elif item.outcome.status == "failed" or item.outcome.summary is None:
+            elif outcome.status == "failed" or outcome.summary is None:
                 code = max(code, EXIT_FAILED)
     if not series.single and (page := directory / "report.html").exists():
         console.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
@@ -105,13 +124,31 @@ def run(
     raise typer.Exit(code)
 
 
+def _check_cluster(cluster: str, virtual: bool, kernel: str | None, jobs: int | None, bmv2_path: Path | None) -> None:
+    """See that runs on other machines are asked for what these can know.
+
+    Raises:
+        InputError: an option means this machine.
+    """
+    here = {
+        "--kernel": kernel is not None and "/" in kernel,
+        "--jobs": jobs is not None,
+        "--bmv2-path": bmv2_path is not None,
+    }
+    if not virtual:
+        raise InputError(f"--cluster {cluster}: real time needs machines of its own; allowed: with --virtual")
+    for option in [name for name, given in here.items() if given]:
+        allowed = "a kernel's name" if option == "--kernel" else f"without {option}"
+        raise InputError(f"--cluster {cluster}: workers do not know this machine's {option}; allowed: {allowed}")
+
+
 def _show(outcome: Outcome, console: Console) -> None:
     from narrows.cli.table import bottleneck_lines, summary_table
 
     if outcome.summary is not None:
         console.print(summary_table(outcome.summary, outcome.directory.name))
         for line in bottleneck_lines(outcome.summary):
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, soft_wrap=True)
     for note in outcome.notes:
         console.print(f"note: {note}", style="yellow", highlight=False, markup=False)
     if outcome.status != "complete":

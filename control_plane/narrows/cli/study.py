@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -117,9 +117,9 @@ def study(
     from rich.console import Console
     from rich.table import Table
 
+    from narrows.run.cluster import Cluster
     from narrows.run.results import give_to_user
     from narrows.studies.catalogue import control_points, find_study, select, study_points
-    from narrows.studies.cluster import Cluster
     from narrows.studies.elsewhere import read_elsewhere
     from narrows.studies.nuisances import CARDS
     from narrows.studies.run import RESULTS, StudyRun
@@ -151,11 +151,7 @@ def study(
     runner = StudyRun(chosen, variant, directory, target, make_target, console, senders, elsewhere)
     wanted = {point.directory for point in points}
     others = [point for point in everything if point.directory not in wanted]
-    with contextlib.ExitStack() as stack:
-        workers = None
-        if cluster is not None:
-            workers = Cluster(cluster)
-            stack.callback(workers.close)
+    with nullcontext() if cluster is None else closing(Cluster(cluster)) as workers:
         results = runner.run(points, jobs, others, workers)
     table = Table(
         "control" if controls else "figure", "published", "ours", "verdict", title=f"{name}, {results.variant}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows_formats.flow_names import flow_names
+from narrows_formats.flow_names import OTHER_GROUP
+from narrows_formats.summary import shown_other_share
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from narrows_formats.summary import Summary
+    from narrows_formats.summary import BottleneckSummary, LinkSummary, Summary
 
 NOT_KNOWN = "-"
 MAX_ROWS = 40
@@ -23,11 +24,10 @@ def summary_table(summary: Summary, title: str) -> Table:
     for column in ("goodput\nMbit/s", "share\n%", "drops", "loss\n%", "RTT mean\nms", "RTT min\nms"):
         table.add_column(column, justify="right")
     flows = summary["flows"]
-    names = flow_names([flow["group"] for flow in flows])
-    for name, flow in zip(names[:MAX_ROWS], flows[:MAX_ROWS], strict=True):
+    for flow in flows[:MAX_ROWS]:
         rtt = flow["rtt_s"] or {}
         table.add_row(
-            name,
+            flow["name"],
             flow["cca"],
             scaled(flow["goodput_bps"], 1e-6),
             scaled(flow["share"], 100),
@@ -36,25 +36,41 @@ def summary_table(summary: Summary, title: str) -> Table:
             scaled(rtt.get("mean"), 1e3),
             scaled(rtt.get("min"), 1e3),
         )
+    if (other := shown_other_share(summary)) is not None:
+        table.add_row(OTHER_GROUP, "", NOT_KNOWN, scaled(other, 100), *[NOT_KNOWN] * 4)
     if len(flows) > MAX_ROWS:
         table.caption = f"{len(flows) - MAX_ROWS} more flows in summary.json"
     return table
 
 
 def bottleneck_lines(summary: Summary) -> list[str]:
-    """Utilization, loss, queue and fairness, one line each."""
-    bottleneck, fairness = summary["bottleneck"], summary["fairness"]
-    delay = bottleneck["queue_delay_s"]
-    lines = [
-        f"bottleneck: {scaled(bottleneck['utilization'], 100, '%')} utilized, "
-        f"{scaled(bottleneck['loss_ratio'], 100, '%')} lost",
-        f"queue delay: {scaled(delay['mean'], 1e3, 'ms')} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
-    ]
-    if fairness["jain_index"] is not None:
-        lines.append(f"Jain's fairness index: {fairness['jain_index']:.3f}")
+    """Utilization, loss, queue and fairness of each link, and the telemetry."""
+    if len(summary["links"]) == 1:
+        lines = _of_link(summary["links"][0], "bottleneck")
+    else:
+        lines = [", ".join(_of_link(link, link["name"])) for link in summary["links"]]
     telemetry = summary["telemetry"]
     lines.append(f"telemetry: {telemetry['reports']} reports, {telemetry['lost']} lost")
     return lines
+
+
+def _of_link(link: LinkSummary, name: str) -> list[str]:
+    delay, jain = link["queue_delay_s"], link["fairness"]["jain_index"]
+    found = [
+        f"{name}: {scaled(link['utilization'], 100, '%')} utilized, {_lost(link)}",
+        f"queue delay: {scaled(delay['mean'], 1e3, 'ms')} mean, {scaled(delay['p99'], 1e3, 'ms')} p99",
+    ]
+    return found if jain is None else [*found, f"Jain's fairness index: {jain:.3f}"]
+
+
+def _lost(bottleneck: BottleneckSummary) -> str:
+    """Packets that did not pass, and by whom, where loss emulation took some."""
+    lost = f"{scaled(bottleneck['total_loss_ratio'], 100, '%')} lost"
+    if not bottleneck["loss_emulation_drops"]:
+        return lost
+    return (
+        f"{lost} ({bottleneck['loss_emulation_drops']} packets by loss emulation, {bottleneck['drops']} by the queue)"
+    )
 
 
 def scaled(value: float | None, factor: float, unit: str = "") -> str:

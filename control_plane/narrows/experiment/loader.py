@@ -12,8 +12,9 @@ from narrows_formats.validation import problems, show
 from pydantic import BaseModel, ValidationError
 
 from narrows.errors import InputError
+from narrows.experiment.cdf import ALLOWED_CDF, read_cdf
 from narrows.experiment.model import Experiment
-from narrows.experiment.workload import ALLOWED_CDF, read_cdf
+from narrows.experiment.trace_files import inline_traces
 
 Checked = TypeVar("Checked", bound=BaseModel)
 
@@ -52,13 +53,14 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 
 
 def read_experiment(path: Path) -> dict[str, Any]:
-    """The data of an experiment file as written, with the distributions that it names; `validate` checks it.
+    """The data of an experiment file as written, with the distributions and traces that it names; `validate` checks it.
 
     Raises:
         InputError: a file cannot be read, or is not YAML.
     """
     data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
     _inline_distributions(data, path)
+    inline_traces(data, path)
     return data
 
 
@@ -109,7 +111,7 @@ def _inline_distributions(data: dict[str, Any], path: Path) -> None:
     """Put the contents of empirical distributions in place of their files' names, which are relative to ``path``.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: a file cannot be read, or is no distribution.
     """
     groups = data.get("flows")
     for number, group in enumerate(groups if isinstance(groups, list) else []):

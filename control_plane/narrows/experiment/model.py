@@ -9,14 +9,25 @@ The descriptions of the fields are what editors show (`narrows schema`) and what
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, Self
 
-from narrows_formats.units import NANOSECONDS, format_time
+from narrows_formats.link_names import ONLY_LINK
+from narrows_formats.units import MIN_IPV6_MTU, NANOSECONDS, format_time
 from narrows_formats.validation import refuse
-from pydantic import BeforeValidator, Field, StrictInt, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    StrictInt,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticSerializationError
 
-from narrows.experiment.quantities import Count, Depth, Model, Name, Rate, Ratio, Size, Time
+from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
+from narrows.experiment.varying import LinkRate
 from narrows.experiment.workload import Workload
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
@@ -25,12 +36,17 @@ MAX_SAMPLE, AUTO_SAMPLE = 1 << 16, "auto"
 # Beyond what network cards can be set to.
 MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
 _SOCKETS_EVERY = 100_000_000  # ns
+# Of the program's 64 bottlenecks one for each direction.
+MAX_LINKS = 32
 
 
-class BottleneckSettings(Model):
-    """The one link that is too narrow."""
+class DirectionSettings(Model):
+    """One direction of a link: its rate, its queue, and what it does to packets."""
 
-    rate: Rate = Field(description="Rate of the link, in the layer that `rate_layer` names.")
+    rate: LinkRate = Field(
+        description="Rate of the link, in the layer that `rate_layer` names: constant, or one that varies from the "
+        "experiment's start on, by `steps`, as a `wave`, or as in the file of a `trace`."
+    )
     rate_layer: Literal["l2", "l1"] = Field(
         default="l2",
         description="`l2`: bits of Ethernet frames. `l1`: preamble, frame check sequence and inter-frame gap (24 bytes "
@@ -38,21 +54,37 @@ class BottleneckSettings(Model):
     )
     buffer: Depth = Field(
         description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
-        "Tail drop."
+        "Tail drop. A BDP is the link's rate times the link's `rtt`; of a rate that varies, the mean over a period, "
+        "or the first rate above 0 where nothing repeats, and so is a depth in time."
     )
-    rtt: Time = Field(
-        description="Base round-trip time of all flows without one of their own, made on the way back; also the RTT of "
-        "a BDP."
+    delay: Time = Field(
+        default=0,
+        description="One-way delay of this direction, behind the queue. It is part of the base RTT of the flows that "
+        "cross it.",
     )
     ecn_threshold: Depth | None = Field(
         default=None,
-        description="A packet that can be marked gets CE when the queue it finds has this depth or more. Without it "
-        "nothing is marked.",
+        description="A packet that can be marked gets CE when the queue it finds has this depth or more; at most the "
+        "buffer less a full-size frame, since no packet finds more. Without it nothing is marked.",
     )
     loss: Ratio = Field(
         default=0.0,
         description="Random loss in front of the queue, independent for each packet, counted apart from the queue's "
-        "drops.",
+        "drops; in steps of 2^-32.",
+    )
+
+
+class LinkSettings(DirectionSettings):
+    """A link that limits its flows."""
+
+    rtt: Time = Field(
+        description="What the link adds to the base round-trip time of the flows on it that have none of their own, "
+        "made on the reverse path; also the RTT of a BDP."
+    )
+    reverse: DirectionSettings | None = Field(
+        default=None,
+        description="The opposite direction, with a rate and a queue of its own: acknowledgements of the forward flows "
+        "cross it, and the data of flows with `direction: reverse`. Without it the reverse path is unlimited.",
     )
 
 
@@ -62,7 +94,7 @@ class FlowGroup(Model):
     name: Name = Field(
         default="",
         description="Names the group in results and in sweeps; unique. Without it, the CCA's name, with a number from "
-        "the second group on.",
+        "the second group on; in results of a sweep over `cca`, that of the CCA it ran.",
     )
     cca: Name = Field(
         description="Congestion control, as the senders' kernel calls it (`sysctl "
@@ -94,8 +126,36 @@ class FlowGroup(Model):
         default=None, description="Many flows of random sizes; instead of `duration` and `size`."
     )
     rtt: Time | None = Field(
-        default=None, description="Base round-trip time of this group's flows. Without it, `bottleneck.rtt`."
+        default=None,
+        description="Base round-trip time of this group's flows, of the whole path. Without it, the sum over the links "
+        "of the path: `rtt`, and `delay` of both directions.",
     )
+    path: Annotated[tuple[Name, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="The links that the flows cross, in the order of the forward direction. Without it, the only link.",
+    )
+    direction: Literal["forward", "reverse"] = Field(
+        default="forward",
+        description="`reverse`: data cross the `reverse` of each link of the path, the last link first, and "
+        "acknowledgements the forward direction.",
+    )
+    sender: Name | None = Field(
+        default=None,
+        alias="from",
+        description="Host that sends. Groups that name the same one share it. Without it, a host of the group's own.",
+    )
+    receiver: Name | None = Field(
+        default=None,
+        alias="to",
+        description="Host that receives. Without it, the host behind the last link, shared by all that end there.",
+    )
+
+    @property
+    def kind(self) -> str:
+        """What makes these flows: a name of `narrows.traffic.registry`."""
+        if self.workload is not None:
+            return "workload"
+        return "bulk" if self.size is None else "sized"
 
     @model_validator(mode="after")
     def _bulk_sized_or_workload(self) -> Self:
@@ -150,8 +210,8 @@ class Telemetry(Model):
     )
     acks: bool = Field(
         default=False,
-        description="The way back is reported as well, as a second bottleneck (index 32) without any limit, so that "
-        "the switch itself measures each flow's RTT and bytes in flight. Only with `sample: 1`.",
+        description="The reverse direction of each link is reported even where nothing limits it, so that the switch "
+        "itself measures each flow's RTT and bytes in flight. Only with `sample: 1`.",
     )
 
     @model_validator(mode="after")
@@ -205,19 +265,37 @@ class Hosts(Model):
         return self
 
 
+def named_groups(groups: Sequence[Any]) -> list[Any]:
+    """Groups as a file has them, each with its name; what is no group is left for others to refuse."""
+    named = [dict(group) if isinstance(group, dict) else group for group in groups]
+    taken = {str(group.get("name")) for group in named if isinstance(group, dict)}
+    for group in named:
+        if isinstance(group, dict) and not group.get("name") and isinstance(group.get("cca"), str):
+            candidates = (group["cca"], *(f"{group['cca']}-{n}" for n in range(2, len(named) + 2)))
+            group["name"] = next(name for name in candidates if name not in taken)
+            taken.add(group["name"])
+    return named
+
+
 class Experiment(Model):
     """One experiment file. `sweep` and `repeat` make several runs of it."""
 
     name: Name = Field(description="Names the results: `results/NAME-TIME`.")
-    bottleneck: BottleneckSettings = Field(description="The link under test.")
+    bottleneck: LinkSettings | None = Field(
+        default=None, description="The link under test, of an experiment with one; short for `links` with this name."
+    )
+    links: dict[LinkName, LinkSettings] = Field(
+        default_factory=dict, description="The links, by name; in place of `bottleneck`. Up to 32."
+    )
     flows: Annotated[tuple[FlowGroup, ...], Field(min_length=1)] = Field(
-        description="Groups of flows. Each group sends from a host of its own; all flows end at one receiver. Up to "
-        "500 groups."
+        description="Groups of flows. Each group sends from a host of its own, if it names none, to a receiver behind "
+        "the last link of its path. Up to 500 groups."
     )
     telemetry: Telemetry = Field(default=Telemetry(), description="Reports and socket readings.")
     hosts: Hosts | None = Field(default=None, description="What the hosts' network cards do.")
     mtu: Annotated[StrictInt, Field(ge=576, le=9000)] = Field(
-        default=1500, description="IP MTU of all hosts, in bytes; a full-size frame is 14 bytes longer."
+        default=1500,
+        description="IP MTU of all hosts, in bytes; a full-size frame is 14 bytes longer. IPv6 takes 1280 or more.",
     )
     tcp_buffer: Annotated[Size, Field(le=MAX_TCP_BUFFER)] | None = Field(
         default=None,
@@ -241,14 +319,17 @@ class Experiment(Model):
         """A group without a name is called after its CCA, with a number from the second one on."""
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list | tuple):
             return data
-        groups = [dict(group) if isinstance(group, dict) else group for group in data["flows"]]
-        taken = {str(group.get("name")) for group in groups if isinstance(group, dict)}
-        for group in groups:
-            if isinstance(group, dict) and not group.get("name") and isinstance(group.get("cca"), str):
-                candidates = (group["cca"], *(f"{group['cca']}-{n}" for n in range(2, len(groups) + 2)))
-                group["name"] = next(name for name in candidates if name not in taken)
-                taken.add(group["name"])
-        return {**data, "flows": groups}
+        return {**data, "flows": named_groups(data["flows"])}
+
+    @field_validator("ip_version")
+    @classmethod
+    def _ipv6_fits(cls, version: int, given: ValidationInfo) -> int:
+        """A link that carries less than RFC 8200 (section 5) asks for has no IPv6."""
+        if version == 6 and given.data.get("mtu", MIN_IPV6_MTU) < MIN_IPV6_MTU:
+            raise refuse(
+                f"does not go with mtu: {given.data['mtu']}", f"ip_version 4, or an mtu of {MIN_IPV6_MTU} or more"
+            )
+        return version
 
     @field_validator("flows")
     @classmethod
@@ -258,6 +339,20 @@ class Experiment(Model):
         if twice is not None:
             raise refuse(f"has two groups named '{twice}'", "one name a group")
         return groups
+
+    @model_validator(mode="after")
+    def _some_link(self) -> Self:
+        if (self.bottleneck is None) == (not self.links):
+            problem = "has neither bottleneck nor links" if self.bottleneck is None else "has bottleneck and links"
+            raise refuse(problem, "bottleneck for one link, links for links by name")
+        if len(self.links) > MAX_LINKS:
+            raise refuse(f"has {len(self.links)} links", f"up to {MAX_LINKS}")
+        return self
+
+    @property
+    def all_links(self) -> dict[str, LinkSettings]:
+        """The links by name, whichever way they are written."""
+        return self.links if self.bottleneck is None else {ONLY_LINK: self.bottleneck}
 
     @model_validator(mode="after")
     def _until_another_group(self) -> Self:
@@ -274,7 +369,8 @@ class Experiment(Model):
     def as_yaml_data(self) -> dict[str, Any]:
         """Plain data that, written as YAML, is this experiment again; defaults are written out."""
         try:
-            return self.model_dump(mode="json", exclude_none=True)
+            data = self.model_dump(mode="json", exclude_none=True, by_alias=True)
+            return data if self.links else {key: value for key, value in data.items() if key != "links"}
         except PydanticSerializationError as error:
             # pydantic gives its name to whatever a function of ours raises that it calls, be it an interruption.
             raise error.__cause__ or error from None

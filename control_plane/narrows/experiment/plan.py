@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run will build, worked out from the experiment before anything is touched.
+"""What a run will build: the nouns of a plan, which `narrows.experiment.planning` makes of an experiment.
 
-The same plan serves every target: hosts and their addresses, the switch's ports and paths, the bottleneck's settings
-in bytes and nanoseconds, and every flow with the 5-tuple it will have.
+The same plan serves every target: hosts and their addresses, the switch's ports and paths, the links' settings in bytes
+and nanoseconds, and every flow with the 5-tuple it will have.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv6Address
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from narrows_formats.flow_names import flow_name
-from narrows_formats.units import bdp_bytes
-
-from narrows.errors import InputError
+from narrows_formats.flow_names import connection_name
+from narrows_formats.schedules import RateSchedule
+from narrows_formats.span import Span
+from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 if TYPE_CHECKING:
     # A run that takes place somewhere else takes only the plan with it.
-    from narrows.experiment.model import Experiment, FlowGroup
     from narrows.experiment.workload import Arrival
 
 ETHERNET_HEADER_BYTES = 14
@@ -30,19 +28,20 @@ REPORT_ENCAPSULATION_BYTES = 90
 REPORT_LENGTH_BYTES = 176
 REPORT_UDP_PORT = 5500
 REPORT_SOURCE_PORT = 5499
-# Of the 64 bottlenecks of the program, the upper half is for the ways back of the lower one.
-ACK_BOTTLENECKS = 32
-
-RECEIVER_PORT = 1
 COLLECTOR_PORT = 2
-FIRST_SENDER_PORT = 3
 MIN_TCP_BUFFER = 64 << 20
-MAX_SENDERS = 500  # v1model ports are 9 bits wide and 511 means "drop"
+# Loss emulation compares so many random bits: the smallest loss ratio is 2^-32, and so is what the greatest lacks of 1.
+LOSS_BITS = 32
+MAX_SENDERS = 500
+MAX_PORT = 510  # v1model ports are 9 bits wide and 511 means "drop"
 
 FIRST_SERVER_PORT = 5201
 DATA_PORTS = range(10_000, 40_000)
 # The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be told from data.
 EPHEMERAL_PORTS = (40_000, 60_999)
+
+
+Direction = Literal["forward", "reverse"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,10 @@ class Host:
 
 @dataclass(frozen=True)
 class SwitchPort:
-    """A port of the switch; ``delay_ns`` holds every frame that leaves it, after its queue."""
+    """A port of the switch; ``delay_ns`` holds every frame that leaves it, after its queue.
+
+    ``host`` is at its other end; it is empty for a loopback port, whose frames come in again.
+    """
 
     number: int
     host: str
@@ -71,33 +73,71 @@ class SwitchPort:
 
 @dataclass(frozen=True)
 class Path:
-    """Frames for ``dst_mac`` from ``ingress_port`` leave at ``egress_port``, through a bottleneck if one is named."""
+    """Frames for ``dst_mac`` from ``ingress_port`` leave at ``egress_port``, across a link if its index is given."""
 
     ingress_port: int
     dst_mac: str
     egress_port: int
-    bottleneck: int | None
+    link: int | None
 
 
 @dataclass(frozen=True)
-class Bottleneck:
-    """The bottleneck's settings in base units.
+class ReportedLink:
+    """One direction of a link, reported packet by packet under an index of its own; this one limits nothing.
 
-    ``rate_bps`` is L2; ``l1_rate_bps`` is set only for a rate written as L1, ``limit_packets`` only for a depth in
-    packets. With ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
+    ``name`` is the link's, with ``.reverse`` behind it for the opposite direction. ``index`` is the bottleneck of the
+    P4 program. ``port`` is the port whose queue it is; with ``loopback`` frames come in again there, to cross another
+    link or to be given to one of several hosts. It is None where nothing limits the direction and it leads to hosts
+    only. ``rtt_ns`` is what the link adds to base RTTs, ``delay_ns`` its one-way delay behind the queue.
     """
 
+    name: str
+    direction: Direction
     index: int
+    port: int | None
+    loopback: bool
+    rtt_ns: int
+    delay_ns: int = 0
+    queue: int = 0
+    sample_shift: int = 0
+    loss: float = 0.0
+    ecn_threshold_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link(ReportedLink):
+    """One direction of a link that has a rate: a queue of the switch, in base units.
+
+    ``rate_bps`` is L2; ``l1_rate_bps`` is set only for a rate written as L1, ``limit_packets`` only for a depth in
+    packets. A rate that varies is ``schedule``, from the experiment's start on, and ``rate_bps`` what its BDP is of
+    (`narrows_formats.schedules`). ``field`` is where an experiment file has it. With ``sample_auto`` a target whose
+    collector holds less may raise ``sample_shift``.
+    """
+
     port: int
-    queue: int
+    field: str
     rate_bps: int
     limit_bytes: int
     limit_packets: int | None
-    ecn_threshold_bytes: int | None
-    loss: float
-    sample_shift: int
     l1_rate_bps: int | None = None
     sample_auto: bool = False
+    schedule: RateSchedule | None = None
+
+    @property
+    def rates_bps(self) -> Span:
+        """Between which its rate stays."""
+        return Span(self.rate_bps, self.rate_bps) if self.schedule is None else self.schedule.span_bps
+
+    def longest_s(self, size_bytes: int) -> float:
+        """Seconds that so many bytes take at most."""
+        if self.schedule is None:
+            return size_bytes * 8 / self.rate_bps
+        return self.schedule.longest_ns(size_bytes) / NANOSECONDS
+
+    @property
+    def bdp_bytes(self) -> Fraction:
+        """Bandwidth-delay product of the link alone."""
+        return bdp_bytes(self.rate_bps, self.rtt_ns)
 
 
 @dataclass(frozen=True)
@@ -120,17 +160,23 @@ class Collector:
 
 @dataclass(frozen=True)
 class Flow:
-    """A sequence of ``repeat`` TCP connections, one after the other; a bulk flow is a sequence of one.
+    """A sequence of ``repeat`` connections, one after the other; a bulk flow is a sequence of one.
 
-    Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start. With
+    ``kind`` says what makes it (`narrows.traffic.registry`).
+    ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
+    cross. Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start. With
     ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
     its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other.
     """
 
     name: str
     group: str
+    kind: str
     cca: str
     sender: str
+    receiver: str
+    links: tuple[str, ...]
+    ack_links: tuple[str, ...]
     src: str
     dst: str
     src_port: int
@@ -143,6 +189,10 @@ class Flow:
     rtt_ns: int
     until: str | None = None
     arrivals: tuple[Arrival, ...] = ()
+
+    def connection_name(self, number: int) -> str:
+        """What its connection ``number``, from 0, is called in all results."""
+        return connection_name(self.name, number, self.repeat)
 
 
 @dataclass(frozen=True)
@@ -157,28 +207,27 @@ class Moderation:
 class Plan:
     """Everything a run builds and sets.
 
-    ``ack_bottleneck`` is the index under which the way back is reported, without any limit; None if it is not. With
-    ``receive_batch_bytes`` receivers read so much at a time, out of buffers that are as large as can be from the start;
-    0: whatever there is, out of buffers that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to
-    the switch where they are modelled; None: they are what they are. ``jitter_ns`` is the most that a sender takes
-    for a frame, None: what suits the bottleneck. ``moderation`` is that of every host's network
-    card, None: a frame is delivered when it arrives. ``offloads`` are those that hosts have on (``gro``, or
-    ``lro``, which is their cards').
+    ``end_hosts`` are those of flows, ``collector_host`` takes the reports. ``links`` have a rate, ``unlimited`` are
+    reverse directions that are reported all the same (``telemetry.acks``). With ``receive_batch_bytes`` receivers read
+    so much at a time, out of buffers that are as large as can be from the start; 0: whatever there is, out of buffers
+    that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
+    None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
+    ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
+    those that hosts have on (``gro``, or ``lro``, which is their cards').
     """
 
-    senders: tuple[Host, ...]
-    receiver: Host
+    end_hosts: tuple[Host, ...]
     collector_host: Host
     ports: tuple[SwitchPort, ...]
     paths: tuple[Path, ...]
-    bottleneck: Bottleneck
+    links: tuple[Link, ...]
+    unlimited: tuple[ReportedLink, ...]
     collector: Collector
     flows: tuple[Flow, ...]
+    ip_version: int
     frame_bytes: int
-    bdp_bytes: Fraction
     end_ns: int | None
     tcp_buffer_bytes: int
-    ack_bottleneck: int | None = None
     receive_batch_bytes: int = 0
     access_rate_bps: int | None = None
     jitter_ns: int | None = None
@@ -192,162 +241,67 @@ class Plan:
 
     @property
     def hosts(self) -> tuple[Host, ...]:
-        """All hosts: senders, receiver, collector."""
-        return (*self.senders, self.receiver, self.collector_host)
+        """All hosts, the collector last."""
+        return (*self.end_hosts, self.collector_host)
 
+    @property
+    def senders(self) -> tuple[Host, ...]:
+        """Hosts that flows start at."""
+        return self._those({flow.sender for flow in self.flows})
 
-def make_plan(experiment: Experiment) -> Plan:
-    """Work out the plan of one run (an experiment whose sweep and repeats are already resolved).
+    @property
+    def receivers(self) -> tuple[Host, ...]:
+        """Hosts that flows end at."""
+        return self._those({flow.receiver for flow in self.flows})
 
-    Raises:
-        InputError: the experiment needs more senders or ports than a switch has.
-    """
-    from narrows.experiment.model import Hosts
-
-    if len(experiment.flows) > MAX_SENDERS:
-        raise InputError(f"flows: {len(experiment.flows)} groups; allowed: up to {MAX_SENDERS}, one switch port each")
-    version = experiment.ip_version
-    hosts = experiment.hosts or Hosts()
-    receiver = _host("receiver", RECEIVER_PORT, version)
-    collector = Host("collector", COLLECTOR_PORT, _mac(COLLECTOR_PORT), "", 0, version)
-    senders = tuple(_host(f"sender{i}", FIRST_SENDER_PORT + i, version) for i in range(len(experiment.flows)))
-    bottleneck = _bottleneck(experiment)
-    ack_bottleneck = ACK_BOTTLENECKS + bottleneck.index if experiment.telemetry.acks else None
-    rtts = [_rtt_ns(experiment, group) for group in experiment.flows]
-    flows = _flows(experiment, senders, receiver, rtts)
-    return Plan(
-        senders=senders,
-        receiver=receiver,
-        collector_host=collector,
-        ports=(
-            SwitchPort(RECEIVER_PORT, receiver.name, 0),
-            SwitchPort(COLLECTOR_PORT, collector.name, 0),
-            # The base RTT is made on the way back to the sender, behind the bottleneck's queue.
-            *(SwitchPort(sender.port, sender.name, rtt) for sender, rtt in zip(senders, rtts, strict=True)),
-        ),
-        paths=tuple(
-            path
-            for sender in senders
-            for path in (
-                Path(sender.port, receiver.mac, RECEIVER_PORT, bottleneck.index),
-                Path(RECEIVER_PORT, sender.mac, sender.port, ack_bottleneck),
-            )
-        ),
-        bottleneck=bottleneck,
-        collector=Collector(
-            port=COLLECTOR_PORT,
-            src_mac=_mac(0),
-            dst_mac=collector.mac,
-            src_address="198.19.255.254",
-            dst_address="198.19.255.1",
-            src_port=REPORT_SOURCE_PORT,
-            dst_port=REPORT_UDP_PORT,
-            report_length=REPORT_LENGTH_BYTES,
-        ),
-        flows=flows,
-        frame_bytes=experiment.mtu + ETHERNET_HEADER_BYTES,
-        bdp_bytes=bdp_bytes(bottleneck.rate_bps, experiment.bottleneck.rtt),
-        end_ns=_end_ns(flows),
-        tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(bottleneck, max(rtts)),
-        ack_bottleneck=ack_bottleneck,
-        access_rate_bps=hosts.rate,
-        jitter_ns=hosts.jitter,
-        moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
-        offloads=hosts.offloads,
-    )
-
-
-def _tcp_buffer(bottleneck: Bottleneck, longest_rtt_ns: int) -> int:
-    """Upper bound of a socket's buffers with which they limit nothing: four times what path and queue can hold."""
-    from narrows.experiment.model import MAX_TCP_BUFFER
-
-    in_flight = bottleneck.rate_bps * longest_rtt_ns // 8_000_000_000 + bottleneck.limit_bytes
-    return min(max(MIN_TCP_BUFFER, 4 * in_flight), MAX_TCP_BUFFER)
-
-
-def _mac(port: int) -> str:
-    """Locally administered address that names its port."""
-    return f"02:4e:57:00:{port >> 8:02x}:{port & 0xFF:02x}"
-
-
-def _host(name: str, port: int, version: int) -> Host:
-    if version == 6:
-        return Host(name, port, _mac(port), str(IPv6Address("2001:2::") + port), 64, 6)
-    return Host(name, port, _mac(port), str(IPv4Address("198.18.0.0") + port), 15, 4)
-
-
-def _rtt_ns(experiment: Experiment, group: FlowGroup) -> int:
-    return experiment.bottleneck.rtt if group.rtt is None else group.rtt
-
-
-def _bottleneck(experiment: Experiment) -> Bottleneck:
-    settings = experiment.bottleneck
-    frame = experiment.mtu + ETHERNET_HEADER_BYTES
-    rate = settings.rate
-    if settings.rate_layer == "l1":
-        # Exact for full-size frames, the ones that fill a bottleneck; run.json states the L2 rate that was set.
-        rate = round(Fraction(rate * frame, frame + L1_OVERHEAD_BYTES))
-    limit = settings.buffer.in_bytes(rate, settings.rtt, frame)
-    if limit < frame:
-        raise InputError(
-            f"bottleneck.buffer: {settings.buffer} is {limit} B, which no full-size frame of {frame} B fits into; "
-            f"allowed: {frame} B or more"
+    @property
+    def sources(self) -> tuple[Host, ...]:
+        """Hosts whose packets cross a link with a rate: senders, and receivers whose acknowledgements do."""
+        limiting = {link.name for link in self.links}
+        return self._those(
+            {flow.sender for flow in self.flows}
+            | {flow.receiver for flow in self.flows if limiting.intersection(flow.ack_links)}
         )
-    threshold, sample = settings.ecn_threshold, experiment.telemetry.sample
-    return Bottleneck(
-        index=0,
-        port=RECEIVER_PORT,
-        queue=0,
-        rate_bps=rate,
-        limit_bytes=limit,
-        limit_packets=int(settings.buffer.value) if settings.buffer.unit == "packets" else None,
-        ecn_threshold_bytes=None if threshold is None else threshold.in_bytes(rate, settings.rtt, frame),
-        loss=settings.loss,
-        sample_shift=0 if isinstance(sample, str) else sample.bit_length() - 1,
-        sample_auto=isinstance(sample, str),
-        l1_rate_bps=settings.rate if settings.rate_layer == "l1" else None,
-    )
 
+    @property
+    def marks_ecn(self) -> bool:
+        """Whether a link marks packets, so that hosts are to use ECN."""
+        return any(link.ecn_threshold_bytes is not None for link in self.links)
 
-def _flows(experiment: Experiment, senders: tuple[Host, ...], receiver: Host, rtts: list[int]) -> tuple[Flow, ...]:
-    flows: list[Flow] = []
-    for position, (group, sender, rtt) in enumerate(zip(experiment.flows, senders, rtts, strict=True)):
-        arrivals = () if group.workload is None else group.workload.arrivals(experiment.seed + position)
-        repeat = len(arrivals) or group.repeat
-        connections = group.count * repeat
-        if connections > len(DATA_PORTS):
-            raise InputError(
-                f"flows.{group.name}: count x repeat is {connections} connections; allowed: up to {len(DATA_PORTS)}"
-            )
-        for number in range(group.count):
-            flows.append(
-                Flow(
-                    name=flow_name(group.name, number + 1),
-                    group=group.name,
-                    cca=group.cca,
-                    sender=sender.name,
-                    src=sender.address,
-                    dst=receiver.address,
-                    src_port=DATA_PORTS.start + number * repeat,
-                    dst_port=FIRST_SERVER_PORT + len(flows),
-                    start_ns=group.start + number * group.stagger,
-                    duration_ns=group.duration,
-                    size=group.size,
-                    repeat=repeat,
-                    gap_ns=group.gap,
-                    rtt_ns=rtt,
-                    until=group.until,
-                    arrivals=arrivals,
-                )
-            )
-    last_port = FIRST_SERVER_PORT + len(flows) - 1
-    if last_port >= DATA_PORTS.start:
-        most = DATA_PORTS.start - FIRST_SERVER_PORT
-        raise InputError(f"flows: {len(flows)} flows in all; allowed: up to {most}")
-    return tuple(flows)
+    @property
+    def reported(self) -> tuple[ReportedLink, ...]:
+        """All that is reported, with a rate or without."""
+        return (*self.links, *self.unlimited)
 
+    @property
+    def bottleneck(self) -> Link:
+        """The only link with a rate, of a plan for a target that has one queue."""
+        (link,) = self.links
+        return link
 
-def _end_ns(flows: tuple[Flow, ...]) -> int | None:
-    """When the last flow ends, or None if a sized flow decides that itself."""
-    ends = [flow.start_ns + flow.duration_ns for flow in flows if flow.duration_ns is not None]
-    return max(ends) if len(ends) == len(flows) else None
+    @property
+    def loopbacks(self) -> tuple[int, ...]:
+        """Ports whose frames come in again."""
+        return tuple(link.port for link in self.reported if link.loopback and link.port is not None)
+
+    def queueing_s(self, flow: Flow) -> float:
+        """Seconds that a flow's data wait where all queues on its path are full."""
+        crossed = [link for link in self.links if link.name in flow.links]
+        return sum(link.longest_s(link.limit_bytes) for link in crossed)
+
+    def rate_bps(self, flow: Flow) -> int:
+        """L2 rate of the slowest link that a flow's data cross."""
+        return min(link.rate_bps for link in self.links if link.name in flow.links)
+
+    def host(self, name: str) -> Host:
+        """A host by its name."""
+        return next(host for host in self.hosts if host.name == name)
+
+    def peers(self, host: Host) -> tuple[Host, ...]:
+        """Hosts that a host exchanges packets with."""
+        pairs = {(flow.sender, flow.receiver) for flow in self.flows}
+        pairs |= {(receiver, sender) for sender, receiver in pairs}
+        return self._those({other for own, other in pairs if own == host.name})
+
+    def _those(self, names: set[str]) -> tuple[Host, ...]:
+        return tuple(host for host in self.end_hosts if host.name in names)

@@ -23,12 +23,22 @@ from narrows_formats.units import (
     format_size,
     format_time,
     parse_rate,
+    parse_rate_or_none,
     parse_ratio,
     parse_size,
     parse_time,
 )
 from narrows_formats.validation import refuse
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StrictInt, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    StrictInt,
+    WithJsonSchema,
+)
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")
 ALLOWED_NAME = "letters, digits, '.', '_' and '-', up to 63 characters, beginning with a letter or digit"
@@ -64,6 +74,12 @@ Rate = Annotated[
     _reader(parse_rate),
     _writer(format_rate),
     _written(f"rate: {ALLOWED_RATE}", (f"{unit}(/s)?" for unit in RATE_UNITS), "100Mbit", "2.5Gbit"),
+]
+RateOrNone = Annotated[
+    int,
+    _reader(parse_rate_or_none),
+    _writer(format_rate),
+    _written("rate, or 0bit", (f"{unit}(/s)?" for unit in RATE_UNITS), "100Mbit", "0bit", bare={"const": 0}),
 ]
 Size = Annotated[
     int,
@@ -111,7 +127,16 @@ Name = Annotated[
 ]
 
 
+def _check_link_name(name: str) -> str:
+    if "." in name:
+        raise refuse("has a dot", "a name without dots: fields of a link are written links.NAME.buffer")
+    return name
+
+
+LinkName = Annotated[Name, AfterValidator(_check_link_name)]
+
+
 class Model(BaseModel):
     """Immutable, and closed to keys it does not know."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True, populate_by_name=False)

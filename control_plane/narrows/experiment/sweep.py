@@ -16,7 +16,7 @@ from narrows_formats.validation import fields_at
 
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, validate
-from narrows.experiment.model import Experiment
+from narrows.experiment.model import Experiment, named_groups
 
 # Of one experiment file: a year of runs of five minutes.
 MAX_RUNS = 100_000
@@ -38,10 +38,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """All runs of one experiment file; a single one has the directory ``""``."""
+    """All runs of one experiment file, ``origin``; a single one has the directory ``""``."""
 
     experiment: Experiment
     points: tuple[Point, ...]
+    origin: str
 
     @property
     def single(self) -> bool:
@@ -66,24 +67,24 @@ def make_series(data: dict[str, Any], origin: str) -> Series:
     """
     experiment = validate(data, origin)
     if experiment.repeat == 1 and not experiment.sweep:
-        return Series(experiment, (Point(experiment, {}, 1, "", origin),))
-    return Series(experiment, tuple(_points(experiment, data, origin)))
+        return Series(experiment, (Point(experiment, {}, 1, "", origin),), origin)
+    return Series(experiment, tuple(_points(experiment, data, origin)), origin)
 
 
 def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[Point]:
     groups = [group.name for group in experiment.flows]
     fields = list(experiment.sweep)
     base = {key: value for key, value in data.items() if key not in ("sweep", "repeat")}
-    named = [{**flow, "name": name} for flow, name in zip(data["flows"], groups, strict=True)]
     points: list[Point] = []
     runs = math.prod(len(values) for values in experiment.sweep.values()) * experiment.repeat
     if runs > MAX_RUNS:
         raise InputError(f"{origin}: sweep: asks for {runs} runs; allowed: at most {MAX_RUNS}, repetitions included")
     for values in itertools.product(*experiment.sweep.values()):
-        parameters = dict(zip(fields, values, strict=True))
-        varied = copy.deepcopy({**base, "flows": named})
-        for field, value in parameters.items():
+        varied = copy.deepcopy(base)
+        for field, value in zip(fields, values, strict=True):
             assign(varied, field, value, groups, origin)
+        parameters = {field: _shown(value) for field, value in zip(fields, values, strict=True)}
+        varied["flows"] = _named(varied["flows"], groups)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
         where = f"{origin}: sweep at {label}" if label else origin
@@ -93,6 +94,29 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
             directory = _directory(len(points) + 1, parameters, repetition, experiment)
             points.append(Point(resolved, parameters, repetition, directory, where))
     return points
+
+
+def _shown(value: Any) -> Any:
+    """A swept value as results and directories have it: of a rate that varies its file, or what makes it vary."""
+    if not isinstance(value, dict):
+        return value
+    trace, wave = value.get("trace"), value.get("wave")
+    if isinstance(trace, dict):
+        return Path(str(trace.get("file"))).stem
+    return str(wave.get("kind")) if isinstance(wave, dict) else next(iter(value), "")
+
+
+def _named(flows: list[Any], groups: list[str]) -> list[Any]:
+    """Groups at a point of a sweep: one without a name is called after the CCA that it runs there.
+
+    ``groups`` are their names in the file, by which they refer to each other.
+    """
+    named = named_groups(flows)
+    now = {name: group.get("name", name) for name, group in zip(groups, named, strict=True)}
+    for group in named:
+        if isinstance(until := group.get("until"), str):
+            group["until"] = now.get(until, until)
+    return named
 
 
 def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
@@ -114,9 +138,9 @@ def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], orig
             parts[depth] = index
             part = index
         else:
-            known = [
-                name for name in fields_at(Experiment, tuple(parts[:depth])) if depth or name not in ("sweep", "repeat")
-            ]
+            # Where names are free, such as those of links, what there is can be set.
+            fields = fields_at(Experiment, tuple(parts[:depth])) or list(target)
+            known = [name for name in fields if depth or name not in ("sweep", "repeat")]
             if part not in known:
                 raise InputError(f"{origin}: sweep.{field}: unknown field '{part}'{suggestion(str(part), known)}")
             if depth < len(parts) - 1:

@@ -7,13 +7,9 @@ machine and every version of Python.
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Self
 
@@ -21,9 +17,9 @@ from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import refuse
 from pydantic import Field, StrictInt, WithJsonSchema, field_validator, model_validator
 
+from narrows.experiment.cdf import ALLOWED_CDF, as_fractions, fault, interpolate
 from narrows.experiment.quantities import Count, Model, Size, Time
 
-ALLOWED_CDF = "pairs of value and fraction, both ascending, fractions from 0 to a last one of 1"
 _PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 # Where a file is named, the loader puts in what the file has.
 Cdf = Annotated[
@@ -71,28 +67,41 @@ class Lognormal(Model):
         return self.median * math.exp(self.sigma * NormalDist().inv_cdf(fraction))
 
 
+class Exponential(Model):
+    """Gaps of a Poisson process."""
+
+    mean: Annotated[Time, Field(gt=0)] = Field(description="Mean gap; starts are a Poisson process.")
+
+    def quantile(self, fraction: float) -> float:
+        """Gap in nanoseconds that a ``fraction`` of the gaps do not exceed; 0 <= fraction < 1."""
+        return -self.mean * math.log1p(-fraction)
+
+
 class _Drawn(Model):
     """What sizes and gaps have in common: one distribution, by formula or as an empirical one."""
 
     cdf: Cdf | None = Field(
         default=None,
         description="Empirical distribution: pairs of value (bytes of sizes, seconds of gaps) and cumulative fraction, "
-        "both ascending, the last fraction 1; linear in between. Or a file (relative to the experiment file) with one "
-        "pair on each line.",
+        "neither descending, the last fraction 1 (or 100: percent); linear in between, two pairs at one value are a "
+        "jump. Or a file (relative to the experiment file) with one pair on each line.",
     )
 
     @field_validator("cdf")
     @classmethod
     def _is_cdf(cls, cdf: Cdf | None) -> Cdf | None:
-        if cdf is not None and not is_cdf(cdf):
-            raise refuse("is no cumulative distribution", ALLOWED_CDF)
-        return cdf
+        if cdf is None:
+            return None
+        if (wrong := fault(cdf)) is not None:
+            number, why = wrong
+            raise refuse(f"is no cumulative distribution: pair {number + 1} {why}", ALLOWED_CDF)
+        return as_fractions(cdf)
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Self:
-        (formula,) = type(self).model_fields.keys() - {"cdf"}
-        if (self.cdf is None) == (getattr(self, formula) is None):
-            raise refuse("needs exactly one distribution", f"{formula} or cdf")
+        known = type(self).model_fields
+        if sum(getattr(self, name) is not None for name in known) != 1:
+            raise refuse("needs exactly one distribution", " or ".join(sorted(known, reverse=True)))
         return self
 
 
@@ -108,14 +117,16 @@ class Sizes(_Drawn):
 
 
 class Gaps(_Drawn):
-    """Distribution of the times between the starts of two flows: exactly one of `lognormal` and `cdf`."""
+    """Distribution of the times between the starts of two flows: exactly one of `exponential`, `lognormal`, `cdf`."""
 
+    exponential: Exponential | None = Field(default=None, description="An exponential distribution.")
     lognormal: Lognormal | None = Field(default=None, description="A lognormal distribution.")
 
     def draw(self, fraction: float) -> int:
         """Nanoseconds at a fraction of the distribution."""
-        if self.lognormal is not None:
-            return round(self.lognormal.quantile(fraction))
+        formula = self.exponential or self.lognormal
+        if formula is not None:
+            return round(formula.quantile(fraction))
         return round(interpolate(self.cdf or (), fraction) * NANOSECONDS)
 
 
@@ -149,47 +160,6 @@ class Workload(Model):
             arrivals.append(Arrival(now, self.sizes.draw(_inside(random_numbers))))
             now += self.gaps.draw(_inside(random_numbers))
         return tuple(arrivals[self.offset :: self.every])
-
-
-def is_cdf(points: Sequence[tuple[float, float]]) -> bool:
-    """Whether the points rise from fractions of 0 or more to exactly 1, at values that are not negative."""
-    values, fractions = [value for value, _ in points], [fraction for _, fraction in points]
-    rising = all(a < b for a, b in itertools.pairwise(values))
-    growing = all(a < b for a, b in itertools.pairwise(fractions))
-    return bool(points) and rising and growing and values[0] >= 0 and fractions[0] >= 0 and fractions[-1] == 1
-
-
-def interpolate(points: Sequence[tuple[float, float]], fraction: float) -> float:
-    """Value at a fraction of an empirical distribution: linear between points, the first value below the first."""
-    position = bisect.bisect_left([known for _, known in points], fraction)
-    if position == 0:
-        return points[0][0]
-    (low, below), (high, above) = points[position - 1], points[position]
-    return low + (high - low) * (fraction - below) / (above - below)
-
-
-def read_cdf(path: Path) -> list[tuple[float, float]]:
-    """Read a file of lines ``value fraction``; empty lines and what follows a # are skipped.
-
-    Raises:
-        ValueError: it cannot be read, or a line is something else; says which.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not UTF-8'}") from None
-    points: list[tuple[float, float]] = []
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            value, fraction = (float(word) for word in words)
-        except ValueError:
-            # Without the line: the file may be one that only root can read.
-            raise ValueError(f"{path}, line {number}: is not two numbers") from None
-        points.append((value, fraction))
-    return points
 
 
 def _inside(random_numbers: random.Random) -> float:

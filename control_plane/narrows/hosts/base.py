@@ -33,6 +33,11 @@ class Testbed(Protocol):
         ...
 
     @property
+    def lead_s(self) -> float:
+        """How long it takes at most to tell a host something, before which nothing is to begin."""
+        ...
+
+    @property
     def attachments(self) -> tuple[SwitchAttachment, ...]:
         """The switch's ports; empty when the switch is a machine of its own."""
         ...

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 
 from narrows.errors import RunError
 from narrows.hosts.offloads import turn_offloads
+from narrows.hosts.read_back import require
 
 NAMESPACES = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
@@ -70,18 +71,19 @@ def set_sysctls(namespace: str, settings: Mapping[str, str]) -> None:
         RunError: there is none of a name, it takes no such value, or it reads back differently.
     """
 
+    found: dict[str, str] = {}
+
     def inside() -> None:
         for name, asked in settings.items():
             file = Path("/proc/sys", *name.split("."))
             try:
                 file.write_text(asked)
-                got = file.read_text()
+                found[name] = file.read_text()
             except OSError as error:
                 raise RunError(f"{namespace}: {name} cannot be set to {asked}: {error.strerror}") from error
-            if got.split() != asked.split():
-                raise RunError(f"{namespace}: {name} is {got.strip()}, not {asked}")
 
     call_inside(namespace, inside)
+    require(namespace, settings, found)
 
 
 def set_offloads(end: End, on: Collection[str] = ()) -> dict[str, str]:
@@ -178,6 +180,27 @@ def links(namespace: str) -> dict[str, Link]:
             tx_lost=tx["dropped"] + tx["errors"],
         )
     return found
+
+
+def require_interface(end: End, mtu: int, mac: str | None = None, address: str | None = None) -> None:
+    """Read back what an interface that is up was made as; nothing paces or delays what it sends.
+
+    Raises:
+        RunError: something of it is otherwise.
+    """
+    shown = json.loads(run(["ip", "-n", end.namespace, "-j", "address", "show", "dev", end.interface]))[0]
+    addresses = [f"{one['local']}/{one['prefixlen']}" for one in shown["addr_info"] if one.get("scope") != "link"]
+    found = {
+        "mtu": shown["mtu"],
+        "state": shown["operstate"],
+        "qdisc": shown["qdisc"],
+        "link address": shown["address"],
+        "address": " ".join(addresses),
+    }
+    asked = {"mtu": mtu, "state": "UP", "qdisc": "noqueue"}
+    asked |= {} if mac is None else {"link address": mac}
+    asked |= {} if address is None else {"address": address}
+    require(f"{end.namespace}/{end.interface}", asked, found)
 
 
 def call_inside(namespace: str, function: Callable[[], Answer]) -> Answer:

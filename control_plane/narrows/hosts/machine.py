@@ -17,7 +17,7 @@ AVAILABLE_CCAS = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 # Where root's programs are; an ordinary user's PATH has it not, and in a guest every process's has.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin"
 # Command and the Debian/Ubuntu package that has it.
-TOOLS = {"ip": "iproute2", "iperf3": "iperf3", "setpriv": "util-linux"}
+TOOLS = {"ip": "iproute2", "setpriv": "util-linux"}
 
 # Bits of Linux capabilities (linux/capability.h) that namespaces, links and packet sockets need.
 CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_ADMIN": 21}
@@ -76,7 +76,6 @@ def describe() -> dict[str, Any]:
         "cpus": os.cpu_count(),
         "memory_bytes": memory,
         "python": platform.python_version(),
-        "iperf3": _version(["iperf3", "--version"]),
         "iproute2": _version(["ip", "-Version"]),
     }
 

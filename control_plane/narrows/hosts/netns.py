@@ -14,6 +14,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.units import MIN_IPV6_MTU
+
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts import tcp_counters, unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
@@ -22,6 +24,7 @@ from narrows.hosts.links import (
     End,
     call_inside,
     is_up,
+    require_interface,
     run,
     set_offloads,
     set_sysctls,
@@ -32,6 +35,7 @@ from narrows.hosts.process import Process, spawn
 from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
+LEAD_S = 0.05
 # For a switch that completes checksums: without these the kernel copies every payload at both ends.
 CARD = ("tx", "sg")
 # What lets frames of several segments pass the switch's end of a link as they are.
@@ -69,6 +73,11 @@ class NetnsTestbed:
         return self._state.directory
 
     @property
+    def lead_s(self) -> float:
+        """See `narrows.hosts.base.Testbed.lead_s`: files are seen at once."""
+        return LEAD_S
+
+    @property
     def attachments(self) -> tuple[SwitchAttachment, ...]:
         """The switch's ports and their interfaces in the switch's namespace."""
         namespace = self._state.namespace(SWITCH)
@@ -103,6 +112,10 @@ class NetnsTestbed:
             shown = self._ip(host.name, [*self._address(host), *up, show_state(HOST_INTERFACE)], "-brief")
             late += [] if is_up(shown) else [End(self._state.namespace(host.name), HOST_INTERFACE)]
         wait_for_carrier(*late)
+        for host in hosts:
+            address = f"{host.address}/{host.prefix}" if host.address else None
+            require_interface(End(self._state.namespace(host.name), HOST_INTERFACE), self._mtu, host.mac, address)
+            require_interface(End(switch, f"port{host.port}"), self._mtu)
 
     def remove(self) -> None:
         """Remove the namespaces and what runs in them.
@@ -123,7 +136,8 @@ class NetnsTestbed:
     ) -> Process:
         """Start a process in a host's namespace and put it on record."""
         command = ["ip", "netns", "exec", self._state.namespace(host), *(AS_NOBODY if nobody else ()), *arguments]
-        process = await spawn(command, f"{Path(arguments[0]).name} on {host}", stdout=stdout, stderr=stderr)
+        name = f"{Path(arguments[0]).name} on {host}"
+        process = await spawn(command, name, stdout=stdout, stderr=stderr, launch=self._state.launch())
         self._state.add_process(process.pid)
         return process
 
@@ -154,8 +168,8 @@ class NetnsTestbed:
 
     def silence_senders(self) -> None:
         """Take the senders' links down: nothing arrives at the bottleneck any more."""
-        for sender in self._plan.senders:
-            self._ip(sender.name, [f"link set {HOST_INTERFACE} down"])
+        for host in self._plan.sources:
+            self._ip(host.name, [f"link set {HOST_INTERFACE} down"])
 
     def tcp_counters(self) -> dict[str, dict[str, int]]:
         """See `narrows.hosts.base.Testbed.tcp_counters`: a namespace has its own, from its beginning."""
@@ -193,17 +207,21 @@ class NetnsTestbed:
         settings = {
             "net.ipv6.conf.all.disable_ipv6": ipv6,
             "net.ipv6.conf.default.disable_ipv6": ipv6,
-            f"net.ipv6.conf.{HOST_INTERFACE}.disable_ipv6": ipv6,
-            f"net.ipv6.conf.{HOST_INTERFACE}.accept_dad": "0",
-            f"net.ipv6.conf.{HOST_INTERFACE}.accept_ra": "0",
-            f"net.ipv6.conf.{HOST_INTERFACE}.router_solicitations": "0",
-            f"net.ipv6.conf.{HOST_INTERFACE}.addr_gen_mode": "1",
             "net.ipv4.tcp_rmem": f"4096\t{buffer if self._plan.in_guest else 131072}\t{buffer}",
             "net.ipv4.tcp_wmem": f"4096\t65536\t{buffer}",
             "net.ipv4.tcp_no_metrics_save": "1",
-            "net.ipv4.tcp_ecn": "1" if self._plan.bottleneck.ecn_threshold_bytes is not None else "0",
+            "net.ipv4.tcp_ecn": "1" if self._plan.marks_ecn else "0",
             "net.ipv4.ip_local_port_range": f"{EPHEMERAL_PORTS[0]}\t{EPHEMERAL_PORTS[1]}",
         }
+        if self._mtu >= MIN_IPV6_MTU:
+            interface = f"net.ipv6.conf.{HOST_INTERFACE}"
+            settings |= {
+                f"{interface}.disable_ipv6": ipv6,
+                f"{interface}.accept_dad": "0",
+                f"{interface}.accept_ra": "0",
+                f"{interface}.router_solicitations": "0",
+                f"{interface}.addr_gen_mode": "1",
+            }
         set_sysctls(namespace, settings)
         self._sysctls[host.name] = settings
 
@@ -217,8 +235,7 @@ class NetnsTestbed:
     def _neighbours(self, host: Host) -> list[str]:
         if not host.address:
             return []
-        is_receiver = host is self._plan.receiver
-        peers = self._plan.senders if is_receiver else (self._plan.receiver,)
+        peers = self._plan.peers(host)
         return [f"neighbour add {peer.address} lladdr {peer.mac} dev {HOST_INTERFACE} nud permanent" for peer in peers]
 
     def _ip(self, host: str, commands: Sequence[str], *options: str) -> str:

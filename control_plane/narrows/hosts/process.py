@@ -5,14 +5,24 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+import subprocess
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from narrows.errors import RunError
 
 TAIL_BYTES = 2000
+LONGEST_LINE = 64 << 20
+CLONE_NEWPID = 0x20000000  # linux/sched.h
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+# Makes a process as `subprocess.Popen` does.
+Launch = Callable[..., "subprocess.Popen[bytes]"]
 
 
 def start_time(pid: int) -> int | None:
@@ -25,14 +35,70 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+class ProcessNamespace:
+    """A PID namespace: when its first process ends, the kernel kills everything that was ever started in it.
+
+    It ends with whoever made it, in whatever way that ends. A daemon leaves its session and its parent, and may make a
+    network namespace of its own; out of this it cannot get.
+    """
+
+    def __init__(self) -> None:
+        """Make it, and its first process, which does nothing.
+
+        Raises:
+            RunError: the kernel refuses.
+        """
+        # What a thread has unshared holds for the processes that it starts, and this one starts no threads.
+        self._thread = ThreadPoolExecutor(1)
+        self._first = self._thread.submit(self._begin).result()
+
+    @property
+    def pid(self) -> int:
+        """Its first process."""
+        return self._first.pid
+
+    def launch(self, arguments: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+        """`subprocess.Popen` inside."""
+        return self._thread.submit(lambda: subprocess.Popen(arguments, **options)).result()
+
+    def close(self) -> None:
+        """End all that runs inside."""
+        self._first.kill()
+        self._first.wait()
+        self._thread.shutdown()
+
+    @staticmethod
+    def _begin() -> subprocess.Popen[bytes]:
+        library = ctypes.CDLL(None, use_errno=True)
+        if library.unshare(CLONE_NEWPID) != 0:
+            raise RunError(f"no PID namespace can be made: {os.strerror(ctypes.get_errno())}")
+
+        def before() -> None:
+            # Orphans become its children: with this signal ignored the kernel clears them away.
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            # Whoever made it may be killed, and what runs inside is not to outlive that.
+            library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+        quiet = subprocess.DEVNULL
+        return subprocess.Popen(
+            ["sleep", "infinity"], stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, preexec_fn=before
+        )
+
+
 class Process:
     """A child process; its stdout is read line by line unless it goes to a file."""
 
-    def __init__(self, process: asyncio.subprocess.Process, name: str, stderr: Path | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], stdout: asyncio.StreamReader | None, name: str, stderr: Path | None
+    ) -> None:
         """Wrap a running process; ``name`` and ``stderr`` serve error messages."""
         self._process = process
+        self._stdout = stdout
         self.name = name
         self._stderr = stderr
+        self._ended = asyncio.Event()
+        self._handle = os.pidfd_open(process.pid)
+        asyncio.get_running_loop().add_reader(self._handle, self._note_end)
 
     @property
     def pid(self) -> int:
@@ -46,7 +112,9 @@ class Process:
 
     async def wait(self) -> int:
         """Wait for its end and return the exit code."""
-        return await self._process.wait()
+        await self._ended.wait()
+        assert self._process.returncode is not None
+        return self._process.returncode
 
     async def wait_for_line(self, line: str, timeout: float) -> None:
         """Wait until it prints a line on stdout.
@@ -54,21 +122,21 @@ class Process:
         Raises:
             RunError: it ends first, or ``timeout`` seconds pass.
         """
-        assert self._process.stdout is not None
+        assert self._stdout is not None
         try:
             async with asyncio.timeout(timeout):
-                while read := await self._process.stdout.readline():
+                while read := await self._stdout.readline():
                     if read.decode(errors="replace").strip() == line:
                         return
         except TimeoutError:
             raise RunError(f"{self.name} is not '{line}' after {timeout:g} s{self.last_words()}") from None
-        code = await self._process.wait()
+        code = await self.wait()
         raise RunError(f"{self.name} ended with exit code {code} before it was '{line}'{self.last_words()}")
 
     async def lines(self) -> AsyncIterator[str]:
         """What it prints on stdout, line by line, until it ends."""
-        assert self._process.stdout is not None
-        while read := await self._process.stdout.readline():
+        assert self._stdout is not None
+        while read := await self._stdout.readline():
             yield read.decode(errors="replace").strip()
 
     def last_words(self) -> str:
@@ -81,19 +149,28 @@ class Process:
     async def stop(self, grace: float, first: signal.Signals = signal.SIGTERM) -> int:
         """Send ``first``, and SIGKILL after ``grace`` seconds; return the exit code."""
         if self._process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.send_signal(first)
+            self._process.send_signal(first)
             try:
                 async with asyncio.timeout(grace):
-                    return await self._process.wait()
+                    return await self.wait()
             except TimeoutError:
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()
-        return await self._process.wait()
+                self._process.kill()
+        return await self.wait()
+
+    def _note_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._handle)
+        os.close(self._handle)
+        self._process.wait()
+        self._ended.set()
 
 
 async def spawn(
-    arguments: Sequence[str], name: str, *, stdout: Path | None = None, stderr: Path | None = None
+    arguments: Sequence[str],
+    name: str,
+    *,
+    stdout: Path | None = None,
+    stderr: Path | None = None,
+    launch: Launch = subprocess.Popen,
 ) -> Process:
     """Start a process in its own session, so that Ctrl-C on the terminal reaches only Narrows.
 
@@ -101,12 +178,12 @@ async def spawn(
         RunError: the program cannot be started.
     """
     with contextlib.ExitStack() as files:
-        out = files.enter_context(stdout.open("wb")) if stdout else asyncio.subprocess.PIPE
-        err = files.enter_context(stderr.open("wb")) if stderr else asyncio.subprocess.DEVNULL
+        out = files.enter_context(stdout.open("wb")) if stdout else subprocess.PIPE
+        err = files.enter_context(stderr.open("wb")) if stderr else subprocess.DEVNULL
         try:
-            process = await asyncio.create_subprocess_exec(
-                *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
+            process = launch(
+                list(arguments),
+                stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 start_new_session=True,
@@ -114,4 +191,9 @@ async def spawn(
             )
         except OSError as error:
             raise RunError(f"{name}: {arguments[0]} cannot be started: {error.strerror}") from error
-    return Process(process, name, stderr)
+    reader = None
+    if process.stdout is not None:
+        reader = asyncio.StreamReader(LONGEST_LINE)
+        pipe = process.stdout
+        await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+    return Process(process, reader, name, stderr)

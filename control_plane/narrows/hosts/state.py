@@ -14,18 +14,20 @@ import shutil
 import signal
 import subprocess
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from narrows_formats import storage
 
 from narrows.errors import RunError
-from narrows.hosts.process import start_time
+from narrows.hosts.process import Launch, ProcessNamespace, start_time
 
 STATE_ROOT = Path("/run/narrows")
 NAMESPACE_PREFIX = "narrows-"
 KILL_WAIT_S = 5.0
+# Of a record's fields.
+NOT_STORED = ("root", "inside")
 
 
 @dataclass
@@ -39,6 +41,7 @@ class RunState:
     processes: dict[str, int] = field(default_factory=dict)
     directories: list[str] = field(default_factory=list)
     root: Path = STATE_ROOT
+    inside: ProcessNamespace | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, root: Path = STATE_ROOT) -> RunState:
@@ -98,6 +101,17 @@ class RunState:
         self.namespaces.append(name)
         self.save()
 
+    def launch(self) -> Launch:
+        """What starts a process of the run so that all that comes of it can be ended, wherever that hides.
+
+        Raises:
+            RunError: the kernel refuses.
+        """
+        if self.inside is None:
+            self.inside = ProcessNamespace()
+            self.add_process(self.inside.pid)
+        return self.inside.launch
+
     def add_process(self, pid: int) -> None:
         """Record a process, just after it was started."""
         started = start_time(pid)
@@ -122,8 +136,7 @@ class RunState:
 
     def save(self) -> None:
         """Write the record in one step, so that it is never read half written."""
-        data = asdict(self)
-        del data["root"]
+        data = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in NOT_STORED}
         storage.write_json(self.file, data, indent=None)
 
     def release(self) -> list[str]:
@@ -142,6 +155,9 @@ class RunState:
             victims |= namespace_pids(name)
         victims.discard(os.getpid())
         removed += [f"process {pid}" for pid in sorted(victims)]
+        if self.inside is not None:
+            self.inside.close()
+            self.inside = None
         kill(victims)
         for name in namespaces:
             # Deleting a namespace deletes its veth ends and with them their peers.

@@ -19,6 +19,7 @@ from narrows.errors import InputError
 ADDRESS = "127.0.0.1"
 # Ten minutes at two snapshots a second: what a page that is opened late can still show.
 HISTORY = 1200
+OF_A_RUN = ("run", "phase", "pace")
 KEEP_ALIVE_S = 5.0
 JOIN_S = 5.0
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
@@ -29,9 +30,10 @@ Event = tuple[int, str]
 class LivePage:
     """Serves one page and a stream of events to any number of browsers; a context manager.
 
-    Events are JSON objects with a ``kind``: ``run`` begins a run and empties the history, ``phase`` and ``snapshot``
-    belong to it, ``end`` is the last of all. A page that comes late is told the history of the snapshots, and the
-    latest event of each other kind.
+    Events are JSON objects with a ``kind``. ``runs`` names all runs that there will be, and most others say by ``run``
+    which one they are of (the first without it): ``run`` begins it and empties its history, ``phase``, ``pace`` and
+    ``snapshot`` belong to it, ``ended`` says what became of it. ``end`` is the last of all. A page that comes late gets
+    the snapshots of the runs under way, and the latest event of each other kind.
     """
 
     def __init__(self, port: int = 0) -> None:
@@ -41,8 +43,9 @@ class LivePage:
             InputError: it cannot be had.
         """
         self._news = threading.Condition()
-        self._snapshots: deque[Event] = deque(maxlen=HISTORY)
-        self._latest: dict[str, Event] = {}
+        # Of each run under way, and the latest of each kind that is kept, of each run.
+        self._snapshots: dict[int, deque[Event]] = {}
+        self._latest: dict[tuple[int, str], Event] = {}
         self._number = 0
         self._closed = False
         try:
@@ -81,16 +84,18 @@ class LivePage:
 
     def publish(self, kind: str, data: dict[str, Any]) -> None:
         """Send an event to all pages, now and later."""
+        run = int(data.get("run", 0))
         with self._news:
-            if kind == "run":
-                self._snapshots.clear()
-                self._latest.clear()
+            if kind in ("run", "ended"):
+                self._snapshots.pop(run, None)
+                for old in OF_A_RUN:
+                    self._latest.pop((run, old), None)
             self._number += 1
             event = (self._number, json.dumps({"kind": kind, **data}, allow_nan=False))
             if kind == "snapshot":
-                self._snapshots.append(event)
+                self._snapshots.setdefault(run, deque(maxlen=HISTORY)).append(event)
             else:
-                self._latest[kind] = event
+                self._latest[run, kind] = event
             self._news.notify_all()
 
     def wait(self, after: int) -> tuple[list[Event], bool]:
@@ -98,7 +103,8 @@ class LivePage:
         with self._news:
             if self._number <= after and not self._closed:
                 self._news.wait(KEEP_ALIVE_S)
-            events = [event for event in (*self._latest.values(), *self._snapshots) if event[0] > after]
+            kept = (self._latest.values(), *self._snapshots.values())
+            events = [event for events in kept for event in events if event[0] > after]
             return sorted(events), self._closed
 
 

@@ -14,7 +14,8 @@ from narrows_formats.files import REPORT_FILES
 
 from narrows.errors import RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, FIRST_SERVER_PORT, Plan, make_plan
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, FIRST_SERVER_PORT, Plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.state import RunState
 from narrows.run.calibration import Bench, Departures
@@ -69,7 +70,7 @@ class HostBench:
     async def _send(self, frame_bytes: int, rate_bps: float, seconds: float) -> None:
         sender = self._plan.senders[0]
         payload = frame_bytes - ETHERNET_HEADER_BYTES - IPV4_UDP_BYTES
-        words = [self._plan.receiver.address, str(FIRST_SERVER_PORT), str(payload)]
+        words = [self._plan.receivers[0].address, str(FIRST_SERVER_PORT), str(payload)]
         words += [str(rate_bps / 8 / frame_bytes), str(seconds)]
         script = await self._testbed.python(sender.name, Path(udp_host.__file__))
         errors = self._testbed.state_dir / "udp.err"

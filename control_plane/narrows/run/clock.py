@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,7 +26,9 @@ class Origin:
     source: str | None
 
 
-def from_reports(telemetry: Path, bottleneck: int, connections: Sequence[Connection], time_unit_s: float) -> Origin:
+def from_reports(
+    telemetry: Path, indices: Mapping[str, int], connections: Sequence[Connection], time_unit_s: float
+) -> Origin:
     """Put the first data of the first flow at the moment when that flow was started.
 
     The flow's own setting up, TCP's and the traffic tool's, is in between: by so much, reports seem to be early. What
@@ -34,7 +36,7 @@ def from_reports(telemetry: Path, bottleneck: int, connections: Sequence[Connect
 
     Args:
         telemetry: the collector's directory.
-        bottleneck: index of the bottleneck.
+        indices: index of each link, by its name.
         connections: what was started, in any order.
         time_unit_s: seconds of one unit of the reports' timestamps.
     """
@@ -46,14 +48,15 @@ def from_reports(telemetry: Path, bottleneck: int, connections: Sequence[Connect
     except (OSError, pa.ArrowInvalid):
         return Origin(None, None)
     known = {
-        (ip_address(key["src"]), ip_address(key["dst"]), key["src_port"], key["dst_port"]): key
+        (key["bottleneck"], ip_address(key["src"]), ip_address(key["dst"]), key["src_port"], key["dst_port"]): key
         for key in keys
-        if key["bottleneck"] == bottleneck and key["protocol"] == PROTOCOL_TCP and key["src"]
+        if key["protocol"] == PROTOCOL_TCP and key["src"]
     }
     for connection in sorted(connections, key=lambda one: one.started_s):
         flow = connection.flow
-        key = known.get((ip_address(flow.src), ip_address(flow.dst), connection.src_port, flow.dst_port))
-        first = None if key is None else _first_data(telemetry, bottleneck, key["flow"], key["signature"])
+        link = indices[flow.links[0]]
+        key = known.get((link, ip_address(flow.src), ip_address(flow.dst), connection.src_port, flow.dst_port))
+        first = None if key is None else _first_data(telemetry, link, key["flow"], key["signature"])
         if first is not None:
             at_switch = round(first * time_unit_s * NANOSECONDS)
             source = f"first data report of {flow.name}, started at {connection.started_s:.6f} s"

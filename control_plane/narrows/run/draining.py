@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When nothing waits in the bottleneck's queue, and nothing can come any more: only then its counters are final."""
+"""When nothing waits in the links' queues, and nothing can come any more: only then their counters are final."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from narrows_formats.units import NANOSECONDS
 
@@ -15,35 +15,40 @@ from narrows.switch.readings import QueueStats
 
 POLL_S = 0.05
 GRACE_S = 10.0
-Read = Callable[[], Awaitable[QueueStats]]
+# The queues of the links, by name.
+Read = Callable[[], Awaitable[Mapping[str, QueueStats]]]
 
 
 async def drain(read: Read, plan: Plan) -> None:
-    """Wait until nothing waits in the bottleneck's queue.
+    """Wait until nothing waits in a link's queue.
 
     Raises:
-        RunError: the queue is not empty long after it could have been.
+        RunError: a queue is not empty long after it could have been.
     """
-    deadline = time.monotonic() + GRACE_S + plan.bottleneck.limit_bytes * 8 / plan.bottleneck.rate_bps
+    deadline = time.monotonic() + GRACE_S + max(map(plan.queueing_s, plan.flows))
     # A target that cannot tell a depth says None until it knows that nothing waits.
-    while (await read()).depth_packets != 0:
+    while waiting := [name for name, queue in (await read()).items() if queue.depth_packets != 0]:
         if time.monotonic() > deadline:
-            raise RunError("the bottleneck's queue does not drain")
+            raise RunError(f"the queue of {', '.join(waiting)} does not drain")
         await asyncio.sleep(POLL_S)
 
 
-async def come_to_rest(read: Read, plan: Plan) -> None:
-    """Wait until nothing has left the queue for the longest RTT: frames may be on a sender's link or in a ring yet.
+async def wait_for_quiescence(read: Read, plan: Plan) -> None:
+    """Wait until nothing has left a queue for the longest RTT and what a sender may take for a frame.
+
+    Frames may be on a sender's link or in a ring yet, and where the RTT is 0 they are there for some time all the same.
 
     Raises:
-        RunError: packets go on coming, though the senders were silenced.
+        RunError: packets go on coming, though the senders were taken down.
     """
-    rtt_s = max(flow.rtt_ns for flow in plan.flows) / NANOSECONDS
-    deadline = time.monotonic() + GRACE_S + rtt_s
+    frame_s = max(link.longest_s(plan.frame_bytes) for link in plan.links)
+    held_s = max(POLL_S, frame_s, (plan.jitter_ns or 0) / NANOSECONDS)
+    rest_s = max(flow.rtt_ns for flow in plan.flows) / NANOSECONDS + held_s
+    deadline = time.monotonic() + GRACE_S + rest_s
     departed = None
-    while departed != (queue := await read()).dequeued_packets:
+    while departed != (left := [queue.dequeued_packets for queue in (await read()).values()]):
         if time.monotonic() > deadline:
-            raise RunError("packets go on coming through the bottleneck after its senders were silenced")
-        departed = queue.dequeued_packets
-        await asyncio.sleep(rtt_s)
+            raise RunError("packets go on coming through the links after the senders were taken down")
+        departed = left
+        await asyncio.sleep(rest_s)
         await drain(read, plan)

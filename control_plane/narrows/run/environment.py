@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Protocol
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
-from narrows.hosts.state import RunState
+from narrows.hosts.state import STATE_ROOT, RunState
 from narrows.run.measurement import Measured, Measurement
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
@@ -39,8 +40,26 @@ class Measuring(Protocol):
 class Environment(Protocol):
     """Where runs are measured."""
 
+    @property
+    def kernel(self) -> str:
+        """What ``--kernel`` calls the hosts' kernel; empty for this machine's own."""
+        ...
+
+    @property
+    def records(self) -> Path:
+        """Directory of the records of runs there."""
+        ...
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """What of the plan cannot be had there, whatever the machine; each begins with the experiment's field."""
+        ...
+
     def problems(self, plan: Plan) -> list[str]:
         """What it lacks, each with how to get it; empty when the plan can be run there."""
+        ...
+
+    def notes(self, plan: Plan, target: Target) -> list[str]:
+        """What a user should know before a plan is run there; it is run all the same."""
         ...
 
     def missing_cca(self, name: str) -> str:
@@ -73,17 +92,26 @@ class Environment(Protocol):
 class ThisMachine:
     """Runs are measured in network namespaces, or with other machines, as time passes."""
 
-    def problems(self, plan: Plan) -> list[str]:
-        """Permissions, and hosts that are what they are."""
+    kernel, records = "", STATE_ROOT
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """Models of hosts that are what they are."""
         modelled = {
             "hosts.rate": plan.access_rate_bps, "hosts.jitter": plan.jitter_ns, "hosts.rx_usecs": plan.moderation
         }  # fmt: skip
-        refused = [
+        return [
             f"{name}: hosts' cards are modelled in virtual time only; fix: --virtual, or leave it out"
             for name, value in modelled.items()
             if value is not None
         ]
-        return [*machine.missing_permissions(), *refused]
+
+    def problems(self, plan: Plan) -> list[str]:
+        """Permissions."""
+        return machine.missing_permissions()
+
+    def notes(self, plan: Plan, target: Target) -> list[str]:
+        """What the target may be too slow for."""
+        return target.real_time_notes(plan)
 
     def missing_cca(self, name: str) -> str:
         """The running kernel's."""

@@ -21,7 +21,7 @@ from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
+from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Link, Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import draining
@@ -31,7 +31,7 @@ from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
 from narrows.run.stop_signals import already_ending, stop_signals_call
 from narrows.switch.readings import DIGEST_WAIT_NS, Balance, FlowDrops, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import Realised, Target
+from narrows.targets.base import AppliedSettings, Target
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
 from narrows.traffic.traffic import Traffic
@@ -58,17 +58,24 @@ class Progress(Protocol):
 
 
 @dataclass(frozen=True)
-class Counters:
-    """What the switch had counted when nothing moved any more; None is what it cannot tell.
+class LinkCounters:
+    """What the switch had counted at a link: drops of its queue (None where it cannot tell), and by flow index.
 
-    ``totals`` are of all flow indices that it has told of and of those with drops.
+    ``totals`` are of all flow indices that it has reported and of those with drops.
     """
 
-    queues: list[QueueStats]
-    ports: list[PortStats]
     port_drops: int | None
     drops: list[FlowDrops]
     totals: list[FlowTotals]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What the switch had counted when nothing moved any more; ``links`` are those with a rate, by name."""
+
+    queues: list[QueueStats]
+    ports: list[PortStats]
+    links: dict[str, LinkCounters]
     balances: list[Balance]
 
 
@@ -87,7 +94,7 @@ class Measured:
     started: datetime
     ended: datetime
     profile: TargetProfile
-    realised: Realised
+    applied: AppliedSettings
     testbed: dict[str, Any]
     origin_s: float
     clock_offset_ns: int | None
@@ -121,7 +128,7 @@ class Measurement:
         self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
-        self._realised: Realised | None = None
+        self._applied: AppliedSettings | None = None
         self._clock_offset_ns: int | None = None
         self._counters: Counters | None = None
         self._losses: list[str] | None = None
@@ -168,7 +175,7 @@ class Measurement:
         if not self._target.has_own_machines:
             progress.phase("starting the switch")
             await self._target.start(self._testbed)
-        self._realised = await self._target.configure(self._plan)
+        self._applied = await self._target.configure(self._plan)
         await self._observer.start()
         progress.phase("starting collector and servers")
         await self._collector.start(self._target.reports_pipe())
@@ -179,7 +186,7 @@ class Measurement:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
         end = self._plan.end_ns
         progress.phase("traffic", None if end is None else end / NANOSECONDS)
-        traffic = asyncio.create_task(self._traffic.run())
+        traffic = asyncio.create_task(self._traffic.run(self._begin))
         monitor = asyncio.create_task(self._monitor(progress))
         try:
             await asyncio.wait((traffic, monitor), return_when=asyncio.FIRST_COMPLETED)
@@ -192,16 +199,23 @@ class Measurement:
             with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
                 await task
 
+    async def _begin(self, origin_s: float) -> None:
+        """Links that vary do so from the experiment's start on."""
+        if any(link.schedule is not None for link in self._plan.links):
+            if self._clock_offset_ns is None:
+                raise RunError("a link varies, and the switch's clock cannot be read")
+            await self._target.start_schedules(round(origin_s * NANOSECONDS) + self._clock_offset_ns)
+
     async def _finish(self, progress: Progress) -> None:
         """Drain the queue, then read every counter while nothing moves any more."""
         progress.phase("draining the queue and reading counters")
         with self._remembering_failure():
             await self._traffic.stop()
-            await draining.drain(self._bottleneck_queue, self._plan)
+            await draining.drain(self._link_queues, self._plan)
             # Before the senders' links go down: what still came their way then is lost on purpose.
             await self._note_losses()
             self._testbed.silence_senders()
-            await draining.come_to_rest(self._bottleneck_queue, self._plan)
+            await draining.wait_for_quiescence(self._link_queues, self._plan)
             self._tcp_counters = self._testbed.tcp_counters()
         with self._remembering_failure():
             await self._collector.stop()
@@ -223,17 +237,17 @@ class Measurement:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
-            queue = await self._bottleneck_queue()
-            elapsed_s = time.monotonic() - self._traffic.origin_s
-            progress.show(await self._observer.sample(queue, elapsed_s, self._traffic.active))
+            queues = await self._link_queues()
+            elapsed_s = max(0.0, time.monotonic() - self._traffic.origin_s)
+            progress.show(await self._observer.sample(queues, elapsed_s, self._traffic.active))
             await asyncio.sleep(POLL_S)
 
-    async def _bottleneck_queue(self) -> QueueStats:
-        bottleneck = self._plan.bottleneck
-        for queue in await self._target.queues():
-            if (queue.port, queue.queue) == (bottleneck.port, bottleneck.queue):
-                return queue
-        raise RunError(f"the target does not list the bottleneck's queue (port {bottleneck.port})")
+    async def _link_queues(self) -> dict[str, QueueStats]:
+        by_place = {(queue.port, queue.queue): queue for queue in await self._target.queues()}
+        try:
+            return {link.name: by_place[link.port, link.queue] for link in self._plan.links}
+        except KeyError as error:
+            raise RunError(f"the target does not list the queue of a link (port and queue {error})") from error
 
     async def _measure_clock_offset(self) -> int | None:
         """Switch clock minus this host's monotonic clock, from the reading that took least time; None without one."""
@@ -251,37 +265,43 @@ class Measurement:
 
     async def _read_counters(self) -> Counters:
         """Final state of the switch."""
-        bottleneck = self._plan.bottleneck
-        # The switch gathers what it tells of new flows for a moment.
+        # The switch gathers what it reports of new flows for a moment.
         await asyncio.sleep(DIGEST_WAIT_NS / NANOSECONDS)
         await self._observer.learn()
-        drops = await self._target.flow_drops(bottleneck.port, bottleneck.queue)
-        learned = {record["index"] for record in self._observer.learned if record["bottleneck"] == bottleneck.index}
+        queues = await self._link_queues()
         return Counters(
             queues=await self._target.queues(),
             ports=await self._target.ports(),
-            port_drops=(await self._bottleneck_queue()).dropped_packets,
-            drops=drops,
-            totals=await self._target.flow_totals(learned | {drop.flow for drop in drops}),
+            links={link.name: await self._link_counters(link, queues[link.name]) for link in self._plan.links},
             balances=await self._target.balances(self._plan),
         )
+
+    async def _link_counters(self, link: Link, queue: QueueStats) -> LinkCounters:
+        drops = await self._target.flow_drops(queue.port, queue.queue)
+        learned = {record["index"] for record in self._observer.learned if record["bottleneck"] == link.index}
+        totals = await self._target.flow_totals(learned | {drop.flow for drop in drops})
+        return LinkCounters(queue.dropped_packets, drops, totals)
 
     async def _note_losses(self) -> None:
         """A run that lost packets anywhere else than it was to has not measured what it was to."""
         self._losses = await self._target.losses_elsewhere(self._plan)
         if self._losses:
-            self._degrade("failed", "packets were lost where the experiment loses none: " + "; ".join(self._losses))
+            where = "packets were lost where the experiment loses none: " + "; ".join(self._losses)
+            overload = not (self._plan.in_guest or self._target.has_own_machines)
+            self._degrade(
+                "failed", where + ("; fix: --virtual, exact at any rate, or a lower rate" if overload else "")
+            )
 
     def _measured(self, started: datetime) -> Measured:
-        assert self._realised is not None
+        assert self._applied is not None
         return Measured(
             status=self._status,
             reasons=tuple(self._reasons),
-            notes=self._realised.notes,
+            notes=self._applied.notes,
             started=started,
             ended=datetime.now(UTC),
             profile=self._target.profile,
-            realised=self._realised,
+            applied=self._applied,
             testbed={**self._testbed.describe(), "tcp_counters": self._tcp_counters},
             origin_s=self._traffic.origin_s,
             clock_offset_ns=self._clock_offset_ns,

@@ -7,10 +7,11 @@ calls: the traffic manager's list of queues, its drops by flow, and the departur
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from narrows.experiment.plan import Plan
-from narrows.run.sampler import Reading, Sampler, Snapshot
+from narrows.run.sampler import Key, Reading, Sampler, Snapshot
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import Target
 
@@ -33,11 +34,11 @@ class Observer:
         """
         await self._target.subscribe_new_flows()
 
-    async def sample(self, queue: QueueStats, time_s: float, active: int) -> Snapshot:
+    async def sample(self, queues: Mapping[str, QueueStats], time_s: float, active: int) -> Snapshot:
         """One poll.
 
         Args:
-            queue: the bottleneck's queue, just read.
+            queues: the links' queues by name, just read.
             time_s: seconds since the experiment's start.
             active: flows under way.
 
@@ -46,12 +47,13 @@ class Observer:
         """
         await self.learn()
         departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
-        drops: dict[int, int] | None = None
+        drops: dict[Key, int] | None = None
         if self._target.profile.flow_drop_counters:
-            bottleneck = self._plan.bottleneck
-            found = await self._target.flow_drops(bottleneck.port, bottleneck.queue)
-            drops = {drop.flow: drop.packets for drop in found}
-        return self._sampler.take(Reading(time_s, queue, departed, drops), active)
+            drops = {}
+            for link in self._plan.links:
+                found = await self._target.flow_drops(link.port, link.queue)
+                drops |= {(link.index, drop.flow): drop.packets for drop in found}
+        return self._sampler.take(Reading(time_s, queues, departed, drops), active)
 
     async def learn(self) -> None:
         """Take what the switch has told of new flows; `learned` has all of it.

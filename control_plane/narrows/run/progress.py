@@ -23,7 +23,7 @@ class Page(Protocol):
     """Where progress is shown beside the terminal."""
 
     def publish(self, kind: str, data: Any) -> None:
-        """Show an event: ``run``, ``phase``, ``pace`` or ``snapshot``, with what belongs to it."""
+        """Show an event, with what belongs to it; `narrows.live.server.LivePage` says which there are."""
 
 
 class RunProgress:

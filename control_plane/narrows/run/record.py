@@ -10,16 +10,19 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from narrows_formats import files
+from narrows_formats.schedules import as_json
 from narrows_formats.units import NANOSECONDS
 
 from narrows import __version__
-from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan
+from narrows.experiment.model import DirectionSettings, Experiment, LinkSettings
+from narrows.experiment.plan import Link, Plan, ReportedLink
+from narrows.experiment.topology import REVERSE
 from narrows.paths import commit
 from narrows.run import clock, drop_accounting
-from narrows.run.measurement import Counters, Measured, Status
+from narrows.run.measurement import Counters, LinkCounters, Measured, Status
 from narrows.run.results import RunDirectory
 from narrows.switch.readings import FlowDrops
+from narrows.targets.base import AppliedLink
 
 if TYPE_CHECKING:
     from narrows_formats.run_record import RunRecord
@@ -61,33 +64,37 @@ def write(
         from narrows_formats import learned_flows
 
         learned_flows.write(measured.learned, results.telemetry / files.LEARNED_FLOWS)
-        reports = drop_accounting.last_reports(results.telemetry, plan.bottleneck.index)
-        if not reports and status == "complete":
-            status = "failed"
-            reasons.append("no telemetry report arrived")
-        identity = _identity(measured, measured.counters, reports, plan)
-        notes += [f"identity of drops: {problem}" for problem in identity.problems]
+        checks = {}
+        for link in plan.links:
+            # A link that is alone needs no name.
+            of = f" of {link.name}" if len(plan.links) > 1 else ""
+            reports = drop_accounting.last_reports(results.telemetry, link.index)
+            if not reports and status == "complete":
+                status = "failed"
+                reasons.append(f"no telemetry report{of} arrived")
+            checks[link.name] = _cross_check(measured, measured.counters.links[link.name], reports, link)
+            notes += [f"drop cross-check{of}: {problem}" for problem in checks[link.name].problems]
         notes += [
             f"warning: {balance.lost} of {balance.entered} packets lost {balance.place}, uncounted by the switch"
             for balance in measured.counters.balances
             if balance.lost
         ]
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
-        readings["identity"] = identity.as_json()
+        readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
     ending = Ending(status, "\n".join(reasons), tuple(notes))
     record = _record(experiment, plan, measured, results, ending, {**surroundings, **readings})
     results.write_run(record.as_json())
     return ending
 
 
-def _identity(
-    measured: Measured, counters: Counters, reports: dict[int, drop_accounting.LastReport], plan: Plan
+def _cross_check(
+    measured: Measured, counters: LinkCounters, reports: dict[int, drop_accounting.LastReport], link: Link
 ) -> drop_accounting.CrossCheck:
     drops = counters.drops
     if not measured.profile.flow_drop_counters:
         # The program's packet counters are kept apart from the registers that reports are filled from.
         drops = [FlowDrops(total.flow, total.arrivals - total.departures, 0) for total in counters.totals]
-    sampled = plan.bottleneck.sample_shift > 0
+    sampled = link.sample_shift > 0
     return drop_accounting.check(reports, counters.totals, drops, counters.port_drops, sampled)
 
 
@@ -95,7 +102,9 @@ def _readings(counters: Counters, counted: bool) -> dict[str, Any]:
     return {
         "traffic_manager": {
             "queues": [asdict(queue) for queue in counters.queues],
-            "flow_drops": [asdict(drop) for drop in counters.drops] if counted else None,
+            "flow_drops": {name: [asdict(drop) for drop in link.drops] for name, link in counters.links.items()}
+            if counted
+            else None,
             "ports": [asdict(port) for port in counters.ports],
         },
         "balances": [{**asdict(balance), "lost": balance.lost} for balance in counters.balances],
@@ -113,9 +122,8 @@ def _record(
     # Models with descriptions take a while, and a run says something first.
     from narrows_formats.run_record import RunRecord
 
-    settings = experiment.bottleneck
-    bottleneck, realised = plan.bottleneck, measured.realised
-    origin = _clock_origin(measured, results, bottleneck.index)
+    applied = measured.applied
+    origin = _clock_origin(measured, results, plan)
     host = {**others["host"], "testbed": measured.testbed}
     return RunRecord.model_validate(
         {
@@ -130,23 +138,9 @@ def _record(
             "target_profile": measured.profile.as_json(),
             **others,
             "host": host,
-            "switch": {"program": realised.program, "notes": list(realised.notes)},
-            "bottleneck": {
-                "index": bottleneck.index,
-                "rate_bps": realised.rate_bps,
-                "rate_layer": "l2",
-                "rate_packets_s": realised.rate_packets_s,
-                "written_rate_bps": settings.rate,
-                "written_rate_layer": settings.rate_layer,
-                "buffer_bytes": realised.limit_bytes,
-                "buffer_packets": realised.limit_packets,
-                "rtt_s": settings.rtt / NANOSECONDS,
-                "bdp_bytes": float(plan.bdp_bytes),
-                "mtu_frame_bytes": plan.frame_bytes,
-                "loss": bottleneck.loss,
-                "ecn_threshold_bytes": bottleneck.ecn_threshold_bytes,
-            },
-            "telemetry": {"sample": 1 << bottleneck.sample_shift},
+            "switch": {"program": applied.program, "notes": list(applied.notes)},
+            "links": [_link(plan, link, experiment, applied.links.get(link.name)) for link in plan.reported],
+            "telemetry": {"sample": 1 << plan.links[0].sample_shift},
             "clock_origin_ns": origin.ns,
             "clock_origin_source": origin.source,
             "flows": [connection.as_json() for connection in measured.connections],
@@ -154,8 +148,40 @@ def _record(
     )
 
 
-def _clock_origin(measured: Measured, results: RunDirectory, bottleneck: int) -> clock.Origin:
+def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: AppliedLink | None) -> dict[str, Any]:
+    """A link as run.json has it; of one that limits nothing, only where it is reported."""
+    found = {
+        "name": link.name,
+        "direction": link.direction,
+        "index": link.index,
+        "rtt_s": link.rtt_ns / NANOSECONDS,
+        "delay_s": link.delay_ns / NANOSECONDS,
+        "mtu_frame_bytes": plan.frame_bytes,
+    }
+    if not isinstance(link, Link) or applied is None:
+        return found
+    written: DirectionSettings = experiment.all_links[link.name.removesuffix(REVERSE)]
+    if link.direction == "reverse":
+        assert isinstance(written, LinkSettings) and written.reverse is not None
+        written = written.reverse
+    return found | {
+        "rate_bps": applied.rate_bps,
+        "rate_layer": "l2",
+        "rate_packets_s": applied.rate_packets_s,
+        "written_rate_bps": written.rate if isinstance(written.rate, int) else None,
+        "written_rate_layer": written.rate_layer,
+        "buffer_bytes": applied.limit_bytes,
+        "buffer_packets": applied.limit_packets,
+        "bdp_bytes": float(link.bdp_bytes),
+        "loss": link.loss,
+        "ecn_threshold_bytes": link.ecn_threshold_bytes,
+        **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
+    }
+
+
+def _clock_origin(measured: Measured, results: RunDirectory, plan: Plan) -> clock.Origin:
     """The switch's time at the experiment's start."""
     if measured.clock_offset_ns is not None:
         return clock.Origin(round(measured.origin_s * NANOSECONDS) + measured.clock_offset_ns, "switch clock")
-    return clock.from_reports(results.telemetry, bottleneck, measured.connections, measured.profile.time_unit_s)
+    indices = {link.name: link.index for link in plan.reported}
+    return clock.from_reports(results.telemetry, indices, measured.connections, measured.profile.time_unit_s)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import stat
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,6 +88,30 @@ def make_directory(path: Path) -> None:
     path.mkdir(parents=True, exist_ok=True)
     for parent in missing:
         _hand_over(str(parent), None)
+
+
+def replace_directory(directory: Path, fill: Callable[[Path], object]) -> None:
+    """Have ``fill`` make a directory, then give it its name, in place of one that is there.
+
+    Whoever is killed meanwhile leaves it under its other name, which `remove_run` removes.
+    """
+    remove_run(directory)
+    make_directory(directory.parent)
+    unfinished = _unfinished(directory)
+    fill(unfinished)
+    unfinished.rename(directory)
+    give_to_user(directory)
+
+
+def remove_run(directory: Path) -> None:
+    """Remove a run's directory, if there is one, and what `replace_directory` left of it."""
+    for old in (directory, _unfinished(directory)):
+        if old.exists():
+            shutil.rmtree(old)
+
+
+def _unfinished(directory: Path) -> Path:
+    return directory.with_name(directory.name + ".partial")
 
 
 def give_to_user(path: Path) -> None:

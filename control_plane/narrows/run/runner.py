@@ -16,8 +16,9 @@ from narrows_formats.units import format_rate, format_time
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
-from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.model import Experiment, LinkSettings
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import record
@@ -27,6 +28,7 @@ from narrows.run.progress import Page, RunProgress
 from narrows.run.results import RunDirectory
 from narrows.run.stop_signals import already_ending, stop_signals_afterwards, stop_signals_wait
 from narrows.targets.base import Target
+from narrows.traffic.registry import missing_commands, needs_commands
 
 ANALYSIS_INTERRUPTED = "the analysis was interrupted; 'narrows analyze' makes it from the telemetry"
 
@@ -44,12 +46,16 @@ class Outcome:
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """A run that can be made as written: `check` gives it, `execute` makes it, once."""
+    """A run that can be made as written: `check` gives it, `execute` makes it, once.
+
+    ``notes`` are what a user should know before, each with the field that it is about.
+    """
 
     experiment: Experiment
     plan: Plan
     target: Target
     environment: Environment
+    notes: tuple[str, ...] = ()
 
 
 def check(experiment: Experiment, target: Target, origin: str, environment: Environment = THIS_MACHINE) -> CheckedRun:
@@ -67,19 +73,21 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     try:
         plan = target.adapt(make_plan(experiment))
     except InputError as error:
-        raise InputError(f"{origin}: {error}") from error
-    refused = target.refusals(plan)
+        raise error.at(origin) from error
+    refused = [*target.refusals(plan), *environment.refusals(plan)]
     if not target.has_own_machines:
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
             if (problem := environment.missing_cca(group.cca))
         ] + refused
+    elif plan.offloads:
+        refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
+    if target.has_own_machines and needs_commands(plan):
+        refused.append("flows: some are made by commands of their hosts; allowed: in namespaces only")
     problems = [f"{origin}: {problem}" for problem in refused]
     if not target.has_own_machines:
-        problems += machine.missing_tools()
-    elif plan.offloads:
-        problems.append(f"{origin}: hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
+        problems += machine.missing_tools() + missing_commands(plan)
     problems += environment.problems(plan)
     if find_binary(COLLECTOR) is None:
         problems.append(missing_binary(COLLECTOR))
@@ -87,7 +95,8 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     problems = problems or target.machine_problems(plan)
     if problems:
         raise InputError("\n".join(problems))
-    return CheckedRun(experiment, plan, target, environment)
+    notes = (*trace_notes(experiment), *environment.notes(plan, target))
+    return CheckedRun(experiment, plan, target, environment, notes)
 
 
 def execute(run: CheckedRun, directory: Path, console: Console, title: str, page: Page | None = None) -> Outcome:
@@ -162,11 +171,28 @@ def _publish(results: RunDirectory, state: RunState) -> Path:
 
 
 def _setting(experiment: Experiment) -> str:
-    """The link in one line."""
-    link = experiment.bottleneck
+    """The links in one line."""
     flows = sum(group.count for group in experiment.flows)
-    rate, rtt = format_rate(link.rate), format_time(link.rtt)
-    return f"{rate}/s · {rtt} RTT · {link.buffer} buffer · {flows} flow{'' if flows == 1 else 's'}"
+    alone = len(experiment.all_links) == 1
+    links = [
+        f"{'' if alone else f'{name} '}{_rate(link)} · {format_time(link.rtt)} RTT · {link.buffer} buffer"
+        for name, link in experiment.all_links.items()
+    ]
+    return f"{' · '.join(links)} · {flows} flow{'' if flows == 1 else 's'}"
+
+
+def _rate(link: LinkSettings) -> str:
+    return f"{format_rate(link.rate)}/s" if isinstance(link.rate, int) else str(link.rate)
+
+
+def trace_notes(experiment: Experiment) -> Iterator[str]:
+    """What the files of traces have that a user might not expect."""
+    field = "links.{}" if experiment.links else "{}"
+    for name, link in experiment.all_links.items():
+        for where, settings in ((field.format(name), link), (f"{field.format(name)}.reverse", link.reverse)):
+            if settings is not None and not isinstance(settings.rate, int) and settings.rate.trace is not None:
+                trace = settings.rate.trace
+                yield from (f"{where}.rate.trace: {trace.file} {note}" for note in trace.notes())
 
 
 def _analyse(directory: Path) -> tuple[Summary | None, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from narrows_formats.digest import address
 from narrows_formats.units import NANOSECONDS
 
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Link, Plan
 from narrows.switch.readings import QueueStats
 
 TCP = 6
@@ -23,25 +23,30 @@ WINDOW_S = 1.0
 MAX_BUSY = 128
 MAX_IDLE = 8
 IDLE_S = 3.0
+# A link's index and a flow index.
+Key = tuple[int, int]
+# The part of the link's rate from which on traffic that is not the plan's can be told from the skew of two readings.
+MIN_OTHER = 0.05
 
 
 @dataclass(frozen=True)
 class Reading:
     """Counters at a time (seconds since the experiment's start).
 
-    ``departed_bytes`` and ``drops`` (packets) are by flow index; what is not in ``departed_bytes`` was not read.
-    Either is None where the target cannot tell.
+    ``queues`` are those of the links, by name. ``departed_bytes`` are by flow index, of the last link that a flow's
+    data cross; what is not in it was not read. ``drops`` (packets) are by link and flow index. Either is None where the
+    target cannot tell.
     """
 
     time_s: float
-    queue: QueueStats
+    queues: Mapping[str, QueueStats]
     departed_bytes: Mapping[int, int] | None
-    drops: Mapping[int, int] | None
+    drops: Mapping[Key, int] | None
 
 
 @dataclass(frozen=True)
 class FlowRate:
-    """A flow or a group: L2 rate behind the queue (None before there are two readings), drops so far."""
+    """A flow or a group: L2 rate behind its last queue (None before there are two readings), drops so far."""
 
     name: str
     group: str
@@ -51,21 +56,30 @@ class FlowRate:
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """What the live view shows at a moment. None is what cannot be told (yet).
+class LinkState:
+    """A link at a moment: its rate, and the L2 rate of everything that left its queue; its queue; drops so far.
 
-    ``rate_bps`` is the L2 rate of everything that left the queue; ``drops`` are packets of the queue since the start.
+    ``other_bps`` is what of it is not the plan's flows'. None is what cannot be told (yet).
     """
 
-    time_s: float
-    left_s: float | None
-    active: int
+    name: str
     link_bps: int
     rate_bps: float | None
+    other_bps: float | None
     queue_bytes: int | None
     limit_bytes: int
     departed_packets: int
     drops: int | None
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the live view shows at a moment. None is what cannot be told (yet)."""
+
+    time_s: float
+    left_s: float | None
+    active: int
+    links: tuple[LinkState, ...]
     flows: tuple[FlowRate, ...]
     groups: tuple[FlowRate, ...]
 
@@ -87,9 +101,12 @@ class Sampler:
     def __init__(self, plan: Plan) -> None:
         """Know the plan's flows; which index each has is told by `learn`."""
         self._plan = plan
-        self._owner: dict[int, int] = {}
+        self._owner: dict[Key, int] = {}
+        self._links = {link.name: link for link in plan.reported}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
         self._readings: deque[Reading] = deque()
+        # Of the last link of each flow: whose index it is, and what is known of it.
+        self._ends: dict[int, int] = {}
         self._totals: dict[int, int] = {}
         self._moved_at: dict[int, float] = {}
         self._read_at: dict[int, float] = {}
@@ -104,8 +121,11 @@ class Sampler:
             return
         flow = self._plan.flows[number]
         if address(record, "src") == flow.src and flow.src_port <= record["src_port"] < flow.src_port + flow.repeat:
-            index = record["index"]
-            self._owner[index] = number
+            index, link = record["index"], record["bottleneck"]
+            self._owner[link, index] = number
+            if link != self._links[flow.links[-1]].index:
+                return
+            self._ends[index] = number
             self._totals[index] = 0
             self._moved_at[index] = self._readings[-1].time_s if self._readings else 0.0
             self._read_at[index] = -1.0
@@ -144,23 +164,35 @@ class Sampler:
             for number, flow in enumerate(self._plan.flows)
         )
         end = self._plan.end_ns
-        queue = reading.queue
-        # A target that counts no bytes at the queue has those of the flows.
-        link = None if rates is None else sum(rates)
-        if elapsed > 0 and queue.dequeued_bytes is not None and before.queue.dequeued_bytes is not None:
-            link = (queue.dequeued_bytes - before.queue.dequeued_bytes) * 8 / elapsed
         return Snapshot(
             time_s=reading.time_s,
             left_s=None if end is None else max(0.0, end / NANOSECONDS - reading.time_s),
             active=active,
-            link_bps=self._plan.bottleneck.rate_bps,
-            rate_bps=link,
-            queue_bytes=queue.depth_bytes,
-            limit_bytes=self._plan.bottleneck.limit_bytes,
-            departed_packets=queue.dequeued_packets,
-            drops=queue.dropped_packets,
+            links=tuple(self._state(link, before, reading, rates) for link in self._plan.links),
             flows=flows,
             groups=_groups(flows),
+        )
+
+    def _state(self, link: Link, before: Reading, now: Reading, rates: list[float] | None) -> LinkState:
+        queue, elapsed = now.queues[link.name], now.time_s - before.time_s
+        ending = [number for number, flow in enumerate(self._plan.flows) if link.name == flow.links[-1]]
+        flows = None if rates is None else sum(rates[number] for number in ending)
+        # A target that counts no bytes at the queue has those of the flows that it ends.
+        rate, other = flows, None
+        earlier = before.queues[link.name].dequeued_bytes
+        if elapsed > 0 and queue.dequeued_bytes is not None and earlier is not None:
+            rate = (queue.dequeued_bytes - earlier) * 8 / elapsed
+            if self._only_ends(link, len(ending)):
+                other = self._other(rate, flows)
+        return LinkState(
+            name=link.name,
+            link_bps=_offered_bps(link, before, now),
+            rate_bps=rate,
+            other_bps=other,
+            queue_bytes=queue.depth_bytes,
+            limit_bytes=link.limit_bytes,
+            departed_packets=queue.dequeued_packets,
+            drops=queue.dropped_packets,
         )
 
     def _rates(self, before: Reading, elapsed: float) -> list[float] | None:
@@ -170,17 +202,40 @@ class Sampler:
         moved = [0] * len(self._plan.flows)
         for index, total in self._totals.items():
             # An index that was not known before is new, and had counted nothing.
-            moved[self._owner[index]] += total - before.departed_bytes.get(index, 0)
+            moved[self._ends[index]] += total - before.departed_bytes.get(index, 0)
         return [octets * 8 / elapsed for octets in moved]
+
+    def _only_ends(self, link: Link, ending: int) -> bool:
+        """Whether all that the plan sends across a link are data of flows that end there, whose rates are known."""
+        crossing = sum(link.name in (*flow.links, *flow.ack_links) for flow in self._plan.flows)
+        return crossing == ending
+
+    def _other(self, rate: float, flows: float | None) -> float | None:
+        """L2 bit/s of traffic that is not the plan's; None where the flows were not all read both times.
+
+        Queue and flows are read one after the other: a difference too small to tell from that is none.
+        """
+        if flows is None or len(self._totals) > MAX_BUSY:
+            return None
+        other = rate - flows
+        return other if other > MIN_OTHER * rate else 0.0
 
     def _drops(self, reading: Reading) -> list[int] | None:
         if reading.drops is None:
             return None
         drops = [0] * len(self._plan.flows)
-        for index, packets in reading.drops.items():
-            if index in self._owner:
-                drops[self._owner[index]] += packets
+        for key, packets in reading.drops.items():
+            if key in self._owner:
+                drops[self._owner[key]] += packets
         return drops
+
+
+def _offered_bps(link: Link, before: Reading, now: Reading) -> int:
+    """The link's rate; of one that varies what it was on average between two readings."""
+    begin, end = (round(reading.time_s * NANOSECONDS) for reading in (before, now))
+    if link.schedule is None or end <= begin:
+        return link.rate_bps
+    return round(link.schedule.bits(begin, end) * NANOSECONDS / (end - begin))
 
 
 def _groups(flows: tuple[FlowRate, ...]) -> tuple[FlowRate, ...]:

@@ -1,37 +1,56 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All runs of one experiment file, one after the other: a single run, or a directory of runs for a sweep."""
+"""All runs of one experiment file: a single run, or a directory of runs for a sweep, which goes on if it is there."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Generator, Iterator
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from narrows_formats import files
 from narrows_formats.sweep_record import SweepRecord, SweepRun
 from narrows_formats.units import duration_in_words
 from rich.console import Console
 
 from narrows import __version__
+from narrows.errors import InputError, RunError
+from narrows.experiment.lines import with_line
 from narrows.experiment.model import Experiment
 from narrows.experiment.sweep import Point, Series
+from narrows.experiment.without_effect import without_effect
+from narrows.run.cluster import Cluster, options_elsewhere
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.progress import Page
-from narrows.run.results import check_free, make_directory
-from narrows.run.runner import CheckedRun, Outcome, check, execute
-from narrows.run.side_by_side import Wanted, execute_side_by_side
+from narrows.run.results import check_free, replace_directory
+from narrows.run.runner import Outcome, check
+from narrows.run.schedule import Ended, Schedule, Task, experiment_of
 from narrows.run.time_left import TimeLeft
 from narrows.targets.base import Target
 
 
 @dataclass(frozen=True)
-class PointOutcome:
-    """A point of the sweep, what became of its run, and how many seconds it took."""
+class Way:
+    """How the runs of a series are made: ``target`` as ``--target`` names it, and where they are measured."""
 
-    point: Point
-    outcome: Outcome
-    took_s: float
+    target: str = "soft"
+    environment: Environment = THIS_MACHINE
+
+    def refuse_other(self, run: Mapping[str, Any], where: str) -> None:
+        """See that a run was made in the same way, by its run.json.
+
+        Raises:
+            InputError: it was not; ``where`` begins the message.
+        """
+        target = str(run.get("target_profile", {}).get("name", ""))
+        kernel = str(run.get("virtual_time", {}).get("kernel", ""))
+        if not target.startswith(self.target) or kernel != self.environment.kernel:
+            virtual = f" --virtual --kernel {kernel}" if kernel else ""
+            raise InputError(f"{where} was run with --target {target}{virtual}; allowed: runs made as these are to be")
 
 
 def run_series(
@@ -40,108 +59,181 @@ def run_series(
     directory: Path,
     console: Console,
     page: Page | None = None,
-    environment: Environment = THIS_MACHINE,
+    way: Way = Way(),
     jobs: int | None = None,
-) -> Iterator[PointOutcome]:
-    """Run every point and tell each outcome as it comes; a run that is not complete ends the series.
+    cluster: Cluster | None = None,
+    added: Sequence[Path] = (),
+) -> Iterator[Outcome]:
+    """Run every point that is not complete in the directory, each once before any twice, and give each outcome.
 
-    The table and the page of a sweep are made when it ends, whether it is complete or not.
+    A run that is not complete ends the series. The table and the page of a sweep are made when it ends, whether it is
+    complete or not.
 
     Args:
         series: the checked experiment file.
         make_target: gives a fresh target for a run.
-        directory: of the single run, or of the series; must not exist.
+        directory: of the single run, which must not exist, or of the series.
         console: where progress goes.
         page: where it is shown as well.
-        environment: where the runs are measured.
+        way: how runs are made.
         jobs: how many runs may be under way at once; as many as the environment takes if None.
+        cluster: whose workers make the runs, instead of this machine.
+        added: directories of the same series from other machines, whose complete runs are taken in.
 
     Raises:
-        InputError: a point cannot run here as written; nothing was created, for no point.
-        RunError: a run failed before any traffic flowed.
+        InputError: a point cannot run here as written, or a directory holds something else; nothing was changed.
+        RunError: a run failed before any traffic flowed, or the directory is another process's.
         Interrupted: a run was stopped before any traffic flowed.
     """
-    check_free(directory)
-    runs = [
-        check(point.experiment, make_target(point.experiment), point.origin, environment) for point in series.points
-    ]
     if series.single:
-        began = time.monotonic()
-        outcome = execute(runs[0], directory, console, series.experiment.name, page)
-        yield PointOutcome(series.points[0], outcome, time.monotonic() - began)
+        if added:
+            raise InputError(f"--add {added[0]}: {series.points[0].origin} asks for one run; allowed: with several")
+        check_free(directory)
+        tasks = [_task(series.points[0], make_target, way)]
+        _note(series, tasks, console)
+        with closing(Schedule(directory, console, page, cluster).run(tasks)) as ends:
+            yield from (_outcome(ended) for ended in ends)
         return
+    _refuse_others(series, directory)
     # It reads runs: a single one says something before that is imported.
     from narrows.run import sweep_results
 
-    make_directory(directory)
-    at_once = environment.at_once((run.plan for run in runs), jobs)
-    expected = {
-        point.directory: environment.expected_s(run.plan) for point, run in zip(series.points, runs, strict=True)
-    }
-    left = TimeLeft(list(expected.values()), at_once)
-    several = f", {at_once} at once" if at_once > 1 else ""
-    console.print(f"{len(runs)} runs{several}, about {duration_in_words(left.seconds)}", highlight=False)
-    done: list[PointOutcome] = []
-    try:
-        # However the series ends: runs side by side are told to end at once.
-        with closing(_outcomes(series, runs, directory, console, page, at_once)) as outcomes:
-            for item in outcomes:
-                done.append(item)
-                sweep_results.write_manifest(directory, _manifest(series, done))
-                yield item
-                if item.outcome.status != "complete":
-                    return
-                left.done(expected[item.point.directory], item.took_s)
-                if len(done) < len(runs):
-                    rest = f"about {duration_in_words(left.seconds)} left"
-                    console.print(f"{len(done)} of {len(runs)} runs done, {rest}", highlight=False)
-    finally:
-        # What is complete of it can be looked at.
-        if done:
+    points = {point.directory: point for point in sorted(series.points, key=lambda point: point.repetition)}
+    with Schedule(directory, console, page, cluster) as schedule:
+        complete = {name for name, point in points.items() if _is_complete(schedule, directory, point, way)}
+        added_runs = {name: run for name, run in _found(added, points, way).items() if name not in complete}
+        tasks = [_task(points[name], make_target, way) for name in points if name not in complete | {*added_runs}]
+        _note(series, tasks, console)
+        schedule.begin([way.environment.records])
+        for name, run in added_runs.items():
+            replace_directory(directory / name, partial(shutil.copytree, run, symlinks=True))
+        statuses = dict.fromkeys((*complete, *added_runs), "complete")
+        sweep_results.write_manifest(directory, _manifest(series, statuses))
+        at_once = schedule.at_once(way.environment.at_once([task.run.plan for task in tasks], jobs) if tasks else 1)
+        several = f", {at_once} at once" if at_once > 1 else ""
+        expected = duration_in_words(TimeLeft([task.expected_s for task in tasks], at_once).seconds)
+        kept = f", {len(statuses)} complete already" if statuses else ""
+        console.print(f"{len(tasks)} runs{several}, about {expected}{kept}", highlight=False)
+        try:
+            with closing(schedule.run(tasks, at_once)) as ends:
+                for ended in ends:
+                    outcome = _outcome(ended)
+                    statuses[ended.task.name] = outcome.status
+                    sweep_results.write_manifest(directory, _manifest(series, statuses))
+                    yield outcome
+                    if outcome.status != "complete":
+                        return
+                    if len(statuses) < len(points):
+                        rest = f"about {duration_in_words(ended.left_s)} left"
+                        console.print(f"{len(statuses)} of {len(points)} runs done, {rest}", highlight=False)
+        finally:
+            # What is complete of it can be looked at.
             sweep_results.write_results(directory)
+            if [*statuses.values()] != ["complete"] * len(points):
+                rest = f"complete runs are kept: the same command with --out {directory} runs the rest"
+                console.print(rest, highlight=False, soft_wrap=True)
 
 
-def _outcomes(
-    series: Series,
-    runs: list[CheckedRun],
-    directory: Path,
-    console: Console,
-    page: Page | None,
-    at_once: int,
-) -> Generator[PointOutcome, None, None]:
-    """Every point's, as it comes: in the order of the file where there is one run at a time.
+def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
+    """What the user should know before runs are made, once each: the points of a sweep have much in common."""
+    found = without_effect([point.experiment for point in series.points])
+    fields = [f"{field}: {why}" for field, why in found.items()]
+    for note in dict.fromkeys((*fields, *(note for task in tasks for note in task.run.notes))):
+        text = f"note: {with_line(f'{series.origin}: {note}')}"
+        console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+
+def _task(point: Point, make_target: Callable[[Experiment], Target], way: Way) -> Task:
+    run = check(point.experiment, make_target(point.experiment), point.origin, way.environment)
+    expected_s = way.environment.expected_s(run.plan)
+    return Task(point.directory, run, expected_s, options_elsewhere(way.target, way.environment.kernel))
+
+
+def _outcome(ended: Ended) -> Outcome:
+    if isinstance(ended.outcome, RunError):
+        raise ended.outcome
+    return ended.outcome
+
+
+def _refuse_others(series: Series, directory: Path) -> None:
+    """See that a directory is free, or that of this series.
 
     Raises:
-        RunError: a run failed before any traffic flowed.
-        Interrupted: a run was stopped before any traffic flowed.
+        InputError: it holds something else.
     """
-    wanted = [
-        Wanted(run, directory / point.directory, f"[{number}/{len(runs)}] {point.directory}")
-        for number, (point, run) in enumerate(zip(series.points, runs, strict=True), 1)
-    ]
-    if at_once == 1:
-        for point, one in zip(series.points, wanted, strict=True):
-            began = time.monotonic()
-            outcome = execute(one.run, one.directory, console, one.title, page)
-            yield PointOutcome(point, outcome, time.monotonic() - began)
+    from narrows.run import sweep_results
+
+    if not directory.is_dir():
+        return check_free(directory)
+    if not any(directory.iterdir()):
         return
-    with closing(execute_side_by_side(wanted, at_once, console)) as outcomes:
-        for number, ended, took_s in outcomes:
-            if not isinstance(ended, Outcome):
-                raise ended
-            yield PointOutcome(series.points[number], ended, took_s)
+    allowed = "allowed: a directory that does not exist, or that of this sweep, which goes on"
+    if not sweep_results.is_sweep(directory):
+        raise InputError(f"--out {directory}: exists already, and holds no sweep; {allowed}")
+    found, ours = sweep_results.read_manifest(directory), _manifest(series, {})
+    for field in ("name", "sweep", "repeat"):
+        if _key(found.get(field)) != _key(ours.get(field)):
+            raise InputError(
+                f"--out {directory}: holds a sweep with another '{field}'; {allowed}; --add {directory} takes over "
+                "what both have"
+            )
 
 
-def _manifest(series: Series, done: list[PointOutcome]) -> SweepRecord:
+def _is_complete(schedule: Schedule, directory: Path, point: Point, way: Way) -> bool:
+    run = directory / point.directory
+    # A new sweep does not import what reads runs.
+    if not (run / files.RUN).exists() or not schedule.is_complete(point.directory, [point.experiment]):
+        return False
+    way.refuse_other(_record(run), f"--out {directory}: {point.directory}")
+    return True
+
+
+def _found(added: Sequence[Path], points: Mapping[str, Point], way: Way) -> dict[str, Path]:
+    """Complete runs of points in other directories, whatever their names are there.
+
+    Raises:
+        InputError: one of the directories has none, or one that was made in another way.
+    """
+    found: dict[str, Path] = {}
+    for place in added:
+        runs = [path.parent for path in sorted(place.glob(f"[!.]*/{files.RUN}"))]
+        complete = {_key(experiment_of(run)): run for run in runs if _record(run).get("status") == "complete"}
+        keys = {name: _key(point.experiment.as_yaml_data()) for name, point in points.items()}
+        ours = {name: complete[key] for name, key in keys.items() if key in complete}
+        if not ours:
+            allowed = "allowed: the directory of a sweep that has"
+            raise InputError(f"--add {place}: has no complete run of this series with the same settings; {allowed}")
+        for run in ours.values():
+            way.refuse_other(_record(run), f"--add {place}: {run.name}")
+        found |= ours
+    return found
+
+
+def _record(directory: Path) -> dict[str, Any]:
+    """run.json as it is; empty if it cannot be read."""
+    try:
+        found = json.loads((directory / files.RUN).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _key(data: Any) -> str:
+    """Data that can be compared with what was read from a JSON file."""
+    return json.dumps(data, sort_keys=True)
+
+
+def _manifest(series: Series, statuses: Mapping[str, str]) -> SweepRecord:
     """What the directory holds: one entry a finished run, with the values that the sweep gave it."""
     runs: list[SweepRun] = [
         {
-            "directory": item.point.directory,
-            "parameters": item.point.parameters,
-            "repetition": item.point.repetition,
-            "status": item.outcome.status,
+            "directory": point.directory,
+            "parameters": point.parameters,
+            "repetition": point.repetition,
+            "status": statuses[point.directory],
         }
-        for item in done
+        for point in series.points
+        if point.directory in statuses
     ]
     return {
         "narrows_version": __version__,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,21 +14,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from narrows.errors import Interrupted, RunError
+from narrows.errors import RunError
+from narrows.run.progress import Page
+from narrows.run.results import remove_run
 from narrows.run.runner import CheckedRun, Outcome, execute
 from narrows.run.workers import CONTEXT, worker_pool
 
 LOOK_EVERY_S = 0.25
 LINE_EVERY_S = 10.0
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """A run, where its results go, and what it is called."""
-
-    run: CheckedRun
-    directory: Path
-    title: str
 
 
 @dataclass
@@ -51,54 +44,74 @@ class _Shown:
         return ", ".join(part for part in parts if part)
 
 
-class _Told:
-    """The page of a run in a process of its own: what is published goes to the display."""
+@dataclass(frozen=True)
+class PageOfRun:
+    """What one of several runs publishes, with its number."""
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    number: int
+    show: Callable[[str, Any], None]
 
     def publish(self, kind: str, data: Any) -> None:
         """See `narrows.run.progress.Page`."""
-        if kind in ("phase", "pace"):
-            _queue[0].put((self._number, kind, data))
+        self.show(kind, {**data, "run": self.number})
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A run that is to be made, where its results go (``again``: in place of an earlier attempt), and its name."""
+
+    run: CheckedRun
+    directory: Path
+    title: str
+    again: bool
+
+    def make(self, console: Console, page: Page | None) -> tuple[Outcome | RunError, float]:
+        """Make it; what became of it, also if it failed before any traffic flowed, and the seconds that it took.
+
+        Raises:
+            Interrupted: it was stopped before any traffic flowed.
+        """
+        began = time.monotonic()
+        if self.again:
+            remove_run(self.directory)
+        try:
+            ended: Outcome | RunError = execute(self.run, self.directory, console, self.title, page)
+        except RunError as error:
+            ended = error
+        return ended, time.monotonic() - began
 
 
 # In a process that makes runs: what takes its news.
 _queue: list[Any] = []
 
 
-Ended = Outcome | RunError | Interrupted
-
-
 def _listen_on(queue: Any) -> None:
     _queue.append(queue)
 
 
-def _run(wanted: Wanted, number: int) -> tuple[Ended, float]:
-    began = time.monotonic()
-    ended: Ended
-    try:
-        ended = execute(wanted.run, wanted.directory, Console(quiet=True), wanted.title, _Told(number))
-    except (RunError, Interrupted) as error:
-        ended = error
-    return ended, time.monotonic() - began
+def _send(kind: str, data: Any) -> None:
+    _queue[0].put((kind, data))
+
+
+def _make(attempt: Attempt, number: int) -> tuple[Outcome | RunError, float]:
+    return attempt.make(Console(quiet=True), PageOfRun(number, _send))
 
 
 def execute_side_by_side(
-    wanted: Sequence[Wanted], at_once: int, console: Console
-) -> Generator[tuple[int, Ended, float], None, None]:
-    """Make runs and give each one's number, outcome and seconds when it has ended.
+    attempts: Sequence[Attempt], at_once: int, console: Console, page: Page | None
+) -> Generator[tuple[int, Outcome | RunError, float], None, None]:
+    """Make runs, ``at_once`` at a time, and give each one's number, outcome and seconds when it has ended.
 
-    Args:
-        wanted: the runs.
-        at_once: how many of them may be under way.
-        console: where progress goes.
+    Progress goes to ``console`` and ``page``.
+
+    Raises:
+        Interrupted: one was stopped before any traffic flowed.
     """
     queue = CONTEXT.Queue()
-    display = _Display(wanted, console)
+    display = _Display(attempts, console, page)
     with worker_pool(at_once, _listen_on, queue) as pool, display:
-        futures: dict[Future[tuple[Ended, float]], int]
-        futures = {pool.submit(_run, one, number): number for number, one in enumerate(wanted)}
+        futures: dict[Future[tuple[Outcome | RunError, float]], int]
+        futures = {pool.submit(_make, attempt, number): number for number, attempt in enumerate(attempts)}
         while futures:
             ended, _ = wait(futures, timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
             display.look(queue)
@@ -109,12 +122,14 @@ def execute_side_by_side(
 
 
 class _Display:
-    """The runs under way, a line each; where lines cannot be overwritten, now and then."""
+    """The runs under way, a line each; where lines cannot be overwritten, now and then. The page has all they say."""
 
-    def __init__(self, wanted: Sequence[Wanted], console: Console) -> None:
-        self._wanted = wanted
+    def __init__(self, attempts: Sequence[Attempt], console: Console, page: Page | None) -> None:
+        self._attempts = attempts
         self._console = console
+        self._page = page
         self._shown: dict[int, _Shown] = {}
+        self._over: set[int] = set()
         self._next_line = time.monotonic() + LINE_EVERY_S
         self._live = Live(get_renderable=self._table, console=console, transient=True, refresh_per_second=4)
 
@@ -127,13 +142,18 @@ class _Display:
             self._live.stop()
 
     def look(self, queue: Any) -> None:
-        """Take in what runs have told."""
+        """Take in what runs have published."""
         while not queue.empty():
-            number, kind, data = queue.get()
-            shown = self._shown.setdefault(number, _Shown(self._wanted[number].title, time.monotonic()))
+            kind, data = queue.get()
+            number = data["run"]
+            if number in self._over:
+                continue  # Its outcome came by a shorter path.
+            if self._page is not None:
+                self._page.publish(kind, data)
+            shown = self._shown.setdefault(number, _Shown(self._attempts[number].title, time.monotonic()))
             if kind == "phase":
                 shown.phase, shown.pace = data["text"], {}
-            else:
+            elif kind == "pace":
                 shown.pace = data
         if not self._console.is_terminal and time.monotonic() > self._next_line:
             self._next_line += LINE_EVERY_S
@@ -142,6 +162,7 @@ class _Display:
 
     def ended(self, number: int) -> None:
         """A run is not shown any more."""
+        self._over.add(number)
         self._shown.pop(number, None)
 
     def _table(self) -> Table:

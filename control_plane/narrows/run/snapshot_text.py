@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from narrows_formats.flow_names import OTHER_GROUP
 from rich.table import Table
 
-from narrows.run.sampler import FlowRate, Snapshot
+from narrows.run.sampler import FlowRate, LinkState, Snapshot
 
 NOT_KNOWN = "-"
 # More flows are shown as their groups, and of more groups the fastest.
@@ -31,11 +32,17 @@ def rate(bps: float | None) -> str:
 
 
 def queue(snapshot: Snapshot) -> str:
-    """Depth, and what part of the buffer it is."""
-    if snapshot.queue_bytes is None:
-        return f"{snapshot.departed_packets} packets through"
-    part = snapshot.queue_bytes / snapshot.limit_bytes
-    return f"queue {snapshot.queue_bytes / 1000:,.0f} kB ({part:.0%})"
+    """Depth of each link's queue, and what part of the buffer it is."""
+    if len(snapshot.links) > 1:
+        return "queues " + ", ".join(f"{link.name} {_depth(link)}" for link in snapshot.links)
+    (link,) = snapshot.links
+    return _depth(link) if link.queue_bytes is None else f"queue {_depth(link)}"
+
+
+def _depth(link: LinkState) -> str:
+    if link.queue_bytes is None:
+        return f"{link.departed_packets} packets through"
+    return f"{link.queue_bytes / 1000:,.0f} kB ({link.queue_bytes / link.limit_bytes:.0%})"
 
 
 def drops(count: int | None) -> str:
@@ -53,32 +60,47 @@ def left(snapshot: Snapshot) -> str:
     return "" if snapshot.left_s is None else f"{snapshot.left_s:.0f} s left"
 
 
+def _other(snapshot: Snapshot) -> float:
+    """Rate of what is not the experiment's, 0 where it is not known."""
+    return sum(link.other_bps or 0.0 for link in snapshot.links)
+
+
 def line(snapshot: Snapshot) -> str:
     """Everything in one line."""
-    parts = [f"{rate(snapshot.rate_bps)} Mbit/s"]
-    shown = rows(snapshot)
+    alone = len(snapshot.links) == 1
+    named = (f"{'' if alone else f'{link.name} '}{rate(link.rate_bps)}" for link in snapshot.links)
+    parts = [f"{', '.join(named)} Mbit/s"]
+    shown = [(row.name, row.rate_bps) for row in rows(snapshot)]
+    if other := _other(snapshot):
+        shown.append((OTHER_GROUP, other))
     if len(shown) > 1:
-        parts[0] += f" ({', '.join(f'{row.name} {rate(row.rate_bps)}' for row in shown)})"
+        parts[0] += f" ({', '.join(f'{name} {rate(bps)}' for name, bps in shown)})"
     parts.append(queue(snapshot))
-    if snapshot.drops is not None:
-        parts.append(f"{snapshot.drops} drops")
+    dropped = [link.drops for link in snapshot.links if link.drops is not None]
+    if dropped:
+        parts.append(f"{sum(dropped)} drops")
     parts.append(running(snapshot))
     parts.append(left(snapshot))
     return f"{snapshot.time_s:.0f} s: " + ", ".join(part for part in parts if part)
 
 
 def table(snapshot: Snapshot) -> Table:
-    """A row for each flow or group, and one for the link."""
+    """A row for each flow or group, and one for each link."""
     found = Table(box=None, pad_edge=False, header_style="dim")
     found.add_column("")
     found.add_column("CCA")
     for column in ("Mbit/s", "share", "drops"):
         found.add_column(column, justify="right")
     shown = rows(snapshot)
-    total = sum(row.rate_bps or 0 for row in shown)
+    other = _other(snapshot)
+    total = sum(row.rate_bps or 0 for row in shown) + other
     for row in shown:
         share = f"{row.rate_bps / total:.0%}" if row.rate_bps is not None and total else NOT_KNOWN
         found.add_row(row.name, row.cca, rate(row.rate_bps), share, drops(row.drops))
-    used = "" if snapshot.rate_bps is None else f"{snapshot.rate_bps / snapshot.link_bps:.0%} used"
-    found.add_row("link", "", rate(snapshot.rate_bps), used, drops(snapshot.drops), style="bold")
+    if other:
+        found.add_row(OTHER_GROUP, "", rate(other), f"{other / total:.0%}", NOT_KNOWN)
+    for link in snapshot.links:
+        used = "" if link.rate_bps is None or not link.link_bps else f"{link.rate_bps / link.link_bps:.0%} used"
+        name = "link" if len(snapshot.links) == 1 else link.name
+        found.add_row(name, "", rate(link.rate_bps), used, drops(link.drops), style="bold")
     return found

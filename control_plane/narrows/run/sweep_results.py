@@ -31,6 +31,18 @@ def write_manifest(directory: Path, record: SweepRecord) -> None:
     give_to_user(path)
 
 
+def read_manifest(directory: Path) -> SweepRecord:
+    """Read sweep.json.
+
+    Raises:
+        InputError: it is not what this version reads; the message names the file.
+    """
+    # Needs what takes long to import.
+    from narrows_analysis.sweep import read_record
+
+    return _read(read_record, directory)
+
+
 def write_results(directory: Path) -> Path | None:
     """Make sweep.parquet from the summaries of the runs that sweep.json lists, and the sweep's report.html from it.
 
@@ -40,10 +52,7 @@ def write_results(directory: Path) -> Path | None:
     Raises:
         InputError: sweep.json or a summary is not what this version reads; the message names the file.
     """
-    # Needs what takes long to import.
-    from narrows_analysis.sweep import read_record
-
-    record = _read(read_record, directory)
+    record = read_manifest(directory)
     table = [
         row
         for run in record["runs"]

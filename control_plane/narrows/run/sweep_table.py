@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from narrows_formats import storage
 
 if TYPE_CHECKING:
-    from narrows_formats.summary import Summary
+    from narrows_formats.summary import BottleneckSummary, FairnessSummary, Summary
 
 TABLE = "sweep.parquet"
 
@@ -18,24 +18,23 @@ TABLE = "sweep.parquet"
 def rows(
     directory: str, parameters: dict[str, Any], repetition: int, status: str, summary: Summary
 ) -> list[dict[str, Any]]:
-    """The rows of one run: swept fields under their dotted names, then the run's and the group's results (SI units)."""
-    bottleneck = summary["bottleneck"]
+    """The rows of one run: swept fields under their dotted names, then the run's and the group's results (SI units).
+
+    With several links their results have columns of their own, `links.NAME.` before the name of the one link's.
+    """
     run = {
         "directory": directory,
         "repetition": repetition,
         "status": status,
         # As text, because a field may be swept over values of several kinds (20packets, 50kB, 1).
         **{field: str(value) for field, value in parameters.items()},
-        "rate_bps": bottleneck["rate_bps"],
-        "buffer_bytes": bottleneck["buffer_bytes"],
-        "utilization": bottleneck["utilization"],
-        "bottleneck_loss_ratio": bottleneck["loss_ratio"],
-        "queue_bytes_mean": bottleneck["queue_bytes"]["mean"],
-        "queue_delay_mean_s": bottleneck["queue_delay_s"]["mean"],
-        "queue_delay_p99_s": bottleneck["queue_delay_s"]["p99"],
-        "jain_index": summary["fairness"]["jain_index"],
+        **_of_link(summary["bottleneck"], summary["fairness"]),
         "reports_lost": summary["telemetry"]["lost"],
     }
+    if len(summary["links"]) > 1:
+        for link in summary["links"]:
+            own = _of_link(link, link["fairness"])
+            run |= {f"links.{link['name']}.{column}": value for column, value in own.items()}
     return [
         {
             **run,
@@ -48,6 +47,19 @@ def rows(
         }
         for group in summary["groups"]
     ]
+
+
+def _of_link(link: BottleneckSummary, fairness: FairnessSummary) -> dict[str, float | None]:
+    return {
+        "rate_bps": link["rate_bps"],
+        "buffer_bytes": link["buffer_bytes"],
+        "utilization": link["utilization"],
+        "bottleneck_loss_ratio": link["loss_ratio"],
+        "queue_bytes_mean": link["queue_bytes"]["mean"],
+        "queue_delay_mean_s": link["queue_delay_s"]["mean"],
+        "queue_delay_p99_s": link["queue_delay_s"]["p99"],
+        "jain_index": fairness["jain_index"],
+    }
 
 
 def write(directory: Path, table: Sequence[dict[str, Any]]) -> Path:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Plan
-from narrows.traffic.base import is_sized
-from narrows.traffic.sized import size_of
+from narrows.traffic.base import is_sized, size_of
 
 SHARED_LINK = 1.5  # by how much a sized flow takes longer than alone on the link, roughly
 
@@ -25,7 +24,7 @@ def traffic_time_s(plan: Plan) -> float:
         elif flow.until is None:
             size = sum(size_of(flow, number) for number in range(flow.repeat))
             arriving = flow.arrivals[-1].start_ns / NANOSECONDS if flow.arrivals else 0.0
-            ends.append(max(arriving, SHARED_LINK * size * 8 / plan.bottleneck.rate_bps))
+            ends.append(max(arriving, SHARED_LINK * size * 8 / plan.rate_bps(flow)))
     return max(ends, default=0.0)
 
 

@@ -16,7 +16,8 @@ from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
 from narrows.experiment.loader import read_experiment, read_mapping, validate
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import Point, assign, make_series
 from narrows.paths import data as package_data
 from narrows.studies.nuisances import CARDS, Card, seed_of, varied
@@ -142,7 +143,7 @@ def select(points: Sequence[StudyPoint], only: Sequence[str] = (), repetitions: 
             known = dict.fromkeys(name for point in points for name in point.parameters)
             raise InputError(f"--only {condition}: no point has a field '{field}'{suggestion(field, known)}")
         if value not in values:
-            raise InputError(f"--only {condition}: no point has that value{suggestion(value, values)}")
+            raise InputError(f"--only {condition}: no point has that value; allowed: {', '.join(values)}")
         wanted.setdefault(field, []).append(value)
     chosen = [
         point

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from narrows_formats.units import NANOSECONDS, format_time
 
 from narrows.experiment.model import Experiment, Hosts
-from narrows.experiment.plan import make_plan
+from narrows.experiment.planning import make_plan
 
 Card = Literal["jitter", "rx_usecs"]
 # What hosts' cards may vary in: all of it in virtual time with our switch, see the fields of `Hosts`.
@@ -42,7 +42,9 @@ def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -
     """
     drawn = random.Random(seed)
     longer = 1 + drawn.uniform(-RTT_PART, RTT_PART)
-    rtt = experiment.bottleneck.rtt
+    link = experiment.bottleneck
+    assert link is not None, "studies are of one link"
+    rtt = link.rtt
     groups = tuple(
         group.model_copy(
             update={
@@ -52,7 +54,7 @@ def varied(experiment: Experiment, seed: int, cards: Collection[Card] = CARDS) -
         )
         for group in experiment.flows
     )
-    bottleneck = experiment.bottleneck.model_copy(update={"rtt": round(rtt * longer)})
+    bottleneck = link.model_copy(update={"rtt": round(rtt * longer)})
     changes: dict[str, Any] = {"seed": seed, "flows": groups, "bottleneck": bottleneck}
     # Drawn whether they are asked for or not, so that all else is the same.
     jitter, moderation = drawn.uniform(*JITTERS), drawn.choice(MODERATIONS_US)

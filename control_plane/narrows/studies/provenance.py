@@ -21,7 +21,7 @@ def provenance(run: RunData) -> dict[str, Any]:
         "commit": record.get("commit"),
         "kernel": guest.get("release") or record.get("host", {}).get("kernel"),
         "kernel_config_sha256": guest.get("config_sha256"),
-        "rtt_s": record.get("bottleneck", {}).get("rtt_s"),
+        "rtt_s": run.run.bottleneck.rtt_s,
         "hosts": guest.get("hosts"),
     }
     return {name: value for name, value in found.items() if value is not None}

@@ -5,11 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from narrows.errors import InputError
 from narrows.hosts import machine
-from narrows.hosts.state import STATE_ROOT
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.studies import ccas
 from narrows.studies.ccas import Algorithms
@@ -27,19 +25,17 @@ class Senders:
         release: its version.
         environment: where runs with it are measured.
         algorithms: that it has.
-        records: where the records of such runs are.
     """
 
     name: str
     release: str
     environment: Environment
     algorithms: Algorithms
-    records: Path
 
 
 def this_machine() -> Senders:
     """Hosts that are network namespaces of this machine, or machines of a testbed, as time passes."""
-    return Senders("", machine.describe()["kernel"], THIS_MACHINE, ccas.of_this_machine(), STATE_ROOT)
+    return Senders("", machine.describe()["kernel"], THIS_MACHINE, ccas.of_this_machine())
 
 
 def guests(names: Sequence[str]) -> list[Senders]:
@@ -56,5 +52,5 @@ def guests(names: Sequence[str]) -> list[Senders]:
     for name, kernel in zip(names or [kernel.name for kernel in chosen], chosen, strict=True):
         told = about(kernel)
         algorithms = ccas.of_release(told.release, told.ccas, told.versions.get("bbr"))
-        found.append(Senders(name, told.release, VirtualTime(kernel), algorithms, kernels.runs()))
+        found.append(Senders(name, told.release, VirtualTime(kernel), algorithms))
     return found

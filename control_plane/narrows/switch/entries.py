@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 
-from narrows.experiment.plan import Plan
+from narrows_formats.link_names import ONLY_LINK
+
+from narrows.experiment.plan import LOSS_BITS, Plan, ReportedLink
 
 COLLECTOR_SESSION = 1
-# Nobody limits the queue of the way back.
-ACK_QUEUE = 0
 ECN_OFF = 0xFFFFFFFF
 # The settings generation that reports carry; settings stay as they are through a run.
 EPOCH = 0
@@ -71,18 +71,17 @@ def delay_bins() -> Iterator[DelayBin]:
 
 def loss_threshold(loss: float) -> int:
     """A packet is lost when 32 random bits are below this: the loss ratio in units of 2^-32."""
-    return round(loss * 2**32)
+    return round(loss * (1 << LOSS_BITS))
 
 
 def program_entries(
-    plan: Plan, ecn_threshold: int, depth_unit: str, share_of: Callable[[int], int] = lambda _: 0
+    plan: Plan, ecn_threshold: Callable[[ReportedLink], tuple[int, str]], share_of: Callable[[int], int] = lambda _: 0
 ) -> Iterator[ProgramEntry]:
     """All entries of a plan, in the order in which they are to be installed.
 
     Args:
         plan: the run.
-        ecn_threshold: queue depth from which on packets are marked, or `ECN_OFF`.
-        depth_unit: its unit, for people.
+        ecn_threshold: queue depth of a link from which on packets are marked, or `ECN_OFF`; and its unit, for people.
         share_of: share of the flow indices of the pipe of an ingress port; 0 is all of them.
     """
     for bin_ in delay_bins():
@@ -93,23 +92,22 @@ def program_entries(
             {"bin": bin_.number},
             f"queue delays from {bin_.lowest} ns on",
         )
-    bottleneck = plan.bottleneck
-    yield _collector(plan, bottleneck.index)
-    if bottleneck.loss:
-        yield ProgramEntry(
-            "loss",
-            {"bottleneck": bottleneck.index},
-            "set_loss",
-            {"threshold": loss_threshold(bottleneck.loss)},
-            "emulated loss, counted apart from the queue's drops",
-            {"threshold": f"2^-32, a loss ratio of {bottleneck.loss:g}"},
-        )
-    why = f"mark CE from a depth on, report one departure in {1 << bottleneck.sample_shift}"
-    yield _observe(bottleneck.index, ecn_threshold, depth_unit, bottleneck.sample_shift, why)
-    if plan.ack_bottleneck is not None:
-        yield _collector(plan, plan.ack_bottleneck)
-        yield _observe(plan.ack_bottleneck, ECN_OFF, "", 0, "report every packet of the way back")
-    # Last: packets take the bottleneck only once all of it is there.
+    for link in plan.reported:
+        yield _collector(plan, link.index)
+        if link.loss:
+            yield ProgramEntry(
+                "loss",
+                {"bottleneck": link.index},
+                "set_loss",
+                {"threshold": loss_threshold(link.loss)},
+                "emulated loss, counted apart from the queue's drops",
+                {"threshold": f"2^-32, a loss ratio of {link.loss:g}"},
+            )
+        whose = "" if link.name == ONLY_LINK else f"{link.name}: "
+        why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
+        threshold, unit = ecn_threshold(link)
+        yield _observe(link.index, threshold, unit, link.sample_shift, why)
+    # Last: packets take a link only once all of it is there.
     yield from _paths(plan, share_of)
 
 
@@ -160,14 +158,14 @@ def _observe(index: int, threshold: int, depth_unit: str, sample_shift: int, why
 
 
 def _paths(plan: Plan, share_of: Callable[[int], int]) -> Iterator[ProgramEntry]:
+    links = {link.index: link for link in plan.reported}
     for number, path in enumerate(plan.paths):
-        if path.bottleneck is None:
+        link = None if path.link is None else links[path.link]
+        if link is None:
             action, words, data = "wire", "a plain cable", {"port": path.egress_port}
         else:
-            limited = path.bottleneck == plan.bottleneck.index
-            action, words = "bottleneck", "the bottleneck" if limited else "the way back, reported"
-            queue = plan.bottleneck.queue if limited else ACK_QUEUE
-            data = {"index": path.bottleneck, "port": path.egress_port, "queue": queue}
+            action, words = "bottleneck", "the bottleneck" if link.name == ONLY_LINK else link.name
+            data = {"index": link.index, "port": path.egress_port, "queue": link.queue}
             if share := share_of(path.ingress_port):
                 # Pipes count arrivals apart and departures together: they may not have an index in common.
                 action = "bottleneck_of_pipe"

@@ -18,7 +18,7 @@ from finsy import (
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Plan, ReportedLink
 from narrows.paths import compiled_program
 from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, program_entries
 from narrows.switch.p4runtime import P4RuntimeSession, Writable
@@ -36,7 +36,8 @@ def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writa
         RunError: the program does not have what this needs (it is another program or version).
     """
     session = P4CloneSessionEntry(COLLECTOR_SESSION, replicas=[plan.collector.port])
-    entries = program_entries(plan, ecn_threshold(plan, profile), profile.depth_unit)
+    unit = profile.depth_unit_bytes or plan.frame_bytes
+    entries = program_entries(plan, lambda link: (ecn_threshold(link, unit), profile.depth_unit))
     return [session, *table_entries(entries, schema)]
 
 
@@ -73,13 +74,10 @@ def program_digests() -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program("v1model")}
 
 
-def ecn_threshold(plan: Plan, profile: TargetProfile) -> int:
-    """The ECN threshold in the target's depth units, rounded up; `ECN_OFF` without one."""
-    threshold = plan.bottleneck.ecn_threshold_bytes
-    if threshold is None:
-        return ECN_OFF
-    unit = profile.depth_unit_bytes or plan.frame_bytes
-    return min(-(-threshold // unit), ECN_OFF - 1)
+def ecn_threshold(link: ReportedLink, unit_bytes: int) -> int:
+    """A link's ECN threshold in depth units of so many bytes, rounded up; `ECN_OFF` without one."""
+    threshold = link.ecn_threshold_bytes
+    return ECN_OFF if threshold is None else min(-(-threshold // unit_bytes), ECN_OFF - 1)
 
 
 async def read_flow_totals(session: P4RuntimeSession, flows: Collection[int]) -> list[FlowTotals]:

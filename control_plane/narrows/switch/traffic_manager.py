@@ -39,10 +39,16 @@ class TrafficManagerClient:
         """Settings, counters and depths of all queues, and the switch's clock."""
         return await self._call("List", pb.ListRequest(), pb.ListResponse)
 
-    async def flow_drops(self, port: int, queue: int) -> pb.FlowDropsResponse:
-        """Drops at one queue by flow index; all of them, however many answers that takes."""
+    async def start_schedules(self, epoch_ns: int) -> pb.StartSchedulesResponse:
+        """Let all schedules begin at a switch time that were given without one."""
+        election_id = pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low)
+        request = pb.StartSchedulesRequest(epoch_ns=epoch_ns, election_id=election_id)
+        return await self._call("StartSchedules", request, pb.StartSchedulesResponse)
+
+    async def flow_drops(self, port: int, queue: int, cause: pb.Cause = pb.TAIL) -> pb.FlowDropsResponse:
+        """Packets of one queue by flow index, dropped or lost by a cause; all, however many answers that takes."""
         found = pb.FlowDropsResponse()
-        request = pb.FlowDropsRequest(port=port, queue=queue)
+        request = pb.FlowDropsRequest(port=port, queue=queue, cause=cause)
         while True:
             page = await self._call("FlowDrops", request, pb.FlowDropsResponse)
             found.flows.extend(page.flows)

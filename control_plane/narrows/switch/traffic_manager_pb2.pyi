@@ -1,4 +1,5 @@
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
@@ -6,8 +7,19 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TAIL: _ClassVar[Cause]
+    GILBERT_ELLIOTT: _ClassVar[Cause]
+    LOSS_PATTERN: _ClassVar[Cause]
+    DUPLICATE: _ClassVar[Cause]
+TAIL: Cause
+GILBERT_ELLIOTT: Cause
+LOSS_PATTERN: Cause
+DUPLICATE: Cause
+
 class ConfigureRequest(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "loss")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -16,6 +28,11 @@ class ConfigureRequest(_message.Message):
     DELAY_NS_FIELD_NUMBER: _ClassVar[int]
     ELECTION_ID_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
+    UNLIMITED_FIELD_NUMBER: _ClassVar[int]
+    RATE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    DELAY_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    VARIATION_FIELD_NUMBER: _ClassVar[int]
+    LOSS_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -24,7 +41,144 @@ class ConfigureRequest(_message.Message):
     delay_ns: int
     election_id: ElectionId
     role: str
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ...) -> None: ...
+    unlimited: bool
+    rate_schedule: RateSchedule
+    delay_schedule: DelaySchedule
+    variation: Variation
+    loss: Loss
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ...) -> None: ...
+
+class RateSchedule(_message.Message):
+    __slots__ = ("steps", "opportunities", "epoch_ns")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    OPPORTUNITIES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    steps: RateSteps
+    opportunities: Opportunities
+    epoch_ns: int
+    def __init__(self, steps: _Optional[_Union[RateSteps, _Mapping]] = ..., opportunities: _Optional[_Union[Opportunities, _Mapping]] = ..., epoch_ns: _Optional[int] = ...) -> None: ...
+
+class RateSteps(_message.Message):
+    __slots__ = ("steps", "period_ns")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedCompositeFieldContainer[RateStep]
+    period_ns: int
+    def __init__(self, steps: _Optional[_Iterable[_Union[RateStep, _Mapping]]] = ..., period_ns: _Optional[int] = ...) -> None: ...
+
+class RateStep(_message.Message):
+    __slots__ = ("start_ns", "rate_bps")
+    START_NS_FIELD_NUMBER: _ClassVar[int]
+    RATE_BPS_FIELD_NUMBER: _ClassVar[int]
+    start_ns: int
+    rate_bps: int
+    def __init__(self, start_ns: _Optional[int] = ..., rate_bps: _Optional[int] = ...) -> None: ...
+
+class Opportunities(_message.Message):
+    __slots__ = ("at_ns", "loop")
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
+    LOOP_FIELD_NUMBER: _ClassVar[int]
+    at_ns: _containers.RepeatedScalarFieldContainer[int]
+    loop: bool
+    def __init__(self, at_ns: _Optional[_Iterable[int]] = ..., loop: _Optional[bool] = ...) -> None: ...
+
+class DelaySchedule(_message.Message):
+    __slots__ = ("steps", "period_ns", "epoch_ns")
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedCompositeFieldContainer[DelayStep]
+    period_ns: int
+    epoch_ns: int
+    def __init__(self, steps: _Optional[_Iterable[_Union[DelayStep, _Mapping]]] = ..., period_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ...) -> None: ...
+
+class DelayStep(_message.Message):
+    __slots__ = ("start_ns", "delay_ns")
+    START_NS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_NS_FIELD_NUMBER: _ClassVar[int]
+    start_ns: int
+    delay_ns: int
+    def __init__(self, start_ns: _Optional[int] = ..., delay_ns: _Optional[int] = ...) -> None: ...
+
+class Variation(_message.Message):
+    __slots__ = ("uniform_ns", "normal_ns", "pareto", "samples", "reorder", "duplicate", "seed")
+    UNIFORM_NS_FIELD_NUMBER: _ClassVar[int]
+    NORMAL_NS_FIELD_NUMBER: _ClassVar[int]
+    PARETO_FIELD_NUMBER: _ClassVar[int]
+    SAMPLES_FIELD_NUMBER: _ClassVar[int]
+    REORDER_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    uniform_ns: int
+    normal_ns: int
+    pareto: Pareto
+    samples: Samples
+    reorder: bool
+    duplicate: float
+    seed: int
+    def __init__(self, uniform_ns: _Optional[int] = ..., normal_ns: _Optional[int] = ..., pareto: _Optional[_Union[Pareto, _Mapping]] = ..., samples: _Optional[_Union[Samples, _Mapping]] = ..., reorder: _Optional[bool] = ..., duplicate: _Optional[float] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class Pareto(_message.Message):
+    __slots__ = ("scale_ns", "shape")
+    SCALE_NS_FIELD_NUMBER: _ClassVar[int]
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    scale_ns: int
+    shape: float
+    def __init__(self, scale_ns: _Optional[int] = ..., shape: _Optional[float] = ...) -> None: ...
+
+class Samples(_message.Message):
+    __slots__ = ("delay_ns",)
+    DELAY_NS_FIELD_NUMBER: _ClassVar[int]
+    delay_ns: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, delay_ns: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Loss(_message.Message):
+    __slots__ = ("gilbert_elliott", "pattern", "seed")
+    GILBERT_ELLIOTT_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    gilbert_elliott: GilbertElliott
+    pattern: LossPattern
+    seed: int
+    def __init__(self, gilbert_elliott: _Optional[_Union[GilbertElliott, _Mapping]] = ..., pattern: _Optional[_Union[LossPattern, _Mapping]] = ..., seed: _Optional[int] = ...) -> None: ...
+
+class GilbertElliott(_message.Message):
+    __slots__ = ("p", "r", "h", "k")
+    P_FIELD_NUMBER: _ClassVar[int]
+    R_FIELD_NUMBER: _ClassVar[int]
+    H_FIELD_NUMBER: _ClassVar[int]
+    K_FIELD_NUMBER: _ClassVar[int]
+    p: float
+    r: float
+    h: float
+    k: float
+    def __init__(self, p: _Optional[float] = ..., r: _Optional[float] = ..., h: _Optional[float] = ..., k: _Optional[float] = ...) -> None: ...
+
+class LossPattern(_message.Message):
+    __slots__ = ("runs", "loop")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    LOOP_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedScalarFieldContainer[int]
+    loop: bool
+    def __init__(self, runs: _Optional[_Iterable[int]] = ..., loop: _Optional[bool] = ...) -> None: ...
+
+class StartSchedulesRequest(_message.Message):
+    __slots__ = ("epoch_ns", "election_id", "role")
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    epoch_ns: int
+    election_id: ElectionId
+    role: str
+    def __init__(self, epoch_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ...) -> None: ...
+
+class StartSchedulesResponse(_message.Message):
+    __slots__ = ("schedules", "timestamp_ns")
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    TIMESTAMP_NS_FIELD_NUMBER: _ClassVar[int]
+    schedules: int
+    timestamp_ns: int
+    def __init__(self, schedules: _Optional[int] = ..., timestamp_ns: _Optional[int] = ...) -> None: ...
 
 class ElectionId(_message.Message):
     __slots__ = ("high", "low")
@@ -59,7 +213,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "losses", "duplicated_packets")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -80,6 +234,11 @@ class Queue(_message.Message):
     POOL_DROPPED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     FLUSHED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     FLUSHED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNLIMITED_FIELD_NUMBER: _ClassVar[int]
+    RATE_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    DELAY_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
+    LOSSES_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -100,17 +259,44 @@ class Queue(_message.Message):
     pool_dropped_packets: int
     flushed_packets: int
     flushed_bytes: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ...) -> None: ...
+    unlimited: bool
+    rate_schedule: ScheduleStatus
+    delay_schedule: ScheduleStatus
+    losses: _containers.RepeatedCompositeFieldContainer[LossCount]
+    duplicated_packets: int
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[LossCount, _Mapping]]] = ..., duplicated_packets: _Optional[int] = ...) -> None: ...
+
+class ScheduleStatus(_message.Message):
+    __slots__ = ("entries", "period_ns", "epoch_ns")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_NS_FIELD_NUMBER: _ClassVar[int]
+    entries: int
+    period_ns: int
+    epoch_ns: int
+    def __init__(self, entries: _Optional[int] = ..., period_ns: _Optional[int] = ..., epoch_ns: _Optional[int] = ...) -> None: ...
+
+class LossCount(_message.Message):
+    __slots__ = ("cause", "packets", "bytes")
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
+    PACKETS_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    cause: Cause
+    packets: int
+    bytes: int
+    def __init__(self, cause: _Optional[_Union[Cause, str]] = ..., packets: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class FlowDropsRequest(_message.Message):
-    __slots__ = ("port", "queue", "first_flow")
+    __slots__ = ("port", "queue", "first_flow", "cause")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_FLOW_FIELD_NUMBER: _ClassVar[int]
+    CAUSE_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     first_flow: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., first_flow: _Optional[int] = ...) -> None: ...
+    cause: Cause
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., first_flow: _Optional[int] = ..., cause: _Optional[_Union[Cause, str]] = ...) -> None: ...
 
 class FlowDropsResponse(_message.Message):
     __slots__ = ("flows", "next_flow")

@@ -29,17 +29,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Realised:
-    """What the target made of the bottleneck's settings, and which program does it.
-
-    ``notes`` are for the user; ``rate_packets_s`` is set where the target shapes packets instead of bits.
-    """
+class AppliedLink:
+    """What the target made of a link's settings; ``rate_packets_s`` is set where it shapes packets instead of bits."""
 
     rate_bps: int
     limit_bytes: int
     limit_packets: int | None
-    epoch: int
     rate_packets_s: int | None = None
+
+
+@dataclass(frozen=True)
+class AppliedSettings:
+    """What the target made of a plan's links that have a rate, by name, and which program does it.
+
+    ``notes`` are for the user.
+    """
+
+    links: dict[str, AppliedLink]
     notes: tuple[str, ...] = ()
     program: dict[str, Any] = field(default_factory=dict)
 
@@ -107,6 +113,10 @@ class Target(ABC):
         """What of an adapted plan the target cannot do as written; empty when it can do all of it."""
         return []
 
+    def real_time_notes(self, plan: Plan) -> list[str]:
+        """What of an adapted plan it may be too slow for in real time; empty when nothing is known against it."""
+        return []
+
     def machine_problems(self, plan: Plan) -> list[str]:
         """What other machines lack for an adapted plan, each with how to get it. Looks only; nothing is changed."""
         return []
@@ -138,12 +148,20 @@ class Target(ABC):
         return None
 
     @abstractmethod
-    async def configure(self, plan: Plan) -> Realised:
+    async def configure(self, plan: Plan) -> AppliedSettings:
         """Load the program, install the entries and set the queues.
 
         Raises:
             RunError: the switch refuses something; the message names what.
         """
+
+    async def start_schedules(self, epoch_ns: int) -> None:
+        """Let links that vary begin to do so at a time of the switch's clock.
+
+        Raises:
+            RunError: the switch cannot, or that time is past.
+        """
+        raise RunError(f"{self.profile.name} has no links that vary")
 
     async def now_ns(self) -> int | None:
         """The switch's clock, the one that stamps reports, in nanoseconds; None where it cannot be read."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One TCP connection as run.json tells of it, whatever made it."""
+"""One connection as run.json tells of it, whatever made it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from narrows.experiment.plan import Flow
 
 @dataclass
 class Connection:
-    """One TCP connection of a flow, as it really went. Times are seconds since the experiment's start.
+    """One connection of a flow, as it really went. Times are seconds since the experiment's start.
 
-    ``result`` is the file that iperf3 wrote; None for a flow of a workload.
+    ``record`` is the file with what its sender knows of it (`narrows_formats.connection_record`), if there is one.
     """
 
     flow: Flow
     number: int
-    result: Path | None
     started_s: float
+    record: Path | None = None
     ended_s: float | None = None
     bytes_sent: int | None = None
 
@@ -41,13 +41,15 @@ class Connection:
         flow = self.flow
         start = self._planned_start_s()
         return {
-            "name": flow.name,
+            "name": flow.connection_name(self.number),
             "group": flow.group,
             "cca": flow.cca,
             "src": flow.src,
             "dst": flow.dst,
             "src_port": self.src_port,
             "dst_port": flow.dst_port,
+            "links": list(flow.links),
+            "ack_links": list(flow.ack_links),
             "connection": self.number,
             "start_s": start,
             "duration_s": None if flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
@@ -56,7 +58,7 @@ class Connection:
             "started_s": self.started_s,
             "ended_s": self.ended_s,
             "bytes_sent": self.bytes_sent,
-            "iperf3": None if self.result is None else f"{self.result.parent.name}/{self.result.name}",
+            "record": None if self.record is None else f"{self.record.parent.name}/{self.record.name}",
         }
 
     def _planned_start_s(self) -> float:

@@ -87,7 +87,7 @@ class SamplingProcesses(SocketSampler):
         """See `SocketSampler.start`."""
         if not self._interval_ns:
             return
-        interval, version = str(self._interval_ns / NANOSECONDS), str(self._plan.receiver.ip_version)
+        interval, version = str(self._interval_ns / NANOSECONDS), str(self._plan.ip_version)
         for sender in self._plan.senders:
             self._offsets_s[sender.name] = await self._testbed.clock_offset_s(sender.name)
             script = await self._testbed.python(sender.name, Path(socket_sampler.__file__))
@@ -145,7 +145,7 @@ class SamplingThread(SocketSampler):
     def _sample(self, hosts: Sequence[tuple[socket.socket, TextIO]]) -> None:
         interval_s = self._interval_ns / NANOSECONDS
         try:
-            socket_sampler.sample(interval_s, self._plan.receiver.ip_version, hosts, self._stopped.wait)
+            socket_sampler.sample(interval_s, self._plan.ip_version, hosts, self._stopped.wait)
         except OSError as error:
             self._died.append(f"the sampling of sockets ended by itself: {error}")
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All traffic of a run: bulk and sized flows, workloads, and the sampling of their sockets."""
+"""All traffic of a run: its flows, and the sampling of their sockets."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Flow, Plan
 from narrows.hosts.base import Testbed
-from narrows.traffic.bulk import BulkTraffic
 from narrows.traffic.connection import Connection
-from narrows.traffic.iperf3 import Iperf3Traffic
-from narrows.traffic.sized import SizedTraffic
+from narrows.traffic.generator import Generator
+from narrows.traffic.registry import generators
 from narrows.traffic.sockets import Readings, SamplingProcesses, SamplingThread, SocketSampler
 
 
@@ -24,10 +24,8 @@ class Traffic:
         """Take the plan; results go to ``results``. Sockets are read every ``socket_interval_ns``, never if 0."""
         self._plan = plan
         self._results = results
-        bulk = BulkTraffic if plan.in_guest else Iperf3Traffic
         sampler = SamplingThread if plan.in_guest else SamplingProcesses
-        self._bulk = bulk(plan, testbed, results)
-        self._sized = SizedTraffic(plan, testbed, results)
+        self._generators = generators(plan, testbed, results)
         self._sampler: SocketSampler = sampler(plan, testbed, results, socket_interval_ns)
         self._origin = 0.0
 
@@ -39,12 +37,14 @@ class Traffic:
     @property
     def active(self) -> int:
         """Flows and workloads under way."""
-        return self._bulk.active + self._sized.active
+        return sum(generator.active for generator in self._generators)
 
     @property
     def connections(self) -> list[Connection]:
-        """Every connection so far, in the order of run.json's flows."""
-        return [*self._bulk.connections, *self._sized.connections]
+        """Every connection so far, in the order of run.json's flows: the plan's."""
+        place = {flow.name: position for position, flow in enumerate(self._plan.flows)}
+        found = [connection for generator in self._generators for connection in generator.connections]
+        return sorted(found, key=lambda connection: (place[connection.flow.name], connection.number))
 
     @property
     def socket_readings(self) -> tuple[Readings, ...]:
@@ -52,36 +52,39 @@ class Traffic:
         return self._sampler.readings
 
     async def start(self) -> None:
-        """Start the receiving side and the sampling.
+        """Make everything ready, the receiving side first, and start the sampling.
 
         Raises:
-            RunError: a server does not come up.
+            RunError: a host cannot be reached, or does not do it.
         """
         self._results.mkdir(parents=True, exist_ok=True)
-        await self._bulk.start_servers()
-        await self._sized.start_servers()
+        for generator in self._generators:
+            await generator.prepare()
         await self._sampler.start()
 
-    async def run(self) -> None:
-        """Run all flows to their end.
+    async def run(self, begins: Callable[[float], Awaitable[None]] | None = None) -> None:
+        """Run all flows to their end; ``begins`` is called with the monotonic time of the experiment's start before it.
 
         Raises:
             RunError: a flow fails; the others are left for `stop` to interrupt.
         """
-        self._origin = time.monotonic()
-        tasks = {**self._bulk.tasks(self._origin), **self._sized.tasks(self._origin)}
+        self._origin = time.monotonic() + max(generator.lead_s for generator in self._generators)
+        if begins is not None:
+            await begins(self._origin)
+        await asyncio.gather(*(generator.start(self._origin) for generator in self._generators))
         running = [flow.group for flow in self._plan.flows]
 
-        async def follow(flow: Flow) -> None:
-            await tasks[flow.name]
+        async def follow(generator: Generator, flow: Flow) -> None:
+            await generator.follow(flow.name)
             running.remove(flow.group)
             if flow.group not in running:
-                await self._sized.group_ended(flow.group)
+                await asyncio.gather(*(one.group_ended(flow.group) for one in self._generators))
 
         try:
             async with asyncio.TaskGroup() as group:
-                for flow in self._plan.flows:
-                    group.create_task(follow(flow))
+                for generator in self._generators:
+                    for flow in generator.flows:
+                        group.create_task(follow(generator, flow))
         except* RunError as errors:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
 
@@ -91,6 +94,5 @@ class Traffic:
         Raises:
             RunError: the sampling of sockets had failed.
         """
-        await self._bulk.stop()
-        await self._sized.stop(time.monotonic() - self._origin)
+        await asyncio.gather(*(generator.stop() for generator in self._generators))
         await self._sampler.stop()

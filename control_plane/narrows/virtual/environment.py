@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from narrows_formats.suggestion import suggestion
-from narrows_formats.units import FULL_FRAME_BYTES
 
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
@@ -39,12 +39,29 @@ class VirtualTime:
         self._kernel = kernel
         self._about = about(kernel)
 
+    @property
+    def kernel(self) -> str:
+        """The name of the guests' kernel."""
+        return self._kernel.name
+
+    @property
+    def records(self) -> Path:
+        """In the user's own directories."""
+        return runs()
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """Interrupt moderation on a path too short for it."""
+        if plan.moderation is None or settings(adapted(plan)).window_ns:
+            return []
+        return [f"hosts.rx_usecs: takes an RTT of {MIN_MODERATED_RTT_NS // 1000} us or more in virtual time"]
+
     def problems(self, plan: Plan) -> list[str]:
         """What this machine lacks to boot a guest for a plan."""
-        found = room.problems(room.memory_bytes(plan))
-        if plan.moderation is not None and not settings(adapted(plan)).window_ns:
-            found.append(f"hosts.rx_usecs: takes an RTT of {MIN_MODERATED_RTT_NS // 1000} us or more in virtual time")
-        return found
+        return room.problems(room.memory_bytes(plan))
+
+    def notes(self, plan: Plan, target: Target) -> list[str]:
+        """Nothing: every rate is exact."""
+        return []
 
     def missing_cca(self, name: str) -> str:
         """What to tell a user who wants an algorithm that the kernel does not have."""
@@ -61,12 +78,12 @@ class VirtualTime:
 
     def expected_s(self, plan: Plan) -> float:
         """Boot, analysis, and the bottleneck's packets: the run's own time passes at any speed."""
-        packets = traffic_time_s(plan) * plan.bottleneck.rate_bps / (8 * FULL_FRAME_BYTES)
+        packets = traffic_time_s(plan) * sum(link.rate_bps for link in plan.links) / (8 * plan.frame_bytes)
         return BOOT_AND_ANALYSIS_S + packets / PACKETS_PER_S
 
     def state(self) -> RunState:
         """A record in the user's own directories."""
-        return RunState.create(runs())
+        return RunState.create(self.records)
 
     def measurement(
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory

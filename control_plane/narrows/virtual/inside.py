@@ -11,6 +11,7 @@ import asyncio
 import os
 import pickle
 import signal
+import subprocess
 import threading
 import time
 import traceback
@@ -61,13 +62,17 @@ def measure(task: Task, channel: Channel) -> None:
         # Imported later by the target: then without memory at once.
         import narrows.switch.p4runtime_entries  # noqa: F401
         from narrows.errors import NarrowsError
+        from narrows.hosts.process import Launch
         from narrows.hosts.state import RunState
         from narrows.run.measurement import Measurement
 
         target: Target = pickle.loads(task.target)
 
     class GuestState(RunState):
-        """What goes with the guest need not be removed before."""
+        """What goes with the guest need not be removed before, and nothing outlives it."""
+
+        def launch(self) -> Launch:
+            return subprocess.Popen
 
         def release(self) -> list[str]:
             return []

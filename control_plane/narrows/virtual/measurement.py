@@ -31,7 +31,7 @@ from narrows.paths import REPOSITORY
 from narrows.run.measurement import Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
-from narrows.run.sampler import FlowRate, Snapshot
+from narrows.run.sampler import FlowRate, LinkState, Snapshot
 from narrows.run.stop_signals import stop_signals_call
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
@@ -268,4 +268,5 @@ def how_it_ended(code: int, was_up: bool) -> str:
 
 def _snapshot(data: dict[str, Any]) -> Snapshot:
     flows = {name: tuple(FlowRate(**rate) for rate in data[name]) for name in ("flows", "groups")}
-    return Snapshot(**{**data, **flows})
+    links = tuple(LinkState(**link) for link in data["links"])
+    return Snapshot(**{**data, **flows, "links": links})

@@ -15,6 +15,8 @@ from narrows.targets.soft.virtual_time import adapted, settings
 BASE_BYTES = 768 << 20
 # Programs of a host.
 HOST_BYTES = 32 << 20
+# Two sockets of a flow and what serves them, beside what is in flight.
+FLOW_BYTES = 32 << 10
 # A byte in flight is held by the sender until it is acknowledged, and by switch or receiver; in the kernel it takes
 # almost twice its size, in a report of a short packet as much again. As much again is what a lossy flow keeps until a
 # gap is filled: the sender what was acknowledged beyond the gap, the receiver what came out of order. With half of
@@ -27,12 +29,12 @@ MEMORY = Path("/proc/meminfo")
 
 def memory_bytes(plan: Plan) -> int:
     """Memory for a guest in which no buffer of a plan is too small: whole MiB."""
-    bottleneck = plan.bottleneck
     longest = max(port.delay_ns for port in plan.ports)
-    in_flight = bottleneck.rate_bps * longest // 8_000_000_000 + bottleneck.limit_bytes
+    in_flight = sum(link.rates_bps.most * longest // 8_000_000_000 + link.limit_bytes for link in plan.links)
     # The rings are the kernel's own and whole from the start.
     rings = settings(adapted(plan)).ring_bytes * len(plan.hosts)
-    wanted = BASE_BYTES + HOST_BYTES * len(plan.hosts) + rings + SHARE * COPIES * in_flight
+    made = HOST_BYTES * len(plan.hosts) + FLOW_BYTES * len(plan.flows)
+    wanted = BASE_BYTES + made + rings + SHARE * COPIES * in_flight
     return -(int(-wanted) >> 20) << 20
 
 

@@ -53,20 +53,23 @@ def test_the_page_follows_a_run(tmp_path: Path, version: int) -> None:
     assert kinds["run"] == kinds["end"] == 1 and kinds["snapshot"] >= 8
     snapshots = [event for event in found if event["kind"] == "snapshot"]
     steady = [snapshot for snapshot in snapshots if 2 < snapshot["time_s"] < 6.5]
-    assert all(0.8 * RATE_BPS < snapshot["rate_bps"] < 1.05 * RATE_BPS for snapshot in steady), steady
-    for snapshot in steady:
-        assert sum(flow["rate_bps"] for flow in snapshot["flows"]) == pytest.approx(snapshot["rate_bps"], rel=0.1)
+    assert all(len(snapshot["links"]) == 1 for snapshot in snapshots)
+    rates = [snapshot["links"][0]["rate_bps"] for snapshot in steady]
+    assert all(0.8 * RATE_BPS < rate < 1.05 * RATE_BPS for rate in rates), rates
+    for snapshot, rate in zip(steady, rates, strict=True):
+        assert sum(flow["rate_bps"] for flow in snapshot["flows"]) == pytest.approx(rate, rel=0.1)
         assert abs(snapshot["time_s"] + snapshot["left_s"] - 7) < 0.01
     assert {flow["name"] for flow in steady[-1]["flows"] if flow["rate_bps"] > 0} == {"cubic-1", "cubic-2", "reno-1"}
-    assert max(snapshot["queue_bytes"] for snapshot in snapshots) <= snapshots[0]["limit_bytes"]
-    counts = [snapshot["drops"] for snapshot in snapshots]
+    links = [snapshot["links"][0] for snapshot in snapshots]
+    assert max(link["queue_bytes"] for link in links) <= links[0]["limit_bytes"]
+    counts = [link["drops"] for link in links]
     assert counts == sorted(counts)
     run = json.loads((tmp_path / "result" / "run.json").read_text())
-    assert run["identity"]["holds"]
-    assert 0 < counts[-1] <= run["identity"]["port_drops"]
-    # The queue was read just before its drops by flow; iperf3's control connections may have lost a packet as well.
+    assert run["drop_cross_check"]["bottleneck"]["holds"]
+    assert 0 < counts[-1] <= run["drop_cross_check"]["bottleneck"]["port_drops"]
+    # The queue was read just before its drops by flow.
     by_flow = sum(flow["drops"] for flow in snapshots[-1]["flows"])
-    assert 0.9 * counts[-1] <= by_flow <= run["identity"]["port_drops"]
+    assert 0.9 * counts[-1] <= by_flow <= run["drop_cross_check"]["bottleneck"]["port_drops"]
     assert "5 s: " in printed and "cubic-1" in printed and "s left" in printed
 
 

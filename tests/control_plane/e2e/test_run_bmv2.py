@@ -88,14 +88,14 @@ def test_a_run_on_bmv2_measures_and_leaves_nothing(tmp_path: Path) -> None:
     run = json.loads((out / "run.json").read_text())
     assert (run["status"], run["losses_elsewhere"]) == ("complete", [])
     assert (run["target_profile"]["time_unit_s"], run["target_profile"]["depth_unit"]) == (1e-6, "packets")
-    bottleneck = run["bottleneck"]
+    bottleneck = run["links"][0]
     assert (bottleneck["rate_packets_s"], bottleneck["rate_bps"]) == (PACKETS_S, RATE_BPS)
     assert (bottleneck["buffer_packets"], bottleneck["buffer_bytes"]) == (19, 19 * 1514)
     # Arrivals, departures and drops close to the packet, from the senders' interfaces to the receiver's.
-    assert run["identity"]["problems"] == []
+    assert run["drop_cross_check"]["bottleneck"]["problems"] == []
     assert [balance["lost"] for balance in run["balances"]] == [0, 0, 0]
     entered, left = run["balances"][0]["left"], run["balances"][1]["entered"]
-    assert entered - left == run["identity"]["sum_of_flows"] > 0
+    assert entered - left == run["drop_cross_check"]["bottleneck"]["sum_of_flows"] > 0
     assert (out / "report.html").stat().st_size > 0
     summary = json.loads((out / "summary.json").read_text())
     assert summary["telemetry"]["lost"] == 0

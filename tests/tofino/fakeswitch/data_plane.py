@@ -2,12 +2,13 @@
 """What the program counts of packets, pipe by pipe, by the entries that the fake switch holds.
 
 Every pipe's ingress knows only what came in through it; behind the queue all flows of a bottleneck meet in one pipe.
+What leaves a port in loopback comes in again there.
 """
 
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fakeswitch.server import FakeSwitch
 
@@ -47,19 +48,50 @@ def crc32(fields: list[tuple[int, int]]) -> int:
 
 
 class DataPlane:
-    """Lets packets through a fake switch's program; no packet waits or is dropped."""
+    """Lets packets through a fake switch's program. What comes to a queue of ``stopped`` ports waits there."""
 
     def __init__(self, switch: FakeSwitch) -> None:
         self.switch = switch
+        self.stopped: set[int] = set()
         self._registers = {
             name: switch.schema.part(name, "Register")
             for name in ("flow_owner", "flow_arrivals", "flow_departures", "bottleneck_departures")
         }
 
+    def travel(self, packet: Packet, frame: int) -> tuple[list[Reported], int | None]:
+        """One packet of ``frame`` bytes goes as far as it gets: its reports, and the port that it left the switch by.
+
+        None: a queue has dropped it, or it waits in one.
+        """
+        reports: list[Reported] = []
+        while True:
+            action, data = self._connection(packet)
+            port = data["port"]
+            if action == "wire":
+                self.switch.tm.offer(packet.port, port, 0, frame)
+                self.switch.tm.drain(port, 0, 1)
+            else:
+                found = self._identify(packet, data["index"], data.get("share", 0))
+                self._count_both("arrival", found.index, packet.port // 128, frame)
+                if not self.switch.tm.offer(packet.port, port, data["queue"], frame) or port in self.stopped:
+                    return reports, None
+                self.switch.tm.drain(port, data["queue"], 1)
+                reports.append(self._depart(found, data["index"], port // 128))
+                self._count_both("departure", found.index, port // 128, frame)
+            if self.switch.tm.ports[port]["$LOOPBACK_MODE"] == "BF_LPBK_NONE":
+                return reports, port
+            for side in ("Transmitted", "Received"):
+                self._statistics(port)[f"$Frames{side}OK"] += 1
+            packet = replace(packet, port=port)
+
     def pass_through(self, packet: Packet) -> Reported:
         """One packet comes in, and leaves its bottleneck."""
         action, data = self._connection(packet)
-        bottleneck, share = data["index"], data["share"] if action == "bottleneck_of_pipe" else 0
+        share = data["share"] if action == "bottleneck_of_pipe" else 0
+        return self._depart(self._identify(packet, data["index"], share), data["index"], data["port"] // 128)
+
+    def _identify(self, packet: Packet, bottleneck: int, share: int) -> Reported:
+        """A packet comes to a bottleneck: its flow there, and how many of it have come."""
         tuple_ = [(packet.src, 128), (packet.dst, 128), (packet.protocol, 8), (packet.src_port, 16)]
         tuple_ += [(packet.dst_port, 16)]
         size = self._registers["flow_arrivals"].size
@@ -67,12 +99,15 @@ class DataPlane:
         if share & 0x80:
             index = index % (size // 4) + (share >> 5) % 4 * (size // 4)
         signature = crc32([*reversed(tuple_), (bottleneck, 6)]) | 1
-        ingress, egress = packet.port // 128, data["port"] // 128
+        ingress = packet.port // 128
         owner = self._owner(index, signature, ingress, packet, bottleneck)
         arrivals = self._count("flow_arrivals", index, ingress)
-        departures = self._count("flow_departures", index, egress)
-        self._count("bottleneck_departures", bottleneck, egress)
-        return Reported(index, signature, 0 if owner == signature else COLLISION, arrivals, departures)
+        return Reported(index, signature, 0 if owner == signature else COLLISION, arrivals, 0)
+
+    def _depart(self, found: Reported, bottleneck: int, pipe: int) -> Reported:
+        """It leaves the queue."""
+        self._count("bottleneck_departures", bottleneck, pipe)
+        return replace(found, departures=self._count("flow_departures", found.index, pipe))
 
     def _connection(self, packet: Packet) -> tuple[str, dict[str, int]]:
         """Action and parameters of the entry that a packet meets."""
@@ -100,3 +135,13 @@ class DataPlane:
     def _count(self, name: str, index: int, pipe: int) -> int:
         register = self._registers[name]
         return self.switch.programs.add(register.name, index, pipe, register.fields[0].name, 1)
+
+    def _count_both(self, name: str, index: int, pipe: int, frame: int) -> None:
+        """The counter of 64 bits, in packets and bytes."""
+        counter = self.switch.schema.part(f"{name}_counter", "Counter")
+        for field, number in (("$COUNTER_SPEC_PKTS", 1), ("$COUNTER_SPEC_BYTES", frame)):
+            self.switch.programs.add(counter.name, index, pipe, field, number, 64)
+
+    def _statistics(self, port: int) -> dict[str, int]:
+        fields = self.switch.schema.table("$PORT_STAT").fields
+        return self.switch.statistics.setdefault(port, {field.name: 0 for field in fields})

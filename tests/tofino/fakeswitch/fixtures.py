@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.targets.tofino.bfrt.client import Client, Endpoint
 from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.binding import bind

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
+from narrows.experiment.plan import COLLECTOR_PORT, Plan
 from narrows.hosts.base import SwitchAttachment, Testbed
 from narrows.hosts.links import End, add_cable, links
 from narrows.switch.entries import wires
@@ -21,7 +21,7 @@ from narrows.targets.soft.virtual_time import VirtualTime
 
 # Port N towards a sender, port N + OFFSET towards BMv2; v1model's port numbers end at 510.
 OFFSET = 250
-MAX_PORTS = OFFSET - FIRST_SENDER_PORT + 1
+MAX_PORTS = OFFSET - COLLECTOR_PORT
 
 
 class DelayLine:
@@ -67,7 +67,7 @@ class DelayLine:
         for port in plan.ports:
             if port.number in senders:
                 await self._switch.set_delay(port.number, port.delay_ns)
-        cables = [(port, plan.receiver.mac, port + OFFSET) for port in sorted(senders)]
+        cables = [(port, plan.receivers[0].mac, port + OFFSET) for port in sorted(senders)]
         back = [(port + OFFSET, None, port) for port in sorted(senders)]
         await session.insert(table_entries(wires([*cables, *back]), session.schema))
 

@@ -8,13 +8,16 @@ from fractions import Fraction
 from narrows_formats.units import format_rate
 
 from narrows.experiment.plan import MAX_SENDERS, Plan
+from narrows.switch.widths import unreported_waits
 from narrows.targets.bmv2.delay_line import MAX_PORTS
 
 # One report a packet included, BMv2 forwards three times as many full-size frames before its input loses some.
 MAX_PACKETS_S = 10_000
 RATE_TOLERANCE = Fraction(1, 100)
-# Queue depths are 32-bit integers in its Thrift service.
-MAX_DEPTH_PACKETS = 2**31 - 1
+# The depth that a packet finds has 19 bits in v1model, and BMv2 cuts off those above.
+MAX_DEPTH_PACKETS = 2**19 - 1
+# Waits have 32 bits of microseconds there.
+DELAY_BITS, DELAY_UNIT_NS = 32, 1000
 
 
 def packet_rate(plan: Plan) -> int:
@@ -36,10 +39,23 @@ def depth(plan: Plan) -> int:
 
 
 def refusals(plan: Plan, virtual: bool = False) -> list[str]:
-    """What of a plan BMv2 cannot do as written, as time passes or in virtual time; empty when it can do all of it."""
+    """What of a plan BMv2 cannot do as written, in real time or in virtual time; empty when it can do all of it."""
+    if plan.loopbacks:
+        # Its ports are interfaces, and none leads back into it.
+        return [
+            f"links: {', '.join(link.name for link in plan.links)} take loopback ports, which BMv2 has not; "
+            "allowed: one link to one receiver, or --target soft"
+        ]
+    if varying := [link.field for link in plan.links if link.schedule is not None]:
+        # bm_sim/queueing.h: a new rate would not reach what waits.
+        return [
+            f"{field}.rate: varies, and BMv2 sets a packet's time when it is queued; allowed: a constant rate, or "
+            "--target soft"
+            for field in varying
+        ]
     return [
         *_rate_refusals(plan, virtual),
-        *_depth_refusals(plan),
+        *(_depth_refusals(plan) or unreported_waits(plan, DELAY_BITS, DELAY_UNIT_NS)),
         *_port_refusals(plan),
         *_card_refusals(plan, virtual),
     ]

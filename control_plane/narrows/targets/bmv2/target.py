@@ -16,7 +16,7 @@ from thrift.transport.TTransport import TTransportException
 
 from narrows.errors import RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import FIRST_SENDER_PORT, Plan
+from narrows.experiment.plan import COLLECTOR_PORT, Plan
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.links import Link, call_inside, links, run
 from narrows.hosts.process import Process
@@ -24,7 +24,7 @@ from narrows.paths import compiled_program
 from narrows.switch.p4runtime import P4RuntimeSession
 from narrows.switch.p4runtime_entries import entities, program_digests, read_packet_sum, register_name
 from narrows.switch.readings import Balance, PortStats, QueueStats
-from narrows.targets.base import Realised, Target, TargetOptions
+from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.bmv2 import packets, simple_switch
 from narrows.targets.bmv2.delay_line import DelayLine
 from narrows.targets.bmv2.simple_switch import Thrift
@@ -120,7 +120,7 @@ class Bmv2Target(P4RuntimeTarget):
         self._namespace = testbed.attachments[0].namespace
         # Thrift listens on every address there is: here that is the namespace's own.
         run(["ip", "-n", self._namespace, "link", "set", "lo", "up"])
-        senders = [attachment for attachment in testbed.attachments if attachment.port >= FIRST_SENDER_PORT]
+        senders = [attachment for attachment in testbed.attachments if attachment.port > COLLECTOR_PORT]
         self._interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
         self._interfaces |= await self._delay_line.start(testbed, senders)
         directory = testbed.state_dir
@@ -135,7 +135,7 @@ class Bmv2Target(P4RuntimeTarget):
         # In a thread, as it may take a while; the socket stays in the namespace that it was opened in.
         self._thrift = await asyncio.to_thread(call_inside, self._namespace, simple_switch.connect)
 
-    async def configure(self, plan: Plan) -> Realised:
+    async def configure(self, plan: Plan) -> AppliedSettings:
         """Load the program, install the plan's entries, set queues and delays.
 
         Raises:
@@ -159,12 +159,9 @@ class Bmv2Target(P4RuntimeTarget):
         await session.insert(entities(plan, PROFILE, session.schema))
         await self._delay_line.configure(plan)
         self._plan = plan
-        return Realised(
-            rate_bps=packets.bit_rate(rate, plan.frame_bytes),
-            limit_bytes=depth * plan.frame_bytes,
-            limit_packets=depth,
-            epoch=0,
-            rate_packets_s=rate,
+        applied = AppliedLink(packets.bit_rate(rate, plan.frame_bytes), depth * plan.frame_bytes, depth, rate)
+        return AppliedSettings(
+            links={bottleneck.name: applied},
             notes=packets.notes(plan),
             program={**program_digests(), "simple_switch_grpc": simple_switch.version(self._path)},
         )
@@ -239,12 +236,12 @@ class Bmv2Target(P4RuntimeTarget):
         session = self._connected()
         ports = {port.port: port for port in await self.ports()}
         senders = [ports[sender.port] for sender in plan.senders]
-        receiver = ports[plan.receiver.port]
+        receiver = ports[plan.receivers[0].port]
         arrivals = await read_packet_sum(session, "arrival_counter")
         emulated = await read_packet_sum(session, "loss_counter")
         departures = await read_packet_sum(session, "departure_counter")
         back = sum(port.tx_packets for port in senders)
-        if plan.ack_bottleneck is not None:
+        if plan.unlimited:
             return two_way_balances(plan, senders, receiver, arrivals + emulated, departures)
         found = [
             Balance(
@@ -254,7 +251,7 @@ class Bmv2Target(P4RuntimeTarget):
             ),
             Balance("between the program and the receiver's interface", departures, receiver.tx_packets),
         ]
-        if plan.receiver.ip_version == 4:
+        if plan.ip_version == 4:
             # An IPv6 receiver also says things of its own (multicast listener reports), which go nowhere.
             found.append(Balance("on the way back from the receiver", receiver.rx_packets, back))
         return found
@@ -324,6 +321,6 @@ def two_way_balances(
     """Both directions together, where the program counts both."""
     sent, taken = sum(port.tx_packets for port in senders), sum(port.rx_packets for port in senders)
     found = [Balance("between the program and the hosts' interfaces", departures, sent + receiver.tx_packets)]
-    if plan.receiver.ip_version == 4:
+    if plan.ip_version == 4:
         found.insert(0, Balance("between the hosts' interfaces and the program", taken + receiver.rx_packets, arrivals))
     return found

@@ -9,14 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows_formats.target_profile import TargetProfile
+from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Link, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import CARD, NetnsTestbed
 from narrows.hosts.state import RunState
+from narrows.switch.entries import DELAY_BITS
 from narrows.switch.readings import FlowDrops, PortStats, QueueStats
-from narrows.targets.base import Realised, Target, TargetOptions
+from narrows.switch.widths import unreported_depths, unreported_waits
+from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
 from narrows.targets.soft.softswitch import Softswitch, missing_parts
 from narrows.targets.soft.virtual_time import adapted, settings
@@ -26,6 +29,14 @@ if TYPE_CHECKING:
     from narrows.experiment.model import Experiment
     from narrows.switch import traffic_manager_pb2 as pb
     from narrows.switch.p4runtime import P4RuntimeSession
+
+# What it has been seen to carry in real time between namespaces, hosts included: 3.6 Gbit/s of full-size packets with
+# a report on each, on two processors (benchmarks/results/2026-11-21-2cpu-x86_64.md, "Forwarding").
+CARRIED_PACKETS_S = 300_000
+# Limits of narrows-softswitch: MAX_RATE_BPS and MAX_DELAY_NS of its traffic manager, MAX_JITTER_NS of --access-rate.
+MAX_RATE_BPS = 10_000_000_000_000
+MAX_DELAY_NS = 100 * NANOSECONDS
+MAX_JITTER_NS = 100 * NANOSECONDS
 
 PROFILE = TargetProfile(
     name="soft",
@@ -48,6 +59,7 @@ class SoftTarget(P4RuntimeTarget):
         self._seed = seed
         self._switch = Softswitch("softswitch")
         self._card: tuple[str, ...] = ()
+        self._loopbacks: tuple[int, ...] = ()
 
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
@@ -68,6 +80,40 @@ class SoftTarget(P4RuntimeTarget):
         """What this machine lacks to run the softswitch."""
         return missing_parts()
 
+    def refusals(self, plan: Plan) -> list[str]:
+        """What its traffic manager, its models of hosts and its reports do not go up to."""
+        delays = {port.host: port.delay_ns for port in plan.ports}
+        most_rate, most_rtt, most_jitter = (
+            format_rate(MAX_RATE_BPS), format_time(MAX_DELAY_NS), format_time(MAX_JITTER_NS)
+        )  # fmt: skip
+        given = [
+            *((f"{link.field}.rate", link.rates_bps.most, MAX_RATE_BPS, most_rate) for link in plan.links),
+            *((f"{link.field}.delay", link.delay_ns, MAX_DELAY_NS, most_rtt) for link in plan.links),
+            ("hosts.rate", plan.access_rate_bps or 0, MAX_RATE_BPS, most_rate),
+            ("hosts.jitter", plan.jitter_ns or 0, MAX_JITTER_NS, most_jitter),
+            *(
+                (f"flows.{number}.rtt", delays[sender.name], MAX_DELAY_NS, most_rtt)
+                for number, sender in enumerate(plan.senders)
+            ),
+        ]
+        beyond = [
+            f"{field}: is more than the softswitch does; allowed: up to {allowed}"
+            for field, value, most, allowed in given
+            if value > most
+        ]
+        return [*beyond, *unreported_depths(plan), *unreported_waits(plan, DELAY_BITS, 1)]
+
+    def real_time_notes(self, plan: Plan) -> list[str]:
+        """A rate in packets above what was measured."""
+        packets_s = sum(link.rates_bps.most for link in plan.links) // (8 * plan.frame_bytes)
+        if packets_s <= CARRIED_PACKETS_S:
+            return []
+        return [
+            f"{plan.links[0].field}.rate: {packets_s:,} full-size packets/s; in real time about {CARRIED_PACKETS_S:,} "
+            "were measured (two processors, benchmarks/README.md), and a run fails if this machine loses packets; "
+            "--virtual is exact at any rate"
+        ]
+
     def enter_guest(self, plan: Plan) -> Plan:
         """The switch looks ahead for half of the delays, and completes the checksums of what passes."""
         plan = adapted(plan)
@@ -77,6 +123,7 @@ class SoftTarget(P4RuntimeTarget):
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """Namespaces."""
+        self._loopbacks = plan.loopbacks
         return NetnsTestbed(plan, state, mtu, self._card)
 
     async def start(self, testbed: Testbed) -> None:
@@ -86,40 +133,51 @@ class SoftTarget(P4RuntimeTarget):
             RunError: it does not come up; the message has its last output.
         """
         interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
-        await self._switch.start(testbed, interfaces, self._seed)
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks)
 
     def reports_pipe(self) -> Path | None:
         """The softswitch's, in virtual time."""
         return self._switch.reports
 
-    async def configure(self, plan: Plan) -> Realised:
+    async def configure(self, plan: Plan) -> AppliedSettings:
         """Load the program, install the plan's entries and set queues and delays.
 
         Raises:
             RunError: the switch refuses something, or a setting reads back differently.
         """
         from narrows.switch import traffic_manager_pb2 as pb
+        from narrows.switch.link_models import rate_message
         from narrows.switch.p4runtime_entries import entities
 
         session, manager = self._switch.session, self._switch.manager
         await session.push_pipeline()
-        bottleneck = plan.bottleneck
-        await manager.configure(
-            pb.ConfigureRequest(
-                port=bottleneck.port,
-                queue=bottleneck.queue,
-                rate_bps=bottleneck.rate_bps,
-                # A depth in packets is kept as one: the byte limit would count a short packet for less.
-                limit_bytes=bottleneck.limit_bytes if bottleneck.limit_packets is None else 0,
-                limit_packets=bottleneck.limit_packets or 0,
+        for link in plan.links:
+            await manager.configure(
+                pb.ConfigureRequest(
+                    port=link.port,
+                    queue=link.queue,
+                    rate_bps=link.rate_bps,
+                    # A depth in packets is kept as one: the byte limit would count a short packet for less.
+                    limit_bytes=link.limit_bytes if link.limit_packets is None else 0,
+                    limit_packets=link.limit_packets or 0,
+                    # Until the experiment starts, its nominal rate holds.
+                    rate_schedule=None if link.schedule is None else rate_message(link.schedule),
+                )
             )
-        )
         for port in plan.ports:
             if port.delay_ns:
                 await self._switch.set_delay(port.number, port.delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
         await session.insert(entities(plan, PROFILE, session.schema))
         return await self._read_back(plan)
+
+    async def start_schedules(self, epoch_ns: int) -> None:
+        """See `Target.start_schedules`; read back."""
+        await self._switch.manager.start_schedules(epoch_ns)
+        for queue in (await self._switch.manager.list()).queues:
+            for status in (queue.rate_schedule, queue.delay_schedule):
+                if status.entries and status.epoch_ns != epoch_ns:
+                    raise RunError(f"port {queue.port} of the softswitch: a schedule begins at {status.epoch_ns} ns")
 
     async def now_ns(self) -> int:
         """CLOCK_MONOTONIC of this host, as the switch tells it."""
@@ -139,27 +197,43 @@ class SoftTarget(P4RuntimeTarget):
         return await self._switch.ports()
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
-        """Packets lost anywhere but at the bottleneck's queue or by loss emulation."""
+        """Packets lost anywhere but at a link's queue or by loss emulation."""
         collector = plan.collector.port
-        return await self._switch.losses(queues_except=(plan.bottleneck.port, collector), ports_except=(collector,))
+        queues = {link.port for link in plan.links}
+        return await self._switch.losses(queues_except={*queues, collector}, ports_except=(collector,))
 
     async def stop(self) -> None:
         """End the switch; safe to call at any time, and twice."""
         await self._switch.stop()
 
-    async def _read_back(self, plan: Plan) -> Realised:
+    async def _read_back(self, plan: Plan) -> AppliedSettings:
         from narrows.switch.p4runtime_entries import program_digests
 
-        asked = plan.bottleneck
-        queue = next(q for q in await self.queues() if (q.port, q.queue) == (asked.port, asked.queue))
-        limit = asked.limit_bytes if asked.limit_packets is None else 0
-        if (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != (
-            asked.rate_bps,
-            limit,
-            asked.limit_packets or 0,
-        ):
-            raise RunError(f"the softswitch's queue reads back as {queue}, not {asked}")
-        return Realised(queue.rate_bps, asked.limit_bytes, asked.limit_packets, queue.epoch, program=program_digests())
+        queues = {(queue.port, queue.queue): queue for queue in await self.queues()}
+        applied = {}
+        for link in plan.links:
+            queue = queues.get((link.port, link.queue))
+            limit = link.limit_bytes if link.limit_packets is None else 0
+            asked = (link.rate_bps, limit, link.limit_packets or 0)
+            if queue is None or (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != asked:
+                raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
+            if link.schedule is not None:
+                await self._check_schedule(link)
+            applied[link.name] = AppliedLink(queue.rate_bps, link.limit_bytes, link.limit_packets)
+        return AppliedSettings(applied, program=program_digests())
+
+    async def _check_schedule(self, link: Link) -> None:
+        from narrows.switch.link_models import rate_status
+
+        assert link.schedule is not None
+        queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
+        read = _status(queues[link.port, link.queue].rate_schedule)
+        if read != rate_status(link.schedule):
+            raise RunError(f"the softswitch's schedule for {link.name} reads back as {read}")
+
+
+def _status(status: pb.ScheduleStatus) -> tuple[int, int | None]:
+    return status.entries, status.period_ns if status.HasField("period_ns") else None
 
 
 def _queue_stats(queue: pb.Queue) -> QueueStats:

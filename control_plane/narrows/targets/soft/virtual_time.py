@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from narrows.experiment.plan import COLLECTOR_PORT, FIRST_SENDER_PORT, Moderation, Plan
+from narrows_formats.span import Span
+
+from narrows.experiment.delays import spread
+from narrows.experiment.plan import COLLECTOR_PORT, Moderation, Plan
 
 NANOSECONDS = 1_000_000_000
 # Frames that are worked on in one go: enough that waking up costs nothing beside them, few enough for the caches.
 BATCH_FRAMES = 1_000
-# A window shorter than this saves nothing.
-MIN_WINDOW_NS = 20_000
+# A window shorter than this saves nothing, and the switch takes none that is longer than a second.
+MIN_WINDOW_NS, MAX_WINDOW_NS = 20_000, NANOSECONDS
 MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
 # What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros,
 # whoever sends it here (narrows.traffic): they need not be copied. In a ring a frame takes a slot with the kernel's
@@ -39,15 +42,15 @@ class VirtualTime:
 
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
-    hosts, ``jitter_ns`` what senders take for a frame at most, ``moderation`` the interrupt moderation of their cards,
-    which join segments then (``lro``) or not.
+    hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
+    their cards, which join segments then (``lro``) or not.
     """
 
     window_ns: int
     ring_bytes: int
     pool_frames: int
     access_rate_bps: int
-    jitter_ns: int
+    jitter_ns: Mapping[int, int]
     moderation: Moderation | None = None
     lro: bool = False
 
@@ -59,8 +62,8 @@ class VirtualTime:
         words += ["--ring-mib", str(self.ring_bytes >> 20), "--snaplen", str(HELD_BYTES)]
         words += ["--pool", str(self.pool_frames)]
         for port in sorted(ports):
-            # Acknowledgements come as the receiver's card and kernel give rise to them.
-            jitter = f",{self.jitter_ns}" if port >= FIRST_SENDER_PORT and self.jitter_ns else ""
+            # Acknowledgements leave a receiver when its card and its kernel have taken the data in.
+            jitter = f",{self.jitter_ns[port]}" if self.jitter_ns.get(port) else ""
             words += ["--access-rate", f"{port}@{self.access_rate_bps}{jitter}"]
             if self.moderation is not None and port != COLLECTOR_PORT:
                 frames = "" if self.moderation.frames is None else f",{self.moderation.frames}"
@@ -72,31 +75,38 @@ class VirtualTime:
 def adapted(plan: Plan) -> Plan:
     """The same plan as it is carried out in virtual time by a softswitch.
 
-    Half of the shortest RTT is on the way to the receiver, so that both directions have a delay; what is on a sender's
-    way back is shorter by as much, and every flow has the RTT that it had. `settings` makes a window of them.
+    Half of the shortest RTT is on the way to the receivers, so that both directions have a delay; what is on the
+    reverse path is shorter by as much, and every flow has the RTT that it had. `settings` makes a window of them.
     """
-    delays = {port.host: port.delay_ns for port in plan.ports}
-    there = min(delays[sender.name] for sender in plan.senders) // 2
-    delays = {host: delay - there for host, delay in delays.items() if host in {s.name for s in plan.senders}}
-    delays[plan.receiver.name] = there
+    pairs = {(flow.sender, flow.receiver): None for flow in plan.flows}
+    delays = spread({port.host: port.delay_ns for port in plan.ports if port.host}, pairs)
     ports = tuple(replace(port, delay_ns=delays.get(port.host, port.delay_ns)) for port in plan.ports)
     return in_batches(replace(plan, ports=ports))
 
 
 def in_batches(plan: Plan) -> Plan:
-    """The same plan with hosts of a guest: receivers wake up when a batch has arrived."""
-    batch = min(max(plan.bottleneck.rate_bps // (8 * WAKEUPS_S), MIN_BATCH_BYTES), MAX_BATCH_BYTES)
+    """The same plan with hosts of a guest: receivers wake up when a batch has arrived, at the least rate as well."""
+    batch = min(max(_rates_bps(plan).least // (8 * WAKEUPS_S), MIN_BATCH_BYTES), MAX_BATCH_BYTES)
     return replace(plan, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
 
 
-def settings(plan: Plan) -> VirtualTime:
-    """What suits a plan; the switch looks ahead where the plan has delays both ways."""
-    rate = plan.bottleneck.rate_bps
-    shortest = min(port.delay_ns for port in plan.ports if port.host != plan.collector_host.name)
+def settings(plan: Plan, delays: Span | None = None) -> VirtualTime:
+    """What suits a plan; the switch looks ahead where the plan has delays both ways.
+
+    Args:
+        plan: as `adapted` made it.
+        delays: between which the delay of a link's port stays in nanoseconds, jitter included, where it varies.
+    """
+    # What has to be large enough suits the most, what must not be too large the least.
+    rates = _rates_bps(plan)
+    rate = rates.most
+    hosts = [port for port in plan.ports if port.host not in ("", plan.collector_host.name)]
+    varies = {} if delays is None else {link.port: delays.least for link in plan.links}
+    shortest = min(varies.get(port.number, port.delay_ns) for port in hosts)
     batch = BATCH_FRAMES * plan.frame_bytes * 8 * NANOSECONDS // rate
-    window = min(shortest // 2, batch)
-    longest = max(flow.rtt_ns for flow in plan.flows)
-    flight = rate * longest // (8 * NANOSECONDS) + plan.bottleneck.limit_bytes
+    window = min(shortest // 2, batch, MAX_WINDOW_NS)
+    longest = max(flow.rtt_ns for flow in plan.flows) + (0 if delays is None else delays.most - delays.least)
+    flight = rate * longest // (8 * NANOSECONDS) + sum(link.limit_bytes for link in plan.links)
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
     # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
     # are acknowledged; a host that waits for nobody (UDP) sends what its link carries. What does not fit is counted.
@@ -112,14 +122,17 @@ def settings(plan: Plan) -> VirtualTime:
     # gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts), but no more than sockets hold.
     sockets = max(Counter(flow.sender for flow in plan.flows).values()) * plan.tcp_buffer_bytes
     whole = int(min(WHOLE_FLIGHTS * flight, sockets) * slots)
-    if plan.end_ns is not None and whole * len(plan.hosts) <= rate * plan.end_ns // (8 * NANOSECONDS) // WHOLE_SHARE:
+    if (
+        plan.end_ns is not None
+        and whole * len(plan.hosts) <= rates.least * plan.end_ns // (8 * NANOSECONDS) // WHOLE_SHARE
+    ):
         ring = max(ring, whole)
     return VirtualTime(
         window_ns=window if window >= MIN_WINDOW_NS else 0,
         ring_bytes=min(ring, ALL_RINGS_BYTES // len(plan.hosts)),
         pool_frames=max(MIN_POOL, 8 * flight // plan.frame_bytes),
         access_rate_bps=access,
-        jitter_ns=jitter_ns(plan) if plan.jitter_ns is None else plan.jitter_ns,
+        jitter_ns=_jitter_ns(plan),
         moderation=plan.moderation,
         lro="lro" in plan.offloads,
     )
@@ -130,10 +143,26 @@ def access_rate_bps(bottleneck_bps: int) -> int:
     return next((rate for rate in LINK_RATES_BPS if rate >= 4 * bottleneck_bps), 4 * bottleneck_bps)
 
 
-def jitter_ns(plan: Plan) -> int:
-    """What hosts take for a frame at most, where the experiment does not say: a full-size one's time at the bottleneck.
+def _rates_bps(plan: Plan) -> Span:
+    """The rate of the fastest link, and that of the slowest moment of those that vary."""
+    fastest = max(link.rates_bps.most for link in plan.links)
+    varying = [link.rates_bps.least for link in plan.links if link.schedule is not None]
+    return Span(min(varying, default=fastest), fastest)
+
+
+def _jitter_ns(plan: Plan) -> dict[int, int]:
+    """What the host at each port takes for a frame at most: as the experiment says, or a full-size frame's time at the
+    slowest link that its data cross.
 
     With less, packets come in step with those that leave the queue, and some flows find it full more often than others
     (Floyd and Jacobson 1992: On traffic phase effects in packet-switched gateways, whose cure this is).
     """
-    return plan.frame_bytes * 8 * NANOSECONDS // plan.bottleneck.rate_bps
+    # Of one that varies the most: what a host takes for a frame must not limit it.
+    rates = {link.name: link.rates_bps.most for link in plan.links}
+    found: dict[int, int] = {}
+    for flow in plan.flows:
+        port = plan.host(flow.sender).port
+        slowest = min(rates[name] for name in flow.links if name in rates)
+        frame = plan.frame_bytes * 8 * NANOSECONDS // slowest
+        found[port] = max(found.get(port, 0), frame) if plan.jitter_ns is None else plan.jitter_ns
+    return found

@@ -23,7 +23,7 @@ from narrows.targets.tofino.testbed.ssh import run
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.reader import LiveReader
 
-TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", "python3", "iperf3")
+TOOLS = ("ip", "ethtool", "ss", "tc", "sysctl", "python3")
 OFFLOADS = ("tso", "gso", "gro", "lro")
 PROBE_S = 1.0
 CLOCK_GOOD = ("Normal", "yes")
@@ -85,7 +85,7 @@ def _machine(inventory: Inventory, machine: Machine, added: bool | None, ccas: S
             f"{', '.join(absent)} not loaded; fix: modprobe tcp_NAME, or a kernel that has it" if absent else "",
         )
     yield from _python(name, machine, facts)
-    if machine is inventory.receiver and inventory.delay.at == "receiver":
+    if machine in inventory.all_receivers and inventory.delay.at == "receiver":
         yield Diagnosis(
             f"{name}: base RTT",
             "netem",

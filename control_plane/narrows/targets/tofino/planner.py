@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import Plan, make_plan
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.chip.depth import depth_units
 from narrows.targets.tofino.readings.checks import watermark_writes
@@ -23,7 +24,7 @@ from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, Traff
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """The writes behind the ports, and what the bottleneck will be; ``watermarks`` are zeroed last."""
+    """The writes behind the ports, and what the links will be; ``watermarks`` are zeroed last."""
 
     writes: tuple[PlannedWrite, ...]
     watermarks: tuple[PlannedWrite, ...]
@@ -52,8 +53,13 @@ def plan(experiment: Experiment, inventory: Inventory, reader: Reader | None = N
 
 
 def used_ports(plan: Plan) -> list[int]:
-    """All ports of a bound plan, ascending."""
-    return sorted({port.number for port in plan.ports})
+    """All ports of a bound plan: `cabled_ports`, then those in loopback."""
+    return [*cabled_ports(plan), *plan.loopbacks]
+
+
+def cabled_ports(plan: Plan) -> list[int]:
+    """Ports with a machine at the other end, ascending."""
+    return sorted({port.number for port in plan.ports}.difference(plan.loopbacks))
 
 
 def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
@@ -72,14 +78,14 @@ def plan_switch(inventory: Inventory, plan: Plan, reader: Reader) -> SwitchPlan:
     writes += program_writes(plan, inventory.switch.generation.cell_bytes, reader)
     switch = inventory.switch
     pools = (switch.egress_pool, switch.ingress_pool)
-    watermarks = watermark_writes(switch.generation.prefix, manager.bottleneck, pools)
+    watermarks = watermark_writes(switch.generation.prefix, manager.bottlenecks, pools)
     return SwitchPlan(tuple(writes), tuple(watermarks), manager)
 
 
 def realised(bottleneck: BottleneckQueue) -> dict[str, Any]:
-    """What run.json says of a bottleneck: asked for and made, in the units of both worlds."""
+    """What run.json says of a link: asked for and made, in the units of both worlds."""
     depth, shaping, queue = bottleneck.depth, bottleneck.shaping, bottleneck.queue
-    threshold = bottleneck.plan.bottleneck.ecn_threshold_bytes
+    threshold = bottleneck.link.ecn_threshold_bytes
     return {
         "rate": {
             "asked_bps": shaping.asked_bps,

@@ -13,7 +13,9 @@ from narrows.experiment.plan import (
     L1_OVERHEAD_BYTES,
     REPORT_ENCAPSULATION_BYTES,
     Flow,
+    Link,
     Plan,
+    ReportedLink,
 )
 from narrows.targets.tofino.testbed.inventory import Inventory
 
@@ -26,10 +28,10 @@ CONTROL_PACKETS = 3
 
 @dataclass(frozen=True)
 class Load:
-    """Reports of one bottleneck, and of its way back, while a plan's packets fill it.
+    """Reports of all links, reverse directions included, while a plan's packets fill them.
 
-    Packets of ``packet_bytes`` on average pass it ``packets_s`` times a second; reports are ``reports_s`` a second,
-    ``report_bytes`` each with what a frame takes on the wire.
+    Packets of ``packet_bytes`` on average pass those with a rate ``packets_s`` times a second; reports are
+    ``reports_s`` a second, ``report_bytes`` each with what a frame takes on the wire.
     """
 
     packet_bytes: float
@@ -44,13 +46,30 @@ class Load:
 
 
 def report_load(plan: Plan) -> Load:
-    """What a plan's bottleneck gives the collector to do at its rate."""
+    """What a plan's links give the collector to do at their rates, at most."""
     packet = mean_packet_bytes(plan)
-    packets = plan.bottleneck.rate_bps / 8 / packet
-    # A receiver sends at most one acknowledgement a packet.
-    back = packets if plan.ack_bottleneck is not None else 0.0
+    packets = sum(_packets_s(plan, link, packet) for link in plan.links)
+    back = sum(_acks_s(plan, link, packet) for link in plan.unlimited)
     report = min(plan.collector.report_length, packet + REPORT_ENCAPSULATION_BYTES) + L1_OVERHEAD_BYTES
-    return Load(packet, packets, packets / (1 << plan.bottleneck.sample_shift) + back, report)
+    return Load(packet, packets, packets / (1 << plan.links[0].sample_shift) + back, report)
+
+
+def _packets_s(plan: Plan, link: Link, packet_bytes: float) -> float:
+    """Packets a second across a link at its rate: data fill it, acknowledgements as far as there are any."""
+    ack_bytes = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + TCP_HEADER_BYTES
+    filled = any(link.name in flow.links for flow in plan.flows)
+    data = link.rate_bps / 8 / packet_bytes if filled else 0.0
+    return min(data + _acks_s(plan, link, packet_bytes), link.rate_bps / 8 / min(ack_bytes, packet_bytes))
+
+
+def _acks_s(plan: Plan, link: ReportedLink, packet_bytes: float) -> float:
+    """Acknowledgements a second across a link: at most one for each packet that data's slowest link lets through."""
+    rates: dict[str, int] = {}
+    for flow in plan.flows:
+        if link.name in flow.ack_links:
+            slowest = min((one for one in plan.links if one.name in flow.links), key=lambda one: one.rate_bps)
+            rates[slowest.name] = slowest.rate_bps
+    return sum(rate / 8 / packet_bytes for rate in rates.values())
 
 
 def mean_packet_bytes(plan: Plan) -> float:
@@ -65,7 +84,7 @@ def _mean_packet_bytes(plan: Plan, flow: Flow) -> float:
     sizes = [arrival.size for arrival in flow.arrivals] or ([] if flow.size is None else [flow.size])
     if not sizes:
         return float(plan.frame_bytes)
-    headers = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.receiver.ip_version] + TCP_HEADER_BYTES
+    headers = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + TCP_HEADER_BYTES
     packets = sum(-(-size // (plan.frame_bytes - headers)) + CONTROL_PACKETS for size in sizes)
     return sum(sizes) / packets + headers
 
@@ -75,9 +94,11 @@ def with_sample_that_fits(plan: Plan, inventory: Inventory) -> Plan:
 
     Nothing is changed where the experiment says the sampling itself.
     """
-    if not plan.bottleneck.sample_auto:
+    # One setting for all links.
+    if not plan.links[0].sample_auto:
         return plan
-    return replace(plan, bottleneck=replace(plan.bottleneck, sample_shift=_fitting_shift(plan, inventory)))
+    shift = _fitting_shift(plan, inventory)
+    return replace(plan, links=tuple(replace(link, sample_shift=shift) for link in plan.links))
 
 
 def refuse_more_reports_than_fit(plan: Plan, inventory: Inventory) -> None:
@@ -88,7 +109,7 @@ def refuse_more_reports_than_fit(plan: Plan, inventory: Inventory) -> None:
     load, port, collector = report_load(plan), inventory.port(plan.collector.port), inventory.collector
     if load.reports_s <= _held_s(load, plan, inventory):
         return
-    both = plan.ack_bottleneck is not None
+    both = bool(plan.unlimited)
     where, allowed = ("acks", "false") if both else ("sample", f"{1 << _fitting_shift(plan, inventory)} or more, auto")
     if load.bps > port.speed_bps:
         raise InputError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tofino as a target: an experiment's bottleneck on a real switch, given back as it was found."""
+"""Tofino as a target: an experiment's links on a real switch, given back as it was found."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.state import RunState
-from narrows.switch.entries import EPOCH
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
-from narrows.targets.base import QueueFacts, Realised, Target, TargetOptions
+from narrows.targets.base import AppliedLink, AppliedSettings, QueueFacts, Target, TargetOptions
 from narrows.targets.tofino.bfrt.client import describe_key
 from narrows.targets.tofino.bfrt.connect import connect
 from narrows.targets.tofino.bfrt.errors import BfrtError
 from narrows.targets.tofino.bfrt.values import DigestMessage
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.delay_line import DelayLine
-from narrows.targets.tofino.planner import SwitchPlan, plan_switch, realised, used_ports
+from narrows.targets.tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
 from narrows.targets.tofino.programming.audit import AuditLog
 from narrows.targets.tofino.programming.programmer import Programmer, restore_all
 from narrows.targets.tofino.readings.checks import COUNTER_AGE_S, DropGuard
@@ -34,7 +33,7 @@ from narrows.targets.tofino.readings.counters import Counters, clear_writes
 from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
 from narrows.targets.tofino.sampling import report_load
 from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
-from narrows.targets.tofino.testbed.machines import SshTestbed
+from narrows.targets.tofino.testbed.machines import SshTestbed, machines_of
 from narrows.targets.tofino.testbed.preflight import Preflight
 from narrows.targets.tofino.testbed.session import Connect, SwitchSession
 from narrows.targets.tofino.writes.planned import number, text
@@ -53,8 +52,12 @@ _Answer = TypeVar("_Answer")
 
 @dataclass(frozen=True)
 class Crossing:
-    """Frames that the switch has sent to the receiver, that its NIC has handed on, and that NIC and kernel lost."""
+    """Frames that a port has sent, that were received at its other end and handed on, and those known to be lost there.
 
+    ``place`` is what is between the two.
+    """
+
+    place: str
     sent: int
     received: int
     lost: dict[str, int]
@@ -97,8 +100,8 @@ class TofinoTarget(Target):
         self._switch_plan: SwitchPlan | None = None
         self._digests: list[DigestMessage] = []
         self._told = 0
-        self._departed: int | None = None
-        self._crossed: Crossing | None = None
+        self._departed: dict[int, int] = {}
+        self._crossed: dict[str, Crossing] = {}
         self._earlier_losses: list[str] = []
         self._lock = asyncio.Lock()
 
@@ -165,8 +168,8 @@ class TofinoTarget(Target):
         self._testbed = testbed
         await self._call(self._open)
 
-    async def configure(self, plan: Plan) -> Realised:
-        """Set up the bottleneck: ports, links, traffic manager, mirror session, the program's entries.
+    async def configure(self, plan: Plan) -> AppliedSettings:
+        """Set up the links: ports, links, traffic manager, mirror session, the program's entries.
 
         Raises:
             RunError: the switch refuses something, or what it made reads back differently; nothing is left behind.
@@ -180,9 +183,9 @@ class TofinoTarget(Target):
         return made
 
     async def queues(self) -> list[QueueStats]:
-        """The bottleneck's queue. Packets and bytes are the program's, depth is read from the chip.
+        """The links' queues. Packets and bytes are the program's, depth is read from the chip.
 
-        Bytes are those of flows whose digest has come. A reading costs five table reads and two a flow.
+        Bytes are those of flows whose digest has come. A reading costs five table reads a link and two a flow.
         With more than `MAX_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
         """
         self._delay_line.check()
@@ -208,11 +211,11 @@ class TofinoTarget(Target):
     async def ports(self) -> list[PortStats]:
         """MAC counters of the ports in use."""
         return await self._call(
-            lambda: [port_stats(self._ready().client, port) for port in used_ports(self._planned().bottleneck.plan)]
+            lambda: [port_stats(self._ready().client, port) for port in used_ports(self._planned().plan)]
         )
 
     async def losses_elsewhere(self, plan: Plan) -> list[str]:
-        """Drops that are not the bottleneck's, and settings that somebody has changed meanwhile.
+        """Drops that are not the links', and settings that somebody has changed meanwhile.
 
         Waits until the driver's copies of the drop counters are no older than the end of traffic.
         """
@@ -225,16 +228,18 @@ class TofinoTarget(Target):
         return await self._call(self._facts)
 
     async def balances(self, plan: Plan) -> list[Balance]:
-        """What left the receiver's port against what its NIC handed on, and what NIC and kernel say they lost."""
-        before, now = self._crossed, await self._call(lambda: self._crossing(plan))
-        if before is None or now is None:
-            return []
-        name = self._inventory.receiver.name
-        received = now.received - before.received
-        found = [Balance(f"between the switch and {name}'s NIC", now.sent - before.sent, received)]
-        for counter, lost in now.lost.items():
-            if more := lost - before.lost.get(counter, 0):
-                found.append(Balance(f"in {name}'s {counter}", received + more, received))
+        """What left each receiver's port against what its NIC handed on, and what NIC and kernel say they lost.
+
+        And what left each loopback port against what came in again.
+        """
+        before, crossed = self._crossed, await self._call(lambda: self._crossing(plan))
+        found: list[Balance] = []
+        for name, now in crossed.items():
+            received = now.received - before[name].received
+            found.append(Balance(now.place, now.sent - before[name].sent, received))
+            for counter, lost in now.lost.items():
+                if more := lost - before[name].lost.get(counter, 0):
+                    found.append(Balance(f"in {name}'s {counter}", received + more, received))
         return found
 
     async def stop(self) -> None:
@@ -268,7 +273,7 @@ class TofinoTarget(Target):
         self._audit = AuditLog(self._audit_path)
         self._programmer = Programmer(client, self._audit)
 
-    def _configure(self, plan: Plan) -> Realised:
+    def _configure(self, plan: Plan) -> AppliedSettings:
         programmer = self._ready()
         reader = LiveReader(programmer.client)
         # Once with what is known before ports are there: refusals come before anything is written.
@@ -276,12 +281,14 @@ class TofinoTarget(Target):
         assert total is not None
         plan_switch(self._inventory, plan, AssumedReader(self._chip, number(total, "total_cells")))
         mark = len(programmer.journal)
-        ports = used_ports(plan)
-        programmer.apply(port_writes(self._inventory, ports, reader))
+        programmer.apply(port_writes(self._inventory, cabled_ports(plan), reader))
+        end = len(programmer.journal)
         try:
-            self._wait_for_links(ports)
+            programmer.apply(port_writes(self._inventory, plan.loopbacks, reader))
+            self._wait_for_links(used_ports(plan))
             if self._inventory.switch.keep_ports:
-                programmer.keep(mark)
+                # Not loopback ports: whatever came to one that was left would come back.
+                programmer.keep(mark, end)
             self._switch_plan = plan_switch(self._inventory, plan, reader)
             programmer.clear(clear_writes())
             programmer.apply(self._switch_plan.writes)
@@ -293,21 +300,30 @@ class TofinoTarget(Target):
             if isinstance(error, NarrowsError) and problems:
                 raise RunError("\n".join([str(error), *problems])) from error
             raise
-        return self._realised(self._switch_plan.manager.bottleneck)
+        return self._applied(self._switch_plan.manager)
 
     def _facts(self) -> QueueFacts:
         assert self._guard is not None
-        shaping, mark = self._planned().bottleneck.shaping, self._guard.mark()
+        (one,) = self._planned().bottlenecks
+        shaping, mark = one.shaping, self._guard.mark(one)
         compensation = shaping.overhead.ifg_compensation
         return QueueFacts(shaping.shaper_bps, compensation, mark.limit_cells, mark.cells, self._guard.moved())
 
-    def _crossing(self, plan: Plan) -> Crossing | None:
-        """Both ends of the receiver's cable; None where the hosts are no machines."""
-        if not isinstance(self._testbed, SshTestbed):
-            return None
-        port = port_stats(self._ready().client, plan.bottleneck.port)
-        received, lost = self._testbed.received(plan.receiver.name)
-        return Crossing(port.tx_packets, received, lost)
+    def _crossing(self, plan: Plan) -> dict[str, Crossing]:
+        """Both ends of each receiver's cable, where the hosts are machines, and both sides of each loopback port."""
+        client, found = self._ready().client, dict[str, Crossing]()
+        if isinstance(self._testbed, SshTestbed):
+            machines = machines_of(plan, self._inventory)
+            for receiver in plan.receivers:
+                name = machines[receiver.name].name
+                sent = port_stats(client, receiver.port).tx_packets
+                found[name] = Crossing(
+                    f"between the switch and {name}'s NIC", sent, *self._testbed.received(receiver.name)
+                )
+        for loopback in plan.loopbacks:
+            port, name = port_stats(client, loopback), f"port {self._inventory.port(loopback).name}"
+            found[name] = Crossing(f"in loopback {name}", port.tx_packets, port.rx_packets, {})
+        return found
 
     async def device(self) -> tuple[str, int]:
         """The chip's SKU and its number of pipes."""
@@ -341,20 +357,24 @@ class TofinoTarget(Target):
                 )
             time.sleep(LINK_POLL_S)
 
-    def _realised(self, one: BottleneckQueue) -> Realised:
-        overhead = one.shaping.overhead
+    def _applied(self, manager: TrafficManager) -> AppliedSettings:
+        plan, queues = manager.plan, manager.bottlenecks
         calibration = self._inventory.calibration
-        notes = [*one.depth.warnings, f"rate: {overhead.note}"]
+        notes: list[str] = []
+        for one in queues:
+            whose = "" if len(queues) == 1 else f"{one.link.name}: "
+            notes += [f"{whose}{words}" for words in (*one.depth.warnings, f"rate: {one.shaping.overhead.note}")]
         if calibration is None:
+            uncertainty = max(one.shaping.overhead.uncertainty for one in queues)
             notes.append(
                 "warning: this switch was never measured: its rate may be up to "
-                f"{overhead.uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
+                f"{uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
                 "delay; fix: narrows calibrate"
             )
-        collector, load = self._inventory.collector, report_load(one.plan)
-        if one.plan.bottleneck.sample_auto:
+        collector, load = self._inventory.collector, report_load(plan)
+        if plan.links[0].sample_auto:
             notes.append(
-                f"telemetry.sample: {1 << one.plan.bottleneck.sample_shift}, for {load.packets_s:,.0f} packets/s of "
+                f"telemetry.sample: {1 << plan.links[0].sample_shift}, for {load.packets_s:,.0f} packets/s of "
                 f"{load.packet_bytes:.0f} B"
             )
         if collector.reports_s is None:
@@ -365,47 +385,48 @@ class TofinoTarget(Target):
         notes.append(
             "depth: the read-back of tm.queue.buffer is the driver's copy; only a watermark under load proves it"
         )
-        return Realised(
-            rate_bps=round(one.shaping.realised_bps),
-            limit_bytes=one.depth.bytes,
-            limit_packets=one.depth.packets if one.plan.bottleneck.limit_packets is not None else None,
-            epoch=EPOCH,
+        return AppliedSettings(
+            links={one.link.name: _applied_link(one) for one in queues},
             notes=tuple(notes),
             program={
                 "name": self._inventory.switch.program,
                 "client": self._ready().client.kind,
                 "audit": str(self._audit_path),
-                "tofino": realised(one),
+                "tofino": {one.link.name: realised(one) for one in queues},
                 "calibration": None if calibration is None else calibration.model_dump(mode="json"),
                 "report_length": REPORT_LENGTH_BYTES,
             },
         )
 
     def _queues(self) -> list[QueueStats]:
-        assert self._guard is not None
         self._mend()
-        one = self._planned().bottleneck
-        index = one.plan.bottleneck.index
-        flows = {digest.data["index"] for digest in self._take_digests() if digest.data["bottleneck"] == index}
+        digests = self._take_digests()
+        return [self._queue(one, digests) for one in self._planned().bottlenecks]
+
+    def _queue(self, one: BottleneckQueue, digests: Sequence[DigestMessage]) -> QueueStats:
+        assert self._guard is not None
+        index = one.link.index
+        flows = {digest.data["index"] for digest in digests if digest.data["bottleneck"] == index}
         counters = self._ready_counters()
         departed = counters.bottleneck_departures(index)
-        moving = self._departed != departed
-        self._departed = departed
+        moving = self._departed.get(index) != departed
+        self._departed[index] = departed
         bytes_of = None if moving and len(flows) > MAX_FLOWS else flows
         client, prefix = self._ready().client, self._chip.prefix
-        return [queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of)]
+        return queue_stats(client, counters, self._guard, prefix, one, departed, bytes_of)
 
     def _mend(self) -> None:
         """Make settings again that a change of a port's speed has undone; the run has failed all the same."""
         manager, programmer = self._planned(), self._ready()
-        if not manager.was_reset():
+        reset = manager.reset_ports()
+        if not reset:
             return
         undone: list[str] = []
         # Giving a port its speed back resets its queues once more.
         while (found := programmer.reapply()) and len(undone) < MAX_MENDED:
             undone += found
-        port = self._inventory.port(manager.bottleneck.queue.dev_port).name
-        words = f"port {port} was reset during the run; made again: {'; '.join(dict.fromkeys(undone))}"
+        names = ", ".join(self._inventory.port(port).name for port in reset)
+        words = f"port {names} was reset during the run; made again: {'; '.join(dict.fromkeys(undone))}"
         self._earlier_losses.append(words)
 
     def _losses(self) -> list[str]:
@@ -427,10 +448,10 @@ class TofinoTarget(Target):
 
     def _new_guard(self, planned: SwitchPlan) -> DropGuard:
         self._ready().clear(planned.watermarks)
-        switch, manager = self._inventory.switch, planned.manager
+        switch = self._inventory.switch
         pools = (switch.egress_pool, switch.ingress_pool)
         client, calibration = self._ready().client, self._inventory.calibration
-        return DropGuard(client, self._chip.prefix, manager.bottleneck, manager.input_ports, pools, calibration)
+        return DropGuard(client, self._chip.prefix, planned.manager, pools, calibration)
 
     def _take_digests(self) -> list[DigestMessage]:
         self._digests += self._ready().client.digests(0)
@@ -479,5 +500,10 @@ class TofinoTarget(Target):
 
     def _planned(self) -> TrafficManager:
         if self._switch_plan is None:
-            raise RunError("the switch has no bottleneck yet")
+            raise RunError("the switch has no links yet")
         return self._switch_plan.manager
+
+
+def _applied_link(one: BottleneckQueue) -> AppliedLink:
+    packets = one.depth.packets if one.link.limit_packets is not None else None
+    return AppliedLink(round(one.shaping.realised_bps), one.depth.bytes, packets)

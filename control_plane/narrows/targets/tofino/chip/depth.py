@@ -87,6 +87,7 @@ def depth_for(
     guaranteed_cells: int,
     available_cells: int,
     rate_bps: int,
+    field: str = "bottleneck",
 ) -> Depth:
     """The limit that holds ``limit_bytes`` of full-size frames.
 
@@ -97,7 +98,8 @@ def depth_for(
         frame_bytes: full-size frame.
         guaranteed_cells: what the queue has of its own.
         available_cells: what is left for it.
-        rate_bps: the bottleneck's rate, to name the largest depth in time.
+        rate_bps: the link's rate, to name the largest depth in time.
+        field: where an experiment has the link, for messages.
 
     Raises:
         InputError: deeper than what is left, or too shallow for the hysteresis; the message names the limit, and what
@@ -109,7 +111,7 @@ def depth_for(
     least = hysteresis + 2 * per_frame
     if cells < least:
         raise InputError(
-            f"bottleneck.buffer: {format_size(limit_bytes)} is {cells} cells of {cell_bytes} B on {chip.name}, whose "
+            f"{field}.buffer: {format_size(limit_bytes)} is {cells} cells of {cell_bytes} B on {chip.name}, whose "
             f"queues stop dropping {hysteresis} cells below their limit; allowed: "
             f"{format_size(-(-least * frame_bytes // per_frame))} or more"
         )
@@ -119,7 +121,7 @@ def depth_for(
         most_ns = most * 8 * NANOSECONDS // rate_bps
         fits = rate_bps * most // limit_bytes
         raise InputError(
-            f"bottleneck.buffer: {format_size(limit_bytes)} takes {cells} cells of {cell_bytes} B, and {chip.name} has "
+            f"{field}.buffer: {format_size(limit_bytes)} takes {cells} cells of {cell_bytes} B, and {chip.name} has "
             f"{available_cells} for it; allowed: up to {format_size(most)}, which is {format_time(_round(most_ns))} at "
             f"{format_rate(rate_bps)}; {format_time(_round(delay_ns))} of queue (or that BDP) fits up to "
             f"{format_rate(_round(fits))}"

@@ -141,9 +141,15 @@ def overhead_for(layer: str, frame_bytes: int, shaper_bytes: int | None) -> Over
 
 
 def shape(
-    chip: Chip, rate_bps: int, frame_bytes: int, overhead: Overhead, port_speed_bps: int, clock_hz: float
+    chip: Chip,
+    rate_bps: int,
+    frame_bytes: int,
+    overhead: Overhead,
+    port_speed_bps: int,
+    clock_hz: float,
+    field: str = "bottleneck",
 ) -> Shaping:
-    """The writes for a bottleneck of ``rate_bps``.
+    """The writes for a link of ``rate_bps``.
 
     Args:
         chip: Tofino generation.
@@ -152,6 +158,7 @@ def shape(
         overhead: from `overhead_for`.
         port_speed_bps: speed of the egress port.
         clock_hz: the shaper's clock.
+        field: where an experiment has the link, for messages.
 
     Raises:
         InputError: faster than port or chip, or the nearest rate is further off than `RATE_TOLERANCE`; the message
@@ -170,7 +177,7 @@ def shape(
             f"in frames of {frame_bytes} B"
         )
         raise InputError(
-            f"bottleneck.rate: {format_rate(rate_bps)} is too much: {what}; allowed: up to {_readable(limit)}"
+            f"{field}.rate: {format_rate(rate_bps)} is too much: {what}; allowed: up to {_readable(limit)}"
         )
     burst = burst_for(chip, frame_bytes)
     kbps = max(1, round(rate_bps * overhead.factor / 1000))
@@ -179,7 +186,7 @@ def shape(
     realised = min(shaper / overhead.factor, port_limit)
     if abs(realised / rate_bps - 1) > RATE_TOLERANCE:
         raise InputError(
-            f"bottleneck.rate: {format_rate(rate_bps)} cannot be made: the nearest rate of the shaper is "
+            f"{field}.rate: {format_rate(rate_bps)} cannot be made: the nearest rate of the shaper is "
             f"{realised / 1000:.3f} kbit/s, {abs(realised / rate_bps - 1):.2%} off; allowed: up to {RATE_TOLERANCE:.1%}"
         )
     return Shaping(rate_bps, kbps, burst, shaper, realised, overhead)

@@ -75,10 +75,10 @@ class Programmer:
                 self.client.write(Operation.MODIFY, table, write.key, write.data, pipe=write.pipe)
             self._audit.record(change)
 
-    def keep(self, mark: int) -> None:
-        """Leave the changes since ``mark`` as they are for good: teardown does not take them back."""
-        self._audit.record(*(replace(change, phase="kept") for change in self.journal[mark:]))
-        del self.journal[mark:]
+    def keep(self, mark: int, end: int) -> None:
+        """Leave the changes from ``mark`` to ``end`` as they are for good: teardown does not take them back."""
+        self._audit.record(*(replace(change, phase="kept") for change in self.journal[mark:end]))
+        del self.journal[mark:end]
 
     def undo(self, mark: int = 0) -> list[str]:
         """Restore what the changes since ``mark`` found, last one first; returns what could not be restored, and why.

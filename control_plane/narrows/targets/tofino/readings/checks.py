@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Were packets dropped anywhere but in the bottleneck's queue, and is that queue as deep as it was set?
+"""Were packets dropped anywhere but in the queues of links, and is each queue as deep as it was set?
 
 Drop counts of the traffic manager are the driver's copies, up to about two seconds old for ports and priority groups
 and far older for queues: queue counters are never used, and a last reading waits.
@@ -15,7 +15,7 @@ from narrows.targets.tofino.bfrt.values import Key
 from narrows.targets.tofino.chip.model import pipe_of
 from narrows.targets.tofino.testbed.calibration import Calibration
 from narrows.targets.tofino.writes.planned import PlannedWrite, number
-from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue
+from narrows.targets.tofino.writes.traffic_manager import BottleneckQueue, TrafficManager
 
 # Counters wider than 32 bits are copied every other second.
 COUNTER_AGE_S = 2.5
@@ -48,8 +48,7 @@ class DropGuard:
         self,
         client: Client,
         prefix: str,
-        bottleneck: BottleneckQueue,
-        inputs: Sequence[int],
+        manager: TrafficManager,
         pools: Sequence[str],
         calibration: Calibration | None = None,
     ) -> None:
@@ -58,22 +57,25 @@ class DropGuard:
         Args:
             client: the switch.
             prefix: of its generation's tables.
-            bottleneck: what is guarded.
-            inputs: ports on which packets for the bottleneck arrive.
-            pools: buffer pools of the bottleneck's own.
+            manager: the queues that are guarded, and the ports around them.
+            pools: buffer pools of the queues' own.
             calibration: what was measured of the chip, where that was done.
         """
         self._client = client
         self._prefix = prefix
         self._calibration = calibration
-        pipes = {pipe_of(port) for port in inputs} | {bottleneck.queue.pipe}
+        self._bottlenecks = manager.bottlenecks
+        inputs, outputs = manager.input_ports, manager.other_outputs
+        pipes = {pipe_of(port) for port in (*inputs, *outputs)} | {one.queue.pipe for one in self._bottlenecks}
+        full = "the bottleneck's queue was" if len(self._bottlenecks) == 1 else "a link's queue was"
+        self._full = full
         self._wrong = [
             *(
                 Counter(f"{prefix}.tm.counter.{table}", {"dev_port": port}, ALL_PIPES, DROPS, meaning)
                 for port in inputs
                 for table, meaning in (
-                    ("ig_port", f"dropped at ingress of port {port}, before the bottleneck's queue was full"),
-                    ("dpg", f"dropped by the ingress limit of port {port}, before the bottleneck's queue was full"),
+                    ("ig_port", f"dropped at ingress of port {port}, before {full} full"),
+                    ("dpg", f"dropped by the ingress limit of port {port}, before {full} full"),
                 )
             ),
             *(
@@ -84,18 +86,15 @@ class DropGuard:
                     ("ig_buf_full_drop_packets", "by the limits of ingress"),
                 )
             ),
+            *(self._at_port(port, f"dropped at port {port}, where no link ends") for port in outputs),
         ]
-        port = bottleneck.queue.dev_port
-        self._egress = Counter(
-            f"{prefix}.tm.counter.eg_port", {"dev_port": port}, ALL_PIPES, DROPS, f"dropped at port {port}"
-        )
-        self._bottleneck = bottleneck
         self._pools = pools
-        self._start = {counter_id(counter): self._read(counter) for counter in (*self._wrong, self._egress)}
+        queues = (self._tail_drops(one) for one in self._bottlenecks)
+        self._start = {counter_id(counter): self._read(counter) for counter in (*self._wrong, *queues)}
 
     def misplaced(self) -> list[str]:
-        """Drops since the start that were not the bottleneck's, in words; a run with any has failed."""
-        dropped = self.egress_drops()
+        """Drops since the start that were not tail drops of links, in words; a run with any has failed."""
+        dropped = sum(self.egress_drops(one) for one in self._bottlenecks)
         usual = () if self._calibration is None else self._calibration.tail_drop_counters
         found = [
             f"{count} packets {counter.meaning}"
@@ -103,7 +102,8 @@ class DropGuard:
             # One that moves with the queue's drops on this chip means nothing up to their number.
             if (count := self._moved(counter)) > (dropped if counter.name in usual else 0)
         ]
-        return [*found, *self._full_pools(), *self._shallow_queue(dropped), *self._bottomless_queue()]
+        wrong = [words for one in self._bottlenecks for words in self._wrong_depth(one)]
+        return [*found, *self._full_pools(), *wrong]
 
     def moved(self) -> dict[str, int]:
         """Drop counters that are not the queue's and have moved since the start, by name, and how far at most."""
@@ -113,13 +113,13 @@ class DropGuard:
                 found[counter.name] = max(count, found.get(counter.name, 0))
         return found
 
-    def mark(self) -> Watermark:
-        """How deep the queue has been since the start."""
-        return watermark(self._client, self._prefix, self._bottleneck, self._calibration)
+    def mark(self, bottleneck: BottleneckQueue) -> Watermark:
+        """How deep a queue has been since the start."""
+        return watermark(self._client, self._prefix, bottleneck, self._calibration)
 
-    def egress_drops(self) -> int:
-        """Packets dropped since the start behind ingress, at the bottleneck's port: its tail drops."""
-        return self._moved(self._egress)
+    def egress_drops(self, bottleneck: BottleneckQueue) -> int:
+        """Packets dropped since the start behind ingress, at a queue's port: its tail drops."""
+        return self._moved(self._tail_drops(bottleneck))
 
     def _full_pools(self) -> list[str]:
         """Pools are larger than what may be in them: one that was full has dropped before a queue did."""
@@ -130,24 +130,28 @@ class DropGuard:
             deepest = number(self._client.read(counters, {"pool": pool}), "watermark_cells")
             size = number(self._client.read(sizes, {"pool": pool}), "size_cells")
             if deepest >= size:
-                found.append(f"{pool} was full ({size} cells) before the bottleneck's queue was")
+                found.append(f"{pool} was full ({size} cells) before {self._full}")
         return found
 
-    def _shallow_queue(self, dropped: int) -> list[str]:
-        """A queue that has dropped must have been full: otherwise it was another limit that dropped."""
-        mark = self.mark()
-        if not dropped or mark.cells >= mark.limit_cells - mark.slack_cells:
-            return []
-        return [f"{dropped} packets {self._egress.meaning}, but its queue was never full: {mark}"]
+    def _wrong_depth(self, bottleneck: BottleneckQueue) -> list[str]:
+        """A queue that has dropped must have been full: otherwise it was another limit that dropped.
 
-    def _bottomless_queue(self) -> list[str]:
-        """A queue that was far deeper than its limit has another limit, whatever reads back."""
-        mark = self.mark()
-        return (
-            [f"the queue of port {self._bottleneck.queue.dev_port} was deeper than set: {mark}"]
-            if mark.too_deep
-            else []
-        )
+        And one that was far deeper than its limit has another limit, whatever reads back.
+        """
+        counter, mark = self._tail_drops(bottleneck), self.mark(bottleneck)
+        dropped, found = self._moved(counter), list[str]()
+        if dropped and mark.cells < mark.limit_cells - mark.slack_cells:
+            found.append(f"{dropped} packets {counter.meaning}, but its queue was never full: {mark}")
+        if mark.too_deep:
+            found.append(f"the queue of port {bottleneck.queue.dev_port} was deeper than set: {mark}")
+        return found
+
+    def _tail_drops(self, bottleneck: BottleneckQueue) -> Counter:
+        port = bottleneck.queue.dev_port
+        return self._at_port(port, f"dropped at port {port}")
+
+    def _at_port(self, port: int, meaning: str) -> Counter:
+        return Counter(f"{self._prefix}.tm.counter.eg_port", {"dev_port": port}, ALL_PIPES, DROPS, meaning)
 
     def _moved(self, counter: Counter) -> int:
         return self._read(counter) - self._start[counter_id(counter)]
@@ -190,14 +194,14 @@ class Watermark:
         return f"deepest {self.cells} of {self.limit_cells} cells, {verdict}"
 
 
-def watermark_writes(prefix: str, bottleneck: BottleneckQueue, pools: Sequence[str]) -> list[PlannedWrite]:
-    """Starts a new measurement of how deep queue and pools have been. Only 0 may be written to a watermark."""
+def watermark_writes(prefix: str, bottlenecks: Sequence[BottleneckQueue], pools: Sequence[str]) -> list[PlannedWrite]:
+    """Starts a new measurement of how deep queues and pools have been. Only 0 may be written to a watermark."""
     why = "how full it has been tells after the run whether its limit is the one that was set"
     zero = {"watermark_cells": 0}
-    queue = bottleneck.queue
+    queues, table = (one.queue for one in bottlenecks), f"{prefix}.tm.counter.queue"
     return [
         *(PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.pool", {"pool": pool}, zero, why) for pool in pools),
-        PlannedWrite(Operation.CLEAR, f"{prefix}.tm.counter.queue", queue.key, zero, why, pipe=queue.pipe),
+        *(PlannedWrite(Operation.CLEAR, table, queue.key, zero, why, pipe=queue.pipe) for queue in queues),
     ]
 
 

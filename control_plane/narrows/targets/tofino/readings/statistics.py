@@ -34,7 +34,7 @@ def queue_stats(
         departed: packets that have left it.
         flows: flow indices whose bytes are added up; None if they are too many to be read now.
     """
-    settings, depth, queue = bottleneck.plan.bottleneck, bottleneck.depth, bottleneck.queue
+    settings, depth, queue = bottleneck.link, bottleneck.depth, bottleneck.queue
     entry = client.read(client.schema.table(f"{prefix}.tm.counter.queue"), queue.key, pipe=queue.pipe)
     # Rounded up: a queue that holds anything is not empty.
     waiting = -(-number(entry, "usage_cells") // depth.cells_per_frame)
@@ -58,7 +58,7 @@ def queue_stats(
         enqueued_bytes=enqueued_bytes,
         dequeued_packets=departed,
         dequeued_bytes=departed_bytes,
-        dropped_packets=guard.egress_drops(),
+        dropped_packets=guard.egress_drops(bottleneck),
         dropped_bytes=dropped_bytes,
         depth_packets=waiting,
         depth_bytes=depth_bytes,

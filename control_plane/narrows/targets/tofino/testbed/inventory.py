@@ -146,7 +146,8 @@ class CollectorMachine(Machine):
 class Delay(Model):
     """Where the base RTT is made, by a delay on what the receiver sends back.
 
-    ``receiver``: netem on the receiver, which holds up to ``limit_packets``. ``line``: the switch sends it by way of
+    ``receiver``: netem on each machine that sends to a host with a delay, which receivers do; it holds up to
+    ``limit_packets``. ``line``, for one link: the switch sends it by way of
     the machine that Narrows runs on, whose NIC ``interface`` with the address ``mac`` is cabled to the switch's
     ``port``. ``none``: the cables' own RTT is enough.
     """
@@ -168,13 +169,19 @@ class Delay(Model):
 
 
 class Inventory(Model):
-    """One testbed."""
+    """One testbed.
+
+    It has one ``receiver``, or ``receivers`` for experiments whose flows end at several hosts. ``loopback`` names ports
+    without a cable, each of which can be the queue of a link whose packets cross another one behind it.
+    """
 
     switch: Switch
     ports: Annotated[tuple[Port, ...], Field(min_length=3)]
     senders: Annotated[tuple[Machine, ...], Field(min_length=1)]
-    receiver: Machine
+    receiver: Machine | None = None
+    receivers: tuple[Machine, ...] = ()
     collector: CollectorMachine
+    loopback: tuple[str, ...] = ()
     delay: Delay = Delay()
     _calibration: Calibration | None = PrivateAttr(None)
 
@@ -202,7 +209,17 @@ class Inventory(Model):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         names = [port.name for port in self.ports]
+        if (self.receiver is None) == (not self.receivers):
+            problem = "has neither receiver nor receivers" if self.receiver is None else "has receiver and receivers"
+            raise refuse(problem, "receiver with one machine, or receivers with a list of them")
+        for name in self.loopback:
+            if name not in names:
+                raise refuse(f"loopback: '{name}' is no port", ", ".join(names))
+            if self.loopback.count(name) > 1:
+                raise refuse(f"loopback: has port '{name}' twice", "each port once")
         for machine in self.machines:
+            if machine.port in self.loopback:
+                raise refuse(f"{machine.name} is on the loopback port '{machine.port}'", "a port without a machine")
             if machine.port not in names:
                 raise refuse(f"{machine.name} is on the unknown port '{machine.port}'", ", ".join(names))
         for attribute in ("name", "mac"):
@@ -211,8 +228,10 @@ class Inventory(Model):
             if twice is not None:
                 raise refuse(f"two machines have the {attribute} '{twice}'", f"one {attribute} a machine")
         for machine in self.machines:
-            if machine is not self.receiver and machine.port == self.receiver.port:
-                raise refuse(f"{machine.name} shares the receiver's port '{machine.port}'", "a port of its own")
+            for receiver in self.all_receivers:
+                if machine is not receiver and machine.port == receiver.port:
+                    whose = "the receiver's" if self.receivers == () else f"{receiver.name}'s"
+                    raise refuse(f"{machine.name} shares {whose} port '{machine.port}'", "a port of its own")
             if machine is not self.collector and machine.port == self.collector.port:
                 raise refuse(f"{machine.name} shares the collector's port '{machine.port}'", "a port of its own")
         if self.delay.port in [sender.port for sender in self.senders]:
@@ -227,9 +246,20 @@ class Inventory(Model):
 
     @property
     def machines(self) -> tuple[Machine, ...]:
-        """Senders, receiver, collector, and the delay line's NIC where there is one."""
+        """Senders, receivers, collector, and the delay line's NIC where there is one."""
         line = self.delay_line
-        return (*self.senders, self.receiver, self.collector, *(() if line is None else (line,)))
+        return (*self.senders, *self.all_receivers, self.collector, *(() if line is None else (line,)))
+
+    @property
+    def all_receivers(self) -> tuple[Machine, ...]:
+        """The receivers, also where there is one only."""
+        return self.receivers if self.receiver is None else (self.receiver,)
+
+    @property
+    def loopback_ports(self) -> tuple[Port, ...]:
+        """The ports that may be loopback ports, in the order of ``loopback``."""
+        by_name = {port.name: port for port in self.ports}
+        return tuple(by_name[name] for name in self.loopback)
 
     @property
     def delay_line(self) -> Machine | None:

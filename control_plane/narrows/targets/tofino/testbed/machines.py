@@ -17,6 +17,7 @@ from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.hosts.exclusive import Exclusive
 from narrows.hosts.process import Process, spawn
+from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
 from narrows.paths import data
 from narrows.targets.tofino.testbed import relay, remote_clock
@@ -26,8 +27,11 @@ from narrows.targets.tofino.testbed.ssh import machine_command, run
 HOST_SCRIPT = data("deploy") / "host.sh"
 REMOTE_SCRIPT = data("deploy") / "remote.sh"
 MAX_PARALLEL = 16
+LEAD_S = 2.0
 # From this speed on packets come faster than a processor that sleeps or pauses can take them.
 FAST_BPS = 25_000_000_000
+# Segmentation and its inverse, which host.sh turns off.
+OFFLOADS = ("tso", "gso", "gro", "lro")
 # Where a machine loses frames, by how counters of them begin in its description.
 LOSSES = {"nic.": "NIC", "kernel.": "kernel"}
 # A kernel may take a minute to forget the connections of the run before.
@@ -66,6 +70,11 @@ class SshTestbed:
         return self._state_dir
 
     @property
+    def lead_s(self) -> float:
+        """See `narrows.hosts.base.Testbed.lead_s`: a command by ssh."""
+        return LEAD_S
+
+    @property
     def attachments(self) -> tuple[SwitchAttachment, ...]:
         """None: the switch is a machine of its own."""
         return ()
@@ -94,6 +103,15 @@ class SshTestbed:
                 self.remove()
             raise
         self._described = dict(zip(self._changed, found, strict=True))
+        try:
+            for host, facts in self._described.items():
+                # What a NIC cannot do at all reads "off [fixed]".
+                found_there = {name: value.removesuffix(" [fixed]") for name, value in facts.items()}
+                require(self._machines[host].name, self._asked(host), found_there)
+        except RunError:
+            with contextlib.suppress(RunError):
+                self.remove()
+            raise
 
     def remove(self) -> None:
         """Put all machines back; safe to call twice.
@@ -224,35 +242,44 @@ class SshTestbed:
         if host in (plan.collector_host.name, SWITCH):
             # They only take frames off the wire, and put them there.
             return [f"mtu={self._mtu}", *self._nic(host)]
-        own = next(one for one in (*plan.senders, plan.receiver) if one.name == host)
-        peers = plan.senders if own == plan.receiver else (plan.receiver,)
+        own = plan.host(host)
+        peers = plan.peers(own)
         settings = [
             f"address={own.address}/{own.prefix}",
             f"mtu={self._mtu}",
             f"buffer={plan.tcp_buffer_bytes}",
-            f"ecn={int(plan.bottleneck.ecn_threshold_bytes is not None)}",
+            f"ecn={int(plan.marks_ecn)}",
             f"cca={' '.join(ccas_of(plan, host))}",
             f"neighbour={' '.join(f'{peer.address}/{peer.mac}' for peer in peers)}",
             f"ports={EPHEMERAL_PORTS[0]} {EPHEMERAL_PORTS[1]}",
             *self._nic(host),
         ]
-        if own == plan.receiver and self._inventory.delay.at == "receiver":
-            settings += [f"delay={self._delays()}", f"limit={self._inventory.delay.limit_packets}"]
+        if delays_at(plan, host, self._inventory):
+            settings += [f"delay={self._delays(own)}", f"limit={self._inventory.delay.limit_packets}"]
         return settings
+
+    def _asked(self, host: str) -> dict[str, str]:
+        """What a machine that was set up is to say of itself, by the names of host.sh's description."""
+        asked = {"mtu": str(self._mtu), **{f"offload.{short}": "off" for short in OFFLOADS}}
+        if host not in (self._plan.collector_host.name, SWITCH):
+            buffer = self._plan.tcp_buffer_bytes
+            asked |= {
+                "sysctl.tcp_rmem": f"4096 131072 {buffer}",
+                "sysctl.tcp_wmem": f"4096 65536 {buffer}",
+                "sysctl.tcp_no_metrics_save": "1",
+                "sysctl.tcp_ecn": str(int(self._plan.marks_ecn)),
+            }
+        return asked
 
     def _nic(self, host: str) -> list[str]:
         """What NICs at the switch's higher rates need beside."""
         speed_bps = self._inventory.port_of(self._machines[host]).speed_bps
         return ["nic=fast"] if speed_bps >= FAST_BPS else []
 
-    def _delays(self) -> str:
-        """The base RTT of every sender, made on the receiver's way back."""
-        delays = {port.host: port.delay_ns for port in self._plan.ports}
-
-        def delay(sender: Host) -> int:
-            return delays.get(sender.name, 0)
-
-        return " ".join(f"{sender.address}/{delay(sender)}" for sender in self._plan.senders if delay(sender))
+    def _delays(self, own: Host) -> str:
+        """The part of the base RTTs that each peer's port would hold, made where what is for the peer comes from."""
+        delays = delays_of(self._plan)
+        return " ".join(f"{peer.address}/{delays[peer.name]}" for peer in self._plan.peers(own) if delays[peer.name])
 
     def _script(self, host: str, action: str, *settings: str) -> str:
         machine = self._machines[host]
@@ -280,11 +307,29 @@ def machines_of(plan: Plan, inventory: Inventory) -> dict[str, Machine]:
     return {
         **({} if line is None else {SWITCH: line}),
         **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
-        plan.receiver.name: inventory.receiver,
+        **{host.name: machine for host, machine in zip(only_receivers(plan), inventory.all_receivers, strict=False)},
         plan.collector_host.name: inventory.collector,
     }
 
 
+def only_receivers(plan: Plan) -> list[Host]:
+    """Hosts that flows end at and none starts at: those that do both are senders' machines."""
+    return [host for host in plan.receivers if host not in plan.senders]
+
+
+def delays_of(plan: Plan) -> dict[str, int]:
+    """Nanoseconds that what is for each host is to be held, by host."""
+    return {port.host: port.delay_ns for port in plan.ports if port.host}
+
+
+def delays_at(plan: Plan, host: str, inventory: Inventory) -> bool:
+    """Whether a machine is to hold what it sends: a receiver is, and a sender to a host with a delay."""
+    if inventory.delay.at != "receiver" or host not in {one.name for one in plan.end_hosts}:
+        return False
+    delays, own = delays_of(plan), plan.host(host)
+    return own in plan.receivers or any(delays[peer.name] for peer in plan.peers(own))
+
+
 def ccas_of(plan: Plan, host: str) -> list[str]:
-    """Congestion controls of the flows that a host sends."""
-    return sorted({flow.cca for flow in plan.flows if flow.sender == host})
+    """Congestion controls of the flows that a host sends or receives: both ends have it."""
+    return sorted({flow.cca for flow in plan.flows if host in (flow.sender, flow.receiver)})

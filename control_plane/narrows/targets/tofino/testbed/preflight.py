@@ -9,7 +9,7 @@ from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import SWITCH
 from narrows.targets.tofino.testbed.inventory import Inventory, Machine
-from narrows.targets.tofino.testbed.machines import HOST_SCRIPT, MAX_PARALLEL, ccas_of, machines_of
+from narrows.targets.tofino.testbed.machines import HOST_SCRIPT, MAX_PARALLEL, ccas_of, delays_at, machines_of
 from narrows.targets.tofino.testbed.ssh import run
 
 # What our own senders and readers of sockets need on a machine.
@@ -29,8 +29,8 @@ class Preflight:
         wanted: list[tuple[Machine, tuple[str, ...]]] = []
         for host, machine in machines_of(plan, self._inventory).items():
             # The traffic tools are not needed where reports are collected.
-            tools = [] if host in (plan.collector_host.name, SWITCH) else ["tools=iperf3", f"python={PYTHON}"]
-            delays = ["netem=yes"] if host == plan.receiver.name and self._inventory.delay.at == "receiver" else []
+            tools = [] if host in (plan.collector_host.name, SWITCH) else [f"python={PYTHON}"]
+            delays = ["netem=yes"] if delays_at(plan, host, self._inventory) else []
             wanted.append((machine, (*tools, *delays, f"cca={' '.join(ccas_of(plan, host))}")))
         new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
         with ThreadPoolExecutor(MAX_PARALLEL) as pool:

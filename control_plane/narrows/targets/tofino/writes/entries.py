@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from narrows_formats.units import format_size
 
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Plan, ReportedLink
 from narrows.switch.entries import ECN_OFF, Prefix, ProgramEntry, program_entries
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.values import KeyValue, Lpm, Ternary
@@ -29,12 +29,15 @@ def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedW
         for table in TABLES
         for entry in reader.entries(table)
     ]
-    threshold, words = ECN_OFF, ""
-    if (asked := plan.bottleneck.ecn_threshold_bytes) is not None:
-        threshold = min(depth_units(asked, plan.frame_bytes, cell_bytes), ECN_OFF - 1)
-        words = f"cells, {format_size(asked)} of frames"
+
+    def threshold(link: ReportedLink) -> tuple[int, str]:
+        if (asked := link.ecn_threshold_bytes) is None:
+            return ECN_OFF, ""
+        cells = depth_units(asked, plan.frame_bytes, cell_bytes)
+        return min(cells, ECN_OFF - 1), f"cells, {format_size(asked)} of frames"
+
     shares = index_shares(plan)
-    entries = program_entries(plan, threshold, words, lambda port: shares[pipe_of(port)])
+    entries = program_entries(plan, threshold, lambda port: shares[pipe_of(port)])
     return left + [_write(entry) for entry in entries]
 
 
@@ -54,7 +57,7 @@ def _write(entry: ProgramEntry) -> PlannedWrite:
 
 def index_shares(plan: Plan) -> dict[int, int]:
     """Share of the flow indices of each pipe that packets come to a bottleneck through; of a single one 0, all."""
-    pipes = sorted({pipe_of(path.ingress_port) for path in plan.paths if path.bottleneck is not None})
+    pipes = sorted({pipe_of(path.ingress_port) for path in plan.paths if path.link is not None})
     if len(pipes) == 1:
         return {pipes[0]: 0}
     return {pipe: (FIRST_QUARTER + number) << SHARE_SHIFT for number, pipe in enumerate(pipes)}

@@ -73,7 +73,7 @@ def mirror_writes(inventory: Inventory, plan: Plan, reader: Reader) -> list[Plan
 
 
 def _reported_ports(plan: Plan) -> set[int]:
-    return {path.egress_port for path in plan.paths if path.bottleneck is not None}
+    return {path.egress_port for path in plan.paths if path.link is not None}
 
 
 def _memory(inventory: Inventory, plan: Plan, reader: Reader) -> list[PlannedWrite]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from narrows.errors import InputError
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.testbed.inventory import AUTO_NEGOTIATION, FEC, Inventory, Port
@@ -17,13 +19,16 @@ _FEC_SYNONYMS = {
 }
 _PAUSE = ("$TX_PAUSE_FRAME_EN", "$RX_PAUSE_FRAME_EN")
 _PFC = ("$TX_PFC_EN_MAP", "$RX_PFC_EN_MAP")
+_LOOPBACK = "BF_LPBK_MAC_NEAR"
+_NO_LOOPBACK = "BF_LPBK_NONE"
 
 
-def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> list[PlannedWrite]:
+def port_writes(inventory: Inventory, dev_ports: Sequence[int], reader: Reader) -> list[PlannedWrite]:
     """Adds the ports that are not there; those that are must run as the inventory says.
 
     Raises:
-        InputError: a port runs at another speed or with another FEC, or has flow control or cut-through on.
+        InputError: a port runs at another speed or with another FEC, has flow control or cut-through on, or is in
+            loopback where the inventory says otherwise.
     """
     writes: list[PlannedWrite] = []
     for dev_port in dev_ports:
@@ -31,7 +36,7 @@ def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> l
         key = {"$DEV_PORT": dev_port}
         found = reader.entry(TABLE, key)
         if found is None:
-            writes.append(_add(port))
+            writes.append(_add(port, port in inventory.loopback_ports))
             continue
         speed = text(found, "$SPEED")
         if speed != f"BF_SPEED_{port.speed}":
@@ -52,6 +57,13 @@ def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> l
                     f"inventory: port {port.name} (dev_port {dev_port}) has {name} on: hosts must be dropped from, not "
                     "paused, and every packet must be queued; turn it off on the switch"
                 )
+        mode, wanted = text(found, "$LOOPBACK_MODE"), _LOOPBACK if port in inventory.loopback_ports else _NO_LOOPBACK
+        if mode != wanted:
+            raise InputError(
+                f"inventory: port {port.name} (dev_port {dev_port}) has $LOOPBACK_MODE {mode}, not {wanted}; correct "
+                "loopback in the inventory, or delete the port on the switch (bfshell, ucli, pm, port-del) and let "
+                "Narrows add it"
+            )
         if not found.data.get("$PORT_ENABLE"):
             writes.append(
                 PlannedWrite(Operation.MODIFY, TABLE, key, {"$PORT_ENABLE": True}, f"turn port {port.name} on")
@@ -59,8 +71,9 @@ def port_writes(inventory: Inventory, dev_ports: list[int], reader: Reader) -> l
     return writes
 
 
-def _add(port: Port) -> PlannedWrite:
+def _add(port: Port, loopback: bool) -> PlannedWrite:
     fec = FEC[port.fec]
+    what = "loopback port" if loopback else "port"
     return PlannedWrite(
         Operation.INSERT,
         TABLE,
@@ -69,8 +82,10 @@ def _add(port: Port) -> PlannedWrite:
             "$SPEED": f"BF_SPEED_{port.speed}",
             "$FEC": fec,
             "$AUTO_NEGOTIATION": AUTO_NEGOTIATION[port.auto_negotiation],
+            **({"$LOOPBACK_MODE": _LOOPBACK} if loopback else {}),
             "$PORT_ENABLE": True,
         },
-        f"add port {port.name}: the traffic manager is programmed after this, because adding a port resets its queues",
+        f"add {what} {port.name}: the traffic manager is programmed after this, because adding a port resets its "
+        "queues",
         expect={"$FEC": _FEC_SYNONYMS[fec]},
     )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The writes that make a queue of Tofino's traffic manager the bottleneck, and nothing else on the chip.
+"""The writes that make queues of Tofino's traffic manager the links of a plan, and nothing else on the chip.
 
-Order matters and is kept: memory that others must not run out of before the queue does (pools, ingress limits), the
-queue's own depth, then its rate. Every table is one of fixed function; docs/tofino.md explains each field.
+Order matters and is kept: memory that others must not run out of before the queues do (pools, ingress limits), then of
+each queue its depth and its rate. Every table is one of fixed function; docs/tofino.md explains each field.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from narrows_formats.units import format_rate
 
 from narrows.errors import InputError
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Link, Plan
+from narrows.switch.entries import DELAY_BITS
+from narrows.switch.widths import unreported_waits
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Operation
 from narrows.targets.tofino.bfrt.values import Entry, Key
 from narrows.targets.tofino.chip.depth import (
@@ -34,7 +36,7 @@ NEAREST = "MIN_ERROR"
 
 @dataclass(frozen=True)
 class Queue:
-    """Where a bottleneck's queue is: its port, and the port group and number that the queue tables are keyed by.
+    """Where a link's queue is: its port, and the port group and number that the queue tables are keyed by.
 
     Tables of queues and pipes refuse a target of all pipes, so what is written there names ``pipe``.
     """
@@ -53,22 +55,22 @@ class Queue:
 
 @dataclass(frozen=True)
 class BottleneckQueue:
-    """One bottleneck as the chip will have it."""
+    """One link as the chip will have it."""
 
-    plan: Plan
+    link: Link
     queue: Queue
     depth: Depth
     shaping: Shaping
 
 
 class TrafficManager:
-    """Plans the traffic manager's part of a switch with one bottleneck."""
+    """Plans the traffic manager's part of a switch: a queue for each link that has a rate."""
 
     def __init__(self, inventory: Inventory, reader: Reader, plan: Plan) -> None:
-        """Work out queue, depth and rate.
+        """Work out the queues, their depths and rates.
 
         Raises:
-            InputError: a rate or depth that the chip does not have, or a port that the traffic manager does not know;
+            InputError: rates or depths that the chip does not have, or a port that the traffic manager does not know;
                 the message names the largest that can be had.
         """
         self._inventory = inventory
@@ -82,12 +84,27 @@ class TrafficManager:
                 f"inventory: switch.chip is {self._chip.name}, but the switch has cells of {self._cell_bytes} B "
                 f"(tofino has 80, tofino2 176)"
             )
-        self.bottleneck = self._bottleneck(plan)
+        self.plan = plan
+        self.bottlenecks = self._bottlenecks()
+        # What they hold together, each with packets that are under way.
+        self._held_cells = sum(one.depth.cells + HEADROOM_CELLS for one in self.bottlenecks)
+        alone = len(self.bottlenecks) == 1
+        self._which, self._own = ("the bottleneck", "the bottleneck's") if alone else ("the links", "the links'")
 
     @property
     def input_ports(self) -> list[int]:
-        """Ports on which packets that are reported arrive: for the bottleneck, and back if that way is reported."""
-        return sorted({path.ingress_port for path in self.bottleneck.plan.paths if path.bottleneck is not None})
+        """Ports on which packets for links arrive, or come in again from one: no limit there may drop first."""
+        loopbacks = self.plan.loopbacks
+        return sorted(
+            {path.ingress_port for path in self.plan.paths if path.link is not None or path.ingress_port in loopbacks}
+        )
+
+    @property
+    def other_outputs(self) -> list[int]:
+        """Ports that packets from loopback ports leave by without a queue of a link, as those of several links may."""
+        limited = {one.link.port for one in self.bottlenecks}
+        again = {path.egress_port for path in self.plan.paths if path.ingress_port in self.plan.loopbacks}
+        return sorted(again - limited)
 
     def writes(self) -> list[PlannedWrite]:
         """Everything, in order."""
@@ -96,15 +113,15 @@ class TrafficManager:
             *self._ingress_limits(),
             *self._egress_limits(),
             *self._flow_control(),
-            self._compensation(),
-            self._buffer(),
-            self._shaper(),
-            self._shaper_on(),
+            *self._compensation(),
+            *(write(one) for one in self.bottlenecks for write in (self._buffer, self._shaper, self._shaper_on)),
         ]
 
-    def was_reset(self) -> bool:
-        """Whether a change of the port's speed, or its being added anew, has undone the queue's rate."""
-        bottleneck = self.bottleneck
+    def reset_ports(self) -> list[int]:
+        """Ports with a link whose rate a change of the port's speed, or its being added anew, has undone."""
+        return [one.queue.dev_port for one in self.bottlenecks if self._was_reset(one)]
+
+    def _was_reset(self, bottleneck: BottleneckQueue) -> bool:
         shaping = self._need("tm.queue.sched_shaping", bottleneck.queue.key, bottleneck.queue.pipe)
         rate_bps = number(shaping, "max_rate") * 1000
         if abs(rate_bps / bottleneck.shaping.shaper_bps - 1) < RATE_TOLERANCE:
@@ -113,16 +130,25 @@ class TrafficManager:
         speed_bps = 0 if port is None else SPEED_BPS.get(text(port, "$SPEED").removeprefix("BF_SPEED_"), 0)
         return abs(rate_bps - speed_bps) < RATE_TOLERANCE * speed_bps
 
-    def _bottleneck(self, plan: Plan) -> BottleneckQueue:
-        switch = self._inventory.switch
-        settings = plan.bottleneck
+    def _bottlenecks(self) -> tuple[BottleneckQueue, ...]:
+        available = capacity_cells(self._chip, self.total_cells)
+        made: list[BottleneckQueue] = []
+        for link in self.plan.links:
+            made.append(self._bottleneck(link, available))
+            available -= made[-1].depth.cells + HEADROOM_CELLS
+        return tuple(made)
+
+    def _bottleneck(self, settings: Link, available_cells: int) -> BottleneckQueue:
+        switch, plan = self._inventory.switch, self.plan
         port = self._inventory.port(settings.port)
         calibration = self._inventory.calibration
         shaper_bytes = None if calibration is None else calibration.shaper_bytes
         layer = "l2" if settings.l1_rate_bps is None else "l1"
         overhead = overhead_for(layer, plan.frame_bytes, shaper_bytes)
         rate = settings.l1_rate_bps or settings.rate_bps
-        shaping = shape(self._chip, rate, plan.frame_bytes, overhead, port.speed_bps, switch.clock_hz)
+        shaping = shape(self._chip, rate, plan.frame_bytes, overhead, port.speed_bps, switch.clock_hz, settings.field)
+        if too_long := unreported_waits(plan, DELAY_BITS, 1):
+            raise InputError("\n".join(too_long))
         queue = self._queue(settings.port, settings.queue)
         found = self._need("tm.queue.buffer", queue.key, queue.pipe)
         depth = depth_for(
@@ -131,10 +157,11 @@ class TrafficManager:
             settings.limit_bytes,
             plan.frame_bytes,
             number(found, "guaranteed_cells"),
-            capacity_cells(self._chip, self.total_cells),
+            available_cells,
             settings.rate_bps,
+            settings.field,
         )
-        return BottleneckQueue(plan, queue, depth, shaping)
+        return BottleneckQueue(settings, queue, depth, shaping)
 
     def _queue(self, dev_port: int, queue: int) -> Queue:
         found = self._need("tm.port.cfg", {"dev_port": dev_port})
@@ -144,12 +171,16 @@ class TrafficManager:
         return Queue(dev_port, queue, pipe_of(dev_port), number(found, "pg_id"), queues[queue])
 
     def _pools(self) -> list[PlannedWrite]:
-        """Pools of the bottleneck's own: nobody else's packets take its cells, nor it anybody else's."""
-        depth = self.bottleneck.depth
-        switch = self._inventory.switch
+        """Pools of the links' own: other packets do not take their cells, nor they those of others.
+
+        The pools hold all queues at their limits, so that no queue takes another one's cells either.
+        """
+        switch, alone = self._inventory.switch, len(self.bottlenecks) == 1
+        queues, hold = ("the queue at its limit", "the queue holds") if alone else ("all at their limits", "they hold")
+        guaranteed = sum(one.depth.guaranteed_cells for one in self.bottlenecks)
         sizes = {
-            switch.egress_pool: (depth.pool_cells + HEADROOM_CELLS, "the queue at its limit, and some"),
-            switch.ingress_pool: (depth.cells + HEADROOM_CELLS, "what the queue holds is counted at ingress as well"),
+            switch.egress_pool: (self._held_cells - guaranteed, f"{queues}, and some"),
+            switch.ingress_pool: (self._held_cells, f"what {hold} is counted at ingress as well"),
         }
         return [
             PlannedWrite(
@@ -157,15 +188,15 @@ class TrafficManager:
                 self._name("tm.pool.cfg"),
                 {"pool": pool},
                 {"size_cells": size},
-                f"a pool of its own for the bottleneck: {why}",
+                f"a pool of its own for {self._which}: {why}",
                 units={"size_cells": self._bytes(size)},
             )
             for pool, (size, why) in sizes.items()
         ]
 
     def _ingress_limits(self) -> list[PlannedWrite]:
-        """Admission at ingress must never refuse what the bottleneck's queue still has room for."""
-        limit = self.bottleneck.depth.cells + HEADROOM_CELLS
+        """Admission at ingress must never refuse what a link's queue still has room for."""
+        limit = self._held_cells
         writes: list[PlannedWrite] = []
         for dev_port in self.input_ports:
             key = {"dev_port": dev_port}
@@ -188,7 +219,7 @@ class TrafficManager:
                         "pool_max_cells": limit,
                         "dynamic_baf": STATIC,
                     },
-                    f"let port {dev_port} fill the bottleneck: the default share of the ingress pool drops earlier",
+                    f"let port {dev_port} fill {self._which}: the default share of the ingress pool drops earlier",
                     units={"pool_max_cells": self._bytes(limit)},
                 )
             )
@@ -214,13 +245,22 @@ class TrafficManager:
     def _egress_limits(self) -> list[PlannedWrite]:
         """Limits of whole ports and pipes, raised only where they are in the way."""
         writes: list[PlannedWrite] = []
-        queue, wanted = self.bottleneck.queue, self.bottleneck.depth.cells + HEADROOM_CELLS
-        checks: list[tuple[str, Key | None, int, str]] = [
-            ("tm.port.buffer", {"dev_port": port}, ALL_PIPES, "ig_limit_cells") for port in self.input_ports
-        ]
-        checks.append(("tm.port.buffer", {"dev_port": queue.dev_port}, ALL_PIPES, "eg_limit_cells"))
-        checks.append(("tm.pipe.cfg", None, queue.pipe, "eg_limit_cells"))
-        for table, key, pipe, field in checks:
+        in_pipes: dict[int, int] = {}
+        for one in self.bottlenecks:
+            in_pipes[one.queue.pipe] = in_pipes.get(one.queue.pipe, 0) + one.depth.cells + HEADROOM_CELLS
+        checks: list[tuple[str, Key | None, int, str, int]] = [
+            *(
+                ("tm.port.buffer", {"dev_port": port}, ALL_PIPES, "ig_limit_cells", self._held_cells)
+                for port in self.input_ports
+            ),
+            *(
+                ("tm.port.buffer", {"dev_port": one.queue.dev_port}, ALL_PIPES, "eg_limit_cells",
+                 one.depth.cells + HEADROOM_CELLS)
+                for one in self.bottlenecks
+            ),
+            *(("tm.pipe.cfg", None, pipe, "eg_limit_cells", cells) for pipe, cells in in_pipes.items()),
+        ]  # fmt: skip
+        for table, key, pipe, field, wanted in checks:
             if number(self._need(table, key, pipe), field) < wanted:
                 writes.append(
                     PlannedWrite(
@@ -228,7 +268,7 @@ class TrafficManager:
                         self._name(table),
                         key,
                         {field: wanted},
-                        "a limit below the bottleneck's depth would drop first",
+                        f"a limit below {self._own} depth would drop first",
                         pipe=pipe,
                         units={field: self._bytes(wanted)},
                     )
@@ -236,7 +276,7 @@ class TrafficManager:
         return writes
 
     def _flow_control(self) -> list[PlannedWrite]:
-        ports = sorted({*self.input_ports, self.bottleneck.queue.dev_port})
+        ports = sorted({*self.input_ports, *(one.queue.dev_port for one in self.bottlenecks), *self.other_outputs})
         return [
             PlannedWrite(
                 Operation.MODIFY,
@@ -249,20 +289,41 @@ class TrafficManager:
             if text(self._need("tm.port.flowcontrol", {"dev_port": port}), "mode_tx") != "NONE"
         ]
 
-    def _compensation(self) -> PlannedWrite:
-        overhead = self.bottleneck.shaping.overhead
-        return PlannedWrite(
-            Operation.MODIFY,
-            self._name("tm.pipe.sched_cfg"),
-            None,
-            {"packet_ifg_compensation": overhead.ifg_compensation},
-            f"{overhead.note}; holds for every shaper of the pipe",
-            units={"packet_ifg_compensation": "B a packet"},
-            pipe=self.bottleneck.queue.pipe,
-        )
+    def _compensation(self) -> list[PlannedWrite]:
+        """What shapers add to a packet, of each pipe.
 
-    def _buffer(self) -> PlannedWrite:
-        bottleneck, depth = self.bottleneck, self.bottleneck.depth
+        Raises:
+            InputError: links whose rates count different bytes have their queues in one pipe.
+        """
+        first: dict[int, BottleneckQueue] = {}
+        for one in self.bottlenecks:
+            other = first.setdefault(one.queue.pipe, one)
+            if other.shaping.overhead.ifg_compensation != one.shaping.overhead.ifg_compensation:
+                layers = [queue.shaping.overhead.layer for queue in (other, one)]
+                raise InputError(
+                    f"{one.link.field}.rate_layer: is {layers[1]}, and {other.link.name} with {layers[0]} is in the "
+                    f"same pipe ({one.queue.pipe}), whose shapers all count the same bytes of a packet; allowed: "
+                    f"{layers[0]}, or ports of different pipes"
+                )
+        return [
+            PlannedWrite(
+                Operation.MODIFY,
+                self._name("tm.pipe.sched_cfg"),
+                None,
+                {"packet_ifg_compensation": one.shaping.overhead.ifg_compensation},
+                f"{one.shaping.overhead.note}; holds for every shaper of the pipe",
+                units={"packet_ifg_compensation": "B a packet"},
+                pipe=pipe,
+            )
+            for pipe, one in first.items()
+        ]
+
+    def _whose(self, bottleneck: BottleneckQueue) -> str:
+        """Which link a write is for, where there are several."""
+        return "" if len(self.bottlenecks) == 1 else f"{bottleneck.link.name}: "
+
+    def _buffer(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        depth = bottleneck.depth
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.buffer"),
@@ -275,7 +336,8 @@ class TrafficManager:
                 "pool_max_cells": depth.pool_cells,
                 "dynamic_baf": STATIC,
             },
-            f"tail drop at {depth.cells} cells, which hold {depth.packets} frames of {depth.frame_bytes} B",
+            f"{self._whose(bottleneck)}tail drop at {depth.cells} cells, which hold {depth.packets} frames of "
+            f"{depth.frame_bytes} B",
             action="shared_pool",
             units={
                 "pool_max_cells": f"with the guaranteed cells {about_size(depth.bytes)} of frames",
@@ -284,8 +346,8 @@ class TrafficManager:
             pipe=bottleneck.queue.pipe,
         )
 
-    def _shaper(self) -> PlannedWrite:
-        bottleneck, shaping = self.bottleneck, self.bottleneck.shaping
+    def _shaper(self, bottleneck: BottleneckQueue) -> PlannedWrite:
+        shaping = bottleneck.shaping
         realised = int(shaping.shaper_bps / 1000)
         burst = quantise_burst(self._chip, shaping.burst_bytes)
         return PlannedWrite(
@@ -298,8 +360,8 @@ class TrafficManager:
                 "max_rate": shaping.rate_kbps,
                 "max_burst_size": shaping.burst_bytes,
             },
-            f"{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} kbit/s made "
-            f"({shaping.error:+.3%})",
+            f"{self._whose(bottleneck)}{format_rate(shaping.asked_bps)} asked for, {shaping.realised_bps / 1000:.1f} "
+            f"kbit/s made ({shaping.error:+.3%})",
             units={"max_rate": "kbit/s", "max_burst_size": "B"},
             # A chip answers with what it made of the rate, the model with what it was told.
             expect={
@@ -309,14 +371,13 @@ class TrafficManager:
             pipe=bottleneck.queue.pipe,
         )
 
-    def _shaper_on(self) -> PlannedWrite:
-        bottleneck = self.bottleneck
+    def _shaper_on(self, bottleneck: BottleneckQueue) -> PlannedWrite:
         return PlannedWrite(
             Operation.MODIFY,
             self._name("tm.queue.sched_cfg"),
             bottleneck.queue.key,
             {"max_rate_enable": True, "scheduling_enable": True},
-            "without this the rate above is not used",
+            f"{self._whose(bottleneck)}without this the rate above is not used",
             pipe=bottleneck.queue.pipe,
         )
 

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From links to paths: what flows had over all links that they cross, and what each link had of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from narrows_formats.summary import FlowSummary, GroupSummary, LinkFlowSummary, LinkSummary, TelemetrySummary
+
+from narrows_analysis.metrics.limiting import limiting_link
+from narrows_analysis.metrics.loss import loss_ratio
+from narrows_analysis.metrics.throughput import group_rates, rate
+from narrows_analysis.records.run_directory import FlowSpec, Run
+from narrows_analysis.summary.link_analysis import LinkAnalysis
+from narrows_analysis.summary.sections import (
+    bottleneck_section,
+    competing_goodput,
+    dynamics_section,
+    fairness_section,
+    quotient,
+    telemetry_section,
+)
+from narrows_analysis.summary.time_series import goodput_bytes, ratio
+
+FloatArray = npt.NDArray[np.float64]
+
+
+def link_section(link: LinkAnalysis) -> LinkSummary:
+    """An entry of the "links" part."""
+    run, aggregation = link.run, link.aggregation
+    throughputs = np.array([flow["throughput_bps"] or 0.0 for flow in link.flows])
+    goodput = np.zeros(len(link.flows) + 1) if aggregation is None else competing_goodput(aggregation)
+    total = float(goodput.sum())
+    flows: list[LinkFlowSummary] = []
+    for position, (spec, flow) in enumerate(zip(run.flows, link.flows, strict=True)):
+        delay = None
+        if aggregation is not None and aggregation.flows.totals["samples"][position]:
+            sums = aggregation.flows.totals
+            delay = float(sums["delay_ticks"][position] / sums["samples"][position]) * aggregation.clock.unit_s
+        flows.append(
+            {
+                "name": spec.name,
+                "packets": spec.packets,
+                "share": quotient(goodput[position], total) if spec.packets == "data" else None,
+                "throughput_bps": float(throughputs[position]) or None,
+                "arrivals": flow["arrivals"],
+                "departures": flow["departures"],
+                "drops": flow["drops"],
+                "loss_ratio": flow["loss_ratio"],
+                "loss_emulation_drops": flow["loss_emulation_drops"],
+                "ce_marks": flow["ce_marks"],
+                "queue_delay_mean_s": delay,
+            }
+        )
+    return {
+        **bottleneck_section(run, aggregation),
+        "name": link.name,
+        "direction": run.bottleneck.direction,
+        "fairness": fairness_section(run, aggregation),
+        "dynamics": dynamics_section(run, aggregation),
+        "flows": flows,
+        "telemetry": telemetry_section(aggregation),
+    }
+
+
+def path_sections(run: Run, links: Sequence[LinkAnalysis]) -> list[FlowSummary]:
+    """The "flows" part: each flow over all links that its data cross, in run.json's order."""
+    places = [_places(flow, links) for flow in run.flows]
+    sections = []
+    for crossed in places:
+        section = _joined([link.flows[position] for link, position in crossed])
+        if len(crossed) > 1:
+            section["limited_by"] = _limited_by(crossed)
+        sections.append(section)
+    return sections
+
+
+def _places(flow: FlowSpec, links: Sequence[LinkAnalysis]) -> list[tuple[LinkAnalysis, int]]:
+    """Each link of a flow's path, and the flow's position among those that cross it."""
+    by_name = {link.name: link for link in links}
+    # A run made from a capture, or an early one, has one link and names none.
+    crossed = [by_name[name] for name in flow.links if name in by_name] or list(links)[:1]
+    return [(link, next(n for n, one in enumerate(link.run.flows) if one.number == flow.number)) for link in crossed]
+
+
+def _joined(parts: list[FlowSummary]) -> FlowSummary:
+    """A flow's figures over a path: offered at the first link, delivered at the last, lost at any of them."""
+    first, last = parts[0], parts[-1]
+    if len(parts) == 1:
+        return last
+    drops = [part["drops"] for part in parts]
+    known = [count for count in drops if count is not None]
+    joined: FlowSummary = {
+        **last,
+        "arrivals": first["arrivals"],
+        "start_s": first["start_s"],
+        "retransmit_ratio": first["retransmit_ratio"],
+        "rtt_s": first["rtt_s"],
+        "rtt_source": first["rtt_source"],
+        "inflight_bytes": first["inflight_bytes"],
+        "inflight_source": first["inflight_source"],
+        "drops": sum(known) if len(known) == len(drops) else None,
+        "loss_emulation_drops": _sum([part["loss_emulation_drops"] for part in parts]),
+        "ce_marks": _sum([part["ce_marks"] for part in parts]),
+        "loss_ratio": None,
+    }
+    if joined["drops"] is not None and joined["arrivals"]:
+        joined["loss_ratio"] = loss_ratio(float(joined["drops"]), float(joined["arrivals"]))
+    if last["fct_s"] is not None and first["start_s"] is not None and last["start_s"] is not None:
+        joined["fct_s"] = last["fct_s"] + last["start_s"] - first["start_s"]
+    return joined
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _limited_by(crossed: list[tuple[LinkAnalysis, int]]) -> dict[str, float]:
+    """The part of the time in which each link was the flow's bottleneck; what is missing to 1 had no queue."""
+    rows, frames = [], []
+    for link, position in crossed:
+        if link.aggregation is None:
+            return {}
+        cells = link.aggregation.flows.cells
+        rows.append(ratio(cells["delay_ticks"][position], cells["samples"][position]) * link.aggregation.clock.unit_s)
+        record = link.run.bottleneck
+        frames.append(record.mtu_frame_bytes * 8 / record.rate_bps if record.rate_bps else 0.0)
+    width = max(len(row) for row in rows)
+    delays = np.array([np.pad(row, (0, width - len(row)), constant_values=np.nan) for row in rows])
+    seen = ~np.isnan(delays).all(axis=0)
+    positions = limiting_link(delays[:, seen], np.array(frames))
+    if not len(positions):
+        return {}
+    return {link.name: float((positions == n).mean()) for n, (link, _) in enumerate(crossed)}
+
+
+def path_goodput(run: Run, links: Sequence[LinkAnalysis]) -> FloatArray:
+    """Goodput in bit/s of each flow of the experiment behind the last link of its path and, last, of other traffic.
+
+    Over the time in which all flows were running; where they never all were, over each flow's own.
+    """
+    if len(links) == 1:
+        aggregation = links[0].aggregation
+        return np.zeros(len(run.flows) + 1) if aggregation is None else competing_goodput(aggregation)
+    ends = [_places(flow, links)[-1] for flow in run.flows]
+    goodput = np.zeros(len(run.flows) + 1)
+    known = [(link.aggregation, position) for link, position in ends if link.aggregation is not None]
+    if len(known) < len(ends):
+        return goodput
+    running = [aggregation.active_ticks(position) for aggregation, position in known]
+    first = [times[0] for times in running if times is not None]
+    last = [times[1] for times in running if times is not None]
+    intervals, unit_s = known[0][0].intervals, known[0][0].clock.unit_s
+    width = round(intervals.flows_s / unit_s)
+    low, high = max(0, -(-max(first, default=0) // width)), min(last, default=0) // width
+    together = len(first) == len(ends) and high > low
+    for number, (aggregation, position) in enumerate(known):
+        cells, totals = goodput_bytes(aggregation)
+        times = running[number]
+        if together:
+            goodput[number] = rate(cells[position, low:high].sum(), (high - low) * intervals.flows_s)
+        elif times is not None and times[1] > times[0]:
+            goodput[number] = rate(totals[position], (times[1] - times[0]) * unit_s)
+    return goodput
+
+
+def group_sections(run: Run, links: Sequence[LinkAnalysis], flows: list[FlowSummary]) -> list[GroupSummary]:
+    """The "groups" part, in order of first appearance; fills in each flow's "share" as well.
+
+    Shares are of all goodput: through the link where there is one, so that what is not the experiment's has the rest
+    (`bottleneck.other_share`); of the flows where there are several.
+    """
+    everything = path_goodput(run, links)
+    goodput, total = everything[:-1], float(everything.sum())
+    members: dict[str, list[int]] = {}
+    for number, flow in enumerate(run.flows):
+        members.setdefault(flow.group, []).append(number)
+        flows[number]["share"] = quotient(goodput[number], total)
+    goodputs = group_rates(goodput, [flow.group for flow in run.flows])
+    sections: list[GroupSummary] = []
+    for name, numbers in members.items():
+        counted = [(flows[n]["drops"], flows[n]["arrivals"]) for n in numbers]
+        known = [(drops, arrivals) for drops, arrivals in counted if drops is not None and arrivals is not None]
+        complete = len(known) == len(counted)
+        ccas = sorted({run.flows[n].cca or "" for n in numbers})
+        sections.append(
+            {
+                "name": name,
+                "cca": ", ".join(ccas) or None,
+                "flows": len(numbers),
+                "goodput_bps": float(goodputs[name]) if total else None,
+                "share": quotient(float(goodputs[name]), total),
+                "loss_ratio": loss_ratio(sum(d for d, _ in known), sum(a for _, a in known)) if complete else None,
+            }
+        )
+    return sections
+
+
+def all_telemetry(links: Sequence[LinkAnalysis]) -> TelemetrySummary:
+    """The "telemetry" part: reports of all links together."""
+    parts = [telemetry_section(link.aggregation) for link in links]
+    return {
+        "reports": sum(part["reports"] for part in parts),
+        "lost": sum(part["lost"] for part in parts),
+        "sample": parts[0]["sample"],
+        "duplicates": sum(part["duplicates"] for part in parts),
+        "late": sum(part["late"] for part in parts),
+    }

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an experiment to the plan of its run, before anything is touched."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from narrows_formats.flow_names import flow_name
+
+from narrows.errors import InputError
+from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
+from narrows.experiment.plan import (
+    DATA_PORTS,
+    ETHERNET_HEADER_BYTES,
+    FIRST_SERVER_PORT,
+    MAX_SENDERS,
+    MIN_TCP_BUFFER,
+    REPORT_LENGTH_BYTES,
+    REPORT_SOURCE_PORT,
+    REPORT_UDP_PORT,
+    Collector,
+    Flow,
+    Moderation,
+    Plan,
+)
+from narrows.experiment.topology import Topology, mac_address, make_topology
+
+REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
+
+
+def make_plan(experiment: Experiment) -> Plan:
+    """Work out the plan of one run (an experiment whose sweep and repeats are already resolved).
+
+    Raises:
+        InputError: the network cannot be made, or the experiment needs more senders or ports than a switch has.
+    """
+    if len(experiment.flows) > MAX_SENDERS:
+        raise InputError(f"flows: {len(experiment.flows)} groups; allowed: up to {MAX_SENDERS}, one switch port each")
+    hosts = experiment.hosts or Hosts()
+    network = make_topology(experiment)
+    flows = _flows(experiment, network)
+    return Plan(
+        end_hosts=network.end_hosts,
+        collector_host=network.collector_host,
+        ports=network.ports,
+        paths=network.paths,
+        links=network.links,
+        unlimited=network.unlimited,
+        collector=Collector(
+            port=network.collector_host.port,
+            src_mac=mac_address(0),
+            dst_mac=network.collector_host.mac,
+            src_address=REPORTS_FROM,
+            dst_address=REPORTS_TO,
+            src_port=REPORT_SOURCE_PORT,
+            dst_port=REPORT_UDP_PORT,
+            report_length=REPORT_LENGTH_BYTES,
+        ),
+        flows=flows,
+        ip_version=experiment.ip_version,
+        frame_bytes=experiment.mtu + ETHERNET_HEADER_BYTES,
+        end_ns=_end_ns(flows),
+        tcp_buffer_bytes=experiment.tcp_buffer or _tcp_buffer(network),
+        access_rate_bps=hosts.rate,
+        jitter_ns=hosts.jitter,
+        moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
+        offloads=hosts.offloads,
+    )
+
+
+def _tcp_buffer(network: Topology) -> int:
+    """Upper bound of a socket's buffers with which they limit nothing: four times what path and queues can hold."""
+    links = {link.name: link for link in network.links}
+    longest = max(route.rtt_ns for route in network.routes)
+    most = 0
+    for route in network.routes:
+        crossed = [links[name] for name in route.data if name in links]
+        rate = min(link.rates_bps.most for link in crossed)
+        most = max(most, rate * longest // 8_000_000_000 + sum(link.limit_bytes for link in crossed))
+    return min(max(MIN_TCP_BUFFER, 4 * most), MAX_TCP_BUFFER)
+
+
+def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
+    flows: list[Flow] = []
+    # Two sockets of one host cannot both be bound to a port.
+    taken: Counter[str] = Counter()
+    for position, (group, route) in enumerate(zip(experiment.flows, network.routes, strict=True)):
+        arrivals = () if group.workload is None else group.workload.arrivals(experiment.seed + position)
+        repeat = len(arrivals) or group.repeat
+        connections = group.count * repeat
+        first_port = DATA_PORTS.start + taken[route.sender]
+        taken[route.sender] += connections
+        if taken[route.sender] > len(DATA_PORTS):
+            at = "" if taken[route.sender] == connections else f", {taken[route.sender]} with all groups from its host"
+            raise InputError(
+                f"flows.{position}: count x repeat is {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
+            )
+        for number in range(group.count):
+            flows.append(
+                Flow(
+                    name=flow_name(group.name, number + 1),
+                    group=group.name,
+                    kind=group.kind,
+                    cca=group.cca,
+                    sender=route.sender,
+                    receiver=route.receiver,
+                    links=route.data,
+                    ack_links=route.acks,
+                    src=network.host(route.sender).address,
+                    dst=network.host(route.receiver).address,
+                    src_port=first_port + number * repeat,
+                    dst_port=FIRST_SERVER_PORT + len(flows),
+                    start_ns=group.start + number * group.stagger,
+                    duration_ns=group.duration,
+                    size=group.size,
+                    repeat=repeat,
+                    gap_ns=group.gap,
+                    rtt_ns=route.rtt_ns,
+                    until=group.until,
+                    arrivals=arrivals,
+                )
+            )
+    last_port = FIRST_SERVER_PORT + len(flows) - 1
+    if last_port >= DATA_PORTS.start:
+        most = DATA_PORTS.start - FIRST_SERVER_PORT
+        raise InputError(f"flows: {len(flows)} flows in all; allowed: up to {most}")
+    return tuple(flows)
+
+
+def _end_ns(flows: tuple[Flow, ...]) -> int | None:
+    """When the last flow ends, or None if a sized flow decides that itself."""
+    ends = [flow.start_ns + flow.duration_ns for flow in flows if flow.duration_ns is not None]
+    return max(ends) if len(ends) == len(flows) else None

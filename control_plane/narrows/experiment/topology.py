@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of an experiment: its hosts, the links that each group's packets cross, and the switch's part in them.
+
+A link is a queue of one port. Where all that crosses it goes to one host, and all that goes to the host crosses it, it
+is the queue of that host's port; else it is that of a loopback port, whose frames come in again and go on from there by
+their destination, as in a routed network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from ipaddress import IPv4Address, IPv6Address
+from typing import TYPE_CHECKING
+
+from narrows_formats.suggestion import suggestion
+
+from narrows.errors import InputError
+from narrows.experiment.delays import NoDelays, host_delays
+from narrows.experiment.plan import (
+    COLLECTOR_PORT,
+    ETHERNET_HEADER_BYTES,
+    L1_OVERHEAD_BYTES,
+    LOSS_BITS,
+    MAX_PORT,
+    Host,
+    Link,
+    Path,
+    ReportedLink,
+    SwitchPort,
+)
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
+
+COLLECTOR = "collector"
+REVERSE = ".reverse"
+UNPLACED = -1
+
+
+@dataclass(frozen=True)
+class Route:
+    """The way of a group's packets: ``data`` and ``acks`` are names of links, in the order of crossing them."""
+
+    group: int
+    sender: str
+    receiver: str
+    data: tuple[str, ...]
+    acks: tuple[str, ...]
+    rtt_ns: int
+
+    @property
+    def ways(self) -> tuple[tuple[str, tuple[str, ...], str], ...]:
+        """From, across and to: of data, and of acknowledgements."""
+        return ((self.sender, self.data, self.receiver), (self.receiver, self.acks, self.sender))
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Hosts of flows and of the collector, ports, links, the forwarding between them, and the groups' ``routes``."""
+
+    end_hosts: tuple[Host, ...]
+    collector_host: Host
+    ports: tuple[SwitchPort, ...]
+    links: tuple[Link, ...]
+    unlimited: tuple[ReportedLink, ...]
+    paths: tuple[Path, ...]
+    routes: tuple[Route, ...]
+
+    def host(self, name: str) -> Host:
+        """A host of flows by its name."""
+        return next(host for host in self.end_hosts if host.name == name)
+
+
+def make_topology(experiment: Experiment) -> Topology:
+    """Work out the network of an experiment.
+
+    Raises:
+        InputError: a group's path is no path, hosts cannot have the RTTs asked for, or a switch has too few ports.
+    """
+    unplaced = {link.name: link for link in _links(experiment)}
+    routes = tuple(_route(experiment, group, number, unplaced) for number, group in enumerate(experiment.flows))
+    end_hosts = _hosts(routes, experiment.ip_version)
+    used = {name for route in routes for _, links, _ in route.ways for name in links}
+    links = _place({name: link for name, link in unplaced.items() if name in used}, routes, end_hosts)
+    ports = _ports(end_hosts, links, routes)
+    if (highest := max(port.number for port in ports)) > MAX_PORT:
+        raise InputError(
+            f"flows, links: {len(end_hosts)} hosts and {highest - len(end_hosts) - 1} links between them need "
+            f"{highest} ports of the switch; allowed: up to {MAX_PORT}"
+        )
+    collector = Host(COLLECTOR, COLLECTOR_PORT, mac_address(COLLECTOR_PORT), "", 0, experiment.ip_version)
+    by_name = {link.name: link for link in links}
+    return Topology(
+        end_hosts,
+        collector,
+        ports,
+        tuple(link for link in links if isinstance(link, Link)),
+        tuple(link for link in links if not isinstance(link, Link)),
+        _paths(routes, end_hosts, by_name),
+        routes,
+    )
+
+
+def mac_address(port: int) -> str:
+    """Locally administered address that names its port."""
+    return f"02:4e:57:00:{port >> 8:02x}:{port & 0xFF:02x}"
+
+
+def _links(experiment: Experiment) -> Iterator[ReportedLink]:
+    """Each direction of each link; those without limits only where they are to be reported. They have no port yet."""
+    index = 0
+    field = "links.{}" if experiment.links else "{}"
+    for name, settings in experiment.all_links.items():
+        yield _limited(experiment, name, settings, settings.rtt, index, field.format(name))
+        index += 1
+    for name, settings in experiment.all_links.items():
+        where = f"{field.format(name)}.reverse"
+        if settings.reverse is not None:
+            yield _limited(experiment, name + REVERSE, settings.reverse, settings.rtt, index, where)
+        elif experiment.telemetry.acks:
+            yield ReportedLink(name + REVERSE, "reverse", index, UNPLACED, False, settings.rtt)
+        else:
+            continue
+        index += 1
+
+
+def _limited(
+    experiment: Experiment, name: str, settings: DirectionSettings, rtt_ns: int, index: int, field: str
+) -> Link:
+    frame = experiment.mtu + ETHERNET_HEADER_BYTES
+    schedule = None if isinstance(settings.rate, int) else settings.rate.schedule
+    if schedule is not None and settings.rate_layer == "l1":
+        raise InputError(f"{field}.rate_layer: is l1 of a rate that varies; allowed: l2")
+    rate = settings.rate if isinstance(settings.rate, int) else settings.rate.schedule.nominal_bps
+    if settings.rate_layer == "l1":
+        # Exact for full-size frames, the ones that fill a link; run.json states the L2 rate that was set.
+        rate = round(Fraction(rate * frame, frame + L1_OVERHEAD_BYTES))
+    limit = settings.buffer.in_bytes(rate, rtt_ns, frame)
+    if limit < frame:
+        raise InputError(
+            f"{field}.buffer: {settings.buffer} is {limit} B, which no full-size frame of {frame} B fits into; "
+            f"allowed: {frame} B or more"
+        )
+    if settings.loss and not 0 < round(settings.loss * 2**LOSS_BITS) < 2**LOSS_BITS:
+        raise InputError(
+            f"{field}.loss: {settings.loss:g} cannot be told from {round(settings.loss)}; allowed: 0, or "
+            f"2^-{LOSS_BITS} (2.3e-10) to 1 - 2^-{LOSS_BITS}"
+        )
+    sample = experiment.telemetry.sample
+    return Link(
+        name=name,
+        field=field,
+        direction="reverse" if name.endswith(REVERSE) else "forward",
+        index=index,
+        port=UNPLACED,
+        loopback=False,
+        rate_bps=rate,
+        limit_bytes=limit,
+        limit_packets=int(settings.buffer.value) if settings.buffer.unit == "packets" else None,
+        ecn_threshold_bytes=_ecn_threshold(settings, field, (rate, rtt_ns, limit, frame)),
+        loss=settings.loss,
+        rtt_ns=rtt_ns,
+        delay_ns=settings.delay,
+        sample_shift=0 if isinstance(sample, str) else sample.bit_length() - 1,
+        sample_auto=isinstance(sample, str),
+        l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
+        schedule=schedule,
+    )
+
+
+def _ecn_threshold(settings: DirectionSettings, field: str, at: tuple[int, int, int, int]) -> int | None:
+    """The depth in bytes from which packets are marked; None: nothing is.
+
+    Args:
+        settings: of the link.
+        field: where they are written.
+        at: its rate, RTT, buffer and full-size frame, in base units.
+
+    Raises:
+        InputError: no full-size frame that the buffer takes can find that depth, or every packet does.
+    """
+    if settings.ecn_threshold is None:
+        return None
+    rate_bps, rtt_ns, limit, frame = at
+    threshold, deepest = settings.ecn_threshold.in_bytes(rate_bps, rtt_ns, frame), limit - frame
+    if 0 < threshold <= deepest:
+        return threshold
+    raise InputError(
+        f"{field}.ecn_threshold: {settings.ecn_threshold} is {threshold} B, so that "
+        f"{'nothing' if threshold else 'everything'} is marked: a full-size frame that fits into the buffer "
+        f"({settings.buffer}, {limit} B) finds 0 to {deepest} B there; "
+        + (f"allowed: 1 B to {deepest} B" if deepest else "allowed: a larger buffer, or no threshold")
+    )
+
+
+def _route(experiment: Experiment, group: FlowGroup, number: int, links: Mapping[str, ReportedLink]) -> Route:
+    """The way of a group's packets.
+
+    Raises:
+        InputError: there is none.
+    """
+    settings, field = experiment.all_links, f"flows.{number}"
+    names = group.path or tuple(settings)
+    if group.path is None and len(settings) > 1:
+        raise InputError(f"{field}.path: is missing; allowed: one or more of {', '.join(settings)}")
+    for name in names:
+        if name not in settings:
+            raise InputError(f"{field}.path: unknown link '{name}'{suggestion(name, settings)}")
+        if names.count(name) > 1:
+            raise InputError(f"{field}.path: crosses '{name}' twice; allowed: each link once")
+    forward = tuple(names)
+    reverse = tuple(name + REVERSE for name in reversed(names) if name + REVERSE in links)
+    data, acks = (forward, reverse) if group.direction == "forward" else (reverse, forward)
+    if not any(isinstance(links[name], Link) for name in data):
+        raise InputError(
+            f"{field}.direction: no link of the path has a `reverse`, so nothing would limit these flows; allowed: a "
+            "reverse with rate and buffer in one of them, or forward"
+        )
+    receiver = group.receiver or _default_receiver(group.direction, names, len(settings))
+    sender = group.sender or f"sender{number}"
+    for host in (sender, receiver):
+        if host == COLLECTOR or (sender == receiver):
+            problem = f"'{host}' is the collector's" if host == COLLECTOR else f"is from '{host}' to itself"
+            raise InputError(f"{field}: {problem}; allowed: two hosts with names of their own")
+    fixed = sum(links[name].delay_ns for name in (*data, *acks))
+    rtt = fixed + sum(settings[name].rtt for name in names) if group.rtt is None else group.rtt
+    if rtt < fixed:
+        raise InputError(
+            f"{field}.rtt: is {rtt} ns, and the delays of the links on its path are {fixed} ns; allowed: that or more"
+        )
+    return Route(number, sender, receiver, data, acks, rtt)
+
+
+def _default_receiver(direction: str, names: tuple[str, ...], links: int) -> str:
+    """The host behind the last link: one name for it where there is one link."""
+    if direction == "forward":
+        return "receiver" if links == 1 else f"receiver-{names[-1]}"
+    return "reverse-receiver" if links == 1 else f"reverse-receiver-{names[0]}"
+
+
+def _hosts(routes: tuple[Route, ...], version: int) -> tuple[Host, ...]:
+    """Senders, then receivers; ports from the first receiver's on, the collector's left out."""
+    senders = dict.fromkeys(route.sender for route in routes)
+    receivers = dict.fromkeys(route.receiver for route in routes if route.receiver not in senders)
+    first = list(receivers)[:1]
+    order = [*first, COLLECTOR, *senders, *list(receivers)[1:]]
+    ports = {name: number for number, name in enumerate(order, COLLECTOR_PORT - len(first))}
+    return tuple(_host(name, ports[name], version) for name in (*senders, *receivers))
+
+
+def _host(name: str, port: int, version: int) -> Host:
+    if version == 6:
+        return Host(name, port, mac_address(port), str(IPv6Address("2001:2::") + port), 64, 6)
+    return Host(name, port, mac_address(port), str(IPv4Address("198.18.0.0") + port), 15, 4)
+
+
+def _place(
+    links: Mapping[str, ReportedLink], routes: tuple[Route, ...], hosts: tuple[Host, ...]
+) -> tuple[ReportedLink, ...]:
+    """The links with their ports: that of the one host behind a link, or a loopback port."""
+    ports = {host.name: host.port for host in hosts}
+    behind: dict[str, set[str]] = {name: set() for name in links}
+    before: dict[str, set[str | None]] = {name: set() for name in ports}
+    for route in routes:
+        for _, crossed, end in route.ways:
+            before[end].add(crossed[-1] if crossed else None)
+            for name, following in zip(crossed, [*crossed[1:], end], strict=bool(crossed)):
+                behind[name].add(following)
+    next_port = max(COLLECTOR_PORT, *ports.values()) + 1
+    placed: list[ReportedLink] = []
+    for name, link in links.items():
+        only = next(iter(behind[name])) if len(behind[name]) == 1 else None
+        if not isinstance(link, Link) and behind[name] <= ports.keys():
+            placed.append(replace(link, port=None))
+        elif only is not None and before.get(only) == {name} and not link.delay_ns:
+            # All that crosses it is for this host, and all that is for this host crosses it.
+            placed.append(replace(link, port=ports[only]))
+        else:
+            placed.append(replace(link, port=next_port, loopback=True))
+            next_port += 1
+    return tuple(placed)
+
+
+def _ports(
+    hosts: tuple[Host, ...], links: tuple[ReportedLink, ...], routes: tuple[Route, ...]
+) -> tuple[SwitchPort, ...]:
+    """Each host's port with its part of the base RTTs, each loopback port with its link's delay.
+
+    Raises:
+        InputError: groups that share hosts ask for RTTs that these cannot have.
+    """
+    fixed = {link.name: link.delay_ns for link in links}
+    rtts: dict[tuple[str, str], int] = {}
+    for route in routes:
+        rest = route.rtt_ns - sum(fixed[name] for name in (*route.data, *route.acks))
+        if rtts.setdefault((route.sender, route.receiver), rest) != rest:
+            raise InputError(
+                f"flows.{route.group}.rtt: other flows from '{route.sender}' to '{route.receiver}' have another one; "
+                "allowed: the same, or hosts of its own"
+            )
+    try:
+        delays = host_delays(rtts)
+    except NoDelays as error:
+        sender, receiver = error.pair
+        group = next(route.group for route in routes if {route.sender, route.receiver} == {sender, receiver})
+        raise InputError(
+            f"flows.{group}: the RTTs of the flows that share '{sender}' and '{receiver}' with it cannot be made "
+            "together, since each host delays all that is for it; allowed: hosts of its own (from, to)"
+        ) from None
+    by_port = sorted(hosts, key=lambda host: host.port)
+    at_hosts = [SwitchPort(host.port, host.name, delays[host.name]) for host in by_port]
+    loopbacks = [SwitchPort(link.port, "", link.delay_ns) for link in links if link.loopback and link.port]
+    return (*at_hosts[:1], SwitchPort(COLLECTOR_PORT, COLLECTOR, 0), *at_hosts[1:], *loopbacks)
+
+
+def _paths(routes: tuple[Route, ...], hosts: tuple[Host, ...], links: Mapping[str, ReportedLink]) -> tuple[Path, ...]:
+    """Forwarding by ingress port and destination.
+
+    Raises:
+        InputError: packets for one host would have to leave the same port by two ways.
+    """
+    by_name = {host.name: host for host in hosts}
+    found: dict[tuple[int, str], Path] = {}
+    for route in routes:
+        for start, crossed, end in route.ways:
+            ingress, last = by_name[start].port, by_name[end]
+            for hop in [*(links[name] for name in crossed), None]:
+                if hop is None:
+                    path = Path(ingress, last.mac, last.port, None)
+                else:
+                    path = Path(ingress, last.mac, last.port if hop.port is None else hop.port, hop.index)
+                if found.setdefault((ingress, last.mac), path) != path:
+                    raise InputError(
+                        f"flows.{route.group}: packets for '{end}' are forwarded by their destination, and those of "
+                        "another group take another way from the same place; allowed: hosts of its own (from, to)"
+                    )
+                if hop is not None and not hop.loopback:
+                    break
+                ingress = path.egress_port
+    return tuple(found.values())

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of traces, put into the data of the experiment that names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import InputError
+
+MAX_BYTES = 16 << 20
+
+
+def inline_traces(data: Any, path: Path) -> None:
+    """Put the text of each `trace` beside the name of its file, which is relative to ``path``; sweeps included.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    for value in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        inline_traces(value, path)
+    trace = data.get("trace") if isinstance(data, dict) else None
+    if isinstance(trace, dict) and isinstance(trace.get("file"), str) and "text" not in trace:
+        trace["text"] = _read(path.parent / trace["file"], path)
+
+
+def _read(file: Path, path: Path) -> str:
+    try:
+        if file.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path}: trace: {file} is too large; allowed: up to {MAX_BYTES >> 20} MiB")
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise InputError(f"{path}: trace: {file} cannot be read: {reason}") from None

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was set is read back, and a run that would rest on something else fails: docs/read-back.md lists it all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narrows.errors import RunError
+
+
+def require(where: str, asked: Mapping[str, object], found: Mapping[str, object]) -> None:
+    """Compare settings, by name, with what is read back; words are compared however they are spaced.
+
+    Raises:
+        RunError: some differ, or cannot be read; the message names where, each setting, and both values.
+    """
+    wrong = [
+        f"{where}: {name} is {' '.join(str(found.get(name, 'not there')).split())}, not {' '.join(str(value).split())}"
+        for name, value in asked.items()
+        if str(found.get(name)).split() != str(value).split()
+    ]
+    if wrong:
+        raise RunError("\n".join(wrong))

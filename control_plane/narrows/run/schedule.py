@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many runs below one directory, those of a sweep or of a study: which are complete already, and making the others.
+
+They are made one after the other, side by side on this machine, or by the workers of a cluster. What is killed in the
+middle of it goes on when it is started again: a run has its name only once it is whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+from narrows_formats import files
+from rich.console import Console
+
+from narrows.errors import InputError, RunError
+from narrows.experiment.loader import validate
+from narrows.experiment.model import Experiment
+from narrows.hosts.exclusive import Exclusive
+from narrows.hosts.state import RunState, dead_runs
+from narrows.run.cluster import Cluster, job, unpack
+from narrows.run.progress import Page
+from narrows.run.results import make_directory
+from narrows.run.runner import ANALYSIS_INTERRUPTED, CheckedRun, Outcome
+from narrows.run.side_by_side import Attempt, PageOfRun, execute_side_by_side
+from narrows.run.time_left import TimeLeft
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run that is to be made.
+
+    Attributes:
+        name: its directory below the schedule's; empty if it is that one.
+        run: what was checked for it.
+        expected_s: seconds that it will take, roughly.
+        elsewhere: the options of ``narrows run`` by which a worker of a cluster makes the same run.
+    """
+
+    name: str
+    run: CheckedRun
+    expected_s: float
+    elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What became of a task, and how many seconds are left until all have ended."""
+
+    task: Task
+    outcome: Outcome | RunError
+    left_s: float
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a signal cut it short; nothing more is begun then."""
+        outcome = self.outcome
+        return isinstance(outcome, Outcome) and (outcome.status == "partial" or ANALYSIS_INTERRUPTED in outcome.notes)
+
+
+# Of each task its number, what became of it, and how many seconds it took.
+Outcomes = Generator[tuple[int, Outcome | RunError, float], None, None]
+
+
+class Schedule:
+    """The runs of one directory, which is this process's alone meanwhile; a context manager."""
+
+    def __init__(
+        self, directory: Path, console: Console, page: Page | None = None, cluster: Cluster | None = None
+    ) -> None:
+        """Nothing is created before `begin`.
+
+        Args:
+            directory: of all runs.
+            console: where progress goes.
+            page: where it is shown as well.
+            cluster: whose workers make the runs, instead of this machine.
+        """
+        self._directory = directory
+        self._console = console
+        self._page = page
+        self._cluster = cluster
+        self._exclusive = Exclusive(directory)
+        self._reserved = False
+
+    def __enter__(self) -> Self:
+        """Reserve the directory, if there is one.
+
+        Raises:
+            RunError: another process makes runs in it, which each of the two would take for killed ones.
+        """
+        if self._directory.exists():
+            self._reserve()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let others have the directory."""
+        self._exclusive.give_back()
+
+    def begin(self, records: Iterable[Path]) -> None:
+        """Make the directory if there is none, and remove what killed runs in it left, which would disturb others.
+
+        Args:
+            records: directories of the records of such runs.
+
+        Raises:
+            RunError: another process has just made it, or something cannot be removed.
+        """
+        if not self._reserved:
+            make_directory(self._directory)
+            self._reserve()
+        for state in [state for root in dict.fromkeys(records) for state in dead_runs(root)]:
+            if is_below(state, self._directory):
+                state.destroy()
+                said = f"removed what a killed run in {self._directory} left: run {state.run_id}"
+                self._console.print(said, style="yellow", soft_wrap=True)
+
+    def _reserve(self) -> None:
+        self._exclusive.take([f"--out {self._directory}"])
+        self._reserved = True
+
+    def is_complete(self, name: str, wanted: Sequence[Experiment]) -> bool:
+        """Whether the run of this name is complete and analysed; one that lacks only its analysis is analysed.
+
+        Args:
+            name: of the run.
+            wanted: what it may be a run of; nothing is complete if that is nothing.
+
+        Raises:
+            InputError: it is complete, and one of another experiment.
+        """
+        # It reads runs: one that is made says something before that is imported.
+        from narrows_analysis import AnalysisError, analyze_run, load
+
+        directory = self._directory / name
+        try:
+            if load(directory).run.status != "complete":
+                return False
+            if not (directory / files.SUMMARY).exists():
+                # Interrupted after its traffic.
+                analyze_run(directory)
+        except AnalysisError:
+            return False
+        if wanted and experiment_of(directory) not in [experiment.as_yaml_data() for experiment in wanted]:
+            raise InputError(
+                f"--out {self._directory}: {name} holds a run of another experiment; "
+                "allowed: a directory with runs of this one, or one that does not exist"
+            )
+        return bool(wanted)
+
+    def run(self, tasks: Sequence[Task], at_once: int = 1) -> Generator[Ended, None, None]:
+        """Make runs, and give what became of each when it has ended; nothing follows one that was interrupted.
+
+        Whoever takes them closes this in the end: an error there has to reach workers at once.
+
+        Args:
+            tasks: the runs, in the order in which they are begun.
+            at_once: how many may be under way on this machine; a cluster takes as many as it has workers.
+
+        Raises:
+            Interrupted: a signal came before any traffic flowed; nothing of that run is kept.
+        """
+        of = f"/{len(tasks)}] "
+        attempts = [
+            # Of one without a name nothing earlier is there.
+            Attempt(
+                task.run,
+                self._directory / task.name if task.name else self._directory,
+                (f"[{number}{of}" if len(tasks) > 1 else "") + (task.name or task.run.experiment.name),
+                bool(task.name),
+            )
+            for number, task in enumerate(tasks, 1)
+        ]
+        publish = (lambda kind, data: None) if self._page is None else self._page.publish
+        publish("runs", {"titles": [attempt.title for attempt in attempts]})
+        left = TimeLeft([task.expected_s for task in tasks], self.at_once(at_once))
+        with closing(self._outcomes(tasks, attempts, at_once)) as outcomes:
+            for number, outcome, took_s in outcomes:
+                left.done(tasks[number].expected_s, took_s)
+                status = outcome.status if isinstance(outcome, Outcome) else "failed"
+                publish("ended", {"run": number, "status": status, "left_s": left.seconds})
+                ended = Ended(tasks[number], outcome, left.seconds)
+                yield ended
+                if ended.interrupted:
+                    return
+
+    def at_once(self, here: int) -> int:
+        """How many runs are under way at once: ``here`` on this machine, and as many as a cluster has workers."""
+        return here if self._cluster is None else self._cluster.workers
+
+    def _outcomes(self, tasks: Sequence[Task], attempts: Sequence[Attempt], at_once: int) -> Outcomes:
+        """Number, outcome and seconds of each task, as they end."""
+        if self._cluster is not None:
+            return _execute_elsewhere(self._cluster, tasks, attempts)
+        if at_once > 1:
+            return execute_side_by_side(attempts, at_once, self._console, self._page)
+        return self._one_by_one(attempts)
+
+    def _one_by_one(self, attempts: Sequence[Attempt]) -> Outcomes:
+        for number, attempt in enumerate(attempts):
+            page = None if self._page is None else PageOfRun(number, self._page.publish)
+            yield number, *attempt.make(self._console, page)
+
+
+def _execute_elsewhere(cluster: Cluster, tasks: Sequence[Task], attempts: Sequence[Attempt]) -> Outcomes:
+    """Have a cluster make the runs, and put what comes back where it belongs."""
+    from narrows_analysis import load
+
+    numbers = {task.name: number for number, task in enumerate(tasks)}
+    jobs = {task.name: job(task.run.experiment, task.elsewhere) for task in tasks}
+    with closing(cluster.run(jobs)) as ends:
+        for name, done in ends:
+            outcome: Outcome | RunError = RunError(done.problem)
+            if done.archive is not None:
+                directory = attempts[numbers[name]].directory
+                unpack(done.archive, directory)
+                outcome = Outcome("complete", "", directory, load(directory).summary, ())
+            yield numbers[name], outcome, done.took_s
+
+
+def is_below(state: RunState, directory: Path) -> bool:
+    """Whether a run's results were to be in a directory."""
+    return any(Path(results).is_relative_to(directory.absolute()) for results in state.directories)
+
+
+def experiment_of(directory: Path) -> dict[str, Any] | None:
+    """The experiment of a run, with defaults for fields that are newer than it; None if it is none any more."""
+    path = directory / files.EXPERIMENT
+    try:
+        return validate(yaml.safe_load(path.read_text(encoding="utf-8")), str(path)).as_yaml_data()
+    except (InputError, OSError, yaml.YAMLError):
+        return None

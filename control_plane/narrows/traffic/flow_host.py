@@ -1,0 +1,467 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TCP flows on a host, sent and received in as few system calls as can be, each started at its time.
+
+Used as ``flow_host.py SPECIFICATION`` on a host, or by its classes from a thread. One thread serves all sockets: those
+that start flows are made, bound and given their congestion control before the experiment begins, so that nothing but
+connect() is left to do at a flow's time. The receiving side throws away what has arrived; TCP acknowledges it whether
+it was read or not. A bulk flow ends at its time, at once; a sized one when the receiving side has read its last byte.
+
+What became of a flow is reported as an event, a mapping that `narrows.traffic.generator` describes; times are seconds
+since the experiment's start. Only the standard library of Python 3.8 is used, so that it runs on any host.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import heapq
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    # A flow as `narrows.traffic.flows.specify` writes it, and one of its connections.
+    Flow = dict[str, Any]
+    Part = dict[str, Any]
+    Tell = Callable[[dict[str, Any]], None]
+    # Opens a socket on a host: its name, family, type.
+    OpenSocket = Callable[[str, int, int], socket.socket]
+    # Whether all flows of a group have ended.
+    HasEnded = Callable[[str], bool]
+
+LIBRARY = ctypes.CDLL(None, use_errno=True)
+LIBRARY.recv.argtypes = (ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+LIBRARY.recv.restype = ctypes.c_ssize_t
+MAX_BYTES = 1 << 30
+CHUNK = 1 << 20
+BACKLOG = 4096
+INTERVAL_S = 1.0
+TIMER = struct.Struct("=qqqq")  # struct itimerspec
+TFD_NONBLOCK, TFD_TIMER_ABSTIME = os.O_NONBLOCK, 1
+RESET = struct.pack("ii", 1, 0)  # struct linger: closing ends the connection and drops what was not sent
+POLL_S = 0.005
+
+# struct tcp_info (linux/tcp.h): options are a byte, the others 32-bit words, by byte offset.
+TCP_INFO_BYTES = 192
+OPTIONS, WORDS = 5, {"mss": 16, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148}
+NO_MIN_RTT = (1 << 32) - 1  # the kernel has measured none
+OPTION_ECN = 8  # TCPI_OPT_ECN: both ends have agreed on it
+
+
+class Failed(Exception):
+    """A flow is not what was asked; the message says in which way."""
+
+
+def check(connection: socket.socket, flow: Flow) -> None:
+    """Read back what an established connection runs with: the only place where that is compared with what was asked.
+
+    A congestion control that needs ECN and did not get it becomes another one, as ``dctcp-reno``, and a listener with
+    another one than the sender's does not agree on ECN (RFC 8257, section 3.1).
+
+    Raises:
+        Failed: the congestion control is another one, or ECN was asked for and is not in use.
+        OSError: there is no connection any more.
+    """
+    used = congestion_control(connection)
+    if used != flow["cca"]:
+        raise Failed(f"ran with {used}, not {flow['cca']}")
+    options = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)[OPTIONS]
+    if flow["ecn"] and not options & OPTION_ECN:
+        raise Failed("ran without ECN, which the bottleneck's marks need")
+
+
+def congestion_control(connection: socket.socket) -> str:
+    """What a socket runs with."""
+    return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
+
+class Connection:
+    """The sending side of one TCP connection."""
+
+    def __init__(self, flow: Flow, part: Part, payload: int) -> None:
+        """Take a flow and which connection of it, and a file of `CHUNK` bytes to send again and again."""
+        self.flow = flow
+        self.number: int = part["number"]
+        self.start_s: float = part["start_s"]
+        self._left: int | None = part["size"]
+        self._src_port: int = part["src_port"]
+        self._payload = payload
+        self._socket: socket.socket | None = None
+        self._is_checked = False
+        self._sent = 0
+        self._started_s: float | None = None
+        self._samples: list[dict[str, Any]] = []
+
+    @property
+    def socket(self) -> socket.socket:
+        """Its socket, once it is open."""
+        assert self._socket is not None
+        return self._socket
+
+    def open(self, open_socket: OpenSocket) -> None:
+        """Make everything ready but the connection itself; nothing to do if that was done before.
+
+        Raises:
+            OSError: the kernel does not have the congestion control, or the port is in use.
+        """
+        if self._socket is not None:
+            return
+        flow = self.flow
+        self._socket = open_socket(flow["host"], family(flow["src"]), socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+        self._socket.bind((flow["src"], self._src_port))
+
+    def connect(self, now_s: float) -> None:
+        """Begin to connect."""
+        self._started_s = now_s
+        self.socket.connect_ex((self.flow["dst"], self.flow["dst_port"]))
+
+    def advance(self) -> bool:
+        """Give the socket all that it takes; returns whether all has arrived at the other side.
+
+        Raises:
+            OSError: the connection was refused, or broke.
+            Failed: it is not what was asked.
+        """
+        if not self._is_checked:
+            if code := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code))
+            check(self.socket, self.flow)
+            self._is_checked = True
+        try:
+            while self._left is None or self._left > 0:
+                count = CHUNK if self._left is None else min(self._left, CHUNK)
+                sent = os.sendfile(self.socket.fileno(), self._payload, 0, count)
+                self._sent += sent
+                if self._left is not None:
+                    self._left -= sent
+                    if not self._left:
+                        self.socket.shutdown(socket.SHUT_WR)
+            # The receiving side closes when it has read the last byte.
+            return not self.socket.recv(1)
+        except BlockingIOError:
+            return False
+
+    def sample(self, now_s: float) -> None:
+        """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
+        info = self._info()
+        rtt_s = info["rtt"] / 1e6 if info["rtt"] else None
+        self._samples.append({"time_s": now_s, "rtt_s": rtt_s, "cwnd_bytes": info["cwnd"] * info["mss"]})
+
+    def close(self) -> None:
+        """End the connection; what was not sent is dropped. Safe to call twice."""
+        if self._socket is not None:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            self._socket.close()
+            self._socket = None
+
+    def record(self, now_s: float, ending: str) -> dict[str, Any]:
+        """What there is to say at the end of an open connection: `narrows_formats.connection_record`."""
+        self.sample(now_s)
+        info = self._info()
+        return {
+            "congestion_control": congestion_control(self.socket),
+            "src_port": self._src_port,
+            "dst_port": self.flow["dst_port"],
+            "started_s": self._started_s,
+            "ended_s": now_s,
+            "ending": ending,
+            "bytes_sent": self._sent,
+            "retransmits": info["retransmits"],
+            "mss_bytes": info["mss"],
+            "rtt_min_s": None if info["min_rtt"] == NO_MIN_RTT else info["min_rtt"] / 1e6,
+            "samples": self._samples,
+        }
+
+    def _info(self) -> dict[str, int]:
+        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+        return {name: int(struct.unpack_from("=I", info, at)[0]) for name, at in WORDS.items()}
+
+
+class FlowSockets:
+    """The sockets of some flows, served by one thread."""
+
+    def __init__(self, batch_bytes: int, open_socket: OpenSocket, tell: Tell, has_ended: HasEnded) -> None:
+        """No port is opened before `listen`, and no connection before `run`.
+
+        Args:
+            batch_bytes: what the receiving side reads at a time; 0: whatever there is.
+            open_socket: on a host.
+            tell: takes each event.
+            has_ended: whether the flows of a group have ended, for flows that last until then.
+        """
+        self._batch_bytes = batch_bytes
+        self._open_socket = open_socket
+        self._tell = tell
+        self._has_ended = has_ended
+        self._poll = select.epoll()
+        # What is to be done when a file is ready, by its number.
+        self._handlers: dict[int, Callable[[], object]] = {}
+        # What keeps a socket open as long as it is served.
+        self._received: dict[int, socket.socket] = {}
+        # Of each flow: its connections, and how many of them have not ended.
+        self._connections: dict[str, list[Connection]] = {}
+        self._left: dict[str, int] = {}
+        self._failed: set[str] = set()
+        self._running: dict[Connection, None] = {}
+        # What is to be done at a time; things of one instant in their order.
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._noted = 0
+        self._armed_s = -1.0
+        self._origin_s = 0.0
+        self._stopped = False
+        self._woken, self._wake = socket.socketpair()
+        self._watch(self._woken.fileno(), select.EPOLLIN, lambda: None)
+        # epoll waits in whole milliseconds.
+        self._timer = LIBRARY.timerfd_create(time.CLOCK_MONOTONIC, TFD_NONBLOCK)
+        if self._timer < 0:
+            raise OSError(ctypes.get_errno(), "no timer")
+        self._watch(self._timer, select.EPOLLIN, partial(os.read, self._timer, 8))
+        self._payload = os.memfd_create("payload")
+        os.ftruncate(self._payload, CHUNK)
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    def listen(self, host: str, flows: Sequence[Flow]) -> None:
+        """Open the ports of flows on their receiving host, each with the flow's congestion control.
+
+        Raises:
+            OSError: a port is in use, or the kernel does not have the congestion control.
+        """
+        for flow in flows:
+            listener = self._open_socket(host, family(flow["dst"]), socket.SOCK_STREAM)
+            self._received[listener.fileno()] = listener
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            # Connections inherit both. The first decides over ECN while a connection is made.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+            if self._batch_bytes:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._batch_bytes)
+            listener.setblocking(False)
+            listener.bind((flow["dst"], flow["dst_port"]))
+            listener.listen(BACKLOG)
+            self._watch(listener.fileno(), select.EPOLLIN, partial(self._accept, listener, flow))
+
+    def prepare(self, flows: Sequence[Flow]) -> None:
+        """Make the first connections ready, of flows that start by this process."""
+        for flow in flows:
+            connections = [Connection(flow, part, self._payload) for part in flow["connections"]]
+            self._connections[flow["name"]] = connections
+            self._left[flow["name"]] = len(connections)
+            if self._opened(connections[0]):
+                # Of a sequence the next one starts when the one before has ended.
+                first = connections[:1] if flow["sequence"] else connections
+                for connection in first:
+                    self._at(connection.start_s, partial(self._begin, connection))
+
+    def run(self, origin_s: float) -> None:
+        """Serve all sockets until `stop`, times being counted from this monotonic time."""
+        self._origin_s = origin_s
+        try:
+            while not self._stopped:
+                now_s = self._now_s()
+                while self._due and self._due[0][0] <= now_s:
+                    heapq.heappop(self._due)[2]()
+                self._arm()
+                for ready, _ in self._poll.poll():
+                    if handler := self._handlers.get(ready):
+                        handler()
+            for connection in list(self._running):
+                self._end(connection, "interrupted")
+        finally:
+            for connections in self._connections.values():
+                for connection in connections:
+                    connection.close()
+            for received in self._received.values():
+                received.close()
+            os.close(self._timer)
+            os.close(self._payload)
+
+    def stop(self) -> None:
+        """Have `run` end what still runs, and close everything; safe to call from another thread, and twice."""
+        self._stopped = True
+        self._wake.send(b"\0")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._origin_s
+
+    def _at(self, time_s: float, action: Callable[[], None]) -> None:
+        self._noted += 1
+        heapq.heappush(self._due, (time_s, self._noted, action))
+
+    def _arm(self) -> None:
+        """Have the timer wake us up when something is due."""
+        due_s = self._due[0][0] if self._due else 0.0
+        if not self._due or due_s == self._armed_s:
+            return
+        self._armed_s = due_s
+        at_ns = max(1, round((self._origin_s + due_s) * 1e9))
+        timer = TIMER.pack(0, 0, *divmod(at_ns, 1_000_000_000))
+        if LIBRARY.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, timer, None) != 0:
+            raise OSError(ctypes.get_errno(), "the timer cannot be set")
+
+    def _opened(self, connection: Connection) -> bool:
+        try:
+            connection.open(self._open_socket)
+        except OSError as error:
+            self._fail(connection.flow, str(error.strerror))
+            return False
+        return True
+
+    def _begin(self, connection: Connection) -> None:
+        flow = connection.flow
+        if flow["name"] in self._failed:
+            return
+        if connection.number and flow["sequence"]:
+            last_s = flow["last_start_s"]
+            if (last_s is not None and self._now_s() >= last_s) or (flow["until"] and self._has_ended(flow["until"])):
+                self._tell({"flow": flow["name"], "done": True})
+                return
+        if not self._opened(connection):
+            return
+        started_s = self._now_s()
+        connection.connect(started_s)
+        self._running[connection] = None
+        self._watch(
+            connection.socket.fileno(),
+            select.EPOLLOUT | select.EPOLLIN | select.EPOLLET,
+            partial(self._advance, connection),
+        )
+        self._tell({"flow": flow["name"], "number": connection.number, "started_s": started_s})
+        if flow["duration_s"] is not None:
+            self._at(connection.start_s + flow["duration_s"], partial(self._finish, connection))
+            self._at(connection.start_s + INTERVAL_S, partial(self._read, connection, 1))
+
+    def _read(self, connection: Connection, number: int) -> None:
+        if connection in self._running:
+            connection.sample(self._now_s())
+            self._at(connection.start_s + (number + 1) * INTERVAL_S, partial(self._read, connection, number + 1))
+
+    def _finish(self, connection: Connection) -> None:
+        """A bulk flow's time is over."""
+        if connection not in self._running:
+            return
+        self._end(connection, "time_over")
+        self._tell({"flow": connection.flow["name"], "done": True})
+
+    def _advance(self, connection: Connection) -> None:
+        flow = connection.flow
+        try:
+            if not connection.advance():
+                return
+        except OSError as error:
+            self._fail(flow, str(error.strerror))
+            return
+        except Failed as error:
+            self._fail(flow, str(error))
+            return
+        if flow["duration_s"] is not None:
+            self._fail(flow, "the receiver has closed the connection")
+            return
+        now_s = self._end(connection, "delivered")
+        self._left[flow["name"]] -= 1
+        if not self._left[flow["name"]]:
+            self._tell({"flow": flow["name"], "done": True})
+        elif flow["sequence"]:
+            following = self._connections[flow["name"]][connection.number + 1]
+            self._at(now_s + flow["gap_s"], partial(self._begin, following))
+
+    def _end(self, connection: Connection, ending: str) -> float:
+        """Close a connection, and tell what there is to tell of it; returns when that was."""
+        now_s = self._now_s()
+        record = connection.record(now_s, ending)
+        self._handlers.pop(connection.socket.fileno(), None)
+        del self._running[connection]
+        connection.close()
+        self._tell({"flow": connection.flow["name"], "number": connection.number, "ended_s": now_s, "record": record})
+        return now_s
+
+    def _fail(self, flow: Flow, why: str) -> None:
+        """End what there is of a flow; the others go on."""
+        self._failed.add(flow["name"])
+        for connection in [one for one in self._running if one.flow is flow]:
+            self._end(connection, "failed")
+        self._tell({"flow": flow["name"], "failed": why})
+
+    def _accept(self, listener: socket.socket, flow: Flow) -> None:
+        try:
+            connection = listener.accept()[0]
+        except (BlockingIOError, ConnectionError):
+            return
+        try:
+            check(connection, flow)
+        except Failed as error:
+            connection.close()
+            self._tell({"flow": flow["name"], "failed": f"the receiver {error}"})
+            return
+        connection.setblocking(False)
+        self._received[connection.fileno()] = connection
+        self._watch(connection.fileno(), select.EPOLLIN, partial(self._discard, connection))
+
+    def _discard(self, connection: socket.socket) -> None:
+        """Throw away what has arrived, without copying it, and close what has ended."""
+        # Python's own call would have memory made for it.
+        count = int(LIBRARY.recv(connection.fileno(), None, MAX_BYTES, socket.MSG_TRUNC))
+        if count > 0 or (count < 0 and ctypes.get_errno() in (errno.EAGAIN, errno.EINTR)):
+            return
+        self._handlers.pop(connection.fileno(), None)
+        self._received.pop(connection.fileno()).close()
+
+    def _watch(self, number: int, events: int, handler: Callable[[], object]) -> None:
+        self._poll.register(number, events)
+        self._handlers[number] = handler
+
+
+def family(address: str) -> socket.AddressFamily:
+    """The family of an address."""
+    return socket.AF_INET6 if ":" in address else socket.AF_INET
+
+
+def serve(specification: Path) -> None:
+    """Make a host's flows as a specification says; prints ``ready``, and an event a line.
+
+    Beside the specification, a file ``origin`` names it gives the experiment's start on this host's monotonic clock,
+    and one named after a group there says that its flows have ended.
+    """
+    spec = json.loads(specification.read_text(encoding="utf-8"))
+    beside = specification.parent
+    sockets = FlowSockets(
+        spec["batch_bytes"],
+        lambda _, *kind: socket.socket(*kind),
+        lambda event: print(json.dumps(event), flush=True),
+        lambda group: (beside / f"{group}.ended").exists(),
+    )
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: sockets.stop())
+    sockets.listen(spec["host"], spec["receive"])
+    sockets.prepare(spec["send"])
+    print("ready", flush=True)
+    origin = ""
+    # Who only receives need not know when the experiment begins.
+    while spec["send"] and not origin.endswith("\n") and not sockets.stopped:
+        time.sleep(POLL_S)
+        if (beside / spec["origin"]).exists():
+            origin = (beside / spec["origin"]).read_text(encoding="utf-8")
+    sockets.run(float(origin or 0.0))
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bulk flows, sized ones and workloads: what is to be made of them on the hosts, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Flow, Plan
+from narrows.hosts.base import Testbed
+from narrows.hosts.process import Process
+from narrows.traffic import flow_host
+from narrows.traffic.base import is_sized, size_of
+from narrows.traffic.generator import Generator
+
+START_S = 20.0
+THREAD_LEAD_S = 0.001
+STOP_GRACE_S = 3.0
+
+
+def specify(flow: Flow, ecn: bool) -> dict[str, Any]:
+    """A flow as `narrows.traffic.flow_host` makes it; times are seconds since the experiment's start.
+
+    A sequence has one connection after the other, ``gap_s`` between them, the last one starting before
+    ``last_start_s`` and before all flows of the group ``until`` have ended.
+    """
+    sized = is_sized(flow)
+    last_ns = None if flow.duration_ns is None else flow.start_ns + flow.duration_ns
+    return {
+        "name": flow.name,
+        "host": flow.sender,
+        "cca": flow.cca,
+        "ecn": ecn,
+        "src": flow.src,
+        "dst": flow.dst,
+        "dst_port": flow.dst_port,
+        "duration_s": None if sized or flow.duration_ns is None else flow.duration_ns / NANOSECONDS,
+        "sequence": not flow.arrivals,
+        "gap_s": flow.gap_ns / NANOSECONDS,
+        "last_start_s": None if last_ns is None else last_ns / NANOSECONDS,
+        "until": flow.until,
+        "connections": [
+            {
+                "number": number,
+                "start_s": (flow.start_ns + (flow.arrivals[number].start_ns if flow.arrivals else 0)) / NANOSECONDS,
+                "size": size_of(flow, number) if sized else None,
+                "src_port": flow.src_port + number,
+            }
+            for number in range(flow.repeat)
+        ],
+    }
+
+
+class FlowSocketsGenerator(Generator):
+    """Bulk flows, sized ones and workloads: TCP by `narrows.traffic.flow_host`."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
+        """See `Generator`."""
+        super().__init__(plan, testbed, results, flows)
+        self._specifications = {flow.name: specify(flow, plan.marks_ecn) for flow in flows}
+
+    def _by_host(self, end: Literal["sender", "receiver"]) -> dict[str, list[dict[str, Any]]]:
+        """The specifications of the flows that each host sends, or receives."""
+        found: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        for flow in self._flows.values():
+            found[getattr(flow, end)].append(self._specifications[flow.name])
+        return found
+
+
+class ThreadFlows(FlowSocketsGenerator):
+    """One thread of this process for all hosts: in virtual time it takes none, and a process takes long to start."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
+        """See `Generator`."""
+        super().__init__(plan, testbed, results, flows)
+        self._sockets: flow_host.FlowSockets | None = None
+        self._thread: threading.Thread | None = None
+        self._groups_ended: set[str] = set()
+
+    @property
+    def lead_s(self) -> float:
+        """See `Generator.lead_s`."""
+        return THREAD_LEAD_S
+
+    async def _prepare(self) -> None:
+        self._sockets = flow_host.FlowSockets(
+            # A receiver that waits for more has the kernel acknowledge each frame or joined frames at once, where one
+            # that reads has it answer all that an interrupt has delivered. Then there is nothing to wait for either.
+            0 if self._plan.moderation is not None else self._plan.receive_batch_bytes,
+            self._testbed.open_socket,
+            partial(self._told, asyncio.get_running_loop()),
+            self._groups_ended.__contains__,
+        )
+        for receiver, specifications in self._by_host("receiver").items():
+            try:
+                self._sockets.listen(receiver, specifications)
+            except OSError as error:
+                raise RunError(f"{receiver}: its ports cannot be opened: {error.strerror}") from error
+        self._sockets.prepare(list(self._specifications.values()))
+
+    async def _start(self) -> None:
+        assert self._sockets is not None
+        self._thread = threading.Thread(target=self._run, args=(self._sockets,))
+        self._thread.start()
+
+    def _run(self, sockets: flow_host.FlowSockets) -> None:
+        try:
+            sockets.run(self._origin_s)
+        except OSError as error:
+            for name, end in self._ends.items():
+                self._told(end.get_loop(), {"flow": name, "failed": str(error.strerror)})
+
+    def _told(self, loop: asyncio.AbstractEventLoop, event: dict[str, Any]) -> None:
+        """Called by the thread."""
+        loop.call_soon_threadsafe(self._take, event)
+
+    async def group_ended(self, group: str) -> None:
+        """See `Generator.group_ended`."""
+        self._groups_ended.add(group)
+
+    async def _stop(self) -> None:
+        if self._thread is not None and self._sockets is not None:
+            self._sockets.stop()
+            self._thread.join()
+            self._thread = None
+        # What the thread has told is taken in.
+        await asyncio.sleep(0)
+
+
+class ProcessFlows(FlowSocketsGenerator):
+    """A process on each host that has flows, ready before the experiment begins."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
+        """See `Generator`."""
+        super().__init__(plan, testbed, results, flows)
+        # Of each host one that sends and one that receives, if it does both.
+        self._senders: dict[str, Process] = {}
+        self._receivers: dict[str, Process] = {}
+        self._readers: list[asyncio.Task[None]] = []
+        self._offsets_s: dict[str, float] = {}
+        self._stopping = False
+
+    @property
+    def lead_s(self) -> float:
+        """See `Generator.lead_s`."""
+        return self._testbed.lead_s
+
+    async def _prepare(self) -> None:
+        # Ports are open before anything is sent to them.
+        for host, flows in self._by_host("receiver").items():
+            self._receivers[host] = await self._spawn(host, "receiving", flows, [])
+        for host, flows in self._by_host("sender").items():
+            self._offsets_s[host] = await self._testbed.clock_offset_s(host)
+            self._senders[host] = await self._spawn(host, "sending", [], flows)
+
+    async def _spawn(
+        self, host: str, role: str, receive: Sequence[dict[str, Any]], send: Sequence[dict[str, Any]]
+    ) -> Process:
+        specification = {
+            "host": host,
+            "batch_bytes": self._plan.receive_batch_bytes,
+            "receive": receive,
+            "send": send,
+            "origin": _origin_file(host),
+        }
+        path = await self._testbed.put(host, f"{host}-{role}.json", json.dumps(specification))
+        script = await self._testbed.python(host, Path(flow_host.__file__))
+        errors = self._testbed.state_dir / f"{host}-{role}.err"
+        process = await self._testbed.spawn(host, [*script, path], stderr=errors)
+        await process.wait_for_line("ready", START_S)
+        names = [flow["name"] for flow in send or receive]
+        self._readers.append(asyncio.create_task(self._read(process, names)))
+        return process
+
+    async def _read(self, process: Process, names: Sequence[str]) -> None:
+        """Take in what a process says, until its end."""
+        async for line in process.lines():
+            with contextlib.suppress(ValueError):  # the last line of one that was killed
+                self._take(json.loads(line))
+        code = await process.wait()
+        if not self._stopping:
+            for name in names:
+                self._fail(name, f"{process.name} ended with exit code {code}{process.last_words()}")
+
+    async def _start(self) -> None:
+        hosts = dict.fromkeys(flow.sender for flow in self._flows.values())
+        await asyncio.gather(*map(self._tell_origin, hosts))
+
+    async def _tell_origin(self, host: str) -> None:
+        offset_s = self._offsets_s[host]
+        await self._testbed.put(host, _origin_file(host), f"{self._origin_s + offset_s!r}\n")
+
+    async def group_ended(self, group: str) -> None:
+        """See `Generator.group_ended`."""
+        hosts = {flow.sender for flow in self._flows.values() if flow.until == group}
+        await asyncio.gather(*(self._testbed.put(host, f"{group}.ended", "") for host in hosts))
+
+    async def _stop(self) -> None:
+        self._stopping = True
+        for processes in (self._senders, self._receivers):
+            await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes.values()))
+        await asyncio.gather(*self._readers)
+        self._readers.clear()
+        for process in (*self._senders.values(), *self._receivers.values()):
+            self._testbed.ended(process)
+        self._senders.clear()
+        self._receivers.clear()
+
+
+def _origin_file(host: str) -> str:
+    return f"{host}.origin"
+
+
+def make(plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> Generator:
+    """What makes these flows, where the plan's hosts are."""
+    kind = ThreadFlows if plan.in_guest else ProcessFlows
+    return kind(plan, testbed, results, flows)

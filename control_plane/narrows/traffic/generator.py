@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes flows: what all generators have, and what each kind of flow has a class of its own for.
+
+To add one: a class of `Generator` in a module of its own, a line in `narrows.traffic.registry`, and what a group of
+such flows says in `narrows.experiment.model`, whose `kind` names it. Telemetry recognises its packets by the 5-tuples
+that the plan gave to its flows.
+
+Nothing is retried: a flow that does not do what the plan says is a failed run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from narrows_formats.storage import write_json
+from narrows_formats.units import NANOSECONDS
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Flow, Plan
+from narrows.hosts.base import Testbed
+from narrows.traffic.base import is_sized, size_of
+from narrows.traffic.connection import Connection
+
+# A flow that takes so much longer than it should has failed: it would otherwise keep a run alive for ever.
+GRACE_S = 60.0
+# Of what all flows together need at least.
+SLOWDOWN = 20
+
+
+class Generator(ABC):
+    """Makes some flows of a run."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
+        """Take the plan and those of its flows that are to be made; ``results`` takes connections' records."""
+        self._plan = plan
+        self._testbed = testbed
+        self._results = results
+        self._flows = {flow.name: flow for flow in flows}
+        self._found: dict[str, dict[int, Connection]] = {flow.name: {} for flow in flows}
+        self._ends: dict[str, asyncio.Future[None]] = {}
+        self._origin_s = 0.0
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """Those that it makes."""
+        return tuple(self._flows.values())
+
+    @property
+    def active(self) -> int:
+        """Flows that have begun and not ended."""
+        return sum(bool(found) and not self._ends[name].done() for name, found in self._found.items())
+
+    @property
+    def connections(self) -> list[Connection]:
+        """Every connection so far, flow by flow."""
+        return [found[number] for found in self._found.values() for number in sorted(found)]
+
+    async def prepare(self) -> None:
+        """Open all ports, and make ready what is to start.
+
+        Raises:
+            RunError: a port is in use, or a host cannot be reached.
+        """
+        loop = asyncio.get_running_loop()
+        self._ends = {name: loop.create_future() for name in self._flows}
+        for end in self._ends.values():
+            # Those of one that nobody waited for, since another had failed, are nobody's.
+            end.add_done_callback(lambda one: one.cancelled() or one.exception())
+        await self._prepare()
+
+    @property
+    @abstractmethod
+    def lead_s(self) -> float:
+        """Time from `start` to the experiment's start that it takes until every host knows of it."""
+
+    @abstractmethod
+    async def _prepare(self) -> None:
+        """Do what `prepare` says, the receiving side first."""
+
+    async def start(self, origin_s: float) -> None:
+        """Let the flows run, counted from this monotonic time.
+
+        Raises:
+            RunError: a host cannot be reached.
+        """
+        self._origin_s = origin_s
+        await self._start()
+
+    @abstractmethod
+    async def _start(self) -> None:
+        """Let each flow begin at its own time after ``_origin_s``, on each host's clock."""
+
+    async def follow(self, name: str) -> None:
+        """Wait for the end of a flow.
+
+        Raises:
+            RunError: it fails.
+        """
+        limit_s = self._time_limit_s(self._flows[name])
+        try:
+            # Whoever cancels this does not cancel the flow: `stop` ends it.
+            async with asyncio.timeout(self._origin_s + limit_s - time.monotonic()):
+                await asyncio.shield(self._ends[name])
+        except TimeoutError:
+            raise RunError(f"flow {name}: no end after {limit_s:.0f} s") from None
+
+    @abstractmethod
+    async def group_ended(self, group: str) -> None:
+        """No further connection starts of the flows that last until this group ends.
+
+        Raises:
+            RunError: a host cannot be told.
+        """
+
+    async def stop(self) -> None:
+        """End what still runs, with its partial result, and the receiving side; safe to call twice."""
+        await self._stop()
+        for connection in self.connections:
+            if connection.ended_s is None:
+                connection.ended_s = time.monotonic() - self._origin_s
+
+    @abstractmethod
+    async def _stop(self) -> None:
+        """Do what `stop` says; what was ended is taken in by `_take` when it returns."""
+
+    def _take(self, event: dict[str, Any]) -> None:
+        """Note what became of a flow.
+
+        An event is a mapping with the name of the ``flow`` and one of ``started_s`` (of the connection ``number``),
+        ``ended_s`` (with its ``record``, see `narrows_formats.connection_record`), ``failed`` (why) and ``done``; times
+        are seconds since the experiment's start.
+        """
+        name, end = event["flow"], self._ends[event["flow"]]
+        flow, found = self._flows[name], self._found[name]
+        if "started_s" in event:
+            found[event["number"]] = Connection(flow, event["number"], event["started_s"])
+        elif "ended_s" in event:
+            connection, record = found[event["number"]], event["record"]
+            connection.ended_s, connection.bytes_sent = event["ended_s"], record["bytes_sent"]
+            # Of sized flows there may be tens of thousands, whose starts, ends and bytes run.json has.
+            if not is_sized(flow):
+                self._write(connection, record)
+        elif "failed" in event:
+            self._fail(name, event["failed"])
+        elif not end.done():
+            end.set_result(None)
+
+    def _write(self, connection: Connection, record: dict[str, Any]) -> None:
+        path = self._results / f"{connection.flow.name}.json"
+        try:
+            write_json(path, record, indent=None)
+        except OSError as error:
+            self._fail(connection.flow.name, f"its record cannot be written: {error.strerror}")
+        else:
+            connection.record = path
+
+    def _fail(self, name: str, why: str) -> None:
+        if not self._ends[name].done():
+            self._ends[name].set_exception(RunError(f"flow {name}: {why}"))
+
+    def _time_limit_s(self, flow: Flow) -> float:
+        """Seconds from the experiment's start after which a flow counts as failed."""
+        waiting_s = self._plan.queueing_s(flow) + flow.rtt_ns / NANOSECONDS
+        if not is_sized(flow):
+            assert flow.duration_ns is not None
+            return (flow.start_ns + flow.duration_ns) / NANOSECONDS + waiting_s + GRACE_S
+        last_ns = flow.arrivals[-1].start_ns if flow.arrivals else (flow.repeat - 1) * flow.gap_ns
+        sized = [other for other in self._plan.flows if is_sized(other)]
+        size = sum(size_of(other, number) for other in sized for number in range(other.repeat))
+        ideal_s = size * 8 / self._plan.rate_bps(flow) + flow.repeat * waiting_s
+        return (flow.start_ns + last_ns) / NANOSECONDS + ideal_s * SLOWDOWN * len(sized) + GRACE_S

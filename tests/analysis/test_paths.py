@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows over several links: behind the simulated link a second one, which holds each packet for a known time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import synthetic
+from narrows_analysis import analyze_run
+
+HOP_NS = 5_000_000
+
+
+def add_link(run_dir: Path, held_ns: int, flows: list[int]) -> None:
+    """A link ``second`` that the given flows cross as well: nothing is dropped there, and all wait for ``held_ns``."""
+    reports = joined(sorted((run_dir / "telemetry").glob("reports-*.parquet")))
+    columns: dict[str, Any] = {name: reports[name].to_numpy() for name in reports.column_names}
+    kept = [index for index, flow in enumerate(columns["flow"]) if (int(flow) - 1000) // 7 in flows]
+    columns = {name: values[kept] for name, values in columns.items()}
+    columns |= {
+        "bottleneck": columns["bottleneck"] + 1,
+        "timestamp": columns["timestamp"] + HOP_NS + held_ns,
+        "arrivals": columns["departures"],
+        "queue_delay": columns["queue_delay"] * 0 + held_ns,
+        "sequence": columns["sequence"] * 0 + range(len(kept)),
+    }
+    synthetic.write_reports(run_dir / "telemetry" / "reports-00002.parquet", columns)
+    path = run_dir / "telemetry" / "flow_keys.parquet"
+    keys = pq.read_table(path).to_pylist()
+    more = [
+        {**keys[flow], "bottleneck": 1, "first_timestamp": keys[flow]["first_timestamp"] + HOP_NS} for flow in flows
+    ]
+    pq.write_table(pa.Table.from_pylist(keys + more), path)
+    run = json.loads((run_dir / "run.json").read_text())
+    first = {"name": "first", "index": 0, **run.pop("bottleneck", {}), **(run.pop("links", [{}])[0])}
+    run["links"] = [{**first, "name": "first"}, {**first, "name": "second", "index": 1}]
+    for number, flow in enumerate(run["flows"]):
+        flow["links"] = ["first", "second"] if number in flows else ["first"]
+    manager = run["traffic_manager"]
+    drops = manager["flow_drops"]
+    manager["flow_drops"] = {"first": drops["bottleneck"] if isinstance(drops, dict) else drops, "second": []}
+    (run_dir / "run.json").write_text(json.dumps(run))
+
+
+def joined(files: list[Path]) -> pa.Table:
+    """The tables of some files, one behind the other."""
+    return pa.concat_tables([pq.read_table(file) for file in files])
+
+
+@pytest.mark.parametrize(("held_ns", "limiting"), [(0, "first"), (100_000_000, "second")])
+def test_a_flow_is_offered_at_its_first_link_and_delivered_at_its_last(
+    tmp_path: Path, held_ns: int, limiting: str
+) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(6.0))
+    add_link(tmp_path / "run", held_ns, [1])
+    analyze_run(tmp_path / "run")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    links = {link["name"]: {flow["name"]: flow for flow in link["flows"]} for link in summary["links"]}
+    only, both = summary["flows"]
+    assert set(links["first"]) == {only["name"], both["name"]} and set(links["second"]) == {both["name"]}
+    # What the second link is offered is what has left the first.
+    there = links["second"][both["name"]]
+    assert (there["drops"], there["arrivals"]) == (0, links["first"][both["name"]]["departures"])
+    assert there["queue_delay_mean_s"] == pytest.approx(held_ns / 1e9)
+    for number, flow in enumerate((only, both)):
+        assert (flow["departures"], flow["bytes"]) == (truth.departures[number], truth.unique_bytes[number])
+        assert flow["arrivals"] == links["first"][flow["name"]]["arrivals"]
+        assert flow["drops"] == links["first"][flow["name"]]["drops"]
+        assert flow["loss_ratio"] == pytest.approx(flow["drops"] / flow["arrivals"])
+    assert only["limited_by"] == {} and both["links"] == ["first", "second"]
+    # The simulated queue holds 50 kB at 20 Mbit/s: a wait of up to 20 ms.
+    assert both["limited_by"][limiting] == max(both["limited_by"].values()) > 0.5
+    assert summary["bottleneck"]["utilization"] is None and summary["fairness"]["jain_index"] is None
+    # Sharing is at the first link; over paths, shares are of what the flows had behind their last links.
+    assert sum(flow["share"] for flow in links["first"].values()) == pytest.approx(1)
+    assert links["second"][both["name"]]["share"] == pytest.approx(1)
+    assert only["share"] + both["share"] == pytest.approx(1)
+    assert both["share"] == pytest.approx(links["first"][both["name"]]["share"], abs=0.02)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Utilization of a link whose frames are about as long as the intervals that they are counted in."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+from narrows_analysis.metrics.throughput import utilization
+from narrows_analysis.summary.sections import _carried, measured_window
+
+RATE_BPS, FRAME_BYTES, FRAME_S = 8_000, 1_514, 1.514
+
+
+def aggregation(mine_s: tuple[float, float], other_s: tuple[float, float] | None, frames: int) -> Any:
+    """One flow and other traffic: when the first frame arrives and when the last starts; `frames` in one interval."""
+    seen = [mine_s, other_s or (np.inf, -np.inf)]
+    never = np.iinfo(np.int64).max
+    ticks = [[round(time * 1e9) if np.isfinite(time) else int(np.sign(time)) * never for time in pair] for pair in seen]
+    return SimpleNamespace(
+        run=SimpleNamespace(bottleneck=SimpleNamespace(mtu_frame_bytes=FRAME_BYTES, rate_bps=RATE_BPS, schedule=None)),
+        clock=SimpleNamespace(unit_s=1e-9),
+        intervals=SimpleNamespace(queue_s=20.0),
+        first_arrival=np.array([first for first, _ in ticks]),
+        last_departure=np.array([last for _, last in ticks]),
+        queue=SimpleNamespace(cells={"bytes": np.array([[frames * FRAME_BYTES]])}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "frames"),
+    [
+        ((0.0, 3 * FRAME_S), None, 4),
+        # Behind the flow's last frame, in the same interval, and in front of its first one.
+        ((0.0, FRAME_S), (0.0, 3 * FRAME_S), 4),
+        ((2 * FRAME_S, 3 * FRAME_S), (0.0, FRAME_S), 4),
+    ],
+)
+def test_a_link_that_is_never_idle_is_used_to_the_full(
+    mine: tuple[float, float], other: tuple[float, float] | None, frames: int
+) -> None:
+    found = cast(Any, aggregation(mine, other, frames))
+    window = measured_window(found)
+    assert window is not None
+    carried, time_s = _carried(found, window)
+    assert utilization(carried, RATE_BPS, time_s) == pytest.approx(1.0, rel=1e-6)

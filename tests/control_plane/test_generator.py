@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all generators have: events become connections, records and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from narrows.errors import RunError
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
+from narrows.hosts import base
+from narrows.traffic import registry
+from narrows.traffic.generator import Generator
+
+PLAN = make_plan(
+    validate(
+        {
+            "name": "events",
+            "bottleneck": {"rate": "10Mbit", "rtt": "20ms", "buffer": "1bdp"},
+            "flows": [{"cca": "reno", "duration": "5s"}, {"cca": "cubic", "size": "1kB", "repeat": 2}],
+        },
+        "test",
+    )
+)
+
+
+class Told(Generator):
+    """Is told its events by the test."""
+
+    lead_s = 0.0
+
+    async def _prepare(self) -> None:
+        pass
+
+    async def _start(self) -> None:
+        pass
+
+    async def group_ended(self, group: str) -> None:
+        pass
+
+    async def _stop(self) -> None:
+        pass
+
+    def take(self, *events: dict[str, Any]) -> None:
+        for event in events:
+            self._take(event)
+
+
+def told(results: Path) -> Told:
+    return Told(PLAN, cast("base.Testbed", None), results, PLAN.flows)
+
+
+def ended(flow: str, number: int) -> dict[str, Any]:
+    return {"flow": flow, "number": number, "ended_s": 2.0, "record": {"bytes_sent": 7}}
+
+
+def test_bulk_connections_leave_a_record_and_sized_ones_do_not(tmp_path: Path) -> None:
+    async def run() -> Told:
+        made = told(tmp_path)
+        await made.prepare()
+        for flow in ("reno-1", "cubic-1"):
+            made.take({"flow": flow, "number": 0, "started_s": 1.0})
+        assert made.active == 2
+        made.take(ended("reno-1", 0), ended("cubic-1", 0), {"flow": "reno-1", "done": True})
+        assert made.active == 1
+        await made.follow("reno-1")
+        return made
+
+    bulk, sized = asyncio.run(run()).connections
+    assert json.loads((tmp_path / "reno-1.json").read_text()) == {"bytes_sent": 7}
+    assert bulk.as_json()["record"] == f"{tmp_path.name}/reno-1.json" and sized.as_json()["record"] is None
+    assert [(one.started_s, one.ended_s, one.bytes_sent) for one in (bulk, sized)] == [(1.0, 2.0, 7)] * 2
+    assert [path.name for path in tmp_path.iterdir()] == ["reno-1.json"]
+
+
+def test_a_record_that_cannot_be_written_fails_its_flow(tmp_path: Path) -> None:
+    async def run() -> None:
+        made = told(tmp_path / "gone")
+        await made.prepare()
+        made.take(
+            {"flow": "reno-1", "number": 0, "started_s": 1.0}, ended("reno-1", 0), {"flow": "reno-1", "done": True}
+        )
+        assert made.connections[0].record is None
+        with pytest.raises(RunError, match="flow reno-1: its record cannot be written: No such file or directory"):
+            await made.follow("reno-1")
+
+    asyncio.run(run())
+
+
+def test_flows_of_one_generator_are_made_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told_kind = registry.Kind(f"{__name__}:{Told.__name__}")
+    monkeypatch.setattr(registry, "KINDS", {"bulk": told_kind, "sized": told_kind})
+    (alone,) = registry.generators(PLAN, cast("base.Testbed", None), tmp_path)
+    assert isinstance(alone, Told) and [flow.name for flow in alone.flows] == ["reno-1", "cubic-1"]

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sweep that goes on in its directory, by runs that are stood in for: what is kept, run, joined and refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import yaml
+from narrows.errors import InputError, RunError
+from narrows.experiment.model import Experiment
+from narrows.experiment.planning import make_plan
+from narrows.experiment.sweep import load_series
+from narrows.hosts.exclusive import Exclusive
+from narrows.run import series as series_module
+from narrows.run import side_by_side
+from narrows.run.cluster import Done, Job, pack
+from narrows.run.environment import ThisMachine
+from narrows.run.runner import CheckedRun, Outcome
+from narrows.run.series import Way, run_series
+from narrows.targets.soft.target import SoftTarget
+from narrows.virtual.environment import BOOT_AND_ANALYSIS_S, PACKETS_PER_S, VirtualTime
+from narrows_formats.summary import FORMAT
+from rich.console import Console
+from test_cli import SUMMARY
+
+ONE: dict[str, Any] = {
+    "name": "buffers",
+    "bottleneck": {"rate": "100Mbit", "rtt": "40ms", "buffer": "1bdp"},
+    "flows": [{"cca": "bbr", "duration": "30s"}],
+    "sweep": {"bottleneck.buffer": ["0.5bdp", "1bdp"]},
+    "repeat": 2,
+}
+RUN: dict[str, Any] = {
+    "status": "complete",
+    "target_profile": {"name": "soft", "time_unit_s": 1e-9, "depth_unit": "bytes", "depth_unit_bytes": 1},
+    "bottleneck": {"rate_bps": 100_000_000},
+    "flows": [],
+}
+FIRST, SECOND, THIRD, FOURTH = (
+    "0001-buffer=0.5bdp-r1", "0002-buffer=0.5bdp-r2", "0003-buffer=1bdp-r1", "0004-buffer=1bdp-r2"
+)  # fmt: skip
+
+
+class Virtual(ThisMachine):
+    """As an environment with a kernel of its own is seen from here."""
+
+    kernel = "mine"
+
+
+def write_result(directory: Path, experiment: dict[str, Any], **run: Any) -> None:
+    directory.mkdir(parents=True)
+    (directory / "experiment.yaml").write_text(yaml.safe_dump(experiment))
+    (directory / "run.json").write_text(json.dumps({**RUN, **run}))
+    (directory / "summary.json").write_text(json.dumps({**SUMMARY, "format": FORMAT}))
+
+
+@dataclass
+class Sweeps:
+    """Sweeps of one experiment, whose runs only write their results, or what `outcome` says in their place."""
+
+    path: Path
+    ran: list[str]
+    said: str = ""
+    outcome: Callable[[str], str | Exception] = lambda name: "complete"
+
+    def execute(self, run: CheckedRun, directory: Path, *_: Any) -> Outcome:
+        self.ran.append(directory.name)
+        outcome = self.outcome(directory.name)
+        if isinstance(outcome, Exception):
+            raise outcome
+        write_result(directory, run.experiment.as_yaml_data(), status=outcome)
+        status: Any = outcome
+        return Outcome(status, "", directory, SUMMARY, ())
+
+    def go(self, out: str = "out", changes: dict[str, Any] | None = None, **options: Any) -> list[str]:
+        """Run it; the status of each run that was made."""
+        file = self.path / "experiment.yaml"
+        file.write_text(yaml.safe_dump({**ONE, **(changes or {})}))
+        self.ran.clear()
+        said = Console(file=io.StringIO(), width=200)
+        try:
+            ended = run_series(load_series(file), lambda _: SoftTarget(), self.path / out, said, **options)
+            return [outcome.status for outcome in ended]
+        finally:
+            self.said = said.file.getvalue()  # type: ignore[attr-defined]
+
+    def manifest(self, out: str = "out") -> list[tuple[str, str]]:
+        record = json.loads((self.path / out / "sweep.json").read_text())
+        return [(run["directory"], run["status"]) for run in record["runs"]]
+
+
+@pytest.fixture
+def sweeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Sweeps:
+    def check(experiment: Experiment, target: Any, _origin: str, place: Any) -> CheckedRun:
+        return CheckedRun(experiment, make_plan(experiment), target, place)
+
+    made = Sweeps(tmp_path, [])
+    monkeypatch.setattr(series_module, "check", check)
+    monkeypatch.setattr(side_by_side, "execute", made.execute)
+    return made
+
+
+def test_every_point_is_run_once_before_any_is_twice(sweeps: Sweeps) -> None:
+    assert sweeps.go() == ["complete"] * 4
+    assert sweeps.ran == [FIRST, THIRD, SECOND, FOURTH]
+    # What is stored is in the order of the file.
+    assert [name for name, _ in sweeps.manifest()] == [FIRST, SECOND, THIRD, FOURTH]
+
+
+@pytest.mark.parametrize("ends", ["failed", "partial", RunError("no switch")])
+def test_what_is_complete_is_kept(sweeps: Sweeps, ends: str | Exception) -> None:
+    sweeps.outcome = lambda name: ends if name == SECOND else "complete"
+    if isinstance(ends, Exception):
+        with pytest.raises(RunError, match="no switch"):
+            sweeps.go()
+    else:
+        assert sweeps.go() == ["complete", "complete", ends]
+    assert f"the same command with --out {sweeps.path / 'out'} runs the rest" in sweeps.said
+    before = {name: (sweeps.path / "out" / name / "run.json").stat().st_mtime_ns for name in (FIRST, THIRD)}
+    sweeps.outcome = lambda name: "complete"
+    sweeps.go()
+    assert sweeps.ran == [SECOND, FOURTH]
+    assert "2 runs, about 84 s, 2 complete already" in sweeps.said
+    assert sweeps.manifest() == [(name, "complete") for name in (FIRST, SECOND, THIRD, FOURTH)]
+    assert before == {name: (sweeps.path / "out" / name / "run.json").stat().st_mtime_ns for name in before}
+    sweeps.go()
+    assert sweeps.ran == [] and "4 complete already" in sweeps.said
+
+
+def test_a_sweep_that_was_killed_before_its_first_run_goes_on(sweeps: Sweeps) -> None:
+    for started in (False, True):
+        (sweeps.path / "out").mkdir(exist_ok=True)
+        if started:
+            sweeps.outcome = lambda name: RunError("why")
+            with pytest.raises(RunError):
+                sweeps.go()
+            assert sweeps.manifest() == []
+    sweeps.outcome = lambda name: "complete"
+    assert sweeps.go() == ["complete"] * 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"name": "others"}, "holds a sweep with another 'name'"),
+        ({"repeat": 3}, "holds a sweep with another 'repeat'"),
+        ({"sweep": {"bottleneck.buffer": ["0.5bdp", "2bdp"]}}, "holds a sweep with another 'sweep'"),
+        ({"mtu": 9000}, f"{FIRST} holds a run of another experiment"),
+    ],
+)
+def test_another_experiment_is_refused(sweeps: Sweeps, changes: dict[str, Any], said: str) -> None:
+    sweeps.go()
+    before = sorted(sweeps.path.rglob("*"))
+    with pytest.raises(InputError, match=f"--out {sweeps.path / 'out'}: {said}; allowed: "):
+        sweeps.go(changes=changes)
+    assert sweeps.ran == [] and sorted(sweeps.path.rglob("*")) == before
+
+
+def test_runs_that_were_made_in_another_way_are_refused(sweeps: Sweeps) -> None:
+    sweeps.go()
+    where = f"--out {sweeps.path / 'out'}: {FIRST} was run with --target soft"
+    for way in (Way("bmv2"), Way("soft", Virtual())):
+        with pytest.raises(InputError, match=f"{where}; allowed"):
+            sweeps.go(way=way)
+    for name in (FIRST, SECOND, THIRD, FOURTH):
+        (sweeps.path / "out" / name / "run.json").write_text(json.dumps({**RUN, "virtual_time": {"kernel": "other"}}))
+    for way in (Way(), Way("soft", Virtual())):
+        with pytest.raises(InputError, match=f"{where} --virtual --kernel other; allowed"):
+            sweeps.go(way=way)
+    assert sweeps.ran == []
+
+
+def test_a_directory_that_is_no_sweeps_is_refused(sweeps: Sweeps) -> None:
+    (sweeps.path / "out").mkdir()
+    (sweeps.path / "out" / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match="exists already, and holds no sweep"):
+        sweeps.go()
+    (sweeps.path / "file").write_text("")
+    with pytest.raises(InputError, match="exists already"):
+        sweeps.go("file")
+    assert sweeps.ran == []
+
+
+def test_two_in_one_directory_are_refused(sweeps: Sweeps) -> None:
+    (sweeps.path / "out").mkdir()
+    held = Exclusive(sweeps.path / "out")
+    held.take([f"--out {sweeps.path / 'out'}"])
+    (sweeps.path / "out" / "sweep.json").write_text(json.dumps({"name": "buffers", "sweep": ONE["sweep"], "repeat": 2,
+                                                               "points": 4, "runs": []}))  # fmt: skip
+    with pytest.raises(RunError, match="is in use by another run"):
+        sweeps.go()
+    held.give_back()
+    assert sweeps.go() == ["complete"] * 4
+
+
+def test_runs_of_several_machines_are_joined(sweeps: Sweeps) -> None:
+    """By what was run, whatever its number there: two more values and a repetition less are the same experiment."""
+    sweeps.outcome = lambda name: RunError("lost") if name.startswith("0003") else "complete"
+    with pytest.raises(RunError):
+        sweeps.go("there", {"repeat": 1, "sweep": {"bottleneck.buffer": ["4bdp", "1bdp", "0.5bdp"]}})
+    there = sweeps.path / "there" / "0002-buffer=1bdp"
+    sweeps.outcome = lambda name: "complete"
+    sweeps.go(added=[sweeps.path / "there"])
+    assert sweeps.ran == [FIRST, SECOND, FOURTH]
+    assert [name for name, _ in sweeps.manifest()] == [FIRST, SECOND, THIRD, FOURTH]
+    assert (sweeps.path / "out" / THIRD / "run.json").read_bytes() == (there / "run.json").read_bytes()
+    assert there.exists()
+    # Once they are here they need not be named again.
+    sweeps.go()
+    assert sweeps.ran == []
+
+
+def test_runs_of_something_else_are_not_joined(sweeps: Sweeps) -> None:
+    sweeps.go("there")
+    nothing = f"--add {sweeps.path / 'there'}: has no complete run of this series with the same settings"
+    for changes in ({"mtu": 9000}, {"flows": [{"cca": "cubic", "duration": "30s"}]}):
+        with pytest.raises(InputError, match=nothing):
+            sweeps.go("here", changes, added=[sweeps.path / "there"])
+    with pytest.raises(InputError, match=f"{FIRST} was run with --target soft; allowed"):
+        sweeps.go("here", added=[sweeps.path / "there"], way=Way("soft", Virtual()))
+    with pytest.raises(InputError, match="asks for one run; allowed: with several"):
+        sweeps.go("here", {"sweep": {}, "repeat": 1}, added=[sweeps.path / "there"])
+    assert not (sweeps.path / "here").exists()
+
+
+def test_a_sweep_on_a_cluster(sweeps: Sweeps) -> None:
+    class Cluster:
+        workers = 3
+        lost: ClassVar[set[str]] = {THIRD}
+
+        def run(self, jobs: dict[str, Job]) -> Generator[tuple[str, Done], None, None]:
+            # In any order.
+            for name, one in reversed(jobs.items()):
+                assert one.options == ("--target", "soft", "--virtual", "--kernel", "mine")
+                if Path(name).name in self.lost:
+                    yield name, Done(None, "KilledWorker: lost", 1.0)
+                    continue
+                made = sweeps.path / "workers" / Path(name).name
+                write_result(made, yaml.safe_load(one.experiment), virtual_time={"kernel": "mine"})
+                yield name, Done(pack(made), "", 1.0)
+
+    cluster: Any = Cluster()
+    with pytest.raises(RunError, match="KilledWorker: lost"):
+        sweeps.go(way=Way("soft", Virtual()), cluster=cluster)
+    assert "4 runs, 3 at once" in sweeps.said
+    assert sweeps.manifest() == [(SECOND, "complete"), (FOURTH, "complete")]
+    cluster.lost.clear()
+    assert sweeps.go(way=Way("soft", Virtual()), cluster=cluster) == ["complete"] * 2
+    assert len(sweeps.manifest()) == 4 and sweeps.ran == []
+
+
+def test_a_runs_time_is_reckoned_by_its_own_frames(tmp_path: Path) -> None:
+    """10 s at 1 Gbit/s are 1.25 GB: of 9,014 B or of 590 B a frame."""
+    expected = {}
+    for mtu in (9000, 576):
+        file = tmp_path / f"{mtu}.yaml"
+        bottleneck = {"rate": "1Gbit", "rtt": "10ms", "buffer": "1bdp"}
+        flows = [{"cca": "cubic", "duration": "10s"}]
+        file.write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": flows, "mtu": mtu}))
+        plan = make_plan(load_series(file).points[0].experiment)
+        expected[mtu] = VirtualTime.expected_s(VirtualTime.__new__(VirtualTime), plan) - BOOT_AND_ANALYSIS_S
+    packets = {mtu: round(seconds * PACKETS_PER_S) for mtu, seconds in expected.items()}
+    assert packets == {9000: round(1.25e9 / 9014), 576: round(1.25e9 / 590)}

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings that cannot matter: refused where they contradict each other, named before the run where they do nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.errors import InputError
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
+from narrows.experiment.sweep import load_series
+from narrows.experiment.without_effect import without_effect
+from narrows.run import series as running
+from narrows.run import side_by_side
+from narrows.run.environment import THIS_MACHINE
+from narrows.run.measurement import Measurement
+from narrows.run.runner import CheckedRun, Outcome
+from narrows.targets.soft.target import CARRIED_PACKETS_S, SoftTarget
+from narrows.virtual.environment import VirtualTime
+from rich.console import Console
+
+LINK: dict[str, Any] = {"rate": "100Mbit", "rtt": "40ms", "buffer": "20packets"}
+BULK: dict[str, Any] = {"cca": "cubic", "duration": "2s"}
+SIZED: dict[str, Any] = {"cca": "cubic", "size": "1MB"}
+FRAME, DEEPEST = 1514, 19 * 1514  # what a full-size frame finds that is the last to fit
+
+
+def data(flows: list[dict[str, Any]], link: dict[str, Any] | None = None, **others: Any) -> dict[str, Any]:
+    return {"name": "test", "bottleneck": {**LINK, **(link or {})}, "flows": flows, **others}
+
+
+def plan(link: dict[str, Any], **others: Any) -> Plan:
+    return make_plan(validate(data([BULK], link, **others), "x.yaml"))
+
+
+@pytest.mark.parametrize("threshold", ["1B", "19packets", f"{DEEPEST}B"])
+def test_a_threshold_that_some_packet_finds_is_taken(threshold: str) -> None:
+    assert 0 < (plan({"ecn_threshold": threshold}).bottleneck.ecn_threshold_bytes or 0) <= DEEPEST
+
+
+@pytest.mark.parametrize(
+    ("link", "says"),
+    [
+        ({"ecn_threshold": "20packets"}, "nothing is marked: .* finds 0 to 28766 B there; allowed: 1 B to 28766 B"),
+        ({"ecn_threshold": f"{DEEPEST + 1}B"}, "nothing is marked"),
+        ({"ecn_threshold": "2bdp"}, "nothing is marked"),
+        ({"ecn_threshold": "0.0000001bdp"}, "is 0 B, so that everything is marked"),
+        ({"ecn_threshold": "1packets", "buffer": "1packets"}, "allowed: a larger buffer, or no threshold"),
+    ],
+)
+def test_a_threshold_that_no_packet_finds_is_refused(link: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=f"^bottleneck.ecn_threshold: .*{says}"):
+        plan(link)
+
+
+@pytest.mark.parametrize("loss", [1e-10, 1 - 1e-11])
+def test_a_loss_that_is_none_or_all_is_refused(loss: float) -> None:
+    with pytest.raises(InputError, match=r"^bottleneck.loss: .* cannot be told from [01]; allowed: 0, or 2\^-32"):
+        plan({"loss": loss})
+    assert plan({"loss": 2**-32}).bottleneck.loss > 0
+
+
+IDLE = [
+    ("flows.0.stagger", data([{**BULK, "stagger": "1s"}]), data([{**BULK, "stagger": "1s", "count": 2}])),
+    ("flows.0.gap", data([{**SIZED, "gap": "1s"}]), data([{**SIZED, "gap": "1s", "repeat": 2}])),
+    ("flows.0.duration", data([{**SIZED, **BULK}]), data([{**SIZED, **BULK, "repeat": 2}])),
+    (
+        "flows.1.until",
+        data([{**BULK, "name": "a"}, {**SIZED, "until": "a"}]),
+        data([{**BULK, "name": "a"}, {**SIZED, "until": "a", "repeat": 2}]),
+    ),
+    ("bottleneck.rate", data([BULK], hosts={"rate": "99Mbit"}), data([BULK, BULK], hosts={"rate": "99Mbit"})),
+    # 2 s of 100 Mbit/s are 16,512 full-size packets.
+    ("telemetry.sample", data([BULK], telemetry={"sample": 32768}), data([BULK], telemetry={"sample": 16384})),
+    ("telemetry.sockets", data([BULK], telemetry={"sockets": "3s"}), data([BULK], telemetry={"sockets": "2s"})),
+]
+
+
+@pytest.mark.parametrize(("field", "idle", "at_work"), IDLE, ids=[field for field, _, _ in IDLE])
+def test_what_changes_nothing_is_found(field: str, idle: dict[str, Any], at_work: dict[str, Any]) -> None:
+    assert list(without_effect([validate(idle, "x.yaml")])) == [field]
+    assert without_effect([validate(at_work, "x.yaml")]) == {}
+    # It matters in one point of a sweep.
+    assert without_effect([validate(idle, "x.yaml"), validate(at_work, "x.yaml")]) == {}
+
+
+@pytest.mark.parametrize("path", sorted((Path(__file__).parents[2] / "experiments").rglob("*.yaml")), ids=str)
+def test_our_own_experiments_have_none(path: Path) -> None:
+    if "\nbottleneck:" in path.read_text():
+        assert without_effect([point.experiment for point in load_series(path).points]) == {}
+
+
+def test_a_run_names_them_before_it_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "x.yaml"
+    written = data([{**BULK, "stagger": "1s"}], {"rate": "10Gbit"}, repeat=2)
+    file.write_text(yaml.safe_dump(written, sort_keys=False))
+    said = io.StringIO()
+    seen: list[str] = []
+
+    def execute(run: CheckedRun, directory: Path, *_: Any) -> Outcome:
+        seen.append(said.getvalue())
+        return Outcome("complete", "", directory, None, ())
+
+    def check(experiment: Any, target: Any, origin: str, environment: Any) -> CheckedRun:
+        made = make_plan(experiment)
+        return CheckedRun(experiment, made, target, environment, tuple(environment.notes(made, target)))
+
+    monkeypatch.setattr(running, "check", check)
+    monkeypatch.setattr(side_by_side, "execute", execute)
+    list(running.run_series(load_series(file), lambda _: SoftTarget(), tmp_path / "out", Console(file=said)))
+    assert f"note: {file}:9: flows.0.stagger: has no effect: the group has one flow (count: 1)\n" in seen[0]
+    # For both repetitions at once.
+    assert seen[0].count("note: ") == 2
+    assert f"note: {file}:3: bottleneck.rate: 825,627 full-size packets/s; in real time about 300,000" in seen[0]
+
+
+def test_a_rate_beyond_the_machine_names_virtual_time() -> None:
+    fast, slow = plan({"rate": "10Gbit"}), plan({"rate": f"{CARRIED_PACKETS_S * FRAME * 8}bit"})
+    (note,) = THIS_MACHINE.notes(fast, SoftTarget())
+    assert "--virtual is exact at any rate" in note
+    assert THIS_MACHINE.notes(slow, SoftTarget()) == []
+    # The same rate in larger packets are fewer.
+    assert THIS_MACHINE.notes(plan({"rate": "10Gbit"}, mtu=9000), SoftTarget()) == []
+    assert VirtualTime.notes(None, fast, SoftTarget()) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("own_machines", "named"), [(False, True), (True, False)])
+def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(own_machines: bool, named: bool) -> None:
+    async def losses(_: Plan) -> list[str]:
+        return ["port 1: 7 packets not taken in by the switch: its receive ring was full"]
+
+    measurement: Any = Measurement.__new__(Measurement)
+    measurement._plan, measurement._status, measurement._reasons = plan({}), "complete", []
+    measurement._target = types.SimpleNamespace(has_own_machines=own_machines, losses_elsewhere=losses)
+    asyncio.run(measurement._note_losses())
+    assert measurement._status == "failed" and "its receive ring was full" in measurement._reasons[0]
+    assert ("--virtual" in measurement._reasons[0]) == named
