@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 import time
+from enum import Enum, auto
 from functools import partial
 from pathlib import Path
 
@@ -52,12 +53,22 @@ TIMER = struct.Struct("=qqqq")  # struct itimerspec
 TFD_NONBLOCK, TFD_TIMER_ABSTIME = os.O_NONBLOCK, 1
 RESET = struct.pack("ii", 1, 0)  # struct linger: closing ends the connection and drops what was not sent
 POLL_S = 0.005
+# How long a socket that takes all it is given may keep the thread from what else is due.
+TURN_S = 0.001
 
 # struct tcp_info (linux/tcp.h): options are a byte, the others 32-bit words, by byte offset.
 TCP_INFO_BYTES = 192
 OPTIONS, WORDS = 5, {"mss": 16, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148}
 NO_MIN_RTT = (1 << 32) - 1  # the kernel has measured none
 OPTION_ECN = 8  # TCPI_OPT_ECN: both ends have agreed on it
+
+
+class Progress(Enum):
+    """How far a connection came in its turn."""
+
+    WAITS = auto()  # for room in the socket, or for the other side
+    GOES_ON = auto()  # the turn ended before the socket was full
+    DELIVERED = auto()  # all has arrived at the other side
 
 
 class Failed(Exception):
@@ -130,8 +141,8 @@ class Connection:
         self._started_s = now_s
         self.socket.connect_ex((self.flow["dst"], self.flow["dst_port"]))
 
-    def advance(self) -> bool:
-        """Give the socket all that it takes; returns whether all has arrived at the other side.
+    def advance(self) -> Progress:
+        """Give the socket all that it takes in a turn.
 
         Raises:
             OSError: the connection was refused, or broke.
@@ -142,8 +153,12 @@ class Connection:
                 raise OSError(code, os.strerror(code))
             check(self.socket, self.flow)
             self._is_checked = True
+        turn_ends = time.monotonic() + TURN_S
         try:
             while self._left is None or self._left > 0:
+                # A receiver as fast as we are would keep us here for good.
+                if time.monotonic() >= turn_ends:
+                    return Progress.GOES_ON
                 count = CHUNK if self._left is None else min(self._left, CHUNK)
                 sent = os.sendfile(self.socket.fileno(), self._payload, 0, count)
                 self._sent += sent
@@ -152,9 +167,9 @@ class Connection:
                     if not self._left:
                         self.socket.shutdown(socket.SHUT_WR)
             # The receiving side closes when it has read the last byte.
-            return not self.socket.recv(1)
+            return Progress.WAITS if self.socket.recv(1) else Progress.DELIVERED
         except BlockingIOError:
-            return False
+            return Progress.WAITS
 
     def sample(self, now_s: float) -> None:
         """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
@@ -218,6 +233,8 @@ class FlowSockets:
         self._left: dict[str, int] = {}
         self._failed: set[str] = set()
         self._running: dict[Connection, None] = {}
+        # Those whose turn ended before their socket was full.
+        self._next_turns: set[Connection] = set()
         # What is to be done at a time; things of one instant in their order.
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._noted = 0
@@ -364,14 +381,20 @@ class FlowSockets:
 
     def _advance(self, connection: Connection) -> None:
         flow = connection.flow
+        if connection in self._next_turns:
+            return
         try:
-            if not connection.advance():
-                return
+            progress = connection.advance()
         except OSError as error:
             self._fail(flow, str(error.strerror))
             return
         except Failed as error:
             self._fail(flow, str(error))
+            return
+        if progress is Progress.GOES_ON:
+            self._next_turns.add(connection)
+            self._at(self._now_s(), partial(self._take_turn, connection))
+        if progress is not Progress.DELIVERED:
             return
         if flow["duration_s"] is not None:
             self._fail(flow, "the receiver has closed the connection")
@@ -383,6 +406,11 @@ class FlowSockets:
         elif flow["sequence"]:
             following = self._connections[flow["name"]][connection.number + 1]
             self._at(now_s + flow["gap_s"], partial(self._begin, following))
+
+    def _take_turn(self, connection: Connection) -> None:
+        self._next_turns.remove(connection)
+        if connection in self._running:
+            self._advance(connection)
 
     def _end(self, connection: Connection, ending: str) -> float:
         """Close a connection, and tell what there is to tell of it; returns when that was."""
