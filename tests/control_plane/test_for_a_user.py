@@ -142,7 +142,7 @@ def test_an_error_shows_nothing_of_a_file_that_is_no_distribution(tmp_path: Path
         "name: test\nbottleneck: {rate: 100Mbit, rtt: 40ms, buffer: 1bdp}\n"
         "flows: [{cca: bbr, workload: {load: 0.5, duration: 1s, sizes: {cdf: shadow}}}]\n"
     )
-    with pytest.raises(InputError, match="line 1: is not two numbers") as refused:
+    with pytest.raises(InputError, match="shadow:1: is not two numbers") as refused:
         load(tmp_path / "test.yaml")
     assert "secret" not in str(refused.value)
 
