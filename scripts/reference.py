@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 from narrows.cli import app
+from narrows.experiment.datagrams import Bursts, Probe, Udp
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
@@ -124,6 +125,8 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (TraceColumns, "rate.trace.columns.{}"),
     ],
     "flows": [(FlowGroup, "{}")],
+    "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],
+    "probe": [(Probe, "{}")],
     "workload": [(Workload, "{}")],
     "distributions": [
         (Pareto, "sizes.pareto.{}"),

@@ -29,6 +29,42 @@ class ConnectionSample(_Record):
     """Congestion window."""
 
 
+class Distribution(_Record):
+    """Least, mean, percentiles (nearest rank) and most of something, in seconds."""
+
+    min: Time
+    """Least."""
+    mean: Time
+    """Mean."""
+    p50: Time
+    """Median."""
+    p95: Time
+    """95th percentile."""
+    p99: Time
+    """99th percentile."""
+    max: Time
+    """Most."""
+
+
+class Received(_Record):
+    """Datagrams of a flow as its receiver counted them; of a probe, those that came back to its sender."""
+
+    packets: Whole
+    """Datagrams that arrived, repetitions among them."""
+    bytes: Whole
+    """Payload of those that were no repetitions."""
+    duplicates: Whole
+    """Repetitions."""
+    reordered: Whole
+    """Those that one with a higher number had come before (RFC 4737)."""
+    ce_marked: Whole
+    """Those with the ECN field CE."""
+    unread: Whole
+    """Those that the socket had no room for."""
+    delay_s: Distribution | None = None
+    """Time from sending to arrival, one way where both hosts have one clock; of a probe, the round-trip time."""
+
+
 class ConnectionRecord(_Record):
     """One connection as its sender knows it; what the transport has not, or the sender does not know, is null."""
 
@@ -52,5 +88,13 @@ class ConnectionRecord(_Record):
     """Payload of a full-size segment."""
     rtt_min_s: NotNegative | None = None
     """Smallest round-trip time of a packet (of Linux: within the last `net.ipv4.tcp_min_rtt_wlen`)."""
+    kind: Literal["tcp", "udp", "probe"] = "tcp"
+    """What it is."""
+    packets_sent: Whole | None = None
+    """Datagrams handed to the socket; null of TCP."""
+    packets_unsent: Whole | None = None
+    """Datagrams that the socket had no room for when their time came; null of TCP."""
+    received: Received | None = None
+    """What arrived of them; null of TCP."""
     samples: tuple[ConnectionSample, ...] = ()
     """The socket once a second, and at the end."""

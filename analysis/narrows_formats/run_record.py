@@ -28,6 +28,8 @@ from narrows_formats.units import FULL_FRAME_BYTES
 from narrows_formats.validation import refuse
 
 Status = Literal["complete", "partial", "failed"]
+# IP protocol.
+TCP = 6
 
 
 # Whole numbers are written as such.
@@ -121,15 +123,17 @@ class FlowRecord(_Record):
     group: Text | None = None
     """Its group in the experiment's flows; of a capture, its source address."""
     cca: Text | None = None
-    """Congestion control; null for captures."""
+    """Congestion control; null for captures, and for what has none."""
+    protocol: Whole = TCP
+    """IP protocol: 6, TCP, or 17, UDP."""
     src: Text
     """IP address of the sender."""
     dst: Text
     """IP address of the receiver."""
     src_port: Whole | None = None
-    """TCP port of the sender."""
+    """TCP or UDP port of the sender."""
     dst_port: Whole | None = None
-    """TCP port of the receiver."""
+    """TCP or UDP port of the receiver."""
     links: tuple[Text, ...] = ()
     """Links that its data cross, in order."""
     ack_links: tuple[Text, ...] = ()

@@ -126,10 +126,37 @@ class InflightSummary(TypedDict):
 
 
 @_exactly
+class DelayDistribution(TypedDict):
+    """Of each datagram, in seconds."""
+
+    min: float
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+
+
+@_exactly
+class DatagramSummary(TypedDict):
+    """UDP datagrams of a flow as its own hosts counted them; of a probe, those that came back, and round-trip times."""
+
+    sent: int
+    received: int | None
+    lost: int | None
+    duplicates: int | None
+    reordered: int | None
+    ce_marked: int | None
+    delay_s: DelayDistribution | None
+    rtt_s: DelayDistribution | None
+
+
+@_exactly
 class FlowSummary(TypedDict):
     """One flow; ``fct_reason`` says why it has no completion time.
 
-    ``limited_by`` is the part of its time in which each link of its path was its bottleneck.
+    ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``datagrams`` is null of
+    TCP.
     """
 
     name: str
@@ -159,6 +186,7 @@ class FlowSummary(TypedDict):
     rtt_source: str | None
     links: list[str]
     limited_by: dict[str, float]
+    datagrams: DatagramSummary | None
 
 
 @_exactly

@@ -105,7 +105,7 @@ def test_a_group_of_a_sweep_is_called_after_what_it_runs_there(tmp_path: Path) -
         ["bbr", "bbr-2", "web"],
     ]
     assert [point.experiment.flows[2].until for point in found.points] == ["reno", "bbr-2"]
-    assert all(point.experiment.flows[1].cca in point.experiment.flows[1].name for point in found.points)
+    assert all(str(point.experiment.flows[1].cca) in point.experiment.flows[1].name for point in found.points)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
 SECTIONS = {"": "Top level", "bottleneck": "bottleneck", "flows": "flows", "telemetry": "telemetry", "hosts": "hosts"}
-SECTIONS["flows.workload"] = "flows: workload"
+SECTIONS |= {f"flows.{kind}": f"flows: {kind}" for kind in ("workload", "udp", "probe")}
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import fmean
+from typing import cast
 
 from narrows_formats.connection_record import ConnectionRecord
+from narrows_formats.summary import DatagramSummary, DelayDistribution
 from narrows_formats.validation import problems
 from pydantic import ValidationError
 
@@ -51,4 +53,26 @@ def _of(record: ConnectionRecord) -> HostRecord:
         cca=record.congestion_control,
         local_port=record.src_port,
         remote_port=record.dst_port,
+        datagrams=_datagrams(record),
     )
+
+
+def _datagrams(record: ConnectionRecord) -> DatagramSummary | None:
+    """What both ends counted; a receiver that could not tell leaves what it knows open."""
+    if record.packets_sent is None:
+        return None
+    arrived, is_probe = record.received, record.kind == "probe"
+    if arrived is None:
+        unknown = dict.fromkeys(("received", "lost", "duplicates", "reordered", "ce_marked", "delay_s", "rtt_s"))
+        return cast("DatagramSummary", {"sent": record.packets_sent, **unknown})
+    times = None if arrived.delay_s is None else cast("DelayDistribution", arrived.delay_s.model_dump())
+    return {
+        "sent": record.packets_sent,
+        "received": arrived.packets,
+        "lost": record.packets_sent - (arrived.packets - arrived.duplicates),
+        "duplicates": arrived.duplicates,
+        "reordered": arrived.reordered,
+        "ce_marked": arrived.ce_marked,
+        "delay_s": None if is_probe else times,
+        "rtt_s": times if is_probe else None,
+    }

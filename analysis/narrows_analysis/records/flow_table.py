@@ -96,7 +96,8 @@ def read_flow_table(run: Run) -> FlowTable:
         candidates = [
             row
             for row in between[canonical(flow.src), canonical(flow.dst)]
-            if (src_port is None or row["src_port"] == src_port)
+            if row["protocol"] == flow.protocol
+            and (src_port is None or row["src_port"] == src_port)
             and (dst_port is None or row["dst_port"] == dst_port)
             and (row["flow"], row["signature"]) not in taken
         ]

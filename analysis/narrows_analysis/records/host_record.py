@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from narrows_formats.summary import DatagramSummary
+
 
 @dataclass(frozen=True)
 class HostRecord:
@@ -23,4 +25,5 @@ class HostRecord:
     # Of the data connection.
     local_port: int | None = None
     remote_port: int | None = None
+    datagrams: DatagramSummary | None = None
     error: str | None = None

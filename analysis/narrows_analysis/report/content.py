@@ -16,6 +16,7 @@ from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.links import flow_link_table, link_table
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 
@@ -147,6 +148,8 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
         result = [link_table(summary), *result, flow_link_table(run, summary)]
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
+    if (datagrams := datagram_table(summary)) is not None:
+        result.append(datagrams)
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 
 

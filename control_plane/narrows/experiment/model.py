@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from narrows.experiment.datagrams import Probe, Udp, largest_payload
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.varying import LinkRate
 from narrows.experiment.workload import Workload
@@ -89,17 +90,25 @@ class LinkSettings(DirectionSettings):
 
 
 class FlowGroup(Model):
-    """Equal flows. A flow is bulk (`duration`), sized (`size`, with `repeat` and `gap`), or a `workload` of many."""
+    """Equal flows: TCP, bulk (`duration`), sized (`size`, with `repeat` and `gap`) or a `workload` of many; or `udp`;
+    or a `probe` of the round-trip time."""
 
     name: Name = Field(
         default="",
-        description="Names the group in results and in sweeps; unique. Without it, the CCA's name, with a number from "
-        "the second group on; in results of a sweep over `cca`, that of the CCA it ran.",
+        description="Names the group in results and in sweeps; unique. Without it, the CCA's name (or `udp`, `probe`), "
+        "with a number from the second group on; in results of a sweep over `cca`, that of the CCA it ran.",
     )
-    cca: Name = Field(
+    cca: Name | None = Field(
+        default=None,
         description="Congestion control, as the senders' kernel calls it (`sysctl "
         "net.ipv4.tcp_available_congestion_control`, `narrows doctor`). One that is missing fails the run; none is put "
-        "in its place."
+        "in its place. Of TCP flows, which need one.",
+    )
+    udp: Udp | None = Field(
+        default=None, description="UDP datagrams at a set rate, whatever becomes of them, for a `duration`."
+    )
+    probe: Probe | None = Field(
+        default=None, description="Datagrams that come back, which measure the round-trip time, for a `duration`."
     )
     count: Count = Field(default=1, description="Flows in the group.")
     start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
@@ -155,7 +164,26 @@ class FlowGroup(Model):
         """What makes these flows: a name of `narrows.traffic.registry`."""
         if self.workload is not None:
             return "workload"
+        if self.sends_datagrams:
+            return "udp" if self.udp is not None else "probe"
         return "bulk" if self.size is None else "sized"
+
+    @property
+    def sends_datagrams(self) -> bool:
+        """Whether its flows are UDP, not TCP."""
+        return self.udp is not None or self.probe is not None
+
+    @model_validator(mode="after")
+    def _tcp_udp_or_probe(self) -> Self:
+        what = [name for name in ("cca", "udp", "probe") if getattr(self, name) is not None]
+        if len(what) != 1:
+            raise refuse(f"has {' beside '.join(what) or 'no cca'}", "one of cca (TCP), udp and probe")
+        if self.sends_datagrams:
+            unsuited = [name for name in ("size", "workload", "until") if getattr(self, name) is not None]
+            if unsuited or self.duration is None:
+                problem = f"has {unsuited[0]}" if unsuited else "has no duration"
+                raise refuse(f"{problem}, and flows of {what[0]}", f"a duration with {what[0]}")
+        return self
 
     @model_validator(mode="after")
     def _bulk_sized_or_workload(self) -> Self:
@@ -265,13 +293,20 @@ class Hosts(Model):
         return self
 
 
+def _what_it_is(group: dict[str, Any]) -> str:
+    """The CCA of a group as a file has it, or what else it is; empty if it does not say so."""
+    if isinstance(group.get("cca"), str):
+        return str(group["cca"])
+    return next((kind for kind in ("udp", "probe") if kind in group), "")
+
+
 def named_groups(groups: Sequence[Any]) -> list[Any]:
     """Groups as a file has them, each with its name; what is no group is left for others to refuse."""
     named = [dict(group) if isinstance(group, dict) else group for group in groups]
     taken = {str(group.get("name")) for group in named if isinstance(group, dict)}
     for group in named:
-        if isinstance(group, dict) and not group.get("name") and isinstance(group.get("cca"), str):
-            candidates = (group["cca"], *(f"{group['cca']}-{n}" for n in range(2, len(named) + 2)))
+        if isinstance(group, dict) and not group.get("name") and (kind := _what_it_is(group)):
+            candidates = (kind, *(f"{kind}-{n}" for n in range(2, len(named) + 2)))
             group["name"] = next(name for name in candidates if name not in taken)
             taken.add(group["name"])
     return named
@@ -316,7 +351,7 @@ class Experiment(Model):
     @model_validator(mode="before")
     @classmethod
     def _name_groups(cls, data: Any) -> Any:
-        """A group without a name is called after its CCA, with a number from the second one on."""
+        """A group without a name is called after its CCA or its kind, with a number from the second one on."""
         if not isinstance(data, dict) or not isinstance(data.get("flows"), list | tuple):
             return data
         return {**data, "flows": named_groups(data["flows"])}
@@ -339,6 +374,18 @@ class Experiment(Model):
         if twice is not None:
             raise refuse(f"has two groups named '{twice}'", "one name a group")
         return groups
+
+    @model_validator(mode="after")
+    def _datagrams_fit(self) -> Self:
+        most = largest_payload(self.mtu, self.ip_version)
+        for group in self.flows:
+            for sent in (group.udp, group.probe):
+                if sent is not None and sent.payload > most:
+                    raise refuse(
+                        f"has the group '{group.name}' with datagrams of {sent.payload} bytes",
+                        f"up to {most}: mtu less the headers, so that none is fragmented",
+                    )
+        return self
 
     @model_validator(mode="after")
     def _some_link(self) -> Self:

@@ -7,6 +7,7 @@ and nanoseconds, and every flow with the 5-tuple it will have.
 
 from __future__ import annotations
 
+import socket
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
@@ -159,6 +160,20 @@ class Collector:
 
 
 @dataclass(frozen=True)
+class Sending:
+    """Datagrams of ``payload`` bytes, ``gap_ns`` apart in each burst (start and end, ns since the experiment's start).
+
+    ``ecn`` is the ECN field of each. ``echo``: the receiver sends each one back.
+    """
+
+    payload: int
+    gap_ns: float
+    bursts: tuple[tuple[int, int], ...]
+    ecn: str
+    echo: bool
+
+
+@dataclass(frozen=True)
 class Flow:
     """A sequence of ``repeat`` connections, one after the other; a bulk flow is a sequence of one.
 
@@ -166,13 +181,14 @@ class Flow:
     ``links`` are the names of those that its data cross, in order, and ``ack_links`` of those that its acknowledgements
     cross. Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start. With
     ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
-    its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other.
+    its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with
+    ``sending`` is UDP, and has no ``cca``.
     """
 
     name: str
     group: str
     kind: str
-    cca: str
+    cca: str | None
     sender: str
     receiver: str
     links: tuple[str, ...]
@@ -189,6 +205,12 @@ class Flow:
     rtt_ns: int
     until: str | None = None
     arrivals: tuple[Arrival, ...] = ()
+    sending: Sending | None = None
+
+    @property
+    def protocol(self) -> int:
+        """Its IP protocol."""
+        return socket.IPPROTO_TCP if self.sending is None else socket.IPPROTO_UDP
 
     def connection_name(self, number: int) -> str:
         """What its connection ``number``, from 0, is called in all results."""

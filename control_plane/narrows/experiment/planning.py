@@ -8,7 +8,7 @@ from collections import Counter
 from narrows_formats.flow_names import flow_name
 
 from narrows.errors import InputError
-from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, Hosts
+from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, FlowGroup, Hosts
 from narrows.experiment.plan import (
     DATA_PORTS,
     ETHERNET_HEADER_BYTES,
@@ -22,6 +22,7 @@ from narrows.experiment.plan import (
     Flow,
     Moderation,
     Plan,
+    Sending,
 )
 from narrows.experiment.topology import Topology, mac_address, make_topology
 
@@ -95,7 +96,10 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
             raise InputError(
                 f"flows.{position}: count x repeat is {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
             )
+        # Each flow draws numbers of its own.
+        seed = (experiment.seed + position) * len(DATA_PORTS)
         for number in range(group.count):
+            start_ns = group.start + number * group.stagger
             flows.append(
                 Flow(
                     name=flow_name(group.name, number + 1),
@@ -110,7 +114,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     dst=network.host(route.receiver).address,
                     src_port=first_port + number * repeat,
                     dst_port=FIRST_SERVER_PORT + len(flows),
-                    start_ns=group.start + number * group.stagger,
+                    start_ns=start_ns,
                     duration_ns=group.duration,
                     size=group.size,
                     repeat=repeat,
@@ -118,6 +122,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     rtt_ns=route.rtt_ns,
                     until=group.until,
                     arrivals=arrivals,
+                    sending=_sending(group, start_ns, seed + number),
                 )
             )
     last_port = FIRST_SERVER_PORT + len(flows) - 1
@@ -125,6 +130,15 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
         most = DATA_PORTS.start - FIRST_SERVER_PORT
         raise InputError(f"flows: {len(flows)} flows in all; allowed: up to {most}")
     return tuple(flows)
+
+
+def _sending(group: FlowGroup, start_ns: int, seed: int) -> Sending | None:
+    """What a flow of datagrams sends, and when."""
+    datagrams = group.udp or group.probe
+    if datagrams is None:
+        return None
+    assert group.duration is not None
+    return datagrams.sending(start_ns, start_ns + group.duration, seed)
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:

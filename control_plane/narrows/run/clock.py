@@ -13,7 +13,6 @@ from narrows_formats.units import NANOSECONDS
 
 from narrows.traffic.connection import Connection
 
-PROTOCOL_TCP = 6
 # What tells the reports of one flow, and which of them carry data.
 COLUMNS = ("bottleneck", "flow", "signature", "payload_length", "timestamp")
 
@@ -48,14 +47,22 @@ def from_reports(
     except (OSError, pa.ArrowInvalid):
         return Origin(None, None)
     known = {
-        (key["bottleneck"], ip_address(key["src"]), ip_address(key["dst"]), key["src_port"], key["dst_port"]): key
+        (
+            key["protocol"],
+            key["bottleneck"],
+            ip_address(key["src"]),
+            ip_address(key["dst"]),
+            key["src_port"],
+            key["dst_port"],
+        ): key
         for key in keys
-        if key["protocol"] == PROTOCOL_TCP and key["src"]
+        if key["src"]
     }
     for connection in sorted(connections, key=lambda one: one.started_s):
         flow = connection.flow
         link = indices[flow.links[0]]
-        key = known.get((link, ip_address(flow.src), ip_address(flow.dst), connection.src_port, flow.dst_port))
+        ends = (ip_address(flow.src), ip_address(flow.dst), connection.src_port, flow.dst_port)
+        key = known.get((flow.protocol, link, *ends))
         first = None if key is None else _first_data(telemetry, link, key["flow"], key["signature"])
         if first is not None:
             at_switch = round(first * time_unit_s * NANOSECONDS)

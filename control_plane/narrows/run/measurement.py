@@ -216,6 +216,7 @@ class Measurement:
             await self._note_losses()
             self._testbed.silence_senders()
             await draining.wait_for_quiescence(self._link_queues, self._plan)
+            await self._traffic.finish()
             self._tcp_counters = self._testbed.tcp_counters()
         with self._remembering_failure():
             await self._collector.stop()
@@ -226,7 +227,7 @@ class Measurement:
         """Stop what runs and remove what was made; in this order processes can still say goodbye."""
         progress.phase("removing the testbed")
         self._ending = True
-        for stop in (self._collector.stop, self._traffic.stop, self._target.stop):
+        for stop in (self._collector.stop, self._traffic.stop, self._traffic.finish, self._target.stop):
             with self._remembering_failure():
                 await stop()
         for remove in (self._testbed.remove, self._state.release):

@@ -79,7 +79,7 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
-            if (problem := environment.missing_cca(group.cca))
+            if group.cca is not None and (problem := environment.missing_cca(group.cca))
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")

@@ -15,7 +15,6 @@ from narrows_formats.units import NANOSECONDS
 from narrows.experiment.plan import Link, Plan
 from narrows.switch.readings import QueueStats
 
-TCP = 6
 # Rates are means over about so long: long enough to be read, short enough to show what a flow does.
 WINDOW_S = 1.0
 # The cost of a poll stays bounded: so many flow indices are read at most, in turn if more are busy. Those that have
@@ -50,7 +49,7 @@ class FlowRate:
 
     name: str
     group: str
-    cca: str
+    cca: str | None
     rate_bps: float | None
     drops: int | None
 
@@ -117,9 +116,11 @@ class Sampler:
         What is no flow of the plan (control connections, acknowledgements) is left out.
         """
         number = self._by_server.get((address(record, "dst"), record["dst_port"]))
-        if number is None or record["protocol"] != TCP:
+        if number is None:
             return
         flow = self._plan.flows[number]
+        if record["protocol"] != flow.protocol:
+            return
         if address(record, "src") == flow.src and flow.src_port <= record["src_port"] < flow.src_port + flow.repeat:
             index, link = record["index"], record["bottleneck"]
             self._owner[link, index] = number

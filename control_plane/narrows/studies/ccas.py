@@ -44,11 +44,14 @@ class Algorithms:
 
     def missing(self, experiment: Experiment) -> list[str]:
         """Algorithms of an experiment that the kernel does not have."""
-        return sorted({group.cca for group in experiment.flows if self.kernel_name(group.cca) is None})
+        return sorted({group.cca for group in experiment.flows if group.cca and self.kernel_name(group.cca) is None})
 
     def in_kernel_names(self, experiment: Experiment) -> Experiment:
         """The experiment with the kernel's names of its algorithms, all of which the kernel has."""
-        groups = tuple(group.model_copy(update={"cca": self.kernel_name(group.cca)}) for group in experiment.flows)
+        groups = tuple(
+            group.model_copy(update={"cca": self.kernel_name(group.cca)}) if group.cca else group
+            for group in experiment.flows
+        )
         return experiment.model_copy(update={"flows": groups})
 
 

@@ -44,6 +44,7 @@ class Connection:
             "name": flow.connection_name(self.number),
             "group": flow.group,
             "cca": flow.cca,
+            "protocol": flow.protocol,
             "src": flow.src,
             "dst": flow.dst,
             "src_port": self.src_port,

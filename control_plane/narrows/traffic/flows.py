@@ -61,13 +61,16 @@ def specify(flow: Flow, ecn: bool) -> dict[str, Any]:
     }
 
 
-class FlowSocketsGenerator(Generator):
-    """Bulk flows, sized ones and workloads: TCP by `narrows.traffic.flow_host`."""
+class HostGenerator(Generator):
+    """Flows that a script of ours makes on their hosts, each from a specification of it."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""
         super().__init__(plan, testbed, results, flows)
-        self._specifications = {flow.name: specify(flow, plan.marks_ecn) for flow in flows}
+        self._specifications = {flow.name: self._specify(flow) for flow in flows}
+
+    def _specify(self, flow: Flow) -> dict[str, Any]:
+        return specify(flow, self._plan.marks_ecn)
 
     def _by_host(self, end: Literal["sender", "receiver"]) -> dict[str, list[dict[str, Any]]]:
         """The specifications of the flows that each host sends, or receives."""
@@ -77,7 +80,7 @@ class FlowSocketsGenerator(Generator):
         return found
 
 
-class ThreadFlows(FlowSocketsGenerator):
+class ThreadFlows(HostGenerator):
     """One thread of this process for all hosts: in virtual time it takes none, and a process takes long to start."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
@@ -137,8 +140,10 @@ class ThreadFlows(FlowSocketsGenerator):
         await asyncio.sleep(0)
 
 
-class ProcessFlows(FlowSocketsGenerator):
+class ProcessFlows(HostGenerator):
     """A process on each host that has flows, ready before the experiment begins."""
+
+    _script = Path(flow_host.__file__)
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""
@@ -166,6 +171,7 @@ class ProcessFlows(FlowSocketsGenerator):
     async def _spawn(
         self, host: str, role: str, receive: Sequence[dict[str, Any]], send: Sequence[dict[str, Any]]
     ) -> Process:
+        file = f"{self._script.stem}-{role}"
         specification = {
             "host": host,
             "batch_bytes": self._plan.receive_batch_bytes,
@@ -173,9 +179,9 @@ class ProcessFlows(FlowSocketsGenerator):
             "send": send,
             "origin": _origin_file(host),
         }
-        path = await self._testbed.put(host, f"{host}-{role}.json", json.dumps(specification))
-        script = await self._testbed.python(host, Path(flow_host.__file__))
-        errors = self._testbed.state_dir / f"{host}-{role}.err"
+        path = await self._testbed.put(host, f"{host}-{file}.json", json.dumps(specification))
+        script = await self._testbed.python(host, self._script)
+        errors = self._testbed.state_dir / f"{host}-{file}.err"
         process = await self._testbed.spawn(host, [*script, path], stderr=errors)
         await process.wait_for_line("ready", START_S)
         names = [flow["name"] for flow in send or receive]
@@ -208,13 +214,17 @@ class ProcessFlows(FlowSocketsGenerator):
     async def _stop(self) -> None:
         self._stopping = True
         for processes in (self._senders, self._receivers):
-            await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in processes.values()))
+            await self._end(processes)
         await asyncio.gather(*self._readers)
         self._readers.clear()
-        for process in (*self._senders.values(), *self._receivers.values()):
+
+    async def _end(self, processes: dict[str, Process]) -> None:
+        """Stop processes, which say what they still have to say."""
+        ended = list(processes.values())
+        await asyncio.gather(*(process.stop(STOP_GRACE_S) for process in ended))
+        for process in ended:
             self._testbed.ended(process)
-        self._senders.clear()
-        self._receivers.clear()
+        processes.clear()
 
 
 def _origin_file(host: str) -> str:

@@ -43,6 +43,7 @@ class Generator(ABC):
         self._flows = {flow.name: flow for flow in flows}
         self._found: dict[str, dict[int, Connection]] = {flow.name: {} for flow in flows}
         self._ends: dict[str, asyncio.Future[None]] = {}
+        self._records: dict[str, dict[str, Any]] = {}
         self._origin_s = 0.0
 
     @property
@@ -118,7 +119,10 @@ class Generator(ABC):
         """
 
     async def stop(self) -> None:
-        """End what still runs, with its partial result, and the receiving side; safe to call twice."""
+        """End what still runs, with its partial result; safe to call twice.
+
+        The receiving side may stay until `finish`, for what is still under way.
+        """
         await self._stop()
         for connection in self.connections:
             if connection.ended_s is None:
@@ -128,12 +132,16 @@ class Generator(ABC):
     async def _stop(self) -> None:
         """Do what `stop` says; what was ended is taken in by `_take` when it returns."""
 
+    async def finish(self) -> None:
+        """End the receiving side, once nothing is under way any more; safe to call twice."""
+        return
+
     def _take(self, event: dict[str, Any]) -> None:
         """Note what became of a flow.
 
         An event is a mapping with the name of the ``flow`` and one of ``started_s`` (of the connection ``number``),
-        ``ended_s`` (with its ``record``, see `narrows_formats.connection_record`), ``failed`` (why) and ``done``; times
-        are seconds since the experiment's start.
+        ``ended_s`` (with its ``record``, see `narrows_formats.connection_record`), ``received`` (what the receiving
+        side adds to that record), ``failed`` (why) and ``done``; times are seconds since the experiment's start.
         """
         name, end = event["flow"], self._ends[event["flow"]]
         flow, found = self._flows[name], self._found[name]
@@ -145,12 +153,16 @@ class Generator(ABC):
             # Of sized flows there may be tens of thousands, whose starts, ends and bytes run.json has.
             if not is_sized(flow):
                 self._write(connection, record)
+        elif "received" in event:
+            if 0 in found:
+                self._write(found[0], self._records.get(name, {}) | {"received": event["received"]})
         elif "failed" in event:
             self._fail(name, event["failed"])
         elif not end.done():
             end.set_result(None)
 
     def _write(self, connection: Connection, record: dict[str, Any]) -> None:
+        self._records[connection.flow.name] = record
         path = self._results / f"{connection.flow.name}.json"
         try:
             write_json(path, record, indent=None)

@@ -31,7 +31,14 @@ class Kind:
 
 
 _FLOW_SOCKETS = Kind("narrows.traffic.flows:make")
-KINDS = {"bulk": _FLOW_SOCKETS, "sized": _FLOW_SOCKETS, "workload": _FLOW_SOCKETS}
+_DATAGRAMS = Kind("narrows.traffic.datagrams:make")
+KINDS = {
+    "bulk": _FLOW_SOCKETS,
+    "sized": _FLOW_SOCKETS,
+    "workload": _FLOW_SOCKETS,
+    "udp": _DATAGRAMS,
+    "probe": _DATAGRAMS,
+}
 
 
 def missing_commands(plan: Plan) -> list[str]:

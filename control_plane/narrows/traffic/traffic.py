@@ -89,10 +89,14 @@ class Traffic:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
 
     async def stop(self) -> None:
-        """Interrupt what still runs, so that its partial result is written, and end the receiving side.
+        """Interrupt what still runs, so that its partial result is written.
 
         Raises:
             RunError: the sampling of sockets had failed.
         """
         await asyncio.gather(*(generator.stop() for generator in self._generators))
         await self._sampler.stop()
+
+    async def finish(self) -> None:
+        """End the receiving side of all flows, once nothing is under way any more; safe to call twice."""
+        await asyncio.gather(*(generator.finish() for generator in self._generators))

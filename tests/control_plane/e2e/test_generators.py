@@ -57,7 +57,7 @@ EXPERIMENT: dict[str, Any] = {
     "bottleneck": {"rate": "20Mbit", "rtt": "20ms", "buffer": "1bdp"},
     "flows": [
         {"cca": "cubic", "duration": "4s"},
-        {"name": "steady", "cca": "reno", "start": f"{START_S}s", "duration": f"{SECONDS}s"},
+        {"name": "steady", "udp": {"rate": "1Mbit"}, "start": f"{START_S}s", "duration": f"{SECONDS}s"},
     ],
 }
 

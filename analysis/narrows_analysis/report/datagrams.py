@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run's page shows of UDP flows and probes: their own hosts' counts, beside those of the switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from narrows_formats.summary import DelayDistribution, Summary
+
+from narrows_analysis.report import units
+from narrows_analysis.report.cells import Cell, number
+
+_NAMES = (
+    "Flow", "Sent", "Received", "Lost", "Reordered", "Duplicates", "CE", "One way\nmedian", "One way\n99 %",
+    "RTT\nmedian", "RTT\n99 %",
+)  # fmt: skip
+_NOTE = (
+    "Datagrams as the hosts counted them. Lost are those that did not arrive, reordered those that arrived after one "
+    "with a higher number (RFC 4737). RTT is of a probe, whose datagrams come back."
+)
+
+
+def datagram_table(summary: Summary) -> dict[str, Any] | None:
+    """A row for each flow of datagrams; None if there is none."""
+    rows = []
+    for flow in summary["flows"]:
+        counted = flow["datagrams"]
+        if counted is None:
+            continue
+        counts = [
+            counted["sent"], counted["received"], counted["lost"], counted["reordered"], counted["duplicates"],
+            counted["ce_marked"],
+        ]  # fmt: skip
+        rows.append(
+            [
+                Cell(flow["name"], flow["name"], text_column=True),
+                *(number(units.count(value), value) for value in counts),
+                *_times(counted["delay_s"]),
+                *_times(counted["rtt_s"]),
+            ]
+        )
+    if not rows:
+        return None
+    columns = [{"name": name, "text": name == "Flow"} for name in _NAMES]
+    return {"id": "datagrams", "title": "Datagrams", "columns": columns, "rows": rows, "note": _NOTE}
+
+
+def _times(delays: DelayDistribution | None) -> list[Cell]:
+    if delays is None:
+        return [number(units.MISSING, None)] * 2
+    return [number(units.duration(value), value) for value in (delays["p50"], delays["p99"])]

@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDP flows and latency probes on a host: every datagram sent at its time, and counted where it arrives.
+
+Used as ``datagram_host.py SPECIFICATION`` on a host, or by its class from a thread. Each datagram carries its number
+and the time at which it was sent, so that the receiving side tells what was lost, repeated, or overtaken (RFC 4737:
+it is reordered if one with a higher number came before it). A probe's datagrams are sent back, which makes a
+round-trip time of each.
+
+Events are those of `narrows.traffic.generator`. Only the standard library of Python 3.8 is used, so that it runs on any
+host.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from array import array
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    # A flow as `narrows.traffic.datagrams.specify` writes it.
+    Flow = dict[str, Any]
+    Tell = Callable[[dict[str, Any]], None]
+    # Opens a socket on a host: its name, family, type.
+    OpenSocket = Callable[[str, int, int], socket.socket]
+
+# Number of the datagram, and when it was sent (the sender's monotonic clock).
+STAMP = struct.Struct("!Qd")
+POLL_S = 0.005
+# The longest that a stop waits for.
+STEP_S = 0.1
+# What a socket may hold until it is read: a second of 1 Gbit/s, as far as the kernel allows it.
+BUFFER_BYTES = 1 << 27
+MAX_DATAGRAM = 65_535
+# asm-generic/socket.h: the limit may be passed by who has CAP_NET_ADMIN; counters of a socket, by place.
+SO_RCVBUFFORCE, SO_SNDBUFFORCE, SO_MEMINFO, SK_MEMINFO_DROPS, MEMINFO_WORDS = 33, 32, 55, 8, 9
+IP_RECVTOS = 13  # linux/in.h
+ECN_MASK, CE = 0b11, 0b11
+PERCENTILES = (50, 95, 99)
+ECN_FIELDS = {"not-ect": 0, "ect1": 1, "ect0": 2}
+
+
+class Arrivals:
+    """What has arrived of one flow: numbers in the order of arrival, and how long each took."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self._seen: set[int] = set()
+        self._highest = -1
+        self._delays = array("d")
+        self._bytes = 0
+        self._packets = 0
+        self._reordered = 0
+        self._marked = 0
+
+    def take(self, datagram: memoryview, now_s: float, marked: bool) -> None:
+        """Count one; what is too short to be ours is left out."""
+        if len(datagram) < STAMP.size:
+            return
+        number, sent_s = STAMP.unpack_from(datagram)
+        self._packets += 1
+        self._marked += marked
+        if number in self._seen:
+            return
+        self._seen.add(number)
+        self._bytes += len(datagram)
+        self._delays.append(now_s - sent_s)
+        if number < self._highest:
+            self._reordered += 1
+        self._highest = max(self._highest, number)
+
+    def summary(self) -> dict[str, Any]:
+        """Counts in packets, payload bytes without repetitions, and the distribution of the times in seconds."""
+        delays = sorted(self._delays)
+        return {
+            "packets": self._packets,
+            "bytes": self._bytes,
+            "duplicates": self._packets - len(self._seen),
+            "reordered": self._reordered,
+            "ce_marked": self._marked,
+            "delay_s": None if not delays else distribution(delays),
+        }
+
+
+def distribution(ordered: Sequence[float]) -> dict[str, float]:
+    """Least, mean, percentiles (nearest rank) and most of values in ascending order."""
+    ranks = {f"p{part}": ordered[max(0, -(-part * len(ordered) // 100) - 1)] for part in PERCENTILES}
+    return {"min": ordered[0], "mean": sum(ordered) / len(ordered), **ranks, "max": ordered[-1]}
+
+
+class Sender:
+    """The sending side of one flow."""
+
+    def __init__(self, flow: Flow, opened: socket.socket) -> None:
+        """Take a flow and a bound socket."""
+        self.flow = flow
+        self.socket = opened
+        self.sent = 0
+        self.unsent = 0
+        self.started_s: float | None = None
+        self._data = bytearray(flow["payload"])
+        self._target = (flow["dst"], flow["dst_port"])
+        # Position in the bursts, and which datagram of the burst comes next.
+        self._burst, self._next = 0, 0
+
+    def next_s(self) -> float | None:
+        """When the next datagram is to be sent, in seconds since the experiment's start; None: that was all."""
+        bursts = self.flow["bursts"]
+        while self._burst < len(bursts):
+            begin_s, end_s = bursts[self._burst]
+            at_s = begin_s + self._next * self.flow["gap_s"]
+            if at_s < end_s:
+                return float(at_s)
+            self._burst, self._next = self._burst + 1, 0
+        return None
+
+    def record(self, ended_s: float, ending: str) -> dict[str, Any]:
+        """What there is to say at its end: `narrows_formats.connection_record`."""
+        return {
+            "kind": "probe" if self.flow["echo"] else "udp",
+            "src_port": self.flow["src_port"],
+            "dst_port": self.flow["dst_port"],
+            "started_s": self.started_s,
+            "ended_s": ended_s,
+            "ending": ending,
+            "bytes_sent": self.sent * self.flow["payload"],
+            "packets_sent": self.sent,
+            "packets_unsent": self.unsent,
+        }
+
+    def send(self) -> None:
+        """Send the next one. One for which there is no room in the socket is counted, and not sent again."""
+        self._next += 1
+        STAMP.pack_into(self._data, 0, self.sent + self.unsent, time.monotonic())
+        try:
+            self.socket.sendto(self._data, self._target)
+            self.sent += 1
+        except (BlockingIOError, ConnectionRefusedError):
+            self.unsent += 1
+
+
+class Receiver:
+    """A socket that takes datagrams in: to count them, or without ``arrivals`` to send them back."""
+
+    def __init__(self, name: str, opened: socket.socket, arrivals: Arrivals | None) -> None:
+        """Take the name of the flow and a bound socket."""
+        self.name = name
+        self.socket = opened
+        self._arrivals = arrivals
+
+    def read(self, view: memoryview) -> None:
+        """Take in all that the socket has; ``view`` is memory for a datagram."""
+        while True:
+            try:
+                count, ancillary, _, source = self.socket.recvmsg_into([view], 64)
+                if self._arrivals is None:
+                    self.socket.sendto(view[:count], source)
+                    continue
+            except (BlockingIOError, ConnectionRefusedError):
+                return
+            marked = any(data[0] & ECN_MASK == CE for _, _, data in ancillary if data)
+            self._arrivals.take(view[:count], time.monotonic(), marked)
+
+    def summary(self) -> dict[str, Any] | None:
+        """What was counted, and what the socket had no room for; None of one that sends back."""
+        if self._arrivals is None:
+            return None
+        words = self.socket.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * MEMINFO_WORDS)
+        return {**self._arrivals.summary(), "unread": struct.unpack(f"={MEMINFO_WORDS}I", words)[SK_MEMINFO_DROPS]}
+
+
+class Datagrams:
+    """The datagrams of some flows: one thread sends them, and one takes in what arrives."""
+
+    def __init__(self, open_socket: OpenSocket, tell: Tell) -> None:
+        """No port is opened before `listen` and `prepare`; ``tell`` takes each event, from either thread."""
+        self._open_socket = open_socket
+        self._tell = tell
+        self._senders: list[Sender] = []
+        self._receivers: dict[int, Receiver] = {}
+        self._poll = select.epoll()
+        self._stopped = threading.Event()
+        self._closing = False
+        self._woken, self._wake = socket.socketpair()
+        self._poll.register(self._woken.fileno(), select.EPOLLIN)
+        self._receiving: threading.Thread | None = None
+
+    def listen(self, host: str, flows: Sequence[Flow]) -> None:
+        """Open the ports of flows on their receiving host.
+
+        Raises:
+            OSError: a port is in use.
+        """
+        for flow in flows:
+            opened = self._open(host, flow["dst"], flow["dst_port"], flow["ecn"])
+            self._add(Receiver(flow["name"], opened, None if flow["echo"] else Arrivals()))
+
+    def prepare(self, flows: Sequence[Flow]) -> None:
+        """Make the sending sides ready.
+
+        Raises:
+            OSError: a port is in use.
+        """
+        for flow in flows:
+            opened = self._open(flow["host"], flow["src"], flow["src_port"], flow["ecn"])
+            self._senders.append(Sender(flow, opened))
+            if flow["echo"]:
+                self._add(Receiver(flow["name"], opened, Arrivals()))
+
+    def receive(self) -> None:
+        """Begin to take in what arrives, until `close`."""
+        self._receiving = threading.Thread(target=self._take_in)
+        self._receiving.start()
+
+    def send(self, origin_s: float) -> None:
+        """Send each at its time, counted from this monotonic time, until the last one or `stop`.
+
+        Raises:
+            OSError: the kernel refuses a datagram, as one that is too long.
+        """
+        due = [(at_s, place) for place, one in enumerate(self._senders) if (at_s := one.next_s()) is not None]
+        heapq.heapify(due)
+        while due and not self._stopped.is_set():
+            at_s, place = due[0]
+            wait_s = origin_s + at_s - time.monotonic()
+            if wait_s > 0:
+                # In steps: a stop does not wait for the end of a pause.
+                time.sleep(min(wait_s, STEP_S))
+                continue
+            heapq.heappop(due)
+            sender = self._senders[place]
+            if sender.started_s is None:
+                sender.started_s = time.monotonic() - origin_s
+                self._tell({"flow": sender.flow["name"], "number": 0, "started_s": sender.started_s})
+            sender.send()
+            following = sender.next_s()
+            if following is None:
+                self._end(sender, origin_s, "time_over")
+            else:
+                heapq.heappush(due, (following, place))
+        for _, place in due:
+            self._end(self._senders[place], origin_s, "interrupted")
+
+    def stop(self) -> None:
+        """Have `send` end; what is under way is still taken in."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """End the receiving side too, and tell what it has counted; safe to call twice."""
+        self.stop()
+        if self._closing:
+            return
+        self._closing = True
+        self._wake.send(b"\0")
+        if self._receiving is not None:
+            self._receiving.join()
+        for receiver in self._receivers.values():
+            if (summary := receiver.summary()) is not None:
+                self._tell({"flow": receiver.name, "received": summary})
+        sockets = [*(one.socket for one in self._receivers.values()), *(one.socket for one in self._senders)]
+        for opened in sockets:
+            opened.close()
+        self._poll.close()
+
+    def _end(self, sender: Sender, origin_s: float, ending: str) -> None:
+        name, ended_s = sender.flow["name"], time.monotonic() - origin_s
+        if sender.started_s is not None:
+            record = sender.record(ended_s, ending)
+            self._tell({"flow": name, "number": 0, "ended_s": ended_s, "record": record})
+        if ending == "time_over":
+            self._tell({"flow": name, "done": True})
+
+    def _open(self, host: str, address: str, port: int, ecn: str) -> socket.socket:
+        is_ipv6 = ":" in address
+        opened = self._open_socket(host, socket.AF_INET6 if is_ipv6 else socket.AF_INET, socket.SOCK_DGRAM)
+        opened.setblocking(False)
+        for forced, plain in ((SO_RCVBUFFORCE, socket.SO_RCVBUF), (SO_SNDBUFFORCE, socket.SO_SNDBUF)):
+            try:
+                opened.setsockopt(socket.SOL_SOCKET, forced, BUFFER_BYTES)
+            except PermissionError:
+                opened.setsockopt(socket.SOL_SOCKET, plain, BUFFER_BYTES)
+        level = socket.IPPROTO_IPV6 if is_ipv6 else socket.IPPROTO_IP
+        opened.setsockopt(level, socket.IPV6_RECVTCLASS if is_ipv6 else IP_RECVTOS, 1)
+        opened.setsockopt(level, socket.IPV6_TCLASS if is_ipv6 else socket.IP_TOS, ECN_FIELDS[ecn])
+        opened.bind((address, port))
+        return opened
+
+    def _add(self, receiver: Receiver) -> None:
+        self._receivers[receiver.socket.fileno()] = receiver
+        self._poll.register(receiver.socket.fileno(), select.EPOLLIN)
+
+    def _take_in(self) -> None:
+        view = memoryview(bytearray(MAX_DATAGRAM))
+        while True:
+            ready = [self._receivers[number] for number, _ in self._poll.poll() if number in self._receivers]
+            for receiver in ready:
+                receiver.read(view)
+            # What has arrived before the end is read.
+            if self._closing and not ready:
+                return
+
+
+def serve(specification: Path) -> None:
+    """Send or receive a host's flows as a specification says; prints ``ready``, and an event a line.
+
+    Beside the specification, a file ``origin`` names it gives the experiment's start on this host's monotonic clock.
+    """
+    spec = json.loads(specification.read_text(encoding="utf-8"))
+    lock = threading.Lock()
+
+    def tell(event: dict[str, Any]) -> None:
+        with lock:
+            print(json.dumps(event), flush=True)
+
+    ended = threading.Event()
+    datagrams = Datagrams(lambda _, *kind: socket.socket(*kind), tell)
+
+    def end(*_: object) -> None:
+        datagrams.stop()
+        ended.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    datagrams.listen(spec["host"], spec["receive"])
+    datagrams.prepare(spec["send"])
+    datagrams.receive()
+    print("ready", flush=True)
+    origin_file, origin = specification.parent / spec["origin"], ""
+    # Who only receives need not know when the experiment begins.
+    while spec["send"] and not origin.endswith("\n") and not ended.is_set():
+        time.sleep(POLL_S)
+        if origin_file.exists():
+            origin = origin_file.read_text(encoding="utf-8")
+    if origin:
+        datagrams.send(float(origin))
+    ended.wait()
+    datagrams.close()
+
+
+if __name__ == "__main__":
+    serve(Path(sys.argv[1]))

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDP flows and probes as experiments say them, and how their receiver counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.loader import validate
+from narrows.experiment.planning import make_plan
+from narrows.traffic.datagram_host import STAMP, Arrivals, distribution
+
+BOTTLENECK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+
+
+def plan_of(group: dict[str, Any], **others: Any) -> Any:
+    return make_plan(validate({"name": "x", "bottleneck": BOTTLENECK, "flows": [group], **others}, "x"))
+
+
+def test_a_constant_rate_is_payload_at_even_gaps() -> None:
+    """1,250 bytes are 10,000 bits: at 1 Mbit/s one every 10 ms."""
+    (flow,) = plan_of({"udp": {"rate": "1Mbit", "payload": "1250B"}, "start": "1s", "duration": "2s"}).flows
+    assert (flow.name, flow.kind, flow.cca, flow.protocol) == ("udp-1", "udp", None, 17)
+    assert flow.sending.gap_ns == 10_000_000
+    assert flow.sending.bursts == ((1_000_000_000, 3_000_000_000),)
+
+
+def test_fixed_bursts_and_pauses_follow_one_another_to_the_end() -> None:
+    bursts = {"length": "300ms", "pause": "200ms"}
+    (flow,) = plan_of({"udp": {"rate": "1Mbit", "bursts": bursts}, "duration": "1s"}).flows
+    milliseconds = [(begin // 10**6, end // 10**6) for begin, end in flow.sending.bursts]
+    assert milliseconds == [(0, 300), (500, 800)]
+
+
+def test_drawn_bursts_have_the_mean_that_was_asked_and_repeat_with_the_seed() -> None:
+    """The mean of n exponential draws lies within 4 / sqrt(n) of theirs but once in 16,000 times."""
+    bursts = {"length": "1ms", "pause": "3ms", "distribution": "exponential"}
+    group = {"udp": {"rate": "1Mbit", "bursts": bursts}, "duration": "40s", "count": 2}
+    first, second = plan_of(group).flows
+    again = plan_of(group).flows[0]
+    other = plan_of(group, seed=2).flows[0]
+    assert first.sending == again.sending
+    assert first.sending.bursts != second.sending.bursts
+    assert first.sending.bursts != other.sending.bursts
+    lengths = [end - begin for begin, end in first.sending.bursts]
+    assert sum(lengths) / len(lengths) == pytest.approx(1e6, rel=4 / len(lengths) ** 0.5)
+    # Bursts take a quarter of the time.
+    assert sum(lengths) == pytest.approx(10e9, rel=8 / len(lengths) ** 0.5)
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ({"duration": "1s"}, "flows.0: has no cca; allowed: one of cca"),
+        ({"cca": "reno", "udp": {"rate": "1Mbit"}, "duration": "1s"}, "has cca beside udp"),
+        ({"udp": {"rate": "1Mbit"}}, "has no duration, and flows of udp"),
+        ({"probe": {"interval": "1ms"}, "size": "1kB"}, "has size, and flows of probe"),
+        ({"udp": {"rate": "1Mbit", "payload": "15B"}, "duration": "1s"}, "flows.0.udp.payload"),
+        ({"udp": {"rate": "1Mbit", "payload": "1473B"}, "duration": "1s"}, "up to 1472"),
+        ({"probe": {"interval": "0ms"}, "duration": "1s"}, "flows.0.probe.interval"),
+    ],
+)
+def test_what_cannot_be_is_refused(group: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan_of(group)
+
+
+def test_the_largest_datagram_is_one_packet() -> None:
+    """RFC 768 and 8200: 1,500 bytes less 40 and 8."""
+    group = {"udp": {"rate": "1Mbit", "payload": "1452B"}, "duration": "1s"}
+    plan_of(group, ip_version=6)
+    group["udp"]["payload"] = "1453B"  # type: ignore[index]
+    with pytest.raises(InputError, match="up to 1452"):
+        plan_of(group, ip_version=6)
+
+
+def test_what_arrives_is_counted_as_rfc_4737_does() -> None:
+    """0, 2, 1, 2, 4, 3: two came after a higher number, one twice; six arrived, five of them different."""
+    arrivals = Arrivals()
+    for place, number in enumerate((0, 2, 1, 2, 4, 3)):
+        datagram = bytearray(100)
+        STAMP.pack_into(datagram, 0, number, 1.0)
+        arrivals.take(memoryview(datagram), 1.5, marked=place == 0)
+    arrivals.take(memoryview(b"foreign"), 1.5, marked=False)
+    found = arrivals.summary()
+    assert found.pop("delay_s") == dict.fromkeys(("min", "mean", "p50", "p95", "p99", "max"), 0.5)
+    assert found == {"packets": 6, "bytes": 500, "duplicates": 1, "reordered": 2, "ce_marked": 1}
+
+
+def test_percentiles_are_values_that_occurred() -> None:
+    """Nearest rank: of 1 to 200 the p-th percentile is 2 p."""
+    found = distribution([float(value) for value in range(1, 201)])
+    assert found == {"min": 1, "mean": 100.5, "p50": 100, "p95": 190, "p99": 198, "max": 200}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""UDP flows and probes in virtual time: the switch's counts against the hosts', and both against arithmetic."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_in_a_guest import PATIENCE_S, start
+
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
+
+HEADERS = 14 + 20 + 8
+
+
+def flows_of(tmp_path: Path, text: str) -> dict[str, Any]:
+    """The flows of a complete run's summary, by name."""
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["status"] == "complete", run["reason"]
+    assert run["drop_cross_check"]["bottleneck"]["holds"]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    return {flow["name"]: flow for flow in summary["flows"]}
+
+
+def test_a_flow_that_does_not_respond_loses_what_the_link_does_not_carry(tmp_path: Path) -> None:
+    """20 Mbit/s of 1,000-byte payloads into 10 Mbit/s: what the link serves in 2 s and what the queue holds arrives."""
+    payload, rate, link, buffer, seconds = 1000, 20e6, 10e6, 50, 2
+    text = (
+        f"name: cbr\nbottleneck: {{rate: 10Mbit, buffer: {buffer}packets, rtt: 20ms}}\n"
+        f"flows: [{{udp: {{rate: 20Mbit, payload: {payload}B}}, duration: {seconds}s}}]\n"
+    )
+    flow = flows_of(tmp_path, text)["udp-1"]
+    counted = flow["datagrams"]
+    assert counted["sent"] == math.ceil(seconds * rate / (8 * payload))
+    served = seconds * link / (8 * (payload + HEADERS))
+    # One is in service beside those that wait; one more or less for the ends.
+    assert counted["received"] == pytest.approx(served + buffer + 1, abs=2)
+    assert counted["lost"] == flow["drops"] == counted["sent"] - counted["received"]
+    assert flow["departures"] == counted["received"]
+    # The last to get in waits behind a full queue; 20 ms are the path's, of which half lie on the way there.
+    full_s = buffer * 8 * (payload + HEADERS) / link
+    delays = counted["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(full_s, rel=0.03)
+
+
+def test_beside_tcp_each_loss_is_one_that_the_switch_counted(tmp_path: Path) -> None:
+    text = (
+        "name: beside\nbottleneck: {rate: 20Mbit, buffer: 0.5bdp, rtt: 40ms}\nflows:\n"
+        "- {cca: cubic, duration: 4s}\n"
+        "- {udp: {rate: 10Mbit}, duration: 3s, start: 1s}\n"
+        "- {name: bursts, udp: {rate: 8Mbit, payload: 300B, bursts: {length: 50ms, pause: 150ms, "
+        "distribution: exponential}}, duration: 3s}\n"
+        "- {probe: {interval: 20ms}, duration: 4s}\n"
+    )
+    flows = flows_of(tmp_path, text)
+    assert flows["udp-1"]["drops"] > 0
+    for name in ("udp-1", "bursts-1"):
+        flow, counted = flows[name], flows[name]["datagrams"]
+        assert (flow["arrivals"], flow["departures"]) == (counted["sent"], counted["received"])
+        assert flow["drops"] == counted["lost"]
+        assert (counted["reordered"], counted["duplicates"]) == (0, 0)
+    probe = flows["probe-1"]["datagrams"]
+    assert probe["sent"] == 200
+    # No less than the path, no more than path and full queue; half a BDP is 20 ms.
+    assert 0.040 < probe["rtt_s"]["min"] < 0.042
+    assert probe["rtt_s"]["max"] < 0.040 + 0.020 + 0.002
+    assert flows["cubic-1"]["datagrams"] is None
+
+
+def test_marks_are_seen_by_the_receiver(tmp_path: Path) -> None:
+    """ECT(1) into a step threshold: every packet that finds 10 packets or more is marked."""
+    text = (
+        "name: marks\nbottleneck: {rate: 10Mbit, buffer: 100packets, rtt: 20ms, ecn_threshold: 10packets}\n"
+        "flows: [{udp: {rate: 10Mbit, payload: 1000B, ecn: ect1}, duration: 1s}]\n"
+    )
+    flow = flows_of(tmp_path, text)["udp-1"]
+    assert flow["drops"] == 0
+    assert 0 < flow["ce_marks"] == flow["datagrams"]["ce_marked"]
