@@ -28,8 +28,6 @@ from narrows_formats.units import FULL_FRAME_BYTES
 from narrows_formats.validation import refuse
 
 Status = Literal["complete", "partial", "failed"]
-# IP protocol.
-TCP = 6
 
 
 # Whole numbers are written as such.
@@ -124,8 +122,8 @@ class FlowRecord(_Record):
     """Its group in the experiment's flows; of a capture, its source address."""
     cca: Text | None = None
     """Congestion control; null for captures, and for what has none."""
-    protocol: Whole = TCP
-    """IP protocol: 6, TCP, or 17, UDP."""
+    protocol: Whole | None = None
+    """IP protocol: 6, TCP, or 17, UDP; null: told by addresses and ports alone (before version 0.3.0)."""
     src: Text
     """IP address of the sender."""
     dst: Text

@@ -96,7 +96,7 @@ def read_flow_table(run: Run) -> FlowTable:
         candidates = [
             row
             for row in between[canonical(flow.src), canonical(flow.dst)]
-            if row["protocol"] == flow.protocol
+            if flow.protocol in (None, row["protocol"])
             and (src_port is None or row["src_port"] == src_port)
             and (dst_port is None or row["dst_port"] == dst_port)
             and (row["flow"], row["signature"]) not in taken
