@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 from narrows.cli import app
+from narrows.experiment.application import Ready
 from narrows.experiment.datagrams import Bursts, Probe, Udp
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
@@ -125,6 +126,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (TraceColumns, "rate.trace.columns.{}"),
     ],
     "flows": [(FlowGroup, "{}")],
+    "ready": [(Ready, "ready.{}")],
     "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],
     "probe": [(Probe, "{}")],
     "workload": [(Workload, "{}")],

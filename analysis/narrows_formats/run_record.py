@@ -132,6 +132,11 @@ class FlowRecord(_Record):
     """TCP or UDP port of the sender."""
     dst_port: Whole | None = None
     """TCP or UDP port of the receiver."""
+    by_addresses: bool = False
+    """It is all packets between its two addresses, whatever protocol and ports: what programs send."""
+    application: dict[str, Any] | None = None
+    """Programs that made it: `user` and `group` as which they ran; of `client` and `server` the command, exit code or
+    signal, processor time (`cpu_s`), bytes of both outputs, processes left behind; `notes`; `files` has the outputs."""
     links: tuple[Text, ...] = ()
     """Links that its data cross, in order."""
     ack_links: tuple[Text, ...] = ()

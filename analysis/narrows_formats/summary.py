@@ -152,11 +152,29 @@ class DatagramSummary(TypedDict):
 
 
 @_exactly
+class ConnectionSummary(TypedDict):
+    """One connection of a program, data only; counts are of packets, and null where its flow index is shared."""
+
+    protocol: int
+    src_port: int
+    dst_port: int
+    start_s: float
+    end_s: float
+    payload_bytes: int
+    arrivals: int | None
+    departures: int
+    drops: int | None
+    ce_marks: int
+    queue_delay_mean_s: float | None
+    queue_delay_max_s: float | None
+
+
+@_exactly
 class FlowSummary(TypedDict):
     """One flow; ``fct_reason`` says why it has no completion time.
 
     ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``datagrams`` is null of
-    TCP.
+    TCP, ``connections`` of what no program of a user makes; they are those behind the last link of the path.
     """
 
     name: str
@@ -187,6 +205,7 @@ class FlowSummary(TypedDict):
     links: list[str]
     limited_by: dict[str, float]
     datagrams: DatagramSummary | None
+    connections: list[ConnectionSummary] | None
 
 
 @_exactly

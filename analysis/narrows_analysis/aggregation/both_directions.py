@@ -191,7 +191,7 @@ def measure_paths(run: Run, table: FlowTable, files: Iterable[Path]) -> dict[int
                 rows = {name: batch.column(name).to_numpy(zero_copy_only=False).astype(np.int64) for name in COLUMNS}
                 key = rows["bottleneck"] << 16 | rows["flow"]
                 for number, measures in found.items():
-                    mine = key == run.bottleneck.index << 16 | table.index_of[number]
+                    mine = key == run.bottleneck.index << 16 | table.indices(number)[0]
                     theirs = np.isin(key, [bottleneck << 16 | index for bottleneck, index in back[number]])
                     if mine.any() or theirs.any():
                         measures.add(_of(rows, mine), _of(rows, theirs))

@@ -20,7 +20,7 @@ from narrows_formats.run_record import LinkRecord
 from narrows_analysis.aggregation.accumulate import MAX_CELLS, Extremes, Grid, nice_interval
 from narrows_analysis.aggregation.engine import DEPTH_FOUND, aggregate_tables, duration_argument
 from narrows_analysis.aggregation.histogram import LogLinearHistogram
-from narrows_analysis.records.flow_table import FlowTable
+from narrows_analysis.records.flow_table import FlowTable, Key
 from narrows_analysis.records.reports import ReportClock, SkippedReports
 from narrows_analysis.records.run_directory import Run
 
@@ -159,6 +159,10 @@ class Aggregation:
             last = max(last, min(planned, int(self.last_departure.max())))
         return first, max(first, last)
 
+    def ticks_from_origin(self, timestamp: int) -> int:
+        """A time of the engine's tables in time units from the experiment's start."""
+        return timestamp - self._origin
+
     def _batches(self, name: str) -> Iterator[dict[str, Int64Array]]:
         """Rows of the bottleneck in a table, its numbers widened to int64."""
         with pq.ParquetFile(self._tables / name) as file:
@@ -180,8 +184,14 @@ class Aggregation:
         self.last_data_departure = np.full(self.rows, -_NEVER)
         self.finished = np.zeros(self.rows, np.bool_)
         self.collided = np.zeros(FLOW_INDEXES, np.bool_)
+        # Rows of what programs make, connection by connection.
+        self.connections: dict[Key, dict[str, int]] = {}
         for batch in self._batches("flow_totals.parquet"):
             row = self._row(batch)
+            for at in np.flatnonzero(np.isin(batch["flow"], [index for index, _ in self.table.connections])):
+                key = int(batch["flow"][at]), int(batch["signature"][at])
+                if key in self.table.connections:
+                    self.connections[key] = {name: int(values[at]) for name, values in batch.items()}
             np.minimum.at(self.first_arrival, row, batch["first_arrival"] - self._origin)
             np.maximum.at(self.last_departure, row, batch["last_timestamp"] - self._origin)
             data = batch["last_data_timestamp"] > 0

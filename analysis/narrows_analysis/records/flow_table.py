@@ -7,6 +7,7 @@ import functools
 import ipaddress
 from collections import defaultdict
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from narrows_analysis.records.run_directory import Run
 
 Int64Array = npt.NDArray[np.int64]
 OTHER = -1
+Key = tuple[int, int]
 FIVE_TUPLE = ("protocol", "src", "dst", "src_port", "dst_port")
 
 
@@ -26,27 +28,30 @@ FIVE_TUPLE = ("protocol", "src", "dst", "src_port", "dst_port")
 class FlowTable:
     """Report keys (flow index, signature) of the flows of a run at one link.
 
-    `index_of` and `signature_of` hold a key for each position in the run's flows, or -1 where the telemetry has none;
-    `unmatched` and `guessed` are such positions.
+    `keys_of` holds those of each position in the run's flows: one of a TCP connection, none where the telemetry has
+    none, one for each connection of a program, whose protocol and ports are in `connections`. `unmatched` and `guessed`
+    are such positions.
     """
 
-    index_of: list[int]
-    signature_of: list[int]
+    keys_of: list[list[Key]]
     unmatched: list[int] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
+    connections: dict[Key, tuple[int, int, int]] = field(default_factory=dict)
     _keys: Int64Array = field(init=False, repr=False)
     _numbers: Int64Array = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Build the sorted look-up."""
         known = [
-            (index << 32 | signature, number)
-            for number, (index, signature) in enumerate(zip(self.index_of, self.signature_of, strict=True))
-            if index >= 0
+            (index << 32 | signature, number) for number, keys in enumerate(self.keys_of) for index, signature in keys
         ]
         known.sort()
         self._keys = np.array([key for key, _ in known], dtype=np.int64)
         self._numbers = np.array([number for _, number in known], dtype=np.int64)
+
+    def indices(self, position: int) -> list[int]:
+        """Flow indices of a flow."""
+        return [index for index, _ in self.keys_of[position]]
 
     def numbers(self, flow: Int64Array, signature: Int64Array) -> Int64Array:
         """Position of each report's flow, OTHER for traffic that is not part of the experiment."""
@@ -74,15 +79,16 @@ def read_flow_table(run: Run) -> FlowTable:
     count = len(run.flows)
     path = run.path / "telemetry" / "flow_keys.parquet"
     if not path.exists():
-        return FlowTable([-1] * count, [-1] * count, unmatched=list(range(count)))
+        return FlowTable([[] for _ in run.flows], unmatched=list(range(count)))
     try:
         rows = pq.read_table(path).to_pylist()
     except (pa.ArrowInvalid, OSError) as error:
         raise AnalysisError(f"{path}: not readable as Parquet: {error}") from None
     rows = [row for row in rows if row["bottleneck"] == run.bottleneck.index]
     rows.sort(key=lambda row: int(row["first_timestamp"]))
-    index_of, signature_of = [-1] * count, [-1] * count
+    keys_of: list[list[Key]] = [[] for _ in run.flows]
     unmatched, guessed = [], []
+    connections: dict[Key, tuple[int, int, int]] = {}
     taken: set[tuple[int, int]] = set()
     canonical = functools.cache(_address)
     between: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -90,7 +96,16 @@ def read_flow_table(run: Run) -> FlowTable:
         between[canonical(row["src"]), canonical(row["dst"])].append(row)
     for position, (flow, host) in enumerate(zip(run.flows, run.host_records, strict=True)):
         if flow.key is not None:
-            index_of[position], signature_of[position] = flow.key
+            keys_of[position] = [flow.key]
+            continue
+        if flow.by_addresses:
+            rows_of_it = between[canonical(flow.src), canonical(flow.dst)]
+            for row in rows_of_it:
+                key = _checked((row["flow"], row["signature"]), path)
+                keys_of[position].append(key)
+                connections[key] = int(row["protocol"]), int(row["src_port"]), int(row["dst_port"])
+            if not rows_of_it:
+                unmatched.append(position)
             continue
         src_port, dst_port = flow.src_port or host.local_port, flow.dst_port or host.remote_port
         candidates = [
@@ -106,18 +121,24 @@ def read_flow_table(run: Run) -> FlowTable:
             continue
         if src_port is None and len(candidates) > 1:
             guessed.append(position)
-        key = (int(candidates[-1]["flow"]), int(candidates[-1]["signature"]))
-        if not (0 <= key[0] < 1 << 16 and 0 <= key[1] < 1 << 32):
-            raise AnalysisError(f"{path}: flow index {key[0]} or signature {key[1]} is no number of 16 or 32 bits")
+        key = _checked((candidates[-1]["flow"], candidates[-1]["signature"]), path)
         taken.add(key)
-        index_of[position], signature_of[position] = key
-    return FlowTable(index_of, signature_of, unmatched, guessed)
+        keys_of[position] = [key]
+    return FlowTable(keys_of, unmatched, guessed, connections)
+
+
+def _checked(key: tuple[Any, Any], path: Path) -> Key:
+    index, signature = int(key[0]), int(key[1])
+    if not (0 <= index < 1 << 16 and 0 <= signature < 1 << 32):
+        raise AnalysisError(f"{path}: flow index {index} or signature {signature} is no number of 16 or 32 bits")
+    return index, signature
 
 
 def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     """(bottleneck, flow index) of the packets that travel against each flow (by its position), where they are reported.
 
-    Acknowledgements that cross several links are taken at the last of them, next to the sender.
+    Acknowledgements that cross several links are taken at the last of them, next to the sender. A program's several
+    connections have no path of their own.
     """
     path = run.path / "telemetry" / "flow_keys.parquet"
     if not path.exists():
@@ -126,7 +147,7 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     if all(row["bottleneck"] == run.bottleneck.index for row in rows):
         return {}
     index_of = {link.name: link.index for link in run.links}
-    numbers = {key: number for number, key in enumerate(zip(table.index_of, table.signature_of, strict=True))}
+    numbers = {keys[0]: number for number, keys in enumerate(table.keys_of) if len(keys) == 1}
     by_tuple: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
     for row in rows:
         by_tuple.setdefault(tuple(row[name] for name in FIVE_TUPLE), set()).add((row["bottleneck"], row["flow"]))

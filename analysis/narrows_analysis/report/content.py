@@ -15,6 +15,7 @@ from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.connection import RECORD_SOURCES
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
+from narrows_analysis.report.applications import connection_table
 from narrows_analysis.report.cells import Cell, number
 from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.links import flow_link_table, link_table
@@ -150,6 +151,8 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
         result.append(_group_table(run, summary))
     if (datagrams := datagram_table(summary)) is not None:
         result.append(datagrams)
+    if (connections := connection_table(summary)) is not None:
+        result.append(connections)
     return result if len(run.flows) <= MAX_BARS else result[::-1]
 
 

@@ -29,6 +29,7 @@ from narrows_analysis.records.flow_table import FlowTable
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.run_directory import FlowSpec, Run
 from narrows_analysis.records.sockets import SocketRecord
+from narrows_analysis.summary.connections import connection_rows
 from narrows_analysis.summary.time_series import goodput_bytes, ratio
 from narrows_analysis.summary.warnings import MAX_MISSING_RATIO, missing_ratio
 
@@ -327,6 +328,7 @@ def _flow_section(
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams,
+        "connections": connection_rows(aggregation, table, number) if flow.by_addresses else None,
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:
         return section
@@ -346,7 +348,7 @@ def _flow_section(
         "ce_marks": int(totals["ce_marks"]),
         "retransmit_ratio": quotient(totals["retransmitted_packets"], totals["data_packets"]),
     }
-    if not aggregation.collided[table.index_of[number]]:
+    if not aggregation.collided[table.indices(number)].any():
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))

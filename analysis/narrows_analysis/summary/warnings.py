@@ -187,7 +187,7 @@ def _flow_warnings(run: Run, aggregation: Aggregation, table: FlowTable) -> list
     for number in table.guessed:
         message = f"{names[number]}: source port unknown; taken to be the last connection opened between its hosts."
         found.append(_caution("flow_guessed", "warning", message))
-    collided = [n for n, index in enumerate(table.index_of) if index >= 0 and aggregation.collided[index]]
+    collided = [n for n in range(len(names)) if aggregation.collided[table.indices(n)].any()]
     if collided:
         who = ", ".join(names[number] for number in collided)
         message = f"Flow index collision: each of {who} shares its counters with another flow; its drops are withheld."
@@ -216,11 +216,12 @@ def _traffic_manager_warnings(run: Run, aggregation: Aggregation, table: FlowTab
     later = _drops_after_last_report(run)
     names = run.flow_names
     found = []
-    for number, index in enumerate(table.index_of):
-        if index < 0 or aggregation.collided[index]:
+    for number in range(len(names)):
+        indices = table.indices(number)
+        if not indices or aggregation.collided[indices].any():
             continue
-        ours, theirs = int(aggregation.flows.totals["drops"][number]), counted.get(index, 0)
-        if ours + later.get(index, 0) != theirs:
+        ours, theirs = int(aggregation.flows.totals["drops"][number]), sum(counted.get(one, 0) for one in indices)
+        if ours + sum(later.get(one, 0) for one in indices) != theirs:
             message = (
                 f"{names[number]}: {plural(ours, 'drop')} in the telemetry, {theirs:,} counted by the traffic manager "
                 "(drops after a flow's last departing packet leave no report)."
@@ -272,6 +273,8 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
 def _host_warnings(run: Run) -> list[WarningSummary]:
     found = []
     for flow, host in zip(run.flows, run.host_records, strict=True):
+        for note in (flow.application or {}).get("notes", []):
+            found.append(_caution("application", "warning", f"{flow.name}: {note}."))
         if host.error:
             found.append(_caution("host", "warning", f"{flow.name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:

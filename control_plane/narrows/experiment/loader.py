@@ -12,6 +12,7 @@ from narrows_formats.validation import problems, show
 from pydantic import BaseModel, ValidationError
 
 from narrows.errors import InputError
+from narrows.experiment.application import resolve_paths
 from narrows.experiment.cdf import ALLOWED_CDF, read_cdf
 from narrows.experiment.model import Experiment
 from narrows.experiment.trace_files import inline_traces
@@ -61,6 +62,7 @@ def read_experiment(path: Path) -> dict[str, Any]:
     data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
     _inline_distributions(data, path)
     inline_traces(data, path)
+    resolve_paths(data, path)
     return data
 
 

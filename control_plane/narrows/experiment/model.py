@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticSerializationError
 
+from narrows.experiment.application import EXIT, ApplicationFields
 from narrows.experiment.datagrams import Probe, Udp, largest_payload
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.varying import LinkRate
@@ -89,20 +90,22 @@ class LinkSettings(DirectionSettings):
     )
 
 
-class FlowGroup(Model):
+class FlowGroup(ApplicationFields):
     """Equal flows: TCP, bulk (`duration`), sized (`size`, with `repeat` and `gap`) or a `workload` of many; or `udp`;
-    or a `probe` of the round-trip time."""
+    or a `probe` of the round-trip time; or what programs make (`client`, `server`)."""
 
     name: Name = Field(
         default="",
-        description="Names the group in results and in sweeps; unique. Without it, the CCA's name (or `udp`, `probe`), "
-        "with a number from the second group on; in results of a sweep over `cca`, that of the CCA it ran.",
+        description="Names the group in results and in sweeps; unique. Without it, the CCA's name (or `udp`, `probe`, "
+        "the client's program), with a number from the second group on; in results of a sweep over `cca`, that of the "
+        "CCA it ran.",
     )
     cca: Name | None = Field(
         default=None,
         description="Congestion control, as the senders' kernel calls it (`sysctl "
         "net.ipv4.tcp_available_congestion_control`, `narrows doctor`). One that is missing fails the run; none is put "
-        "in its place. Of TCP flows, which need one.",
+        "in its place. Of TCP flows, which need one; with `client`, what TCP sockets on the sending host have by "
+        "default (without it, cubic).",
     )
     udp: Udp | None = Field(
         default=None, description="UDP datagrams at a set rate, whatever becomes of them, for a `duration`."
@@ -129,7 +132,7 @@ class FlowGroup(Model):
     until: Name | None = Field(
         default=None,
         description="With `size`: no further connection starts after the flows of that other group have ended. That "
-        "group has no `until` itself.",
+        "group has no `until` itself. With `client`: `exit`, as without a `duration`.",
     )
     workload: Workload | None = Field(
         default=None, description="Many flows of random sizes; instead of `duration` and `size`."
@@ -162,6 +165,8 @@ class FlowGroup(Model):
     @property
     def kind(self) -> str:
         """What makes these flows: a name of `narrows.traffic.registry`."""
+        if self.client is not None:
+            return "application"
         if self.workload is not None:
             return "workload"
         if self.sends_datagrams:
@@ -175,9 +180,19 @@ class FlowGroup(Model):
 
     @model_validator(mode="after")
     def _tcp_udp_or_probe(self) -> Self:
+        if self.client is not None:
+            own = ("udp", "probe", "size", "workload")
+            unsuited = [name for name in own if getattr(self, name) is not None]
+            unsuited += [name for name in ("count", "repeat") if getattr(self, name) != 1]
+            if unsuited or self.until not in (None, EXIT) or (self.until and self.duration):
+                raise refuse(
+                    f"has client and {unsuited[0] if unsuited else 'until'}",
+                    "with client: a duration, or until: exit; a group for each client",
+                )
+            return self
         what = [name for name in ("cca", "udp", "probe") if getattr(self, name) is not None]
         if len(what) != 1:
-            raise refuse(f"has {' beside '.join(what) or 'no cca'}", "one of cca (TCP), udp and probe")
+            raise refuse(f"has {' beside '.join(what) or 'no cca'}", "one of cca (TCP), udp and probe, or a client")
         if self.sends_datagrams:
             unsuited = [name for name in ("size", "workload", "until") if getattr(self, name) is not None]
             if unsuited or self.duration is None:
@@ -190,6 +205,8 @@ class FlowGroup(Model):
         if self.workload is not None:
             if self.size is not None or self.duration is not None:
                 raise refuse("has a workload beside duration or size", "one of duration, size and workload")
+        elif self.client is not None:
+            return self
         elif self.duration is None and self.size is None:
             raise refuse("has neither duration nor size", "duration for a bulk flow, size for a sized one")
         if self.size is None and (self.repeat != 1 or self.gap != 0):
@@ -295,6 +312,9 @@ class Hosts(Model):
 
 def _what_it_is(group: dict[str, Any]) -> str:
     """The CCA of a group as a file has it, or what else it is; empty if it does not say so."""
+    client = group.get("client")
+    if isinstance(client, list) and client and isinstance(client[0], str):
+        return client[0].rpartition("/")[2]
     if isinstance(group.get("cca"), str):
         return str(group["cca"])
     return next((kind for kind in ("udp", "probe") if kind in group), "")
@@ -404,9 +424,9 @@ class Experiment(Model):
     @model_validator(mode="after")
     def _until_another_group(self) -> Self:
         """A group that lasts until another one must not be waited for itself, or nothing might ever end."""
-        lasting = [group.name for group in self.flows if group.until is None]
+        lasting = [group.name for group in self.flows if group.until is None or group.client is not None]
         for group in self.flows:
-            if group.until is not None and group.until not in lasting:
+            if group.until is not None and group.client is None and group.until not in lasting:
                 raise refuse(
                     f"has the group '{group.name}' that lasts until '{group.until}'",
                     f"until with the name of a group that has no until: {', '.join(lasting) or 'there is none'}",

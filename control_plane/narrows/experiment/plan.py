@@ -174,6 +174,25 @@ class Sending:
 
 
 @dataclass(frozen=True)
+class Application:
+    """Programs that make a flow: the words of each, placeholders not replaced yet (`narrows.experiment.application`).
+
+    The server is ready when something listens at port ``tcp`` or is bound to ``udp``, or when it has printed ``line``;
+    with none of them, at the flow's own port. ``sends`` is at the flow's sender.
+    """
+
+    client: tuple[str, ...]
+    server: tuple[str, ...] | None
+    tcp: int | None
+    udp: int | None
+    line: str | None
+    sends: Literal["server", "client"]
+    timeout_ns: int
+    env: tuple[tuple[str, str], ...]
+    cwd: str | None
+
+
+@dataclass(frozen=True)
 class Flow:
     """A sequence of ``repeat`` connections, one after the other; a bulk flow is a sequence of one.
 
@@ -182,7 +201,8 @@ class Flow:
     cross. Connection ``i`` uses source port ``src_port + i``. Times are nanoseconds since the experiment's start. With
     ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
     its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with
-    ``sending`` is UDP, and has no ``cca``.
+    ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses,
+    whatever their protocol and ports.
     """
 
     name: str
@@ -206,10 +226,13 @@ class Flow:
     until: str | None = None
     arrivals: tuple[Arrival, ...] = ()
     sending: Sending | None = None
+    application: Application | None = None
 
     @property
-    def protocol(self) -> int:
-        """Its IP protocol."""
+    def protocol(self) -> int | None:
+        """Its IP protocol; None if it may be any."""
+        if self.application is not None:
+            return None
         return socket.IPPROTO_TCP if self.sending is None else socket.IPPROTO_UDP
 
     def connection_name(self, number: int) -> str:
@@ -235,7 +258,7 @@ class Plan:
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
-    those that hosts have on (``gro``, or ``lro``, which is their cards').
+    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``seed`` is that of the run.
     """
 
     end_hosts: tuple[Host, ...]
@@ -255,6 +278,7 @@ class Plan:
     jitter_ns: int | None = None
     moderation: Moderation | None = None
     offloads: tuple[str, ...] = ()
+    seed: int = 1
 
     @property
     def in_guest(self) -> bool:
@@ -265,6 +289,11 @@ class Plan:
     def hosts(self) -> tuple[Host, ...]:
         """All hosts, the collector last."""
         return (*self.end_hosts, self.collector_host)
+
+    @property
+    def has_applications(self) -> bool:
+        """Whether programs of users run on its hosts."""
+        return any(flow.application is not None for flow in self.flows)
 
     @property
     def senders(self) -> tuple[Host, ...]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from narrows_formats.flow_names import flow_name
 
@@ -66,6 +67,7 @@ def make_plan(experiment: Experiment) -> Plan:
         jitter_ns=hosts.jitter,
         moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
+        seed=experiment.seed,
     )
 
 
@@ -120,16 +122,41 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     repeat=repeat,
                     gap_ns=group.gap,
                     rtt_ns=route.rtt_ns,
-                    until=group.until,
+                    until=None if group.client is not None else group.until,
                     arrivals=arrivals,
                     sending=_sending(group, start_ns, seed + number),
+                    application=group.application(),
                 )
             )
+    _check_applications(experiment, flows)
     last_port = FIRST_SERVER_PORT + len(flows) - 1
     if last_port >= DATA_PORTS.start:
         most = DATA_PORTS.start - FIRST_SERVER_PORT
         raise InputError(f"flows: {len(flows)} flows in all; allowed: up to {most}")
     return tuple(flows)
+
+
+def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
+    """Packets of a program are told by their two addresses alone, and a host has one default for TCP.
+
+    Raises:
+        InputError: a group shares both hosts of a program, or the default.
+    """
+    for position, group in enumerate(experiment.flows):
+        for flow in (one for one in flows if one.group == group.name and one.application is not None):
+            for other in flows:
+                if other is flow:
+                    continue
+                if {other.sender, other.receiver} == {flow.sender, flow.receiver}:
+                    raise InputError(
+                        f"flows.{position}: '{other.group}' is between the same hosts as a program, whose packets are "
+                        "told by their addresses; allowed: hosts of its own (from, to)"
+                    )
+                if other.application is not None and other.sender == flow.sender and other.cca != flow.cca:
+                    raise InputError(
+                        f"flows.{position}.cca: '{other.group}' has another one on the same host; allowed: the same, "
+                        "or a host of its own (from)"
+                    )
 
 
 def _sending(group: FlowGroup, start_ns: int, seed: int) -> Sending | None:

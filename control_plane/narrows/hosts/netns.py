@@ -11,6 +11,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Collection, Sequence
+from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +33,11 @@ from narrows.hosts.links import (
     wait_for_carrier,
 )
 from narrows.hosts.process import Process, spawn
+from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
 
 HOST_INTERFACE = "eth0"
+DEFAULT_CCA = "cubic"
 LEAD_S = 0.05
 # For a switch that completes checksums: without these the kernel copies every payload at both ends.
 CARD = ("tx", "sg")
@@ -66,6 +69,7 @@ class NetnsTestbed:
         self._card = tuple(card)
         self._offloads: dict[str, dict[str, str]] = {}
         self._sysctls: dict[str, dict[str, str]] = {}
+        self._ccas: dict[str, str] = {}
 
     @property
     def state_dir(self) -> Path:
@@ -110,6 +114,7 @@ class NetnsTestbed:
         for host in hosts:
             up = ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)]
             shown = self._ip(host.name, [*self._address(host), *up, show_state(HOST_INTERFACE)], "-brief")
+            self._set_default_cca(host)
             late += [] if is_up(shown) else [End(self._state.namespace(host.name), HOST_INTERFACE)]
         wait_for_carrier(*late)
         for host in hosts:
@@ -184,6 +189,7 @@ class NetnsTestbed:
             "offloads": self._offloads,
             "sysctls": self._sysctls,
             "neighbours": "static",
+            **({"default_ccas": self._ccas} if self._ccas else {}),
         }
 
     def _add_namespaces(self, *names: str) -> None:
@@ -224,6 +230,21 @@ class NetnsTestbed:
             }
         set_sysctls(namespace, settings)
         self._sysctls[host.name] = settings
+
+    def _set_default_cca(self, host: Host) -> None:
+        """Give the TCP sockets of programs a congestion control: this machine's default is not another one's.
+
+        Raises:
+            RunError: the kernel does not have it.
+        """
+        asked = {f.cca or DEFAULT_CCA for f in self._plan.flows if f.application is not None and f.sender == host.name}
+        for cca in asked:
+            network = str(ip_interface(f"{host.address}/{host.prefix}").network)
+            # Namespaces have no default of their own for algorithms that are not open to everybody.
+            self._ip(host.name, [f"route replace {network} dev {HOST_INTERFACE} src {host.address} congctl {cca}"])
+            shown = self._ip(host.name, [f"route show {network}"], f"-{host.ip_version}")
+            require(host.name, {"congctl": cca}, {"congctl": shown.partition("congctl ")[2].partition(" ")[0].strip()})
+            self._ccas[host.name] = cca
 
     def _set_offloads(self, host: str, interface: str, on: Collection[str] = ()) -> None:
         self._offloads[f"{host}/{interface}"] = set_offloads(End(self._state.namespace(host), interface), on)

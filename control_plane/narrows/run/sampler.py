@@ -103,6 +103,9 @@ class Sampler:
         self._owner: dict[Key, int] = {}
         self._links = {link.name: link for link in plan.reported}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
+        self._by_addresses = {
+            (flow.src, flow.dst): number for number, flow in enumerate(plan.flows) if flow.application is not None
+        }
         self._readings: deque[Reading] = deque()
         # Of the last link of each flow: whose index it is, and what is known of it.
         self._ends: dict[int, int] = {}
@@ -115,21 +118,30 @@ class Sampler:
 
         What is no flow of the plan (control connections, acknowledgements) is left out.
         """
-        number = self._by_server.get((address(record, "dst"), record["dst_port"]))
+        number = self._number(record)
         if number is None:
             return
-        flow = self._plan.flows[number]
-        if record["protocol"] != flow.protocol:
+        index, link = record["index"], record["bottleneck"]
+        self._owner[link, index] = number
+        if link != self._links[self._plan.flows[number].links[-1]].index:
             return
-        if address(record, "src") == flow.src and flow.src_port <= record["src_port"] < flow.src_port + flow.repeat:
-            index, link = record["index"], record["bottleneck"]
-            self._owner[link, index] = number
-            if link != self._links[flow.links[-1]].index:
-                return
-            self._ends[index] = number
-            self._totals[index] = 0
-            self._moved_at[index] = self._readings[-1].time_s if self._readings else 0.0
-            self._read_at[index] = -1.0
+        self._ends[index] = number
+        self._totals[index] = 0
+        self._moved_at[index] = self._readings[-1].time_s if self._readings else 0.0
+        self._read_at[index] = -1.0
+
+    def _number(self, record: dict[str, Any]) -> int | None:
+        """Which flow of the plan a record is of."""
+        src, dst = address(record, "src"), address(record, "dst")
+        if (number := self._by_addresses.get((src, dst))) is not None:
+            return number
+        number = self._by_server.get((dst, record["dst_port"]))
+        if number is None:
+            return None
+        flow = self._plan.flows[number]
+        ports = range(flow.src_port, flow.src_port + flow.repeat)
+        known = record["protocol"] == flow.protocol and src == flow.src and record["src_port"] in ports
+        return number if known else None
 
     def to_read(self, time_s: float) -> list[int]:
         """The flow indices to be read now, those first that have waited longest."""

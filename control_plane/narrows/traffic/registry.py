@@ -38,13 +38,16 @@ KINDS = {
     "workload": _FLOW_SOCKETS,
     "udp": _DATAGRAMS,
     "probe": _DATAGRAMS,
+    "application": Kind("narrows.traffic.applications:make"),
 }
 
 
 def missing_commands(plan: Plan) -> list[str]:
     """What this machine, or a guest with its files, lacks for the flows of a plan; one message for each command."""
+    from narrows.traffic.applications import missing_programs  # most experiments have none
+
     kinds = dict.fromkeys(flow.kind for flow in plan.flows)
-    return [
+    return missing_programs(plan) + [
         f"flows of the kind {kind} need the command '{command}', which is not installed"
         for kind in kinds
         for command in KINDS[kind].commands
@@ -54,7 +57,7 @@ def missing_commands(plan: Plan) -> list[str]:
 
 def needs_commands(plan: Plan) -> bool:
     """Whether some flows of a plan are made by commands of their hosts."""
-    return any(KINDS[flow.kind].commands for flow in plan.flows)
+    return any(KINDS[flow.kind].commands or flow.application for flow in plan.flows)
 
 
 def generators(plan: Plan, testbed: Testbed, results: Path) -> tuple[Generator, ...]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from narrows_formats.units import duration_in_words
 
 from narrows.errors import InputError, RunError
+from narrows.hosts.users import APPLICATION_ID
 from narrows.virtual import sources
 from narrows.virtual.kernels import IMAGE, About, Kernel, cache, directory, remember
 from narrows.virtual.probing import boot
@@ -65,6 +66,32 @@ ADJUSTMENTS = (
             "arch/um/kernel/um_arch.c",
             "\tif (os_getrandom(rng_seed, sizeof(rng_seed), 0) == sizeof(rng_seed)) {\n",
             "\tmemset(rng_seed, 0, sizeof(rng_seed));\n\t{\n",
+        ),
+    ),
+    # The words that boot it have the paths of this checkout and of Python in them: the same run has the same random
+    # numbers wherever it is started.
+    (
+        Edit(
+            "drivers/char/random.c",
+            "\t_mix_pool_bytes(command_line, strlen(command_line));\n",
+            "\t(void)command_line;\n",
+        ),
+    ),
+    # Programs of users that poll, or round their timers, would call their kernel for ever while no time passes: each
+    # call of a process in the group of applications (`narrows.hosts.users`) takes so many nanoseconds.
+    (
+        Edit(
+            "arch/um/kernel/skas/syscall.c",
+            "#include <asm/delay.h>\n\nvoid handle_syscall(",
+            "#include <asm/delay.h>\n"
+            "#include <linux/cred.h>\n#include <linux/moduleparam.h>\n\n"
+            "static unsigned long user_ns;\nmodule_param(user_ns, ulong, 0644);\n\nvoid handle_syscall(",
+        ),
+        Edit(
+            "arch/um/kernel/skas/syscall.c",
+            "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n\t\tunsigned long ret;\n",
+            f"\tif (READ_ONCE(user_ns) && in_group_p(KGIDT_INIT({APPLICATION_ID})))\n\t\tum_ndelay(user_ns);\n\n"
+            "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n\t\tunsigned long ret;\n",
         ),
     ),
     # Where system calls are caught by ptrace a guest's processes would make them to this machine once their kernel is
@@ -169,7 +196,8 @@ def adjust(tree: Path) -> None:
         texts = {edit.file: (tree / edit.file).read_text() for edit in edits if (tree / edit.file).exists()}
         if all(edit.found in texts.get(edit.file, "") for edit in edits):
             for edit in edits:
-                (tree / edit.file).write_text(texts[edit.file].replace(edit.found, edit.becomes))
+                texts[edit.file] = texts[edit.file].replace(edit.found, edit.becomes)
+                (tree / edit.file).write_text(texts[edit.file])
 
 
 def algorithms(tree: Path) -> list[str]:

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows that programs make: what a group says of its client and its server."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from narrows_formats.units import format_time
+from narrows_formats.validation import refuse
+from pydantic import Field, StrictInt, StrictStr, model_validator
+
+from narrows.experiment.plan import Application
+from narrows.experiment.quantities import Model, Time
+
+EXIT = "exit"  # `until` of a group: its client ends by itself
+_TIMEOUT = 600_000_000_000  # ns
+PLACEHOLDERS = ("server", "client", "port", "duration", "seed", "dir")
+_PLACEHOLDER = re.compile("{(" + "|".join(PLACEHOLDERS) + ")}")
+
+Words = Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+Port = Annotated[StrictInt, Field(ge=1, le=65535)]
+
+
+class Ready(Model):
+    """When a server can be used."""
+
+    tcp: Port | None = Field(default=None, description="Something listens at this TCP port.")
+    udp: Port | None = Field(default=None, description="A UDP socket is bound to this port.")
+    line: StrictStr | None = Field(default=None, description="It has printed a line that contains this text.")
+
+    @model_validator(mode="after")
+    def _one(self) -> Ready:
+        if sum(value is not None for value in (self.tcp, self.udp, self.line)) != 1:
+            raise refuse("is not one of tcp, udp and line", "one of tcp, udp and line")
+        return self
+
+
+# What only programs have, and what it is without them.
+_ALONE: dict[str, object] = {
+    "server": None, "ready": None, "sends": "server", "timeout": _TIMEOUT, "env": {}, "cwd": None,
+}  # fmt: skip
+
+
+class ApplicationFields(Model):
+    """What a group of flows has where programs make them."""
+
+    client: Words | None = Field(
+        default=None,
+        description="A program and its arguments, run on a host of its own as an ordinary user, without a shell. "
+        "`{server}` and `{client}` stand for the hosts' addresses, `{port}` for a port of this flow's own, "
+        "`{duration}` for the seconds of `duration`, `{seed}` for the seed, `{dir}` for a directory of this flow's "
+        "own that becomes part of the results. See docs/applications.md.",
+    )
+    server: Words | None = Field(
+        default=None, description="With `client`: a program that is ready before the client starts, and ended after it."
+    )
+    ready: Ready | None = Field(
+        default=None,
+        description="With `server`: when the client may start. Without it, when something listens at `{port}`, TCP or "
+        "UDP.",
+    )
+    sends: Literal["server", "client"] = Field(
+        default="server",
+        description="With `client`: whose packets cross the links in the flow's direction; the other's are its "
+        "acknowledgements.",
+    )
+    timeout: Time = Field(
+        default=_TIMEOUT,
+        json_schema_extra={"default": format_time(_TIMEOUT)},
+        description="With `client` and no `duration`: a client that runs longer has failed.",
+    )
+    env: dict[str, StrictStr] = Field(
+        default_factory=dict, description="With `client`: environment variables of both programs."
+    )
+    cwd: StrictStr | None = Field(
+        default=None,
+        description="With `client`: working directory of both programs, relative to this file. Without it, `{dir}`.",
+    )
+
+    def application(self) -> Application | None:
+        """What is to be run; None if the group's flows are made by Narrows itself."""
+        if self.client is None:
+            return None
+        ready = self.ready or Ready.model_construct()
+        return Application(
+            client=self.client,
+            server=self.server,
+            tcp=ready.tcp,
+            udp=ready.udp,
+            line=ready.line,
+            sends=self.sends,
+            timeout_ns=self.timeout,
+            env=tuple(self.env.items()),
+            cwd=self.cwd,
+        )
+
+    @model_validator(mode="after")
+    def _with_a_client(self) -> ApplicationFields:
+        # A file that was written out has defaults too.
+        given = [name for name, unset in _ALONE.items() if getattr(self, name) != unset]
+        if self.client is None and given:
+            raise refuse(f"has {given[0]} without client", f"{given[0]} together with client")
+        if self.server is None and self.ready is not None:
+            raise refuse("has ready without server", "ready together with server")
+        if self.server is not None and self.ready is None and not any("{port}" in word for word in self.server):
+            raise refuse("has a server without ready", "ready, or a server that is given {port}")
+        return self
+
+
+def fill(word: str, values: dict[str, str]) -> str:
+    """A word of a command with its placeholders replaced; other braces stay."""
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], word)
+
+
+def resolve_paths(data: dict[str, Any], path: Path) -> None:
+    """Make paths of programs, and working directories, absolute that a file has relative to itself."""
+    groups = data.get("flows")
+    for group in groups if isinstance(groups, list) else []:
+        if not isinstance(group, dict):
+            continue
+        for name in ("client", "server"):
+            words = group.get(name)
+            if isinstance(words, list) and words and isinstance(words[0], str) and "/" in words[0]:
+                words[0] = _beside(words[0], path)
+        if isinstance(group.get("cwd"), str):
+            group["cwd"] = _beside(group["cwd"], path)
+
+
+def _beside(name: str, path: Path) -> str:
+    return name if name.startswith("{") else str((path.parent / name).absolute())

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""As whom programs of users run: never as root."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from typing import NamedTuple
+
+# As whom programs run where root asks without sudo: not as nobody, as whom programs of ours run, which must be out of
+# reach. In a guest the group of all of them, by which its kernel knows them.
+APPLICATION_ID = 65533
+SUDO = ("SUDO_UID", "SUDO_GID")
+
+
+class User(NamedTuple):
+    """A user and a group, by number."""
+
+    uid: int
+    gid: int
+
+
+def invoking_user() -> User:
+    """Who asked for a run: under sudo who called it; for root itself a user who owns nothing."""
+    if os.geteuid() != 0:
+        return User(os.geteuid(), os.getegid())
+    uid, gid = (os.environ.get(name, "") for name in SUDO)
+    if uid.isdecimal() and gid.isdecimal() and int(uid):
+        return User(int(uid), int(gid))
+    return User(APPLICATION_ID, APPLICATION_ID)
+
+
+def as_environment() -> Mapping[str, str]:
+    """What tells `invoking_user` the same where everybody is root, as in a guest."""
+    return {name: str(number) for name, number in zip(SUDO, invoking_user(), strict=True)}
+
+
+def can_execute(path: str) -> bool:
+    """Whether the invoking user can execute a file: directories above it may be out of reach."""
+    if os.geteuid() != 0:
+        return os.access(path, os.X_OK)
+    user = invoking_user()
+    words = ["test", "-f", path, "-a", "-x", path]
+    return not subprocess.run(words, user=user.uid, group=user.gid, extra_groups=[]).returncode

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs a user's program on a host, and everything that comes of it: as another user, supervised, to its end.
+
+Used as ``application_host.py SPECIFICATION``, started by root or by who is to run the program. It prints an event a
+line: ``ready``, ``started`` and ``ended`` (times on this host's monotonic clock), or ``failed``. Output of the program
+goes to files, up to a limit. SIGTERM ends the program; whatever it has left behind is killed when it ends.
+Only the standard library is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+LIBRARY = ctypes.CDLL(None, use_errno=True)
+PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+POLL_S = 0.005
+# A process is made that long before its program's time, at which nothing is left to do but to execute it.
+AHEAD_S = 0.2
+LOOK_S = 0.05
+CHUNK = 1 << 16
+KILL_S = 5.0
+# Of what a program may have of processes: enough for a browser, too few to bring a machine down.
+MOST_PROCESSES = 4096
+LISTENS = "0A"  # TCP_LISTEN of /proc/net/tcp
+
+
+def say(**event: Any) -> None:
+    """One event."""
+    print(json.dumps(event), flush=True)
+
+
+def own_processes() -> None:
+    """See the processes of this process namespace in /proc, and inherit those whose parents end."""
+    LIBRARY.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if (
+        str(Path("/proc/self").readlink()) != str(os.getpid())
+        and LIBRARY.mount(b"proc", b"/proc", b"proc", 0, None) != 0
+    ):
+        raise OSError(ctypes.get_errno(), "/proc cannot be mounted")
+
+
+def descendants() -> list[int]:
+    """All that has come of this process."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat") as file:  # noqa: PTH123
+                    fields = file.read().rpartition(")")[2].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(name))
+    found: list[int] = []
+    following = [os.getpid()]
+    while following:
+        own = children.get(following.pop(), [])
+        found += own
+        following += own
+    return found
+
+
+def listens(protocol: str, port: int) -> bool:
+    """Whether a socket of this host is bound to a port; of TCP, whether it listens."""
+    for version in ("", "6"):
+        try:
+            with open(f"/proc/net/{protocol}{version}") as file:  # noqa: PTH123
+                rows = [line.split() for line in file][1:]
+        except OSError:
+            continue
+        for row in rows:
+            if int(row[1].rpartition(":")[2], 16) == port and (protocol == "udp" or row[3] == LISTENS):
+                return True
+    return False
+
+
+class Supervisor:
+    """One program from its start to the end of all that came of it."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        """Take what is to be run."""
+        self._spec = spec
+        self._poll = selectors.DefaultSelector()
+        self._files: dict[str, Any] = {}
+        self._bytes = {"stdout": 0, "stderr": 0}
+        self._tail = b""
+        self._asked_to_stop_s: float | None = None
+        self._killed = False
+        self._left = 0
+        self._pid = 0
+        self._status: int | None = None
+        self._cpu_s = 0.0
+        self._at_s = 0.0
+        self._told_to_end = False
+        woken, self._wake = os.pipe()
+        for end in (woken, self._wake):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._wake)
+        self._poll.register(woken, selectors.EVENT_READ, "wake")
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop())
+
+    def stop(self) -> None:
+        """Have the program end."""
+        if self._asked_to_stop_s is None:
+            self._asked_to_stop_s = time.monotonic()
+
+    def run(self) -> None:
+        """Wait for the time, run the program, and tell what became of it."""
+        if not self._wait_for_start():
+            return
+        try:
+            self._start()
+        except OSError as error:
+            say(failed=f"{self._spec['words'][0]} cannot be started: {error.strerror}")
+            return
+        started = time.monotonic()
+        say(started=started)
+        until = None if self._spec["duration_s"] is None else started + self._spec["duration_s"]
+        self._serve(until)
+        ended = time.monotonic()
+        self._kill_all()
+        self._drain()
+        assert self._status is not None
+        code, number = os.WEXITSTATUS(self._status), os.WTERMSIG(self._status)
+        signalled = os.WIFSIGNALED(self._status)
+        say(
+            ended=ended,
+            exit_code=None if signalled else code,
+            signal=signal.Signals(number).name if signalled else None,
+            stopped=self._asked_to_stop_s is not None,
+            killed=self._killed,
+            left_processes=self._left,
+            cpu_s=self._cpu_s,
+            stdout_bytes=self._bytes["stdout"],
+            stderr_bytes=self._bytes["stderr"],
+        )
+
+    def _wait_for_start(self) -> bool:
+        """Until the experiment's start and the program's own time after it; False if it was stopped before."""
+        if self._spec["origin"] is None:
+            return True
+        origin = Path(self._spec["origin"])
+        text = ""
+        while not text.endswith("\n"):
+            if self._asked_to_stop_s is not None:
+                return False
+            time.sleep(POLL_S)
+            if origin.exists():
+                text = origin.read_text()
+        self._at_s = float(text) + self._spec["start_s"]
+        while (left := self._at_s - AHEAD_S - time.monotonic()) > 0:
+            time.sleep(min(left, LOOK_S))
+            if self._asked_to_stop_s is not None:
+                return False
+        return True
+
+    def _start(self) -> None:
+        spec, at_s = self._spec, self._at_s
+
+        def limit() -> None:
+            most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+            bound = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(MOST_PROCESSES, most)
+            resource.setrlimit(resource.RLIMIT_NPROC, (bound, bound))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            time.sleep(max(0.0, at_s - time.monotonic()))
+
+        user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            user = {"user": spec["user"][0], "group": spec["user"][1], "extra_groups": spec["groups"]}
+        process = subprocess.Popen(
+            spec["words"], cwd=spec["cwd"], env=spec["env"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True, preexec_fn=limit, **user,
+        )  # fmt: skip
+        self._pid = process.pid
+        # It is waited for here, with all that it leaves.
+        process.returncode = 0
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            self._files[name] = (pipe, open(spec[name], "wb", buffering=0))  # noqa: PTH123, SIM115
+            self._poll.register(pipe, selectors.EVENT_READ, name)
+
+    def _serve(self, until: float | None) -> None:
+        """Until the program has ended, and of a server its children, or until it was killed."""
+        is_ready = self._spec["ready"] is None
+        while True:
+            now = time.monotonic()
+            if until is not None and now >= until:
+                self.stop()
+            if self._asked_to_stop_s is not None:
+                self._end(now)
+            wait = LOOK_S if until is None else max(0.0, min(LOOK_S, until - now))
+            if is_ready and until is None and self._asked_to_stop_s is None:
+                wait = 3600.0
+            for key, _ in self._poll.select(POLL_S if not is_ready else wait):
+                self._take(key.data, key.fd)
+            self._reap()
+            if not is_ready and self._is_ready():
+                is_ready = True
+                say(ready=True)
+            # A server may have gone into the background.
+            stays = self._spec["stays"] and self._status == 0 and self._asked_to_stop_s is None and descendants()
+            if self._status is not None and not stays:
+                return
+
+    def _is_ready(self) -> bool:
+        ready = self._spec["ready"]
+        if "line" in ready:
+            return ready["line"].encode() in self._tail
+        return any(listens(protocol, port) for protocol, port in ready.items())
+
+    def _end(self, now: float) -> None:
+        """Ask the program to end, and kill it if it does not."""
+        assert self._asked_to_stop_s is not None
+        number = signal.SIGTERM
+        if now - self._asked_to_stop_s > self._spec["grace_s"]:
+            number, self._killed = signal.SIGKILL, True
+        if number is signal.SIGTERM and self._told_to_end:
+            return
+        self._told_to_end = True
+        for pid in descendants():
+            _kill(pid, number)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self._cpu_s += used.ru_utime + used.ru_stime
+            if pid == self._pid:
+                self._status = status
+
+    def _kill_all(self) -> None:
+        """End what the program has left. Stopped first: what is stopped makes no more of them."""
+        deadline = time.monotonic() + KILL_S
+        while (left := descendants()) and time.monotonic() < deadline:
+            self._left = max(self._left, len(left))
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in left:
+                    _kill(pid, number)
+            self._reap()
+            time.sleep(POLL_S)
+        self._reap()
+
+    def _take(self, name: str, number: int) -> bool:
+        """Take what a pipe has; returns whether there was something."""
+        try:
+            data = os.read(number, CHUNK)
+        except BlockingIOError:
+            return False
+        if name == "wake":
+            return bool(data)
+        pipe, file = self._files[name]
+        if not data:
+            self._poll.unregister(pipe)
+            return False
+        room = self._spec["limit_bytes"] - self._bytes[name]
+        if room > 0:
+            file.write(data[:room])
+        self._bytes[name] += len(data)
+        if self._spec["ready"] is not None:
+            self._tail = (self._tail + data)[-CHUNK:]
+        return True
+
+    def _drain(self) -> None:
+        for name, (pipe, file) in self._files.items():
+            if pipe in self._poll.get_map():
+                while self._take(name, pipe.fileno()):
+                    pass
+            file.close()
+
+
+def _kill(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+if __name__ == "__main__":
+    own_processes()
+    Supervisor(json.loads(Path(sys.argv[1]).read_text())).run()

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows that programs of users make: their clients and servers, run on the flows' hosts and supervised."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.errors import RunError
+from narrows.experiment.application import fill
+from narrows.experiment.plan import Application, Flow, Plan
+from narrows.hosts.base import Testbed
+from narrows.hosts.process import Process
+from narrows.hosts.users import APPLICATION_ID, User, can_execute, invoking_user
+from narrows.traffic import application_host
+from narrows.traffic.connection import Connection
+from narrows.traffic.generator import GRACE_S, Generator
+
+# The same in a guest, and whoever calls.
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+READY_S = 20.0
+END_GRACE_S = 3.0
+# What is kept of each output of a program, and of the files that it makes.
+MOST_OUTPUT_BYTES, MOST_FILES_BYTES, MOST_FILES = 10 << 20, 100 << 20, 1000
+TAIL_BYTES = 400
+ROLES = ("server", "client")
+
+
+@dataclass
+class ApplicationConnection(Connection):
+    """All that a program sends, as run.json tells of it; ``programs`` is what became of client and server."""
+
+    programs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    user: User = field(default_factory=invoking_user)
+    notes: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """See `Connection.as_json`."""
+        told = {"user": self.user.uid, "group": self.user.gid, **self.programs, "notes": self.notes}
+        return super().as_json() | {
+            "src_port": None,
+            "dst_port": None,
+            "by_addresses": True,
+            "application": {**told, "files": f"hosts/{self.flow.name}"},
+        }
+
+
+def missing_programs(plan: Plan) -> list[str]:
+    """What this machine lacks for the programs of a plan; one message for each, with its field."""
+    groups = list(dict.fromkeys(flow.group for flow in plan.flows))
+    found = []
+    for flow in plan.flows:
+        for role, words in _words(flow.application):
+            name = f"flows.{groups.index(flow.group)}.{role}"
+            path = _find(words[0], flow.application)
+            if path is None:
+                found.append(f"{name}: '{words[0]}' is not there, or cannot be executed; allowed: a program")
+            elif not can_execute(path):
+                found.append(f"{name}: user {invoking_user().uid}, as whom it would run, cannot execute {path}")
+        application = flow.application
+        if application is not None and application.cwd is not None and not Path(application.cwd).is_dir():
+            found.append(f"flows.{groups.index(flow.group)}.cwd: {application.cwd} is no directory")
+    return found
+
+
+def _words(application: Application | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    if application is not None:
+        yield "client", application.client
+        if application.server is not None:
+            yield "server", application.server
+
+
+def _find(program: str, application: Application | None) -> str | None:
+    assert application is not None
+    return shutil.which(program, path=dict(application.env).get("PATH", SEARCH_PATH))
+
+
+class Applications(Generator):
+    """Each program under a supervisor of its own (`narrows.traffic.application_host`) on its host."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
+        """See `Generator`."""
+        super().__init__(plan, testbed, results, flows)
+        self._supervisors: dict[tuple[str, str], Process] = {}
+        self._readers: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._ready: dict[str, asyncio.Future[None]] = {}
+        self._programs: dict[str, dict[str, dict[str, Any]]] = {flow.name: {} for flow in flows}
+        self._notes: dict[str, list[str]] = {flow.name: [] for flow in flows}
+        self._user = invoking_user()
+
+    @property
+    def lead_s(self) -> float:
+        """See `Generator.lead_s`."""
+        return self._testbed.lead_s
+
+    async def _prepare(self) -> None:
+        for flow in self._flows.values():
+            self._make_directory(flow)
+            assert flow.application is not None
+            if flow.application.server is not None:
+                self._ready[flow.name] = asyncio.get_running_loop().create_future()
+                await self._spawn(flow, "server", flow.application.server)
+                try:
+                    async with asyncio.timeout(READY_S):
+                        await self._ready[flow.name]
+                except TimeoutError:
+                    said = self._last_words(flow, "server")
+                    raise RunError(f"flow {flow.name}: its server is not ready after {READY_S:g} s{said}") from None
+            await self._spawn(flow, "client", flow.application.client)
+
+    def _make_directory(self, flow: Flow) -> None:
+        (self._results / flow.name).mkdir()
+        directory = self._directory(flow)
+        directory.mkdir(mode=0o700)
+        if os.geteuid() == 0:
+            os.chown(directory, *self._user)
+
+    def _directory(self, flow: Flow) -> Path:
+        """The flow's own directory: results are out of an ordinary user's reach until they are whole."""
+        return self._testbed.state_dir / flow.name
+
+    async def _spawn(self, flow: Flow, role: str, words: Sequence[str]) -> None:
+        application = flow.application
+        assert application is not None
+        host = flow.sender if role == application.sends else flow.receiver
+        values = self._placeholders(flow)
+        directory = str(self._directory(flow))
+        own = {"PATH": SEARCH_PATH, "HOME": directory, "TMPDIR": directory, "LC_ALL": "C.UTF-8"}
+        duration_s = None if role == "server" or flow.duration_ns is None else flow.duration_ns / NANOSECONDS
+        specification = {
+            "words": [_find(words[0], application) or words[0], *(fill(word, values) for word in words[1:])],
+            "env": own | {name: fill(value, values) for name, value in application.env},
+            "cwd": application.cwd or directory,
+            "user": self._user,
+            "groups": [APPLICATION_ID] if self._plan.in_guest else [],
+            "origin": None if role == "server" else str(self._origin_file(host)),
+            "start_s": flow.start_ns / NANOSECONDS,
+            "duration_s": duration_s,
+            "ready": _ready(flow) if role == "server" else None,
+            "stays": role == "server",
+            "grace_s": END_GRACE_S,
+            "limit_bytes": MOST_OUTPUT_BYTES,
+            **{name: str(self._output(flow, role, name)) for name in ("stdout", "stderr")},
+        }
+        name = f"{flow.name}-{role}"
+        path = await self._testbed.put(host, f"{name}.json", json.dumps(specification))
+        script = [sys.executable, "-IS", application_host.__file__]
+        errors = self._testbed.state_dir / f"{name}.err"
+        process = await self._testbed.spawn(host, [*script, path], stderr=errors)
+        self._supervisors[flow.name, role] = process
+        self._readers[flow.name, role] = asyncio.create_task(self._read(flow, role, process))
+
+    def _placeholders(self, flow: Flow) -> dict[str, str]:
+        assert flow.application is not None
+        ends = (flow.src, flow.dst) if flow.application.sends == "server" else (flow.dst, flow.src)
+        return {
+            "server": ends[0],
+            "client": ends[1],
+            "port": str(flow.dst_port),
+            "duration": "" if flow.duration_ns is None else str(flow.duration_ns // NANOSECONDS),
+            "seed": str(self._plan.seed),
+            "dir": str(self._directory(flow)),
+        }
+
+    def _origin_file(self, host: str) -> Path:
+        return self._testbed.state_dir / f"{host}.application-origin"
+
+    def _output(self, flow: Flow, role: str, name: str) -> Path:
+        return self._results / flow.name / f"{role}.{name}"
+
+    async def _read(self, flow: Flow, role: str, process: Process) -> None:
+        """Take in what a supervisor says, until its end."""
+        ended = False
+        async for line in process.lines():
+            try:
+                event = json.loads(line)
+            except ValueError:  # the last line of one that was killed
+                continue
+            if "ready" in event:
+                self._ready[flow.name].set_result(None)
+            elif "failed" in event:
+                ended = True
+                self._give_up(flow, f"its {role} {event['failed']}")
+            elif "started" in event and role == "client":
+                started_s = event["started"] - self._origin_s
+                self._found[flow.name][0] = ApplicationConnection(
+                    flow, 0, started_s, programs=self._programs[flow.name], user=self._user,
+                    notes=self._notes[flow.name],
+                )  # fmt: skip
+            elif "ended" in event:
+                ended = True
+                self._ended(flow, role, event)
+        if not ended and not self._ends[flow.name].done():
+            self._give_up(flow, f"the supervisor of its {role} ended{process.last_words()}")
+
+    def _ended(self, flow: Flow, role: str, event: dict[str, Any]) -> None:
+        """Note what became of a program; one that failed is a failed flow."""
+        assert flow.application is not None
+        words = dict(_words(flow.application))[role]
+        ended_s = event.pop("ended") - self._origin_s
+        self._programs[flow.name][role] = {"command": list(words), **event}
+        self._notes[flow.name] += _remarks(role, event)
+        if role == "client" and 0 in self._found[flow.name]:
+            self._found[flow.name][0].ended_s = ended_s
+        if not event["stopped"] and (event["exit_code"] or event["signal"]):
+            how = f"exit code {event['exit_code']}" if event["signal"] is None else event["signal"]
+            self._give_up(flow, f"its {role} ({words[0]}) ended with {how}{self._last_words(flow, role)}")
+        elif role == "client":
+            if not self._ends[flow.name].done():
+                self._ends[flow.name].set_result(None)
+        elif not event["stopped"]:
+            self._give_up(flow, f"its server ({words[0]}) ended before its client{self._last_words(flow, role)}")
+
+    def _give_up(self, flow: Flow, why: str) -> None:
+        self._fail(flow.name, why)
+        ready = self._ready.get(flow.name)
+        if ready is not None and not ready.done():
+            ready.set_exception(RunError(f"flow {flow.name}: {why}"))
+
+    def _last_words(self, flow: Flow, role: str) -> str:
+        """The end of what a program wrote, ready to be put behind a message."""
+        for name in ("stderr", "stdout"):
+            with contextlib.suppress(OSError):
+                data = self._output(flow, role, name).read_bytes()[-TAIL_BYTES:]
+                if text := data.decode(errors="replace").strip():
+                    return f":\n{text}"
+        return ""
+
+    async def _start(self) -> None:
+        for path in {self._origin_file(flow.receiver if _server_sends(flow) else flow.sender) for flow in self.flows}:
+            path.write_text(f"{self._origin_s!r}\n")
+
+    async def group_ended(self, group: str) -> None:
+        """No program lasts until a group ends."""
+
+    async def _stop(self) -> None:
+        for role in reversed(ROLES):
+            running = [one for (_, own), one in self._supervisors.items() if own == role]
+            await asyncio.gather(*(process.stop(2 * END_GRACE_S + application_host.KILL_S) for process in running))
+            await asyncio.gather(*(reader for (_, own), reader in self._readers.items() if own == role))
+        for process in self._supervisors.values():
+            self._testbed.ended(process)
+        if self._supervisors:
+            for flow in self.flows:
+                self._notes[flow.name] += keep(self._directory(flow), self._results / flow.name / "files")
+        self._supervisors.clear()
+        self._readers.clear()
+
+    def _time_limit_s(self, flow: Flow) -> float:
+        assert flow.application is not None
+        lasts_ns = flow.application.timeout_ns if flow.duration_ns is None else flow.duration_ns
+        grace_s = 0.0 if flow.duration_ns is None else GRACE_S
+        return (flow.start_ns + lasts_ns) / NANOSECONDS + grace_s
+
+
+def _server_sends(flow: Flow) -> bool:
+    return flow.application is not None and flow.application.sends == "server"
+
+
+def _ready(flow: Flow) -> dict[str, Any]:
+    """When a server is ready, as its supervisor takes it."""
+    application = flow.application
+    assert application is not None
+    if application.line is not None:
+        return {"line": application.line}
+    ports = {"tcp": application.tcp, "udp": application.udp}
+    return {name: port for name, port in ports.items() if port is not None} or dict.fromkeys(ports, flow.dst_port)
+
+
+def _remarks(role: str, event: dict[str, Any]) -> list[str]:
+    """What a user should know of a program's end."""
+    found = []
+    if event["killed"]:
+        found.append(f"{role} did not end when asked to (SIGTERM), and was killed after {END_GRACE_S:g} s")
+    if event["left_processes"] and not event["killed"]:
+        found.append(f"{role} left {event['left_processes']} processes, which were killed")
+    for name in ("stdout", "stderr"):
+        if event[f"{name}_bytes"] > MOST_OUTPUT_BYTES:
+            found.append(f"{role} wrote {event[f'{name}_bytes']} bytes to {name}; kept are {MOST_OUTPUT_BYTES}")
+    return found
+
+
+def keep(source: Path, target: Path) -> list[str]:
+    """Copy the files that programs have made; links and devices are left out. Returns what was not kept, and why."""
+    files, size, left = 0, 0, 0
+    for place, directories, names in os.walk(source):
+        directories.sort()
+        for name in sorted(names):
+            path = Path(place, name)
+            with contextlib.suppress(OSError):
+                number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                with os.fdopen(number, "rb") as file:
+                    status = os.fstat(number)
+                    whole = stat.S_ISREG(status.st_mode)
+                    # A sparse file takes no space here, and all of it there.
+                    if whole and files < MOST_FILES and size + status.st_size <= MOST_FILES_BYTES:
+                        copy = target / path.relative_to(source)
+                        copy.parent.mkdir(parents=True, exist_ok=True)
+                        with copy.open("wb") as made:
+                            shutil.copyfileobj(file, made)
+                        files, size = files + 1, size + status.st_size
+                        continue
+            left += 1
+    if not left:
+        return []
+    return [
+        f"{left} of its files were not kept: up to {MOST_FILES} ordinary files, {MOST_FILES_BYTES >> 20} MiB in all"
+    ]
+
+
+def make(plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> Generator:
+    """What runs these programs."""
+    return Applications(plan, testbed, results, flows)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs as flows: what experiments say of them, which packets are theirs, and how bad ones end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.application import fill
+from narrows.experiment.loader import read_experiment, validate
+from narrows.experiment.planning import make_plan
+from narrows.hosts.users import APPLICATION_ID
+from narrows.run.sampler import Sampler
+from narrows.traffic import application_host
+from narrows.traffic.applications import keep, missing_programs
+from test_live_view import learned
+
+BOTTLENECK = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+WEB = {"client": ["curl", "http://{server}:{port}/"], "server": ["python3", "-m", "http.server", "{port}"]}
+LIMIT = 1 << 20
+
+
+def plan_of(*groups: dict[str, Any]) -> Any:
+    return make_plan(validate({"name": "x", "bottleneck": BOTTLENECK, "flows": list(groups)}, "x"))
+
+
+def test_a_group_is_called_after_its_client_and_lasts_until_that_ends() -> None:
+    plan = plan_of(WEB)
+    (flow,) = plan.flows
+    assert (flow.name, flow.kind, flow.protocol, flow.duration_ns) == ("curl-1", "application", None, None)
+    assert plan.end_ns is None
+    assert plan_of({**WEB, "until": "exit"}).flows == plan.flows
+
+
+@pytest.mark.parametrize(
+    ("group", "problem"),
+    [
+        ({"server": ["x"], "cca": "reno", "duration": "1s"}, "has server without client"),
+        ({**WEB, "ready": {"tcp": 80, "udp": 80}}, "one of tcp, udp and line"),
+        ({**WEB, "server": ["x"]}, "a server that is given {port}"),
+        ({"client": ["x"], "ready": {"tcp": 80}}, "ready without server"),
+        ({**WEB, "count": 2}, "has client and count"),
+        ({**WEB, "size": "1MB"}, "has client and size"),
+        ({**WEB, "until": "exit", "duration": "3s"}, "has client and until"),
+        ({"client": "curl"}, "flows.0.client"),
+        ({"client": []}, "flows.0.client"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(group: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        plan_of(group)
+
+
+def test_two_flows_between_the_hosts_of_a_program_cannot_be_told_apart() -> None:
+    other = {"cca": "cubic", "duration": "1s", "from": "a", "to": "b"}
+    with pytest.raises(InputError, match="told by their addresses"):
+        plan_of({**WEB, "from": "a", "to": "b"}, other)
+
+
+def test_placeholders_are_replaced_and_other_braces_stay() -> None:
+    values = {"server": "198.18.0.4", "port": "5201"}
+    assert fill("%{size} http://{server}:{port}/{x}", values) == "%{size} http://198.18.0.4:5201/{x}"
+
+
+def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("flows: [{client: [./run.sh, ./a], server: [nginx], cwd: files}]")
+    (group,) = read_experiment(tmp_path / "x.yaml")["flows"]
+    assert group == {"client": [str(tmp_path / "run.sh"), "./a"], "server": ["nginx"], "cwd": str(tmp_path / "files")}
+
+
+def test_a_missing_program_or_directory_is_known_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("")
+    plan = plan_of(
+        {**WEB, "cwd": str(tmp_path / "none")}, {"client": ["no-such-program"]}, {"client": [f"{tmp_path}/text"]}
+    )
+    cwd, missing, text = missing_programs(plan)
+    assert cwd == f"flows.0.cwd: {tmp_path}/none is no directory"
+    assert missing.startswith("flows.1.client: 'no-such-program' is not there")
+    assert text.startswith(f"flows.2.client: '{tmp_path}/text' is not there, or cannot be executed")
+
+
+@pytest.mark.parametrize(("protocol", "src_port", "dst_port"), [(6, 5201, 40000), (17, 4433, 50000), (132, 1, 2)])
+def test_any_packet_between_its_addresses_is_of_the_flow(protocol: int, src_port: int, dst_port: int) -> None:
+    plan = plan_of({"cca": "cubic", "duration": "5s"}, WEB)
+    flow = plan.flows[1]
+    sampler = Sampler(plan)
+    ports = {"protocol": protocol, "src_port": src_port, "dst_port": dst_port}
+    sampler.learn(learned(plan, 1, 7, **ports))
+    sampler.learn(learned(plan, 1, 8, **ports, dst="198.18.0.77"))
+    assert flow.protocol is None
+    assert sampler.to_read(0.0) == [7]
+
+
+def supervise(tmp_path: Path, *words: str, grace_s: float = 0.3, **others: Any) -> subprocess.Popen[str]:
+    """A supervisor with a program, as root's or as our own."""
+    tmp_path.chmod(0o755)
+    spec = {
+        "words": words, "env": {"PATH": os.defpath}, "cwd": "/", "user": [APPLICATION_ID] * 2, "groups": [],
+        "origin": None, "start_s": 0.0, "duration_s": None, "ready": None, "stays": False, "grace_s": grace_s,
+        "limit_bytes": LIMIT, "stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err"), **others,
+    }  # fmt: skip
+    (tmp_path / "spec").write_text(json.dumps(spec))
+    script = [sys.executable, "-IS", application_host.__file__, str(tmp_path / "spec")]
+    return subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> dict[str, Any]:
+    said, _ = process.communicate(timeout=20)
+    event = json.loads(said.splitlines()[-1])
+    assert isinstance(event, dict)
+    return event
+
+
+def test_what_a_program_says_and_how_it_ends_is_told(tmp_path: Path) -> None:
+    event = ended(supervise(tmp_path, "/bin/sh", "-c", "echo out; echo err >&2; id -u; exit 7"))
+    assert (event["exit_code"], event["signal"], event["stopped"]) == (7, None, False)
+    own = APPLICATION_ID if os.geteuid() == 0 else os.geteuid()
+    assert (tmp_path / "out").read_text() == f"out\n{own}\n"
+    assert (tmp_path / "err").read_text() == "err\n"
+
+
+def test_a_program_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+    assert ended(supervise(tmp_path, "/nowhere/x")) == {
+        "failed": "/nowhere/x cannot be started: No such file or directory"
+    }
+
+
+def test_a_flood_is_counted_and_not_kept(tmp_path: Path) -> None:
+    event = ended(supervise(tmp_path, "/bin/sh", "-c", "head -c 50000000 /dev/zero"))
+    assert event["stdout_bytes"] == 50_000_000
+    assert (tmp_path / "out").stat().st_size == LIMIT
+
+
+def test_processor_time_is_that_of_its_children_too(tmp_path: Path) -> None:
+    """The shell's own count of them (`times`: minutes and seconds, user and system, itself and then its children)."""
+    loop = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done"
+    event = ended(supervise(tmp_path, "/bin/sh", "-c", f"/bin/sh -c '{loop}'; times"))
+    told = [word.rstrip("s").split("m") for word in (tmp_path / "out").read_text().split()]
+    used_s = sum(60 * float(minutes) + float(seconds) for minutes, seconds in told)
+    assert used_s > 0.05
+    assert used_s - 0.03 <= event["cpu_s"] <= used_s + 0.1
+
+
+def test_children_in_sessions_of_their_own_do_not_outlive_it(tmp_path: Path) -> None:
+    mark = f"31{time.time_ns() % 10**9}"
+    event = ended(supervise(tmp_path, "/bin/sh", "-c", f"setsid sleep {mark} & (setsid sleep {mark} &) ; exit 0"))
+    assert event["left_processes"] == 2
+    assert mark not in _commands()
+
+
+def test_one_that_ignores_sigterm_is_killed_with_its_children(tmp_path: Path) -> None:
+    mark = f"32{time.time_ns() % 10**9}"
+    # Ignored signals are inherited by what it starts.
+    words = ("/bin/sh", "-c", f"trap '' TERM; sleep {mark} & while :; do sleep {mark}; done")
+    event = ended(supervise(tmp_path, *words, duration_s=0.3))
+    assert event["stopped"] and event["killed"]
+    assert event["signal"] == "SIGKILL"
+    assert mark not in _commands()
+
+
+def test_a_server_is_ready_when_it_has_said_so_and_may_go_into_the_background(tmp_path: Path) -> None:
+    words = ("/bin/sh", "-c", "(sleep 0.2; echo now listening; sleep 60) &")
+    process = supervise(tmp_path, *words, stays=True, ready={"line": "listening"})
+    assert process.stdout is not None
+    assert "started" in json.loads(process.stdout.readline())
+    assert json.loads(process.stdout.readline()) == {"ready": True}
+    assert process.poll() is None
+    process.terminate()
+    event = ended(process)
+    assert event["stopped"] and not event["killed"]
+
+
+def test_a_program_begins_at_its_time(tmp_path: Path) -> None:
+    at = time.monotonic() + 1.0
+    (tmp_path / "origin").write_text(f"{at - 0.5!r}\n")
+    process = supervise(tmp_path, "/bin/true", origin=str(tmp_path / "origin"), start_s=0.5)
+    assert process.stdout is not None
+    started = json.loads(process.stdout.readline())["started"]
+    assert 0 <= started - at < 0.05
+    process.wait(10)
+
+
+def test_files_are_kept_and_links_are_not(tmp_path: Path) -> None:
+    source = tmp_path / "dir"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep" / "result").write_text("42")
+    (source / "secret").symlink_to("/etc/shadow")
+    os.mkfifo(source / "pipe")
+    notes = keep(source, tmp_path / "kept")
+    assert [path.name for path in (tmp_path / "kept").rglob("*") if path.is_file()] == ["result"]
+    assert notes[0].startswith("2 of its files were not kept")
+
+
+def _commands() -> str:
+    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
