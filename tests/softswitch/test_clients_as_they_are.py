@@ -41,8 +41,9 @@ def varint(number: int) -> bytes:
 class Controller:
     """One session that never names a role, as the tutorials' controller has it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, election_id: Any = PRIMARY) -> None:
         """Open a channel and become the primary."""
+        self._election_id = election_id
         self.channel = grpc.insecure_channel(address)
         self.stub: Any = p4r_grpc.P4RuntimeStub(self.channel)
         self._ended = threading.Event()
@@ -51,14 +52,14 @@ class Controller:
         assert next(self._stream).arbitration.status.code == 0
 
     def _requests(self) -> Iterator[Any]:
-        update = p4r.MasterArbitrationUpdate(device_id=1, election_id=PRIMARY)
+        update = p4r.MasterArbitrationUpdate(device_id=1, election_id=self._election_id)
         yield p4r.StreamMessageRequest(arbitration=update)
         self._ended.wait()
 
     def load(self, info: str, config: bytes) -> None:
         """SetForwardingPipelineConfig."""
         request = p4r.SetForwardingPipelineConfigRequest(
-            device_id=1, election_id=PRIMARY, action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
+            device_id=1, election_id=self._election_id, action=p4r.SetForwardingPipelineConfigRequest.VERIFY_AND_COMMIT
         )
         text_format.Merge(info, request.config.p4info)
         request.config.p4_device_config = config
@@ -68,7 +69,7 @@ class Controller:
         """One update, its entity in protobuf's text form."""
         update = p4r.Update(type=p4r.Update.Type.Value(kind))
         text_format.Merge(entity, update.entity)
-        self.stub.Write(p4r.WriteRequest(device_id=1, election_id=PRIMARY, updates=[update]))
+        self.stub.Write(p4r.WriteRequest(device_id=1, election_id=self._election_id, updates=[update]))
 
     def read(self, entity: str) -> list[Any]:
         """Messages that answer a Read of one entity."""
@@ -221,6 +222,42 @@ def test_entries_keep_what_controllers_store_with_them_and_are_found_by_it(contr
     assert found('metadata: "a"') == [b"\x01"]
     assert found(f"table_id: {table} controller_metadata: 9") == [b"\x03"]
     assert found(f'table_id: {table} metadata: "c"') == []
+
+
+def test_what_a_former_primary_asked_for_does_not_happen_later(address: str, controller: Controller) -> None:
+    """Its writes that wait when another becomes primary have happened by then, or are refused (P4Runtime 1.4, 5.1)."""
+    info = p4info(artifacts(PROGRAMS, "conformance")[0])
+    controller.load(*artifacts(PROGRAMS, "conformance"))
+    table, action = identifier(info, "tables", "exact_table"), identifier(info, "actions", ".answer")
+
+    def entry(number: int) -> str:
+        params = f'params {{ param_id: 1 value: "\\{number:03o}" }} params {{ param_id: 2 value: "\\007" }}'
+        chosen = f"action {{ action {{ action_id: {action} {params} }} }}"
+        return f'table_entry {{ table_id: {table} match {{ field_id: 1 exact {{ value: "\\001" }} }} {chosen} }}'
+
+    def present(reader: Controller) -> int:
+        (found,) = reader.entries(f"table_entry {{ table_id: {table} }}")
+        return int.from_bytes(found.action.action.params[0].value, "big")
+
+    controller.write("INSERT", entry(1))
+    requests = []
+    for number in range(2, 62):
+        update = p4r.Update(type=p4r.Update.MODIFY)
+        text_format.Merge(entry(number), update.entity)
+        requests.append(p4r.WriteRequest(device_id=1, election_id=PRIMARY, updates=[update] * 2000))
+    waiting = [controller.stub.Write.future(request) for request in requests]
+    successor = Controller(address, p4r.Uint128(high=0, low=2))
+    try:
+        then = present(successor)
+        codes = {call.exception().code() if call.exception() else grpc.StatusCode.OK for call in waiting}
+        assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED}
+        assert present(successor) == then
+        with pytest.raises(grpc.RpcError) as caught:
+            controller.write("MODIFY", entry(100))
+        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert present(successor) == then
+    finally:
+        successor.close()
 
 
 def test_the_default_entry_keeps_what_its_controller_stored(controller: Controller) -> None:

@@ -140,6 +140,28 @@ class P4RuntimeSession:
         except grpc.aio.AioRpcError as error:
             raise _refused("the switch cannot read", error) from error
 
+    async def require(self, entities: Sequence[Writable]) -> None:
+        """Read back entries that were inserted: their loss, ECN threshold and ports are what a run rests on.
+
+        Raises:
+            RunError: the switch does not have one of them as it was asked for, or cannot read it.
+        """
+        asked = [entity.encode(self.schema) for entity in entities]
+        # Whole tables: asked for one entry that is not there, a switch answers with an error.
+        request = p4r.ReadRequest(device_id=DEVICE_ID)
+        request.entities.add().packet_replication_engine_entry.clone_session_entry.SetInParent()
+        for table in {entity.table_entry.table_id for entity in asked if entity.HasField("table_entry")}:
+            request.entities.add().table_entry.table_id = table
+        found: set[bytes] = set()
+        try:
+            async for answer in self._stub.Read(request, timeout=TIMEOUT_S):
+                found.update(_canonical(entity) for entity in answer.entities)
+        except grpc.aio.AioRpcError as error:
+            raise _refused("the switch cannot read its entries", error) from error
+        wrong = [decode_entity(entity, self.schema) for entity in asked if _canonical(entity) not in found]
+        if wrong:
+            raise RunError("\n".join(f"the switch does not have the entry that was asked for: {one}" for one in wrong))
+
     async def subscribe(self, digest: str) -> None:
         """Have the switch tell records of a digest from now on; `take_digests` gives them.
 
@@ -161,6 +183,16 @@ class P4RuntimeSession:
             while isinstance(message := await self._stream.read(), p4r.StreamMessageResponse):
                 if message.WhichOneof("update") == "digest":
                     self._digests += P4DigestList.decode(message, self.schema).data
+
+
+def _canonical(entity: p4r.Entity) -> bytes:
+    """What two equal entities have in common: a key's fields may be in any order, counters are the switch's."""
+    same = p4r.Entity()
+    same.CopyFrom(entity)
+    if same.HasField("table_entry"):
+        same.table_entry.match.sort(key=lambda field: field.field_id)
+        same.table_entry.ClearField("counter_data")
+    return same.SerializeToString(deterministic=True)
 
 
 def _refused(what: str, error: grpc.aio.AioRpcError, request: p4r.WriteRequest | None = None) -> RunError:

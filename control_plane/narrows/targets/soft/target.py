@@ -168,7 +168,9 @@ class SoftTarget(P4RuntimeTarget):
             if port.delay_ns:
                 await self._switch.set_delay(port.number, port.delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
-        await session.insert(entities(plan, PROFILE, session.schema))
+        entries = entities(plan, PROFILE, session.schema)
+        await session.insert(entries)
+        await session.require(entries)
         return await self._read_back(plan)
 
     async def start_schedules(self, epoch_ns: int) -> None:

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the softswitch that it takes without a word and does not keep: the run does not go on.
+
+The switch is the real one, without interfaces; what ignores a setting stands between it and the target.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from finsy.proto import p4r
+from narrows.errors import RunError
+from narrows.experiment.loader import validate
+from narrows.experiment.plan import Plan
+from narrows.experiment.planning import make_plan
+from narrows.hosts.process import Process, spawn
+from narrows.targets.soft.target import SoftTarget
+
+pytestmark = pytest.mark.needs("narrows-softswitch")
+
+LINK = {"rate": "10Mbit", "rtt": "20ms", "buffer": "100kB", "loss": 0.25, "ecn_threshold": "10packets"}
+STEPS = {"steps": [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "5Mbit"}]}
+
+
+def plan(**link: Any) -> Plan:
+    data = {"name": "x", "bottleneck": {**LINK, **link}, "flows": [{"cca": "reno", "duration": "1s"}]}
+    return make_plan(validate(data, "x.yaml"))
+
+
+def configure(plan: Plan, directory: Path, sabotage: Callable[[SoftTarget], None]) -> Any:
+    """What a target says was applied at a switch of its own, after something stood in its way."""
+
+    async def here(_: str, arguments: list[str], *, stderr: Path) -> Process:
+        return await spawn(arguments, "narrows-softswitch", stderr=stderr)
+
+    async def attempt() -> Any:
+        target = SoftTarget()
+        testbed: Any = SimpleNamespace(attachments=[], state_dir=directory, spawn=here)
+        try:
+            await target._switch.start(testbed, {}, 1, [port.number for port in plan.ports])
+            sabotage(target)
+            return await target.configure(plan)
+        finally:
+            await target.stop()
+
+    return asyncio.run(asyncio.wait_for(attempt(), 60))
+
+
+def forgets(field: str, value: Any = None) -> Callable[[SoftTarget], None]:
+    """A traffic manager that leaves a field of each request out, or takes another value for it."""
+
+    def sabotage(target: SoftTarget) -> None:
+        manager: Any = target._switch.manager
+        set_all = manager.configure
+
+        async def set_others(request: Any) -> Any:
+            if request.HasField(field):
+                request.ClearField(field)
+                if value is not None:
+                    setattr(request, field, value)
+            return await set_all(request)
+
+        manager.configure = set_others
+
+    return sabotage
+
+
+def entries_pass(change: Callable[[Any], bool]) -> Callable[[SoftTarget], None]:
+    """A switch that takes a request for entries and keeps those for which ``change`` says so, as it made them."""
+
+    def sabotage(target: SoftTarget) -> None:
+        stub = target._switch.session._stub
+        write = stub.Write
+
+        def write_others(request: Any, **options: Any) -> Any:
+            kept = [update for update in request.updates if change(update.entity)]
+            return write(
+                p4r.WriteRequest(device_id=request.device_id, election_id=request.election_id, updates=kept), **options
+            )
+
+        stub.Write = write_others
+
+    return sabotage
+
+
+def with_another_parameter(entity: Any) -> bool:
+    """The last byte of every parameter has another bit: a loss, a threshold, a port."""
+    for parameter in entity.table_entry.action.action.params if entity.HasField("table_entry") else []:
+        parameter.value = parameter.value[:-1] + bytes([parameter.value[-1] ^ 1])
+    return True
+
+
+def test_without_sabotage_all_is_as_asked(tmp_path: Path) -> None:
+    applied = configure(plan(), tmp_path, lambda _: None)
+    (link,) = applied.links.values()
+    assert (link.rate_bps, link.limit_bytes, link.limit_packets) == (10_000_000, 100_000, None)
+
+
+@pytest.mark.parametrize(
+    ("link", "sabotage", "says"),
+    [
+        ({}, forgets("rate_bps"), "queue for bottleneck reads back as"),
+        ({}, forgets("rate_bps", 9_999_999), "queue for bottleneck reads back as"),
+        ({}, forgets("limit_bytes"), "queue for bottleneck reads back as"),
+        ({"buffer": "50packets"}, forgets("limit_packets", 51), "queue for bottleneck reads back as"),
+        ({"rate": STEPS}, forgets("rate_schedule"), "schedule for bottleneck reads back as"),
+        ({}, forgets("delay_ns"), "the delay reads back as"),
+        ({}, entries_pass(lambda entity: entity.HasField("table_entry")), "does not have the entry .*Clone"),
+        ({}, entries_pass(lambda entity: not entity.HasField("table_entry")), "does not have the entry .*TableEntry"),
+        ({}, entries_pass(with_another_parameter), "does not have the entry .*TableEntry"),
+    ],
+    ids=["rate", "another rate", "bytes", "packets", "schedule", "delay", "clone session", "no entry", "parameter"],
+)
+def test_what_the_switch_does_not_keep_fails_the_run(
+    tmp_path: Path, link: dict[str, Any], sabotage: Callable[[SoftTarget], None], says: str
+) -> None:
+    with pytest.raises(RunError, match=says):
+        configure(plan(**link), tmp_path, sabotage)
