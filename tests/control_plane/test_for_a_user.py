@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
+from narrows.hosts.lab import machines, relay
+from narrows.hosts.lab.inventory import Ssh
 from narrows.run.results import RunDirectory, give_to_user, make_directory
-from narrows.targets.tofino.testbed import machines, relay
-from narrows.targets.tofino.testbed.inventory import Ssh
 
 USER = 65534  # nobody, on every Linux
 NARROWS = Path(sys.executable).parent / "narrows"

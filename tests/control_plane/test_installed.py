@@ -25,7 +25,7 @@ FILES = """
 from narrows.cli import new
 from narrows.paths import compiled_program
 from narrows.studies.catalogue import find_study, study_points
-from narrows.targets.tofino.testbed import machines
+from narrows.hosts.lab import machines
 from narrows.live import server
 from narrows.virtual import build
 from narrows_analysis.studies.names import NAMES

@@ -131,14 +131,14 @@ def test_a_rate_beyond_the_machine_names_virtual_time() -> None:
     assert VirtualTime.notes(None, fast, SoftTarget()) == []  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("own_machines", "named"), [(False, True), (True, False)])
-def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(own_machines: bool, named: bool) -> None:
+@pytest.mark.parametrize(("running", "named"), [(False, True), (True, False)])
+def test_a_run_that_loses_packets_to_the_machine_names_virtual_time(running: bool, named: bool) -> None:
     async def losses(_: Plan) -> list[str]:
         return ["port 1: 7 packets not taken in by the switch: its receive ring was full"]
 
     measurement: Any = Measurement.__new__(Measurement)
     measurement._plan, measurement._status, measurement._reasons = plan({}), "complete", []
-    measurement._target = types.SimpleNamespace(has_own_machines=own_machines, losses_elsewhere=losses)
+    measurement._target = types.SimpleNamespace(switch_is_running=running, losses_elsewhere=losses)
     asyncio.run(measurement._note_losses())
     assert measurement._status == "failed" and "its receive ring was full" in measurement._reasons[0]
     assert ("--virtual" in measurement._reasons[0]) == named

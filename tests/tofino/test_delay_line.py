@@ -21,6 +21,7 @@ from narrows.experiment.model import Experiment, Telemetry
 from narrows.experiment.planning import make_plan
 from narrows.hosts import base as hosts
 from narrows.hosts import links
+from narrows.hosts.lab.machines import machines_of
 from narrows.hosts.process import Process, spawn
 from narrows.switch.entries import wires
 from narrows.switch.p4runtime_entries import table_entries
@@ -28,7 +29,6 @@ from narrows.targets.soft.softswitch import Softswitch
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.testbed.machines import machines_of
 from narrows_formats.programs import SOFTSWITCH
 
 LINE_PORT = 160

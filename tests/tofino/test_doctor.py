@@ -10,8 +10,9 @@ import pytest
 from fakeswitch.fixtures import RECEIVER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
+from narrows.hosts.lab.inventory import Machine
 from narrows.targets.tofino import doctor
-from narrows.targets.tofino.testbed.inventory import Inventory, Machine
+from narrows.targets.tofino.testbed.inventory import Inventory
 
 GOOD = {
     "kernel": "6.8.0", "ccas": "reno cubic bbr", "interface": "yes", "carrier": "1", "speed": "100000",

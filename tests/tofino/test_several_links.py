@@ -31,6 +31,7 @@ from narrows.errors import InputError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.hosts.lab.machines import SshTestbed
 from narrows.switch.entries import mac_number
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.chip.depth import HEADROOM_CELLS
@@ -40,7 +41,6 @@ from narrows.targets.tofino.programming.audit import outstanding, read_audit
 from narrows.targets.tofino.sampling import report_load
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.testbed.machines import SshTestbed
 from narrows.targets.tofino.writes.entries import index_shares
 from narrows.targets.tofino.writes.reader import AssumedReader
 from test_dry_run import arrived, planned

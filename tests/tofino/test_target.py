@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from ipaddress import IPv4Address
@@ -32,16 +33,18 @@ from narrows.experiment.model import Telemetry
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import base as hosts
+from narrows.hosts.lab.machines import SshTestbed
 from narrows.run.drop_accounting import LastReport, check
 from narrows.run.observer import Observer
 from narrows.switch.readings import FlowDrops, FlowTotals
 from narrows.targets.base import Target
 from narrows.targets.tofino.bfrt.client import Operation
+from narrows.targets.tofino.bfrt.errors import ConnectionLost
 from narrows.targets.tofino.programming.audit import outstanding, read_audit
 from narrows.targets.tofino.restore import main as restore_main
 from narrows.targets.tofino.target import TofinoTarget
 from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.testbed.machines import SshTestbed
+from narrows.targets.tofino.testbed.session import SwitchSession
 
 __all__ = ["fresh_counters", "inventory", "kind", "switch"]
 
@@ -279,7 +282,18 @@ def test_target_and_testbed_are_what_the_runner_takes(inventory: Inventory, tmp_
     plan = TofinoTarget(inventory, tmp_path / "audit.jsonl").adapt(make_plan(make_experiment()))
     testbed: hosts.Testbed = SshTestbed(plan, inventory, tmp_path, 1500)
     assert target.profile.depth_unit == "cells" and testbed.attachments == ()
-    assert target.has_own_machines
+    assert target.hosts_are_machines and target.switch_is_running
+
+
+def test_a_tunnel_that_is_not_there_is_a_connection_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Giving back counts on it: it names what is left undone when the switch cannot be reached again."""
+    (tmp_path / "ssh").write_text("#!/bin/sh\necho no route >&2\nexit 255\n")
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    session = SwitchSession(make_inventory("tofino", tunnel={"host": "switch.lab"}))
+    with pytest.raises(ConnectionLost, match=r"no tunnel to the switch by ssh to switch\.lab: no route"):
+        session.open()
+    session.close()
 
 
 def test_per_pipe_values_are_added(switch: FakeSwitch, target: TofinoTarget) -> None:

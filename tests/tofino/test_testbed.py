@@ -21,12 +21,13 @@ from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.hosts.lab import remote_clock
+from narrows.hosts.lab.inventory import Ssh
+from narrows.hosts.lab.machines import SshTestbed
 from narrows.hosts.process import Process
 from narrows.targets.tofino.binding import bind
 from narrows.targets.tofino.doctor import examine
-from narrows.targets.tofino.testbed import remote_clock
-from narrows.targets.tofino.testbed.inventory import Inventory, Ssh
-from narrows.targets.tofino.testbed.machines import SshTestbed
+from narrows.targets.tofino.testbed.inventory import Inventory
 
 pytestmark = [pytest.mark.needs("root", "sshd", "ssh"), pytest.mark.unhurried]
 
@@ -317,7 +318,7 @@ def test_the_switch_is_reached_through_a_tunnel(machines: Machines, tmp_path: Pa
         visit = (
             "import sys; from pathlib import Path; "
             "from narrows.targets.tofino.testbed.inventory import load_inventory; "
-            "from narrows.targets.tofino.testbed.tunnel import Tunnel; "
+            "from narrows.hosts.lab.tunnel import Tunnel; "
             "from narrows.targets.tofino.bfrt.connect import connect; "
             "inventory = load_inventory(Path(sys.argv[1])); "
             "tunnel = Tunnel(inventory.switch.tunnel, inventory.switch.address); "

@@ -103,10 +103,10 @@ async def host_bench(
     try:
         testbed = target.testbed(plan, state, experiment.mtu)
         try:
-            if target.has_own_machines:
+            if target.switch_is_running:
                 await target.start(testbed)
             testbed.create()
-            if not target.has_own_machines:
+            if not target.switch_is_running:
                 await target.start(testbed)
             await target.configure(plan)
             yield HostBench(target, testbed, plan, directory / f"{rate_bps}-{time.monotonic_ns()}"), target

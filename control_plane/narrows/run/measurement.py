@@ -166,13 +166,13 @@ class Measurement:
 
     async def _prepare(self, progress: Progress) -> None:
         """From nothing to a configured switch and waiting servers."""
-        # A switch of its own is asked before any machine is touched.
-        if self._target.has_own_machines:
+        # A switch that is there is asked before any machine is touched.
+        if self._target.switch_is_running:
             progress.phase("connecting to the switch")
             await self._target.start(self._testbed)
         progress.phase("making the testbed")
         self._testbed.create()
-        if not self._target.has_own_machines:
+        if not self._target.switch_is_running:
             progress.phase("starting the switch")
             await self._target.start(self._testbed)
         self._applied = await self._target.configure(self._plan)
@@ -288,7 +288,7 @@ class Measurement:
         self._losses = await self._target.losses_elsewhere(self._plan)
         if self._losses:
             where = "packets were lost where the experiment loses none: " + "; ".join(self._losses)
-            overload = not (self._plan.in_guest or self._target.has_own_machines)
+            overload = not (self._plan.in_guest or self._target.switch_is_running)
             self._degrade(
                 "failed", where + ("; fix: --virtual, exact at any rate, or a lower rate" if overload else "")
             )

@@ -75,7 +75,7 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     except InputError as error:
         raise error.at(origin) from error
     refused = [*target.refusals(plan), *environment.refusals(plan)]
-    if not target.has_own_machines:
+    if not target.hosts_are_machines:
         refused = [
             f"flows.{number}.cca: {problem}"
             for number, group in enumerate(experiment.flows)
@@ -83,10 +83,10 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
-    if target.has_own_machines and needs_commands(plan):
+    if target.hosts_are_machines and needs_commands(plan):
         refused.append("flows: some are made by commands of their hosts; allowed: in namespaces only")
     problems = [f"{origin}: {problem}" for problem in refused]
-    if not target.has_own_machines:
+    if not target.hosts_are_machines:
         problems += machine.missing_tools() + missing_commands(plan)
     problems += environment.problems(plan)
     if find_binary(COLLECTOR) is None:

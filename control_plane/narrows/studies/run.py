@@ -143,7 +143,7 @@ class StudyRun:
     def _runnable(self, study_point: StudyPoint) -> list[tuple[Experiment, Senders]]:
         """The experiment with the names of its algorithms in each kernel that has all of them."""
         experiment = study_point.point.experiment
-        if self._make_target(experiment).has_own_machines:
+        if self._make_target(experiment).hosts_are_machines:
             # Other machines' kernels send, which `check` looks at.
             return [(experiment, self._senders[0])]
         return [

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from narrows_formats.target_profile import TargetProfile
 
@@ -79,9 +79,12 @@ class TargetOptions:
 class Target(ABC):
     """One switch, for one run. What has a default here is what most switches need not say."""
 
-    has_own_machines: ClassVar[bool] = False
-    """Whether the switch and the hosts are machines of a testbed. This machine's tools and algorithms do not matter
-    then, and the switch is asked before a host is touched."""
+    hosts_are_machines: bool = False
+    """Whether the hosts are machines of a lab: this machine's tools and congestion controls do not matter then."""
+
+    switch_is_running: bool = False
+    """Whether the switch is there before the run: it is connected to, before a host is touched, and not started on the
+    hosts' links."""
 
     @classmethod
     @abstractmethod

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Host, Path, Plan, SwitchPort
+from narrows.hosts.lab.inventory import DELAY_LINE, Machine
+from narrows.hosts.lab.machines import machines_of, only_receivers
 from narrows.targets.tofino.sampling import with_sample_that_fits
-from narrows.targets.tofino.testbed.inventory import DELAY_LINE, Inventory, Machine
-from narrows.targets.tofino.testbed.machines import machines_of, only_receivers
+from narrows.targets.tofino.testbed.inventory import Inventory
 
 # Reports come from the switch itself; the address is of the range for benchmarking and never routed.
 SWITCH_MAC = "02:4e:57:00:00:00"

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
 
 from narrows.errors import NarrowsError
+from narrows.hosts.lab.inventory import Machine
+from narrows.hosts.lab.machines import HOST_SCRIPT
+from narrows.hosts.lab.preflight import PYTHON
+from narrows.hosts.lab.ssh import run
 from narrows.targets.soft.softswitch import missing_parts
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Client
 from narrows.targets.tofino.readings.counters import Counters
-from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory, Machine
-from narrows.targets.tofino.testbed.machines import HOST_SCRIPT
-from narrows.targets.tofino.testbed.preflight import PYTHON
+from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory
 from narrows.targets.tofino.testbed.session import SwitchSession
-from narrows.targets.tofino.testbed.ssh import run
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.reader import LiveReader
 

@@ -16,6 +16,8 @@ from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
 from narrows.hosts.base import Testbed
+from narrows.hosts.lab.machines import SshTestbed, machines_of
+from narrows.hosts.lab.preflight import Preflight
 from narrows.hosts.state import RunState
 from narrows.switch.readings import Balance, FlowTotals, PortStats, QueueStats
 from narrows.targets.base import AppliedLink, AppliedSettings, QueueFacts, Target, TargetOptions
@@ -33,8 +35,6 @@ from narrows.targets.tofino.readings.counters import Counters, clear_writes
 from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
 from narrows.targets.tofino.sampling import report_load
 from narrows.targets.tofino.testbed.inventory import Inventory, load_inventory
-from narrows.targets.tofino.testbed.machines import SshTestbed, machines_of
-from narrows.targets.tofino.testbed.preflight import Preflight
 from narrows.targets.tofino.testbed.session import Connect, SwitchSession
 from narrows.targets.tofino.writes.planned import number, text
 from narrows.targets.tofino.writes.ports import port_writes
@@ -69,7 +69,8 @@ class TofinoTarget(Target):
     Calls to the switch block a thread, one at a time; the event loop stays free.
     """
 
-    has_own_machines = True
+    hosts_are_machines = True
+    switch_is_running = True
 
     def __init__(
         self,

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lab: its inventory, its machines over SSH, tunnels and clocks."""
+"""The switch of a lab: its part of the inventory, what was measured of it, and the session with it."""

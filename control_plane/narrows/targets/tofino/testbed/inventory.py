@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The testbed as a lab writes it down: one switch, its cables, and the machines behind them (docs/testbed.md)."""
+"""The testbed as a lab writes it down: one Tofino switch, its ports, and a lab's machines on them (docs/testbed.md)."""
 
 from __future__ import annotations
 
-import re
-from ipaddress import IPv4Interface, IPv6Interface, ip_address
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -13,7 +12,8 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt,
 
 from narrows.errors import InputError
 from narrows.experiment.loader import check, read_mapping
-from narrows.experiment.quantities import Model, Name
+from narrows.experiment.quantities import Model
+from narrows.hosts.lab.inventory import Lab, Machine, Ssh
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip.model import CHIPS, PORTS_PER_PIPE, Chip
 from narrows.targets.tofino.testbed.calibration import Calibration, calibration_path, load_calibration
@@ -21,44 +21,13 @@ from narrows.targets.tofino.testbed.calibration import Calibration, calibration_
 SPEED_BPS = {f"{gigabits}G": gigabits * 10**9 for gigabits in (1, 10, 25, 40, 50, 100, 200, 400)}
 FEC = {"none": "BF_FEC_TYP_NONE", "fc": "BF_FEC_TYP_FIRECODE", "rs": "BF_FEC_TYP_REED_SOLOMON"}
 AUTO_NEGOTIATION = {"default": "PM_AN_DEFAULT", "on": "PM_AN_FORCE_ENABLE", "off": "PM_AN_FORCE_DISABLE"}
-DELAY_LINE = "delay-line"
 MAX_DEV_PORT = 4 * PORTS_PER_PIPE - 1
-_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
-
-
-def _mac(value: object) -> str:
-    text = str(value).lower()
-    if _MAC.match(text) is None:
-        raise refuse("is not a MAC address", "six pairs of hexadecimal digits, such as 02:00:00:00:00:01")
-    return text
-
-
-Mac = Annotated[str, BeforeValidator(_mac)]
 DevPort = Annotated[StrictInt, Field(ge=0, le=MAX_DEV_PORT)]
 
 
 def _switch_word(value: object) -> object:
     """YAML reads a bare ``on`` and ``off`` as booleans."""
     return {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
-
-
-class Ssh(Model):
-    """How to reach a machine: what ``ssh`` takes. Keys come from the agent or ``identity``; passwords are not asked."""
-
-    host: str
-    user: str | None = None
-    port: Annotated[StrictInt, Field(ge=1, le=65535)] = 22
-    identity: Path | None = None
-    known_hosts: Path | None = None
-    jump: str | None = None
-    sudo: StrictBool = True
-
-    @field_validator("host", "user", "jump")
-    @classmethod
-    def _no_option(cls, word: str | None) -> str | None:
-        if word is not None and (word.startswith("-") or not word.strip()):
-            raise refuse("would be an option of ssh", "a name or an address")
-        return word
 
 
 class Switch(Model):
@@ -121,68 +90,16 @@ class Port(Model):
         return SPEED_BPS[self.speed]
 
 
-class Machine(Model):
-    """A server, its NIC that faces the switch, and the switch port that NIC is cabled to. No ``ssh``: this machine."""
-
-    name: Name
-    ssh: Ssh | None = None
-    port: str
-    interface: str
-    mac: Mac
-    address: IPv4Interface | None = None
-    address6: IPv6Interface | None = None
-
-
-class CollectorMachine(Machine):
-    """Where reports arrive: ``rings`` that its NIC's frames are dealt to, and the reports a second that it holds so.
-
-    Each ring has a thread; ``benchmarks/run.py collecting`` measures what a machine holds. None: nobody has.
-    """
-
-    rings: Annotated[StrictInt, Field(ge=1, le=32)] = 1
-    reports_s: Annotated[StrictInt, Field(ge=1000)] | None = None
-
-
-class Delay(Model):
-    """Where the base RTT is made, by a delay on what the receiver sends back.
-
-    ``receiver``: netem on each machine that sends to a host with a delay, which receivers do; it holds up to
-    ``limit_packets``. ``line``, for one link: the switch sends it by way of
-    the machine that Narrows runs on, whose NIC ``interface`` with the address ``mac`` is cabled to the switch's
-    ``port``. ``none``: the cables' own RTT is enough.
-    """
-
-    at: Literal["receiver", "line", "none"] = "receiver"
-    limit_packets: Annotated[StrictInt, Field(ge=1000)] = 1_000_000
-    port: str | None = None
-    interface: str | None = None
-    mac: Mac | None = None
-
-    @model_validator(mode="after")
-    def _line(self) -> Self:
-        given = [self.port, self.interface, self.mac]
-        if self.at == "line" and None in given:
-            raise refuse("at: line lacks its place", "port, interface and mac of the delay line's NIC")
-        if self.at != "line" and given != [None] * 3:
-            raise refuse(f"at: {self.at} has no NIC", "port, interface and mac with at: line")
-        return self
-
-
-class Inventory(Model):
+class Inventory(Lab):
     """One testbed.
 
-    It has one ``receiver``, or ``receivers`` for experiments whose flows end at several hosts. ``loopback`` names ports
-    without a cable, each of which can be the queue of a link whose packets cross another one behind it.
+    ``loopback`` names ports without a cable, each of which can be the queue of a link whose packets cross another one
+    behind it.
     """
 
     switch: Switch
     ports: Annotated[tuple[Port, ...], Field(min_length=3)]
-    senders: Annotated[tuple[Machine, ...], Field(min_length=1)]
-    receiver: Machine | None = None
-    receivers: tuple[Machine, ...] = ()
-    collector: CollectorMachine
     loopback: tuple[str, ...] = ()
-    delay: Delay = Delay()
     _calibration: Calibration | None = PrivateAttr(None)
 
     @property
@@ -207,11 +124,8 @@ class Inventory(Model):
         return ports
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _cabled(self) -> Self:
         names = [port.name for port in self.ports]
-        if (self.receiver is None) == (not self.receivers):
-            problem = "has neither receiver nor receivers" if self.receiver is None else "has receiver and receivers"
-            raise refuse(problem, "receiver with one machine, or receivers with a list of them")
         for name in self.loopback:
             if name not in names:
                 raise refuse(f"loopback: '{name}' is no port", ", ".join(names))
@@ -222,22 +136,6 @@ class Inventory(Model):
                 raise refuse(f"{machine.name} is on the loopback port '{machine.port}'", "a port without a machine")
             if machine.port not in names:
                 raise refuse(f"{machine.name} is on the unknown port '{machine.port}'", ", ".join(names))
-        for attribute in ("name", "mac"):
-            values = [getattr(machine, attribute) for machine in self.machines]
-            twice = next((value for value in values if values.count(value) > 1), None)
-            if twice is not None:
-                raise refuse(f"two machines have the {attribute} '{twice}'", f"one {attribute} a machine")
-        for machine in self.machines:
-            for receiver in self.all_receivers:
-                if machine is not receiver and machine.port == receiver.port:
-                    whose = "the receiver's" if self.receivers == () else f"{receiver.name}'s"
-                    raise refuse(f"{machine.name} shares {whose} port '{machine.port}'", "a port of its own")
-            if machine is not self.collector and machine.port == self.collector.port:
-                raise refuse(f"{machine.name} shares the collector's port '{machine.port}'", "a port of its own")
-        if self.delay.port in [sender.port for sender in self.senders]:
-            raise refuse(f"the delay line shares a sender's port '{self.delay.port}'", "a port of its own")
-        if self.collector.ssh is not None:
-            raise refuse(f"{self.collector.name}: reports are collected where Narrows runs", "a collector without ssh")
         for port in self.ports:
             if port.speed not in self.switch.generation.speeds:
                 allowed = ", ".join(self.switch.generation.speeds)
@@ -245,33 +143,18 @@ class Inventory(Model):
         return self
 
     @property
-    def machines(self) -> tuple[Machine, ...]:
-        """Senders, receivers, collector, and the delay line's NIC where there is one."""
-        line = self.delay_line
-        return (*self.senders, *self.all_receivers, self.collector, *(() if line is None else (line,)))
-
-    @property
-    def all_receivers(self) -> tuple[Machine, ...]:
-        """The receivers, also where there is one only."""
-        return self.receivers if self.receiver is None else (self.receiver,)
-
-    @property
     def loopback_ports(self) -> tuple[Port, ...]:
         """The ports that may be loopback ports, in the order of ``loopback``."""
         by_name = {port.name: port for port in self.ports}
         return tuple(by_name[name] for name in self.loopback)
 
-    @property
-    def delay_line(self) -> Machine | None:
-        """This machine as the delay line, with the NIC that it has for that."""
-        delay = self.delay
-        if delay.port is None or delay.interface is None or delay.mac is None:
-            return None
-        return Machine(name=DELAY_LINE, port=delay.port, interface=delay.interface, mac=delay.mac)
-
     def port_of(self, machine: Machine) -> Port:
         """The switch port a machine is cabled to."""
         return next(port for port in self.ports if port.name == machine.port)
+
+    def speed_bps(self, machine: Machine) -> int:
+        """See `Lab.speed_bps`: as the switch's port is set."""
+        return self.port_of(machine).speed_bps
 
     def port(self, dev_port: int) -> Port:
         """The port with a chip's number.

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from narrows.hosts.lab.ssh import SshError
+from narrows.hosts.lab.tunnel import Tunnel
 from narrows.targets.tofino.bfrt.client import Client, Endpoint
 from narrows.targets.tofino.bfrt.connect import connect
-from narrows.targets.tofino.bfrt.errors import BfrtError
+from narrows.targets.tofino.bfrt.errors import BfrtError, ConnectionLost
 from narrows.targets.tofino.testbed.inventory import Inventory
-from narrows.targets.tofino.testbed.tunnel import Tunnel
 
 Connect = Callable[[Endpoint, Sequence[str]], Client]
 
@@ -35,7 +36,10 @@ class SwitchSession:
         address = None
         if switch.tunnel is not None:
             self._tunnel = self._tunnel or Tunnel(switch.tunnel, switch.address)
-            address = self._tunnel.open()
+            try:
+                address = self._tunnel.open()
+            except SshError as error:
+                raise ConnectionLost(str(error)) from error
         prefer = ("sde", "own") if switch.client == "auto" else (switch.client,)
         self._client = client = self._connect_to(self._inventory.endpoint(address), prefer)
         chip = switch.generation

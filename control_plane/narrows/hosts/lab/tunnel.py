@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reaching a switch whose BF Runtime server listens on its loopback only: a socket forwarded by ``ssh``."""
+"""Reaching a server that listens on another machine's loopback only: a socket forwarded by ``ssh``."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import subprocess
 import tempfile
 import time
 
-from narrows.targets.tofino.bfrt.errors import ConnectionLost
-from narrows.targets.tofino.testbed.inventory import Ssh
-from narrows.targets.tofino.testbed.ssh import ssh_command
+from narrows.hosts.lab.inventory import Ssh
+from narrows.hosts.lab.ssh import SshError, ssh_command
 
 OPEN_S = 15.0
 POLL_S = 0.05
@@ -36,7 +35,7 @@ class Tunnel:
         """Forward, or use the forwarding that is there; returns the local address.
 
         Raises:
-            ConnectionLost: ssh does not get through.
+            SshError: ssh does not get through.
         """
         if self._process is not None and self._process.poll() is None:
             return self._local
@@ -59,14 +58,14 @@ class Tunnel:
                 assert self._process.stderr is not None
                 words = self._process.stderr.read().decode(errors="replace").strip()
                 self.close()
-                raise ConnectionLost(f"no tunnel to the switch by ssh to {self._ssh.host}: {words}")
+                raise SshError(f"no tunnel to the switch by ssh to {self._ssh.host}: {words}")
             with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
                 probe.settimeout(POLL_S)
                 probe.connect(end)
                 return self._local
             time.sleep(POLL_S)
         self.close()
-        raise ConnectionLost(f"no tunnel to the switch by ssh to {self._ssh.host} after {OPEN_S:g} s")
+        raise SshError(f"no tunnel to the switch by ssh to {self._ssh.host} after {OPEN_S:g} s")
 
     def close(self) -> None:
         """End the forwarding; safe to call twice."""

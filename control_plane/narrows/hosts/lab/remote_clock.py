@@ -9,8 +9,8 @@ import time
 from typing import IO
 
 from narrows.errors import RunError
-from narrows.targets.tofino.testbed.inventory import Machine
-from narrows.targets.tofino.testbed.ssh import machine_command
+from narrows.hosts.lab.inventory import Machine
+from narrows.hosts.lab.ssh import machine_command
 
 READINGS = 20
 LIMIT_S = 30.0

@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.hosts.base import SWITCH
-from narrows.targets.tofino.testbed.inventory import Inventory, Machine
-from narrows.targets.tofino.testbed.machines import HOST_SCRIPT, MAX_PARALLEL, ccas_of, delays_at, machines_of
-from narrows.targets.tofino.testbed.ssh import run
+from narrows.hosts.lab.inventory import Lab, Machine
+from narrows.hosts.lab.machines import HOST_SCRIPT, MAX_PARALLEL, ccas_of, delays_at, machines_of
+from narrows.hosts.lab.ssh import run
 
 # What our own senders and readers of sockets need on a machine.
 PYTHON = "3.8"
@@ -19,7 +19,7 @@ PYTHON = "3.8"
 class Preflight:
     """Asks each machine once for each set of requirements, however many runs a sweep has."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Lab) -> None:
         """Nothing is asked before `problems`."""
         self._inventory = inventory
         self._found: dict[tuple[str, tuple[str, ...]], str] = {}

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Sequence
 
 from narrows.errors import RunError
-from narrows.targets.tofino.testbed.inventory import Machine, Ssh
+from narrows.hosts.lab.inventory import Machine, Ssh
 
 CONNECT_S = 10
 COMMAND_S = 60.0

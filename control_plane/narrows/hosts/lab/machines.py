@@ -16,13 +16,13 @@ from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts.base import SWITCH, SwitchAttachment
 from narrows.hosts.exclusive import Exclusive
+from narrows.hosts.lab import relay, remote_clock
+from narrows.hosts.lab.inventory import Lab, Machine
+from narrows.hosts.lab.ssh import machine_command, run
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
 from narrows.paths import data
-from narrows.targets.tofino.testbed import relay, remote_clock
-from narrows.targets.tofino.testbed.inventory import Inventory, Machine
-from narrows.targets.tofino.testbed.ssh import machine_command, run
 
 HOST_SCRIPT = data("deploy") / "host.sh"
 REMOTE_SCRIPT = data("deploy") / "remote.sh"
@@ -49,9 +49,7 @@ def relayed(command: Sequence[str]) -> list[str]:
 class SshTestbed:
     """The machines of one run. See `narrows.hosts.base.Testbed`; names are those of the plan's hosts."""
 
-    def __init__(
-        self, plan: Plan, inventory: Inventory, state_dir: Path, mtu: int, record: RunState | None = None
-    ) -> None:
+    def __init__(self, plan: Plan, inventory: Lab, state_dir: Path, mtu: int, record: RunState | None = None) -> None:
         """Take the bound plan; nothing is changed before `create`. Local ends of processes are put on ``record``."""
         self._plan = plan
         self._inventory = inventory
@@ -273,7 +271,7 @@ class SshTestbed:
 
     def _nic(self, host: str) -> list[str]:
         """What NICs at the switch's higher rates need beside."""
-        speed_bps = self._inventory.port_of(self._machines[host]).speed_bps
+        speed_bps = self._inventory.speed_bps(self._machines[host])
         return ["nic=fast"] if speed_bps >= FAST_BPS else []
 
     def _delays(self, own: Host) -> str:
@@ -301,7 +299,7 @@ class SshTestbed:
         return found
 
 
-def machines_of(plan: Plan, inventory: Inventory) -> dict[str, Machine]:
+def machines_of(plan: Plan, inventory: Lab) -> dict[str, Machine]:
     """The machines that a bound plan uses, by the names of its hosts; `SWITCH` is where a delay line runs."""
     line = inventory.delay_line
     return {
@@ -322,7 +320,7 @@ def delays_of(plan: Plan) -> dict[str, int]:
     return {port.host: port.delay_ns for port in plan.ports if port.host}
 
 
-def delays_at(plan: Plan, host: str, inventory: Inventory) -> bool:
+def delays_at(plan: Plan, host: str, inventory: Lab) -> bool:
     """Whether a machine is to hold what it sends: a receiver is, and a sender to a host with a delay."""
     if inventory.delay.at != "receiver" or host not in {one.name for one in plan.end_hosts}:
         return False
