@@ -32,7 +32,8 @@ need() {
     done
 }
 
-# Remembers how to undo something; restore runs the lines last one first.
+# Remembers how to undo something, before it is done: a kill in between must not leave a change without its undoing.
+# restore runs the lines last one first.
 remember() {
     printf '%s\n' "$1" >>"$STATE/$interface"
 }
@@ -133,9 +134,11 @@ set_interrupts() {
         shift_by=$((number % $#))
         cpu=$(printf '%s\n' "$@" | sed -n "$((shift_by + 1))p")
         old=$(cat "$list")
-        # Managed interrupts refuse; they are spread already.
-        if echo "$cpu" 2>/dev/null >"$list"; then
+        # Managed interrupts refuse, also what they have; they are spread already.
+        if echo "$old" 2>/dev/null >"$list"; then
             remember "echo $old > $list"
+            # One that cannot go there stays where it is.
+            echo "$cpu" 2>/dev/null >"$list" || true
         fi
         number=$((number + 1))
     done
@@ -226,8 +229,8 @@ set_ethtool() {
         case $old in
         '' | n/a | "$2") ;;
         *)
-            ethtool "$change" "$interface" "$1" "$2" || fail "$interface: $1 cannot be set to $2"
             remember "ethtool $change $interface $1 $old"
+            ethtool "$change" "$interface" "$1" "$2" || fail "$interface: $1 cannot be set to $2"
             ;;
         esac
         shift 3
@@ -242,16 +245,16 @@ set_fast_nic() {
         [ -w "$governor" ] || continue
         old=$(cat "$governor")
         [ "$old" = performance ] && continue
-        echo performance >"$governor" || fail "$governor cannot be set to performance"
         remember "echo $old > $governor"
+        echo performance >"$governor" || fail "$governor cannot be set to performance"
     done
     # A processor that sleeps deeply wakes up late: states that take longer than 10 us are not entered.
     for state in /sys/devices/system/cpu/cpu*/cpuidle/state*; do
         [ -w "$state/disable" ] || continue
         [ "$(cat "$state/latency")" -gt 10 ] || continue
         [ "$(cat "$state/disable")" = 0 ] || continue
-        echo 1 >"$state/disable"
         remember "echo 0 > $state/disable"
+        echo 1 >"$state/disable"
     done
 }
 

@@ -247,3 +247,66 @@ def test_a_fast_nic_and_its_processors_are_set_and_put_back(tmp_path: Path) -> N
         "ethtool -C ens1f0 rx-usecs 8", "ethtool -A ens1f0 rx off", "ethtool -A ens1f0 tx off",
         "ethtool -A ens1f0 tx on", "ethtool -A ens1f0 rx on", "ethtool -C ens1f0 rx-usecs 64",
     ]  # fmt: skip
+
+
+# A NIC and irqbalance that keep what they are told, and a shell that is killed after the N-th change of the machine.
+KEPT = """nic=$(dirname "$LOG")/nic
+mkdir -p "$nic"
+now() { cat "$nic/$1" 2>/dev/null || echo "$2"; }
+case $1 in
+-g)
+    printf 'Pre-set maximums:\\nRX:\\t8192\\nTX:\\t8192\\n'
+    printf 'Current hardware settings:\\nRX:\\t%s\\nTX:\\t8192\\n' "$(now rx-G 1024)"
+    ;;
+-c) printf 'rx-usecs:\\t%s\\n' "$(now rx-usecs-C 64)" ;;
+-a) printf 'RX:\\t%s\\nTX:\\t%s\\n' "$(now rx-A on)" "$(now tx-A on)" ;;
+-k) printf 'tcp-segmentation-offload: %s\\n' "$(now tso-K on)" ;;
+-[GCAK]) echo "$4" >"$nic/$3$1" ;;
+esac"""
+KILLED = """changed=0 last=
+after_a_change() {
+    case $last in
+    'ethtool -'[GCAK]* | 'ethtool "$change"'* | 'systemctl stop'* | 'ip link set'* | 'echo '*' > "$'*)
+        changed=$((changed + 1))
+        if [ "$changed" = "$KILL" ]; then kill -9 $$; fi
+        ;;
+    esac
+    last=$1
+}
+trap 'after_a_change "$BASH_COMMAND"' DEBUG
+"""
+LOOP = """show() {
+    for list in -g -c -a -k; do ethtool $list; done
+    cat /proc/irq/*/smp_affinity_list $cpu/cpufreq/scaling_governor $cpu/cpuidle/state*/disable
+    systemctl is-active && echo irqbalance runs
+    ip -brief link show dev ens1f0 | cut -d'<' -f2
+}
+before=$(show)
+killed=0
+while KILL=$((killed + 1)) BASH_ENV=$KILLED bash -T $HOST apply ens1f0 mtu=1500 nic=fast; [ $? = 137 ]; do
+    killed=$((killed + 1))
+    [ "$(show)" != "$before" ] || echo "change $killed changed nothing"
+    sh $HOST restore ens1f0
+    [ "$(show)" = "$before" ] || { echo "after change $killed"; show; }
+done
+echo "$killed kills"
+"""
+
+
+@ROOT
+def test_a_kill_after_any_change_leaves_nothing_behind(tmp_path: Path) -> None:
+    """How to undo a change is on disk before it is made."""
+    stub(tmp_path, "bin/ethtool", KEPT)
+    running = tmp_path / "irqbalance"
+    running.touch()
+    service = f"case $1 in stop) rm -f {running} ;; start) : >{running} ;; is-active) test -e {running} ;; esac"
+    stub(tmp_path, "bin/systemctl", service)
+    (tmp_path / "killed.sh").write_text(KILLED)
+    made = run(
+        "unshare", "-m", "-n", "sh", "-c", f"{NIC}{CPU}set +e\n{LOOP}",
+        LOG=str(tmp_path / "log"), PATH=f"{tmp_path}/bin:{os.environ['PATH']}", NARROWS_HOST_STATE=str(tmp_path),
+        KILLED=str(tmp_path / "killed.sh"), HOST=str(DEPLOY / "host.sh"),
+    )  # fmt: skip
+    # An offload, a ring, irqbalance, three interrupts (each written twice), coalescing, two pauses, governor, an idle
+    # state and the link.
+    assert made.stdout.splitlines() == ["15 kills"], made.stdout + made.stderr
