@@ -33,13 +33,14 @@ class Distribution(TypedDict):
 
 @_exactly
 class BottleneckSummary(TypedDict):
-    """The link and its queue."""
+    """The link and its queue; the reasons say why a number is not there."""
 
     rate_bps: float | None
     rate_mean_bps: float | None
     rate_least_bps: float | None
     rate_most_bps: float | None
     down_s: float | None
+    down_reason: str | None
     buffer_bytes: float | None
     utilization: float | None
     loss_ratio: float | None
@@ -48,6 +49,7 @@ class BottleneckSummary(TypedDict):
     queue_bytes: Distribution
     queue_delay_s: Distribution
     saturated_rate_bps: float | None
+    saturated_rate_reason: str | None
     standing_queue_bytes: float | None
     standing_queue_bdp: float | None
     drops: int | None

@@ -31,6 +31,7 @@ SUMMARY: Any = {
     "status": "complete",
     "bottleneck": {
         **dict.fromkeys(("rate_mean_bps", "rate_least_bps", "rate_most_bps", "down_s")),
+        **dict.fromkeys(("down_reason", "saturated_rate_reason")),
         **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
         **dict.fromkeys(("drops", "loss_emulation_drops", "ce_marks")),
         "rate_bps": 1e8,

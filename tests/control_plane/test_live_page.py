@@ -107,6 +107,17 @@ def test_the_page_follows(live: LivePage, opened: Opened) -> None:
     opened.page.get_by_text("The run is over.").wait_for()
 
 
+def test_a_rate_that_varies_is_a_curve(live: LivePage, opened: Opened) -> None:
+    """Of the four readings the first has no time before it to be a mean of."""
+    for second, offered in enumerate((100_000_000, 80_000_000, 40_000_000, 80_000_000)):
+        live.publish(
+            "snapshot", snapshot(float(second), {"link_bps": offered, **({} if second else {"rate_bps": None})})
+        )
+    opened.wait(4)
+    assert opened.points("rates") == [3, 4, 4]
+    assert "(link)" in opened.text("#rates")
+
+
 def test_what_is_not_known_is_a_dash(live: LivePage, opened: Opened) -> None:
     """The first snapshot of a target without a byte counter and without depth, of an experiment without a known end."""
     unknown = {"rate_bps": None, "queue_bytes": None, "drops": None}

@@ -64,6 +64,8 @@ def test_packets_leave_at_the_opportunities_of_a_trace(tmp_path: Path) -> None:
     assert len(reports) > 1000
     packets = list(zip(reports["came"], reports["packet_length"].astype("int64") - 10, strict=True))
     assert list(delivered(stamps, packets)) == reports["left"].tolist()
+    assert (link["saturated_rate_reason"], link["down_s"]) == ("the rate varies", None)
+    assert link["down_reason"].startswith("delivery opportunities")
     assert link["saturated_rate_bps"] is None and 0.5 < link["utilization"] <= 1
 
 

@@ -118,7 +118,7 @@ def finish(
         "format": FORMAT,
         "status": run.status,
         "links": sections,
-        "bottleneck": bottleneck_section(run, alone.aggregation) if alone else no_bottleneck_section(),
+        "bottleneck": bottleneck_section(run, alone.aggregation) if alone else no_bottleneck_section(SEVERAL_LINKS),
         "fairness": fairness_section(run, alone.aggregation if alone else None),
         "dynamics": dynamics_section(run, alone.aggregation if alone else None),
         "groups": group_sections(run, links, flows),

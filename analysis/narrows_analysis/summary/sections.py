@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from narrows_formats.schedules import RateSchedule
+from narrows_formats.run_record import LinkRecord
+from narrows_formats.schedules import Opportunities, RateSchedule
 from narrows_formats.summary import (
     BottleneckSummary,
     Distribution,
@@ -40,6 +41,8 @@ MAX_PAIRED_FLOWS = 2000
 SOCKET_SOURCE = "the hosts (sockets, TCP_INFO)"
 NEVER_TOGETHER = "the flows were never all running at the same time"
 SEVERAL_LINKS = "the experiment has several links, see `links`"
+NO_TELEMETRY = "no telemetry"
+NO_WINDOW = "no packet of the experiment's flows left it"
 NOT_ASSESSABLE = "not assessable"
 SWITCH_INFLIGHT_SOURCE = "the switch (sequence and acknowledgement numbers of both directions)"
 SWITCH_RTT_SOURCE = "the switch (TCP timestamps of both directions)"
@@ -94,7 +97,7 @@ def common_window(aggregation: Aggregation) -> tuple[int, int] | None:
     return (max(0, low), high) if high > max(0, low) else None
 
 
-def no_bottleneck_section() -> BottleneckSummary:
+def no_bottleneck_section(why: str) -> BottleneckSummary:
     """The "bottleneck" part of a run with several links, or of one link before anything is known of it."""
     return {
         "rate_bps": None,
@@ -102,6 +105,7 @@ def no_bottleneck_section() -> BottleneckSummary:
         "rate_least_bps": None,
         "rate_most_bps": None,
         "down_s": None,
+        "down_reason": why,
         "buffer_bytes": None,
         "utilization": None,
         "loss_ratio": None,
@@ -110,6 +114,7 @@ def no_bottleneck_section() -> BottleneckSummary:
         "queue_bytes": _empty_distribution(),
         "queue_delay_s": _empty_distribution(),
         "saturated_rate_bps": None,
+        "saturated_rate_reason": why,
         "standing_queue_bytes": None,
         "standing_queue_bdp": None,
         "drops": None,
@@ -120,7 +125,7 @@ def no_bottleneck_section() -> BottleneckSummary:
 
 def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckSummary:
     """What is told of a link and its queue: the "bottleneck" part of the summary where there is one link."""
-    section = no_bottleneck_section()
+    section = no_bottleneck_section(NO_TELEMETRY)
     section["rate_bps"], section["buffer_bytes"] = run.bottleneck.rate_bps, run.bottleneck.buffer_bytes
     if aggregation is None or not aggregation.order.reports:
         return section
@@ -135,6 +140,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
             section["down_s"] = 0.0
         else:
             _of_schedule(section, aggregation, link.schedule, window)
+    section["down_reason"] = _why_no_down_time(section, link)
     drops, emulated, arrivals = (float(totals[name].sum()) for name in ("drops", "loss_drops", "arrivals"))
     section["loss_ratio"] = loss_ratio(drops, arrivals)
     # Loss emulation is in front of the queue: what it takes has not arrived there.
@@ -148,6 +154,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     if link.schedule is None:
         # Of a rate that varies it would be that of the times at which there was a queue.
         section["saturated_rate_bps"] = quotient(aggregation.saturated_bits, aggregation.saturated_ticks * unit_s)
+    section["saturated_rate_reason"] = _why_no_saturated_rate(section, link)
     if window is not None:
         least = aggregation.depth.minimum[0, _queue_bins(aggregation, window)] * run.depth_unit_bytes
         standing = standing_queue(least, aggregation.intervals.queue_s, reaction_time(run))
@@ -157,6 +164,22 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
     section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
     section["ce_marks"] = int(queue.totals["ce_marks"][0])
     return section
+
+
+def _why_no_down_time(section: BottleneckSummary, link: LinkRecord) -> str | None:
+    if section["down_s"] is not None:
+        return None
+    if not link.rate_bps:
+        return "it has no set rate"
+    if isinstance(link.schedule, Opportunities):
+        return "delivery opportunities, between which nothing passes anyway"
+    return NO_WINDOW
+
+
+def _why_no_saturated_rate(section: BottleneckSummary, link: LinkRecord) -> str | None:
+    if section["saturated_rate_bps"] is not None:
+        return None
+    return "no packet waited for another" if link.schedule is None else "the rate varies"
 
 
 def _of_schedule(
@@ -220,7 +243,7 @@ def dynamics_section(run: Run, aggregation: Aggregation | None) -> DynamicsSumma
     }
     window = None if aggregation is None else common_window(aggregation)
     if aggregation is None or window is None:
-        section["oscillation_reason"] = "no telemetry" if aggregation is None else NEVER_TOGETHER
+        section["oscillation_reason"] = NO_TELEMETRY if aggregation is None else NEVER_TOGETHER
         return section
     width = aggregation.intervals.flows_s
     bins = _queue_bins(aggregation, ((window[0] + window[1]) / 2 * width, window[1] * width))
@@ -255,7 +278,7 @@ def fairness_section(run: Run, aggregation: Aggregation | None) -> FairnessSumma
         "reason": None,
     }
     if aggregation is None or not aggregation.order.reports:
-        return _without_index(section, "no telemetry")
+        return _without_index(section, NO_TELEMETRY)
     if run.data_flows < 2:
         return _without_index(section, "a single flow" if run.data_flows else "no flow's data cross it")
     if missing_ratio(aggregation) > MAX_MISSING_RATIO:
