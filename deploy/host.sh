@@ -108,6 +108,8 @@ set_rings() {
         flag=$(printf %s "$ring" | tr RTX rtx)
         remember "ethtool -G $interface $flag $now"
         ethtool -G "$interface" "$flag" "$most" || fail "$interface: ring $ring cannot be set to $most"
+        now=$(ethtool -g "$interface" | sed -n "/Current/,\$s/^$ring:[[:space:]]*//p" | head -n 1)
+        [ "$now" = "$most" ] || fail "$interface: ring $ring reads $now after it was set to $most"
     done
 }
 
@@ -218,19 +220,25 @@ set_delay() {
     done
 }
 
+# The first word of a setting in one of ethtool's lists; nothing where the NIC has no such list.
+ethtool_value() {
+    ethtool "$1" "$interface" 2>/dev/null | tr '\t' ' ' | sed -n "s/^$2: *\([^ ]*\).*/\1/p" | head -n 1
+}
+
 # One of ethtool's lists of settings, by three words each: its name for a change, the value, its name in the list.
 set_ethtool() {
     show=$1 change=$2
     shift 2
-    found=$(ethtool "$show" "$interface" 2>/dev/null) || return 0
     while [ $# -gt 0 ]; do
-        old=$(printf '%s\n' "$found" | tr '\t' ' ' | sed -n "s/^$3: *\([^ ]*\).*/\1/p" | head -n 1)
+        old=$(ethtool_value "$show" "$3")
         # What the NIC does not have reads n/a, or is not in the list; another clause of the same line is not meant.
         case $old in
         '' | n/a | "$2") ;;
         *)
             remember "ethtool $change $interface $1 $old"
             ethtool "$change" "$interface" "$1" "$2" || fail "$interface: $1 cannot be set to $2"
+            new=$(ethtool_value "$show" "$3")
+            [ "$new" = "$2" ] || fail "$interface: $1 ($change) reads $new after it was set to $2"
             ;;
         esac
         shift 3

@@ -170,13 +170,19 @@ def test_an_installation_that_cannot_be_is_refused(arguments: list[str], sde: bo
     assert made.returncode == 1 and words in made.stderr
 
 
-RINGS = """case $1 in
+# A NIC that keeps what it is told, but for what is IGNORED.
+KEPT = """nic=$(dirname "$LOG")/nic
+mkdir -p "$nic"
+now() { cat "$nic/$1" 2>/dev/null || echo "$2"; }
+case $1 in
 -g)
-    echo 'Ring parameters for ens1f0:'
     printf 'Pre-set maximums:\\nRX:\\t8192\\nTX:\\t8192\\n'
-    printf 'Current hardware settings:\\nRX:\\t1024\\nTX:\\t8192\\n'
+    printf 'Current hardware settings:\\nRX:\\t%s\\nTX:\\t8192\\n' "$(now rx-G 1024)"
     ;;
--k) printf 'tcp-segmentation-offload: off\\ngeneric-segmentation-offload: off\\n' ;;
+-c) printf 'Adaptive RX: on  TX: on\\nrx-usecs:\\t%s\\ntx-usecs:\\tn/a\\n' "$(now rx-usecs-C 64)" ;;
+-a) printf 'Autonegotiate:\\toff\\nRX:\\t%s\\nTX:\\t%s\\n' "$(now rx-A on)" "$(now tx-A on)" ;;
+-k) printf 'tcp-segmentation-offload: %s\\n' "$(now tso-K on)" ;;
+-[GCAK]) [ "$1" = "${IGNORED-}" ] || echo "$4" >"$nic/$3$1" ;;
 esac"""
 # A NIC with three interrupts on a NUMA node of two processors; irqbalance runs.
 NIC = """set -e
@@ -194,12 +200,10 @@ done
 """
 
 
-def applied_and_restored(
-    directory: Path, ethtool: str, machine: str, settings: str, show: str
-) -> tuple[list[str], list[str]]:
+def applied_and_restored(directory: Path, machine: str, settings: str, show: str) -> tuple[list[str], list[str]]:
     """What ``show`` prints after host.sh applied settings and after it restored them, and the commands it called."""
     log = directory / "log"
-    stub(directory, "bin/ethtool", ethtool)
+    stub(directory, "bin/ethtool", KEPT)
     stub(directory, "bin/systemctl")
     host = f"sh {DEPLOY}/host.sh"
     script = f"{machine} {host} apply ens1f0 {settings}; {show}; {host} restore ens1f0; {show}"
@@ -212,7 +216,7 @@ def applied_and_restored(
 @ROOT
 def test_rings_and_interrupts_of_a_nic_are_set_and_put_back(tmp_path: Path) -> None:
     show = "cat /proc/irq/*/smp_affinity_list | tr '\\n' ' '; echo"
-    shown, called = applied_and_restored(tmp_path, RINGS, NIC, "mtu=1500", show)
+    shown, called = applied_and_restored(tmp_path, NIC, "mtu=1500", show)
     # One a processor of the NIC's own node, in turn; afterwards as they were.
     assert shown == ["2 3 2 ", "0-7 0-7 0-7 "]
     changes = [line for line in called if line.startswith(("ethtool -G", "systemctl st"))]
@@ -222,11 +226,6 @@ def test_rings_and_interrupts_of_a_nic_are_set_and_put_back(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-FAST = """case $1 in
--c) printf 'Coalesce parameters for ens1f0:\\nAdaptive RX: on  TX: on\\nrx-usecs:\\t64\\ntx-usecs:\\tn/a\\n' ;;
--a) printf 'Pause parameters for ens1f0:\\nAutonegotiate:\\toff\\nRX:\\t\\ton\\nTX:\\t\\ton\\n' ;;
--k) printf 'tcp-segmentation-offload: off\\n' ;;
-esac"""
 CPU = """mount -t tmpfs none /sys/devices/system/cpu
 cpu=/sys/devices/system/cpu/cpu0
 mkdir -p $cpu/cpufreq $cpu/cpuidle/state0 $cpu/cpuidle/state3
@@ -239,7 +238,7 @@ echo 133 >$cpu/cpuidle/state3/latency; echo 0 >$cpu/cpuidle/state3/disable
 @ROOT
 def test_a_fast_nic_and_its_processors_are_set_and_put_back(tmp_path: Path) -> None:
     show = "cat $cpu/cpufreq/scaling_governor $cpu/cpuidle/state*/disable | tr '\\n' ' '; echo"
-    shown, called = applied_and_restored(tmp_path, FAST, f"{NIC}{CPU}", "mtu=9000 nic=fast", show)
+    shown, called = applied_and_restored(tmp_path, f"{NIC}{CPU}", "mtu=9000 nic=fast", show)
     assert shown == ["performance 0 1 ", "powersave 0 0 "]
     changes = [line for line in called if line.startswith(("ethtool -C", "ethtool -A"))]
     # What the NIC does not have is left alone; what is set already as well.
@@ -249,20 +248,7 @@ def test_a_fast_nic_and_its_processors_are_set_and_put_back(tmp_path: Path) -> N
     ]  # fmt: skip
 
 
-# A NIC and irqbalance that keep what they are told, and a shell that is killed after the N-th change of the machine.
-KEPT = """nic=$(dirname "$LOG")/nic
-mkdir -p "$nic"
-now() { cat "$nic/$1" 2>/dev/null || echo "$2"; }
-case $1 in
--g)
-    printf 'Pre-set maximums:\\nRX:\\t8192\\nTX:\\t8192\\n'
-    printf 'Current hardware settings:\\nRX:\\t%s\\nTX:\\t8192\\n' "$(now rx-G 1024)"
-    ;;
--c) printf 'rx-usecs:\\t%s\\n' "$(now rx-usecs-C 64)" ;;
--a) printf 'RX:\\t%s\\nTX:\\t%s\\n' "$(now rx-A on)" "$(now tx-A on)" ;;
--k) printf 'tcp-segmentation-offload: %s\\n' "$(now tso-K on)" ;;
--[GCAK]) echo "$4" >"$nic/$3$1" ;;
-esac"""
+# A shell that is killed after the N-th change of the machine.
 KILLED = """changed=0 last=
 after_a_change() {
     case $last in
@@ -310,3 +296,25 @@ def test_a_kill_after_any_change_leaves_nothing_behind(tmp_path: Path) -> None:
     # An offload, a ring, irqbalance, three interrupts (each written twice), coalescing, two pauses, governor, an idle
     # state and the link.
     assert made.stdout.splitlines() == ["15 kills"], made.stdout + made.stderr
+
+
+@ROOT
+@pytest.mark.parametrize(
+    ("ignored", "words"),
+    [
+        ("-G", "ring RX reads 1024 after it was set to 8192"),
+        ("-C", "rx-usecs (-C) reads 64 after it was set to 8"),
+        ("-A", "rx (-A) reads on after it was set to off"),
+    ],
+)
+def test_a_nic_that_ignores_a_setting_fails_the_set_up(ignored: str, words: str, tmp_path: Path) -> None:
+    stub(tmp_path, "bin/ethtool", KEPT)
+    stub(tmp_path, "bin/systemctl")
+    made = run(
+        "unshare", "-m", "-n", "sh", "-c", f"{NIC}{CPU}sh {DEPLOY}/host.sh apply ens1f0 nic=fast",
+        LOG=str(tmp_path / "log"), PATH=f"{tmp_path}/bin:{os.environ['PATH']}", NARROWS_HOST_STATE=str(tmp_path),
+        IGNORED=ignored,
+    )  # fmt: skip
+    assert made.returncode == 1 and made.stderr.endswith(f"ens1f0: {words}\n"), made.stderr
+    # All or nothing: what was set before it is as it was.
+    assert (tmp_path / "nic" / "tso-K").read_text() == "on\n"
