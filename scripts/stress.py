@@ -60,6 +60,8 @@ GROUPS = (
     Group("1,000 TCP flows at once", (*PYTEST, "tests/virtual/test_many_flows.py"), 1200, {"NARROWS_STRESS": "1"}),
     Group("Experiments at the edges of every range", (*PYTEST, "tests/virtual/test_laws.py"), 5400,
           {"NARROWS_STRESS": "1", "NARROWS_CASES": "1000"}),
+    Group("A rate every millisecond for a minute", (*PYTEST, "tests/virtual/test_a_rate_every_millisecond.py"), 1800,
+          {"NARROWS_STRESS": "1"}),
     Group("Queues and TCP against theory", (*PYTEST, "tests/physics"), 600, {"NARROWS_STRESS": "1"}),
     Group("Hostile gRPC", (*PYTEST, "tests/softswitch/test_hostile_grpc.py"), 900, {"NARROWS_CASES": "4000"}),
     Group("Certificates right, wrong, expired and missing", ("sh", "-c",
