@@ -17,6 +17,16 @@ import typer
 from narrows.cli import app
 from narrows.experiment.application import Ready
 from narrows.experiment.datagrams import Bursts, Probe, Udp
+from narrows.experiment.impairment_settings import (
+    DelayStep,
+    GilbertElliottSettings,
+    JitterSettings,
+    LossModel,
+    LossTrace,
+    ParetoJitter,
+    TextFile,
+    VaryingDelay,
+)
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
@@ -124,6 +134,18 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (Wave, "rate.wave.{}"),
         (Trace, "rate.trace.{}"),
         (TraceColumns, "rate.trace.columns.{}"),
+    ],
+    "losses": [
+        (LossModel, "loss.{}"),
+        (GilbertElliottSettings, "loss.gilbert_elliott.{}"),
+        (LossTrace, "loss.trace.{}"),
+    ],
+    "delays": [
+        (VaryingDelay, "delay.{}"),
+        (DelayStep, "delay.steps.{}"),
+        (JitterSettings, "jitter.{}"),
+        (ParetoJitter, "jitter.pareto.{}"),
+        (TextFile, "jitter.samples.{}"),
     ],
     "flows": [(FlowGroup, "{}")],
     "ready": [(Ready, "ready.{}")],

@@ -92,7 +92,17 @@ class LinkRecord(_Record):
     mtu_frame_bytes: Annotated[Whole, BeforeValidator(lambda value: value or FULL_FRAME_BYTES)] = FULL_FRAME_BYTES
     """A full-size Ethernet frame."""
     loss: Annotated[Number, BeforeValidator(lambda value: value or 0.0)] = 0.0
-    """Probability of the loss emulation in front of the queue."""
+    """Part of the packets that loss emulation in front of the queue takes, in the long run."""
+    loss_model: dict[str, Any] | None = None
+    """How they depend on each other: `p`, `r`, `loss_in_good` and `loss_in_bad`, or `runs` of lost positions among so
+    many `packets`; null: not at all."""
+    delay_steps: dict[str, Any] | None = None
+    """A delay that varies: `steps` of nanoseconds from the experiment's start and the delay from then on; null: it does
+    not."""
+    jitter: dict[str, Any] | None = None
+    """What is added to each packet's delay, in nanoseconds."""
+    duplication: Number = 0.0
+    """Part of the packets that leave the link twice."""
     ecn_threshold_bytes: Number | None = None
     """Depth from which packets are marked with CE; null: no marking."""
 

@@ -39,6 +39,7 @@ ALLOWED_BUFFER = (
     "more than 0, as bytes (375kB), packets (250packets), queueing time at the set rate (30ms) "
     "or bandwidth-delay products (0.5bdp)"
 )
+ALLOWED_PROBABILITY = "a ratio from 0 to 1 (0.2) or a percentage (20%)"
 ALLOWED_RATIO = "a ratio from 0 up to, but not including, 1 (0.001) or a percentage (0.1%)"
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-z%]*)(?:/s)?\s*\Z")
@@ -136,13 +137,29 @@ def parse_ratio(value: object) -> float:
     Raises:
         UnitError: not a ratio, or outside [0, 1).
     """
-    number, unit = _split(value, "a ratio", ALLOWED_RATIO)
-    if unit not in ("", "%"):
-        raise UnitError(f"has the unknown unit '{unit}'", ALLOWED_RATIO)
-    ratio = float(number / 100) if unit == "%" else float(number)
-    if not 0 <= ratio < 1:
+    ratio = _fraction(value, "a ratio", ALLOWED_RATIO)
+    if ratio == 1:
         raise UnitError("is outside 0..1", ALLOWED_RATIO)
     return ratio
+
+
+def parse_probability(value: object) -> float:
+    """A ratio in [0, 1]: certainty too, as ``1`` or ``100%``.
+
+    Raises:
+        UnitError: not a ratio, or outside [0, 1].
+    """
+    return _fraction(value, "a probability", ALLOWED_PROBABILITY)
+
+
+def _fraction(value: object, what: str, allowed: str) -> float:
+    number, unit = _split(value, what, allowed)
+    if unit not in ("", "%"):
+        raise UnitError(f"has the unknown unit '{unit}'", allowed)
+    fraction = float(number / 100) if unit == "%" else float(number)
+    if not 0 <= fraction <= 1:
+        raise UnitError("is outside 0..1", allowed)
+    return fraction
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 // The bottleneck before its queue: who is this, is it lost, and how many came before it.
 // `share`: the part of the flow indices that flows of this pipe have (flow_share.p4).
-// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter and Bernoulli are the target's
+// FlowIndex, FlowSignature, FlowOwner, PacketTotal, RunningTotal, FlowCounter, Bernoulli, LossStates and LossPattern are the target's
 // (primitives.p4): same names and signatures on every architecture.
 // SPDX-License-Identifier: Apache-2.0
 #ifndef NARROWS_INGRESS_P4
@@ -35,13 +35,31 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
         loss_threshold = 0;
     }
 
-    // Bernoulli loss of a bottleneck: a packet is lost with probability threshold / 2^32.
+#ifdef LOSS_WITH_MEMORY
+    // Loss in bursts, as two states make it, and by position, as it was recorded. On Tofino a draw against the state that
+    // another draw has changed is one access of a register too many.
+    LossStates() states;
+    LossPattern() pattern;
+    bit<2> loss_model = LOSS_INDEPENDENT;
+
+    // A bottleneck whose losses depend on the packets before.
+    action set_loss_model(bit<2> model) {
+        loss_threshold = 0;
+        loss_model = model;
+    }
+#endif
+
+    // How a bottleneck loses packets: each with probability threshold / 2^32, whatever became of the others, or (where
+    // there is memory for it) as the packets before it say.
     table loss {
         key = {
             flow.bottleneck: exact @name("bottleneck");
         }
         actions = {
             set_loss;
+#ifdef LOSS_WITH_MEMORY
+            set_loss_model;
+#endif
             @defaultonly keep;
         }
         const default_action = keep();
@@ -60,6 +78,13 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
 
         loss.apply();
         dice.apply(loss_threshold, lost);
+#ifdef LOSS_WITH_MEMORY
+        if (loss_model == LOSS_BY_STATE) {
+            states.apply(flow.bottleneck, lost);
+        } else if (loss_model == LOSS_BY_PATTERN) {
+            pattern.apply(flow.bottleneck, lost);
+        }
+#endif
         flow_loss_drops.apply(flow.index, (bit<32>)lost, flow.loss_drops);
         if (lost == 1) {
             loss_counter.apply(flow.index);

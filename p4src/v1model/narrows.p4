@@ -11,6 +11,16 @@ typedef bit<32> mirror_session_t;
 #define COUNTED_BEFORE_QUEUE 0
 #define COUNTED_BEHIND_QUEUE 0
 
+// A packet may read what the one before it wrote, and draw as often as it likes.
+#define LOSS_WITH_MEMORY
+
+// How a bottleneck loses packets in front of its queue.
+const bit<2> LOSS_INDEPENDENT = 0;
+const bit<2> LOSS_BY_STATE = 1;
+const bit<2> LOSS_BY_PATTERN = 2;
+// Runs of lost packets in all patterns.
+#define LOST_RUNS 65536
+
 // v1model counts queues in packets. A traffic manager that counts bytes, the softswitch's, fills these by their alias
 // and says so by an epoch other than 0; on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by
 // its type.

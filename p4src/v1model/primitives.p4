@@ -137,4 +137,112 @@ control Bernoulli(in bit<32> threshold, out bit<1> heads) {
     }
 }
 
+// Loss in bursts (Gilbert 1960, Elliott 1963): a packet is judged by the state that it finds, then the state moves.
+control LossStates(in bottleneck_index_t bottleneck, out bit<1> lost) {
+    // Which bottlenecks are in their bad state.
+    register<bit<1>>(BOTTLENECK_COUNT) bad_states;
+    bit<1> is_bad;
+    bit<32> fate;
+    bit<32> move;
+    bit<33> loss_chance;
+    bit<33> move_chance;
+
+    // Probabilities in units of 2^-32, up to 2^32, which is certain: that a packet is lost, and that the state changes.
+    action set_chances(bit<33> loss, bit<33> leave) {
+        loss_chance = loss;
+        move_chance = leave;
+    }
+
+    // What holds in each state of a bottleneck.
+    table loss_states {
+        key = {
+            bottleneck: exact @name("bottleneck");
+            is_bad: exact @name("is_bad");
+        }
+        actions = {
+            set_chances;
+        }
+        const default_action = set_chances(0, 0);
+        size = 2 * BOTTLENECK_COUNT;
+    }
+
+    apply {
+        lost = 0;
+        random(fate, 32w0, 32w0xffffffff);
+        random(move, 32w0, 32w0xffffffff);
+        @atomic {
+            bad_states.read(is_bad, (bit<32>)bottleneck);
+            loss_states.apply();
+            if ((bit<33>)move < move_chance) {
+                bad_states.write((bit<32>)bottleneck, is_bad ^ 1);
+            }
+        }
+        if ((bit<33>)fate < loss_chance) {
+            lost = 1;
+        }
+    }
+}
+
+// Loss by position: which packets of every so many are lost.
+control LossPattern(in bottleneck_index_t bottleneck, out bit<1> lost) {
+    // Position of the next packet of each bottleneck.
+    register<bit<32>>(BOTTLENECK_COUNT) positions;
+    bit<32> position;
+    bit<32> following;
+    bit<32> length;
+
+    // After how many packets the pattern begins again; 0: never.
+    action set_length(bit<32> packets) {
+        length = packets;
+    }
+
+    // The pattern of each bottleneck.
+    table loss_pattern {
+        key = {
+            bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            set_length;
+        }
+        const default_action = set_length(0);
+        size = BOTTLENECK_COUNT;
+    }
+
+    // A packet at such a position.
+    action lose() {
+        lost = 1;
+    }
+
+    // Runs of positions of each bottleneck whose packets are lost.
+    table lost_positions {
+        key = {
+            bottleneck: exact @name("bottleneck");
+            position: range @name("position");
+        }
+        actions = {
+            lose;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = LOST_RUNS;
+    }
+
+    apply {
+        lost = 0;
+        loss_pattern.apply();
+        @atomic {
+            positions.read(position, (bit<32>)bottleneck);
+            following = position + 1;
+            if (following == length) {
+                following = 0;
+            } else if (following == 0) {
+                // What follows a pattern that does not repeat stays behind it.
+                following = position;
+            }
+            positions.write((bit<32>)bottleneck, following);
+        }
+        lost_positions.apply();
+    }
+}
+
 #endif

@@ -66,7 +66,7 @@ def test_a_field_is_documented(path: str, name: str, field: FieldInfo) -> None:
     section = max((known for known in SECTIONS if f"{path}.".startswith(f"{known}.") or not known), key=len)
     written = rows(SECTIONS[section])
     label = f"{path}.{name}".removeprefix(section).lstrip(".")
-    if label.startswith("reverse.rate."):
+    if label.startswith(("reverse.rate.", "reverse.loss.", "reverse.delay.", "reverse.jitter.")):
         label = label.removeprefix("reverse.")  # The same as forward.
     if any(known.startswith(f"{label}.") for known in written):
         return  # A mapping whose own fields have rows.
@@ -106,6 +106,6 @@ def test_an_example_is_an_experiment(tmp_path: Path, text: str) -> None:
 
 def test_every_field_is_in_an_example() -> None:
     """What the page explains, it also shows; `text` is put in by the program."""
-    fragments = re.findall(r"^```\nrate: (.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    fragments = re.findall(r"^```\n((?:rate|loss|delay): .*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     shown = set(re.findall(r"(\w+):", "\n".join([*EXAMPLES, *fragments])))
     assert {name for _, name, _ in FIELDS} - shown == {"text"}

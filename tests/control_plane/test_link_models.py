@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from narrows.experiment.loader import validate
+from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
-from narrows.switch.link_models import delay_message, gilbert_elliott, loss_pattern, rate_message, rate_status
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.link_models import delay_message, delay_status, rate_message, rate_status, variation
 from narrows.targets.soft.virtual_time import VirtualTime, adapted, settings
 from narrows_formats.schedules import DelaySteps, Opportunities, RateSteps
 from narrows_formats.span import Span
@@ -32,26 +36,40 @@ def test_opportunities() -> None:
     assert not message.HasField("epoch_ns") and rate_status(trace) == (4, 7 * MS)
 
 
-def test_delays_and_losses_are_messages() -> None:
+def link_of(**settings: Any) -> Link:
+    bottleneck = {"rate": "10Mbit", "rtt": "40ms", "buffer": "1bdp", **settings}
+    flows = [{"cca": "cubic", "duration": "1s"}]
+    return make_plan(validate({"name": "test", "bottleneck": bottleneck, "flows": flows}, "test")).links[0]
+
+
+def test_delays_are_messages() -> None:
     delays = DelaySteps(((0, 20 * MS), (15_000 * MS, 35 * MS)))
     assert delays.span_ns == Span(20 * MS, 35 * MS)
     assert [step.delay_ns for step in delay_message(delays, 1).steps] == [20 * MS, 35 * MS]
-    loss = gilbert_elliott(p=0.01, r=0.25, h=0.0, k=1.0, seed=3)
-    assert (loss.gilbert_elliott.p, loss.gilbert_elliott.r, loss.gilbert_elliott.k, loss.seed) == (0.01, 0.25, 1.0, 3)
-    assert list(loss_pattern([5, 1], loop=True).pattern.runs) == [5, 1]
+    assert delay_status(delays) == (2, None)
+
+
+def test_what_differs_from_packet_to_packet_is_a_message() -> None:
+    assert variation(link_of(delay="5ms"), 1) is None
+    uniform = variation(link_of(delay="5ms", jitter={"uniform": "5ms"}, duplication="25%"), 9)
+    assert uniform == pb.Variation(uniform_ns=5 * MS, duplicate=0.25, seed=9)
+    normal = variation(link_of(delay="4ms", jitter={"normal": "1ms", "reorder": True}), 1)
+    assert normal == pb.Variation(normal_ns=MS, reorder=True, seed=1)
+    pareto = variation(link_of(jitter={"pareto": {"scale": "1ms", "shape": 2.5}}), 1)
+    assert pareto == pb.Variation(pareto=pb.Pareto(scale_ns=MS, shape=2.5), seed=1)
 
 
 def test_virtual_time_suits_the_least_and_the_most() -> None:
     """Windows and rings are those of the fastest rate and the shortest delay, batches those of the slowest rate."""
 
-    def settled(rate: object, delays: Span | None = None) -> tuple[VirtualTime, int]:
+    def settled(rate: object) -> tuple[VirtualTime, int]:
         data = {
             "name": "test",
             "bottleneck": {"rate": rate, "rtt": "40ms", "buffer": "500kB"},
             "flows": [{"cca": "cubic", "duration": "30s"}],
         }
         plan = adapted(make_plan(validate(data, "test")))
-        return settings(plan, delays), plan.receive_batch_bytes
+        return settings(plan), plan.receive_batch_bytes
 
     steps = [{"at": "0s", "rate": "50Mbit"}, {"at": "1s", "rate": 0}, {"at": "2s", "rate": "10Gbit"}]
     varying, batch = settled({"steps": steps})
@@ -60,4 +78,3 @@ def test_virtual_time_suits_the_least_and_the_most() -> None:
     assert (varying.access_rate_bps, varying.jitter_ns) == (fast[0].access_rate_bps, fast[0].jitter_ns)
     assert varying.pool_frames == fast[0].pool_frames
     assert batch == slow[1] < fast[1]
-    assert settled("1Mbit", delays=Span(2 * MS, 20 * MS))[0].window_ns == MS

@@ -16,7 +16,7 @@ from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
-from narrows.experiment.sweep import load_series
+from narrows.experiment.sweep import load_series, make_series
 from narrows.paths import data
 from narrows.run import sampler
 from narrows.run.runner import trace_notes
@@ -267,3 +267,20 @@ def test_the_live_view_has_the_rate_between_two_readings() -> None:
     readings = [Reading(time_s, {}, None, None) for time_s in (0.5, 1.5, 1.75)]
     assert sampler._offered_bps(plan.bottleneck, *readings[:2]) == 4_500_000
     assert sampler._offered_bps(plan.bottleneck, *readings[1:]) == 0
+
+
+def test_two_rates_in_steps_have_labels_of_their_own(tmp_path: Path) -> None:
+    rates = [{"steps": [{"at": "0s", "rate": rate}, {"at": "1s", "rate": "5Mbit"}]} for rate in ("1Mbit", "2Mbit")]
+    series = make_series(
+        {
+            "name": "x",
+            "bottleneck": {"rate": "1Mbit", "rtt": "10ms", "buffer": "10packets"},
+            "flows": [{"cca": "reno", "duration": "1s"}],
+            "sweep": {"bottleneck.rate": rates},
+        },
+        "x",
+    )
+    assert [point.parameters["bottleneck.rate"] for point in series.points] == [
+        "steps-0s-1Mbit-1s-5Mbit",
+        "steps-0s-2Mbit-1s-5Mbit",
+    ]

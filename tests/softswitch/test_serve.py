@@ -17,7 +17,7 @@ from finsy.proto import U128, p4r, p4r_grpc
 from harness import BINARY, Network, Switch, running, wire
 from narrows.errors import RunError
 from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.link_models import delay_message, gilbert_elliott, loss_pattern, rate_message
+from narrows.switch.link_models import delay_message, rate_message
 from narrows_formats.schedules import DelaySteps, RateSteps
 
 FRAME = 1042  # Ethernet, IPv4, UDP and 1000 bytes of payload
@@ -510,7 +510,7 @@ def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path)
                 rate_bps=10_000_000,
                 rate_schedule=rate_message(RateSteps(((0, 5_000_000), (1_000_000, 0)), period_ns=2_000_000)),
                 delay_schedule=delay_message(DelaySteps(((0, 3_000_000),))),
-                loss=loss_pattern([0, 5, 100], loop=False),
+                loss=pb.Loss(pattern=pb.LossPattern(runs=[0, 5, 100])),
             )
             await switch.tm.configure(asked)
             found = await queue(switch, 2)
@@ -534,7 +534,10 @@ def test_links_that_vary_are_set_and_read_back(network: Network, tmp_path: Path)
             before = found.epoch
             for wrong, message in (
                 (pb.ConfigureRequest(port=2, rate_bps=1, unlimited=True), "rate_bps 1 and unlimited"),
-                (pb.ConfigureRequest(port=2, rate_bps=1, loss=gilbert_elliott(2.0, 0, 0, 0, 1)), "loss: p 2"),
+                (
+                    pb.ConfigureRequest(port=2, rate_bps=1, loss=pb.Loss(gilbert_elliott=pb.GilbertElliott(p=2.0))),
+                    "loss: p 2",
+                ),
                 (pb.ConfigureRequest(port=2, rate_bps=1, rate_schedule=pb.RateSchedule()), "steps or opportunities"),
             ):
                 with pytest.raises(RunError, match=message):

@@ -10,6 +10,7 @@ from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.run_record import LinkRecord
 from narrows_formats.schedules import Opportunities
 from narrows_formats.summary import BottleneckSummary, GroupSummary, Summary, shown_other_share
+from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.colors import flow_colors
 from narrows_analysis.records.connection import RECORD_SOURCES
@@ -57,8 +58,37 @@ def _of_link(view: Run, alone: bool) -> list[str]:
         bdp = f" ({units.significant(link.buffer_bytes / link.bdp_bytes, 3)} BDP)" if link.bdp_bytes else ""
         parts.append(f"{units.size(link.buffer_bytes)} buffer{bdp}")
     if link.loss:
-        parts.append(f"{units.percent(link.loss)} random loss")
+        parts.append(f"{units.percent(link.loss)} random loss{_loss_model(link)}")
+    if link.jitter or link.delay_steps or link.duplication:
+        parts.append(_behind_queue(link))
     return parts
+
+
+# Different delays that are listed one by one.
+MAX_STEPS = 4
+
+
+def _loss_model(link: LinkRecord) -> str:
+    """How losses depend on each other, where they do."""
+    if link.loss_model is None:
+        return ""
+    if "r" in link.loss_model:
+        return f" in bursts of {units.significant(1 / link.loss_model['r'], 3)} packets"
+    return " by a recorded pattern"
+
+
+def _behind_queue(link: LinkRecord) -> str:
+    """The one-way delay that a link has, and what varies it."""
+    parts = [f"{units.duration(link.delay_s)} delay"]
+    if link.delay_steps is not None:
+        delays = dict.fromkeys(units.duration(delay / NANOSECONDS) for _, delay in link.delay_steps["steps"])
+        parts = [f"delay of {', '.join(list(delays)[:MAX_STEPS])}{', ...' if len(delays) > MAX_STEPS else ''}"]
+    if link.jitter is not None:
+        kind = next(name for name in ("uniform_ns", "normal_ns", "pareto", "samples_ns") if link.jitter[name])
+        parts.append(f"{kind.removesuffix('_ns')} jitter, {'reordering' if link.jitter['reorder'] else 'in order'}")
+    if link.duplication:
+        parts.append(f"{units.percent(link.duplication)} duplicated")
+    return ", ".join(parts)
 
 
 def verdict(run: Run, summary: Summary) -> str:
@@ -347,7 +377,8 @@ def parameters(run: Run, summary: Summary) -> list[tuple[str, str]]:
         ("Buffer", units.size(link.buffer_bytes)),
         ("Round-trip time without queue", _base_rtts(run)),
         ("Bandwidth-delay product", units.size(link.bdp_bytes)),
-        ("Random loss set", units.percent(link.loss)),
+        ("Random loss set", units.percent(link.loss) + _loss_model(link)),
+        ("Behind the queue", _behind_queue(link)),
         ("ECN threshold", "off" if link.ecn_threshold_bytes is None else units.size(link.ecn_threshold_bytes)),
         ("Target", f"{profile.name}; time unit {profile.time_unit_s:g} s, depth unit {profile.depth_unit} "
                    f"({run.depth_unit_bytes:g} B)"),

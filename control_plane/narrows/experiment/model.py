@@ -28,6 +28,7 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.application import EXIT, ApplicationFields
 from narrows.experiment.datagrams import Probe, Udp, largest_payload
+from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.varying import LinkRate
 from narrows.experiment.workload import Workload
@@ -59,21 +60,43 @@ class DirectionSettings(Model):
         "Tail drop. A BDP is the link's rate times the link's `rtt`; of a rate that varies, the mean over a period, "
         "or the first rate above 0 where nothing repeats, and so is a depth in time."
     )
-    delay: Time = Field(
+    delay: LinkDelay = Field(
         default=0,
-        description="One-way delay of this direction, behind the queue. It is part of the base RTT of the flows that "
-        "cross it.",
+        description="One-way delay of this direction, behind the queue: constant, or in `steps`. The first is part of "
+        "the base RTT of the flows that cross it.",
+    )
+    jitter: JitterSettings | None = Field(
+        default=None,
+        description="What each packet's `delay` differs by, never by more than the delay itself; in order, or not.",
+    )
+    duplication: Ratio = Field(
+        default=0.0, description="Part of the packets that leave the link twice, each independently of the others."
     )
     ecn_threshold: Depth | None = Field(
         default=None,
         description="A packet that can be marked gets CE when the queue it finds has this depth or more; at most the "
         "buffer less a full-size frame, since no packet finds more. Without it nothing is marked.",
     )
-    loss: Ratio = Field(
+    loss: LinkLoss = Field(
         default=0.0,
-        description="Random loss in front of the queue, independent for each packet, counted apart from the queue's "
-        "drops; in steps of 2^-32.",
+        description="Random loss in front of the queue, counted apart from the queue's drops: independent for each "
+        "packet, in steps of 2^-32; or in bursts; or as a file has it.",
     )
+
+    @model_validator(mode="after")
+    def _no_delay_below_0(self) -> Self:
+        if self.jitter is None:
+            return self
+        least = self.delay if isinstance(self.delay, int) else self.delay.schedule.span_ns.least
+        if least + self.jitter.planned.least_ns < 0:
+            needed = format_time(-self.jitter.planned.least_ns)
+            raise refuse(f"has a jitter that takes more than its delay of {format_time(least)}", f"a delay of {needed}")
+        return self
+
+    @property
+    def base_delay_ns(self) -> int:
+        """The part of the base RTT."""
+        return self.delay if isinstance(self.delay, int) else self.delay.steps[0].delay
 
 
 class LinkSettings(DirectionSettings):

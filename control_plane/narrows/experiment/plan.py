@@ -13,9 +13,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from narrows_formats.flow_names import connection_name
-from narrows_formats.schedules import RateSchedule
+from narrows_formats.schedules import DelaySteps, RateSchedule
 from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS, bdp_bytes
+
+from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
 
 if TYPE_CHECKING:
     # A run that takes place somewhere else takes only the plan with it.
@@ -89,7 +91,9 @@ class ReportedLink:
     ``name`` is the link's, with ``.reverse`` behind it for the opposite direction. ``index`` is the bottleneck of the
     P4 program. ``port`` is the port whose queue it is; with ``loopback`` frames come in again there, to cross another
     link or to be given to one of several hosts. It is None where nothing limits the direction and it leads to hosts
-    only. ``rtt_ns`` is what the link adds to base RTTs, ``delay_ns`` its one-way delay behind the queue.
+    only. ``rtt_ns`` is what the link adds to base RTTs, ``delay_ns`` its one-way delay behind the queue, which
+    ``delay_steps`` and ``jitter`` may vary. ``loss`` is the loss ratio in the long run, of packets that are lost
+    independently unless there is a ``loss_model``.
     """
 
     name: str
@@ -103,6 +107,21 @@ class ReportedLink:
     sample_shift: int = 0
     loss: float = 0.0
     ecn_threshold_bytes: int | None = None
+    loss_model: GilbertElliott | LossPattern | None = None
+    delay_steps: DelaySteps | None = None
+    jitter: Jitter | None = None
+    duplication: float = 0.0
+
+    @property
+    def varies_behind(self) -> bool:
+        """Whether packets that leave its queue are not all delayed alike."""
+        return self.delay_steps is not None or self.jitter is not None or self.duplication > 0
+
+    @property
+    def longest_delay_ns(self) -> int:
+        """The longest delay behind the queue, but for very few packets of a jitter without bounds."""
+        steps = self.delay_ns if self.delay_steps is None else self.delay_steps.span_ns.most
+        return steps + (0 if self.jitter is None else self.jitter.most_ns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,6 +353,11 @@ class Plan:
     def loopbacks(self) -> tuple[int, ...]:
         """Ports whose frames come in again."""
         return tuple(link.port for link in self.reported if link.loopback and link.port is not None)
+
+    @property
+    def extra_delay_ns(self) -> int:
+        """What packets may be on their way for beyond base RTT and queues, where delays vary."""
+        return sum(link.longest_delay_ns - link.delay_ns for link in self.links)
 
     def queueing_s(self, flow: Flow) -> float:
         """Seconds that a flow's data wait where all queues on its path are full."""

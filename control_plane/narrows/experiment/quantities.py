@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from narrows_formats.units import (
     ALLOWED_BUFFER,
+    ALLOWED_PROBABILITY,
     ALLOWED_RATE,
     ALLOWED_RATIO,
     ALLOWED_SIZE,
@@ -22,6 +23,7 @@ from narrows_formats.units import (
     format_rate,
     format_size,
     format_time,
+    parse_probability,
     parse_rate,
     parse_rate_or_none,
     parse_ratio,
@@ -95,6 +97,11 @@ Time = Annotated[
 ]
 Ratio = Annotated[
     float, _reader(parse_ratio), _written(f"ratio: {ALLOWED_RATIO}", ["%"], "0.1%", bare={"type": "number"})
+]
+Probability = Annotated[
+    float,
+    _reader(parse_probability),
+    _written(f"probability: {ALLOWED_PROBABILITY}", ["%"], "20%", bare={"type": "number"}),
 ]
 Depth = Annotated[
     QueueDepth,

@@ -7,6 +7,7 @@ import copy
 import itertools
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from narrows.experiment.model import Experiment, named_groups
 
 # Of one experiment file: a year of runs of five minutes.
 MAX_RUNS = 100_000
+# Characters of a swept value that is not a plain one.
+LONGEST_VALUE = 60
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,24 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
 
 
 def _shown(value: Any) -> Any:
-    """A swept value as results and directories have it: of a rate that varies its file, or what makes it vary."""
+    """A swept value as results and directories have it: of a trace its file, of what else varies its values."""
     if not isinstance(value, dict):
         return value
     trace, wave = value.get("trace"), value.get("wave")
     if isinstance(trace, dict):
         return Path(str(trace.get("file"))).stem
-    return str(wave.get("kind")) if isinstance(wave, dict) else next(iter(value), "")
+    if isinstance(wave, dict):
+        return str(wave.get("kind"))
+    return "-".join((str(next(iter(value), "")), *_leaves(value)))[:LONGEST_VALUE]
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    """The plain values in nested ones, in order."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _leaves(inner)
+    else:
+        yield str(value)
 
 
 def _named(flows: list[Any], groups: list[str]) -> list[Any]:

@@ -18,6 +18,7 @@ from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
 from narrows.experiment.delays import NoDelays, host_delays
+from narrows.experiment.impairment_settings import LossModel
 from narrows.experiment.plan import (
     COLLECTOR_PORT,
     ETHERNET_HEADER_BYTES,
@@ -143,9 +144,11 @@ def _limited(
             f"{field}.buffer: {settings.buffer} is {limit} B, which no full-size frame of {frame} B fits into; "
             f"allowed: {frame} B or more"
         )
-    if settings.loss and not 0 < round(settings.loss * 2**LOSS_BITS) < 2**LOSS_BITS:
+    model = settings.loss.planned if isinstance(settings.loss, LossModel) else None
+    loss = settings.loss if isinstance(settings.loss, float) else settings.loss.planned.mean_loss
+    if loss and model is None and not 0 < round(loss * 2**LOSS_BITS) < 2**LOSS_BITS:
         raise InputError(
-            f"{field}.loss: {settings.loss:g} cannot be told from {round(settings.loss)}; allowed: 0, or "
+            f"{field}.loss: {loss:g} cannot be told from {round(loss)}; allowed: 0, or "
             f"2^-{LOSS_BITS} (2.3e-10) to 1 - 2^-{LOSS_BITS}"
         )
     sample = experiment.telemetry.sample
@@ -160,9 +163,13 @@ def _limited(
         limit_bytes=limit,
         limit_packets=int(settings.buffer.value) if settings.buffer.unit == "packets" else None,
         ecn_threshold_bytes=_ecn_threshold(settings, field, (rate, rtt_ns, limit, frame)),
-        loss=settings.loss,
+        loss=loss,
+        loss_model=model,
         rtt_ns=rtt_ns,
-        delay_ns=settings.delay,
+        delay_ns=settings.base_delay_ns,
+        delay_steps=None if isinstance(settings.delay, int) else settings.delay.schedule,
+        jitter=None if settings.jitter is None else settings.jitter.planned,
+        duplication=settings.duplication,
         sample_shift=0 if isinstance(sample, str) else sample.bit_length() - 1,
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
@@ -274,7 +281,7 @@ def _place(
         only = next(iter(behind[name])) if len(behind[name]) == 1 else None
         if not isinstance(link, Link) and behind[name] <= ports.keys():
             placed.append(replace(link, port=None))
-        elif only is not None and before.get(only) == {name} and not link.delay_ns:
+        elif only is not None and before.get(only) == {name} and not link.longest_delay_ns and not link.varies_behind:
             # All that crosses it is for this host, and all that is for this host crosses it.
             placed.append(replace(link, port=ports[only]))
         else:

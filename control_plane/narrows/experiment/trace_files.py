@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of traces, put into the data of the experiment that names them."""
+"""The files of traces and samples, put into the data of the experiment that names them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ MAX_BYTES = 16 << 20
 
 
 def inline_traces(data: Any, path: Path) -> None:
-    """Put the text of each `trace` beside the name of its file, which is relative to ``path``; sweeps included.
+    """Put the text of each `trace` and of `samples` beside the name of its file, which is relative to ``path``.
 
     Raises:
         InputError: a file cannot be read.
     """
     for value in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
         inline_traces(value, path)
-    trace = data.get("trace") if isinstance(data, dict) else None
-    if isinstance(trace, dict) and isinstance(trace.get("file"), str) and "text" not in trace:
-        trace["text"] = _read(path.parent / trace["file"], path)
+    for named in [data.get(name) for name in ("trace", "samples")] if isinstance(data, dict) else []:
+        if isinstance(named, dict) and isinstance(named.get("file"), str) and "text" not in named:
+            named["text"] = _read(path.parent / named["file"], path)
 
 
 def _read(file: Path, path: Path) -> str:

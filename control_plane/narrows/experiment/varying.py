@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.schedules import RateSchedule, RateSteps
-from narrows_formats.units import RATE_UNITS, TIME_UNITS, format_time
+from narrows_formats.units import RATE_UNITS, TIME_UNITS, format_rate, format_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 
@@ -245,7 +245,11 @@ class VaryingRate(Model):
         """In few words."""
         if self.trace is not None:
             return f"trace {self.trace.file}"
-        return f"{len(self.steps)} steps" if self.steps is not None else f"{self.wave.kind if self.wave else ''} wave"
+        if self.steps is None:
+            return f"{self.wave.kind if self.wave else ''} wave"
+        # Enough to tell two of a sweep apart.
+        rates = [format_rate(step.rate) for step in self.steps]
+        return f"steps {'-'.join(rates[:4])}{'-...' if len(rates) > 4 else ''}"
 
 
 def _check(schedule: RateSchedule) -> None:

@@ -43,7 +43,8 @@ async def wait_for_quiescence(read: Read, plan: Plan) -> None:
     """
     frame_s = max(link.longest_s(plan.frame_bytes) for link in plan.links)
     held_s = max(POLL_S, frame_s, (plan.jitter_ns or 0) / NANOSECONDS)
-    rest_s = max(flow.rtt_ns for flow in plan.flows) / NANOSECONDS + held_s
+    longest_ns = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
+    rest_s = longest_ns / NANOSECONDS + held_s
     deadline = time.monotonic() + GRACE_S + rest_s
     departed = None
     while departed != (left := [queue.dequeued_packets for queue in (await read()).values()]):

@@ -201,7 +201,7 @@ class Measurement:
 
     async def _begin(self, origin_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
-        if any(link.schedule is not None for link in self._plan.links):
+        if any(link.schedule is not None or link.delay_steps is not None for link in self._plan.links):
             if self._clock_offset_ns is None:
                 raise RunError("a link varies, and the switch's clock cannot be read")
             await self._target.start_schedules(round(origin_s * NANOSECONDS) + self._clock_offset_ns)

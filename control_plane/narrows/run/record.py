@@ -174,6 +174,12 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
         "buffer_packets": applied.limit_packets,
         "bdp_bytes": float(link.bdp_bytes),
         "loss": link.loss,
+        "duplication": link.duplication,
+        **{
+            name: asdict(value)
+            for name in ("loss_model", "delay_steps", "jitter")
+            if (value := getattr(link, name)) is not None
+        },
         "ecn_threshold_bytes": link.ecn_threshold_bytes,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
     }

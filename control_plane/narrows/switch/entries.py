@@ -13,6 +13,7 @@ from ipaddress import IPv4Address
 
 from narrows_formats.link_names import ONLY_LINK
 
+from narrows.experiment.impairments import GilbertElliott, LossPattern
 from narrows.experiment.plan import LOSS_BITS, Plan, ReportedLink
 
 COLLECTOR_SESSION = 1
@@ -21,6 +22,8 @@ ECN_OFF = 0xFFFFFFFF
 EPOCH = 0
 FIRST_PRIORITY = 1000
 DELAY_BITS = 32
+# Of `set_loss_model` (p4src/v1model/narrows.p4).
+LOSS_BY_STATE, LOSS_BY_PATTERN = 1, 2
 BINS_AN_OCTAVE = 4
 
 
@@ -33,15 +36,23 @@ class Prefix:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Values from ``first`` to ``last``, both included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
 class ProgramEntry:
     """One table entry; MAC and IP addresses are numbers.
 
-    A key without a field matches whatever it is. ``priority`` is of tables with ternary keys only. ``why`` and
+    A key without a field matches whatever it is. ``priority`` is of tables with ternary or range keys only. ``why`` and
     ``units``, what a field's number means, are for people.
     """
 
     table: str
-    key: Mapping[str, int | Prefix]
+    key: Mapping[str, int | Prefix | Range]
     action: str
     data: Mapping[str, int]
     why: str
@@ -94,7 +105,9 @@ def program_entries(
         )
     for link in plan.reported:
         yield _collector(plan, link.index)
-        if link.loss:
+        if link.loss_model is not None:
+            yield from _loss_model(link.index, link.loss_model)
+        elif link.loss:
             yield ProgramEntry(
                 "loss",
                 {"bottleneck": link.index},
@@ -109,6 +122,29 @@ def program_entries(
         yield _observe(link.index, threshold, unit, link.sample_shift, why)
     # Last: packets take a link only once all of it is there.
     yield from _paths(plan, share_of)
+
+
+def _loss_model(index: int, model: GilbertElliott | LossPattern) -> Iterator[ProgramEntry]:
+    """Loss with memory, of the programs that have it (v1model)."""
+    by_state = isinstance(model, GilbertElliott)
+    kind, words = (LOSS_BY_STATE, "in bursts") if by_state else (LOSS_BY_PATTERN, "by position")
+    yield ProgramEntry("loss", {"bottleneck": index}, "set_loss_model", {"model": kind}, f"emulated loss, {words}")
+    if isinstance(model, GilbertElliott):
+        for is_bad, loss, leave in ((0, model.loss_in_good, model.p), (1, model.loss_in_bad, model.r)):
+            yield ProgramEntry(
+                "loss_states",
+                {"bottleneck": index, "is_bad": is_bad},
+                "set_chances",
+                {"loss": loss_threshold(loss), "leave": loss_threshold(leave)},
+                f"in the {'bad' if is_bad else 'good'} state",
+                {"loss": f"2^-32, a loss ratio of {loss:g}", "leave": f"2^-32, a probability of {leave:g}"},
+            )
+        return
+    length = {"packets": model.packets if model.loop else 0}
+    yield ProgramEntry("loss_pattern", {"bottleneck": index}, "set_length", length, "when the pattern begins again")
+    for number, (first, last) in enumerate(model.runs):
+        key: dict[str, int | Range] = {"bottleneck": index, "position": Range(first, last)}
+        yield ProgramEntry("lost_positions", key, "lose", {}, "packets that are lost", priority=FIRST_PRIORITY + number)
 
 
 def wires(cables: Collection[tuple[int, str | None, int]]) -> Iterator[ProgramEntry]:

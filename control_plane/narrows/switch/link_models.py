@@ -7,10 +7,10 @@ schedule waits for `TrafficManagerClient.start_schedules`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from narrows_formats.schedules import DelaySteps, RateSchedule, RateSteps
 
+from narrows.experiment.impairments import Jitter
+from narrows.experiment.plan import ReportedLink
 from narrows.switch import traffic_manager_pb2 as pb
 
 
@@ -35,19 +35,24 @@ def delay_message(schedule: DelaySteps, epoch_ns: int | None = None) -> pb.Delay
     return pb.DelaySchedule(steps=steps, period_ns=schedule.period_ns, epoch_ns=epoch_ns)
 
 
-def gilbert_elliott(p: float, r: float, h: float, k: float, seed: int) -> pb.Loss:
-    """Loss in bursts (Gilbert 1960, Elliott 1963): a packet is judged by the state it finds, then the state moves.
-
-    Args:
-        p: probability that the good state turns bad after a packet.
-        r: probability that the bad state turns good after a packet.
-        h: probability that a packet passes in the bad state.
-        k: probability that a packet passes in the good state.
-        seed: of what is drawn.
-    """
-    return pb.Loss(gilbert_elliott=pb.GilbertElliott(p=p, r=r, h=h, k=k), seed=seed)
+def delay_status(schedule: DelaySteps) -> tuple[int, int | None]:
+    """Entries and period with which the switch is to list a schedule."""
+    return len(schedule.steps), schedule.period_ns
 
 
-def loss_pattern(runs: Iterable[int], *, loop: bool) -> pb.Loss:
-    """Packets that pass and that are lost, in turn, by their position among those that arrive at the queue."""
-    return pb.Loss(pattern=pb.LossPattern(runs=runs, loop=loop))
+def variation(link: ReportedLink, seed: int) -> pb.Variation | None:
+    """What differs from packet to packet behind a link's queue; None: nothing."""
+    if link.jitter is None and not link.duplication:
+        return None
+    jitter = link.jitter or Jitter()
+    found = pb.Variation(reorder=jitter.reorder, duplicate=link.duplication, seed=seed)
+    if jitter.uniform_ns is not None:
+        found.uniform_ns = jitter.uniform_ns
+    elif jitter.normal_ns is not None:
+        found.normal_ns = jitter.normal_ns
+    elif jitter.pareto is not None:
+        scale, shape = jitter.pareto
+        found.pareto.CopyFrom(pb.Pareto(scale_ns=scale, shape=shape))
+    elif jitter.samples_ns:
+        found.samples.CopyFrom(pb.Samples(delay_ns=jitter.samples_ns))
+    return found

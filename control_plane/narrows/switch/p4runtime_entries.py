@@ -20,7 +20,7 @@ from narrows_formats.target_profile import TargetProfile
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan, ReportedLink
 from narrows.paths import compiled_program
-from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, program_entries
+from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, Range, program_entries
 from narrows.switch.p4runtime import P4RuntimeSession, Writable
 from narrows.switch.readings import FlowTotals
 
@@ -54,10 +54,7 @@ def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Wri
         table = _lookup(tables, entry.table, "table")
         action = _lookup(actions[table], entry.action, f"action of {table}")
         # A ternary key that is given as a plain value must match in all its bits.
-        match = {
-            name: f"{part.value:#x}/{part.length}" if isinstance(part, Prefix) else part
-            for name, part in entry.key.items()
-        }
+        match = {name: _match(part) for name, part in entry.key.items()}
         found.append(
             P4TableEntry(
                 table,
@@ -67,6 +64,13 @@ def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Wri
             )
         )
     return found
+
+
+def _match(part: int | Prefix | Range) -> int | str:
+    """A key as finsy writes it."""
+    if isinstance(part, Prefix):
+        return f"{part.value:#x}/{part.length}"
+    return f"{part.first}...{part.last}" if isinstance(part, Range) else part
 
 
 def program_digests() -> dict[str, str]:

@@ -213,7 +213,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "losses", "duplicated_packets")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "losses", "duplicated_packets", "variation")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -239,6 +239,7 @@ class Queue(_message.Message):
     DELAY_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     DUPLICATED_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    VARIATION_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -264,7 +265,8 @@ class Queue(_message.Message):
     delay_schedule: ScheduleStatus
     losses: _containers.RepeatedCompositeFieldContainer[LossCount]
     duplicated_packets: int
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[LossCount, _Mapping]]] = ..., duplicated_packets: _Optional[int] = ...) -> None: ...
+    variation: Variation
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[LossCount, _Mapping]]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ...) -> None: ...
 
 class ScheduleStatus(_message.Message):
     __slots__ = ("entries", "period_ns", "epoch_ns")

@@ -136,5 +136,21 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
             })
             .into(),
         duplicated_packets: counters.duplicated_packets,
+        variation: Some(variation_message(&status.variation)),
     }
+}
+
+fn variation_message(variation: &Variation) -> narrows::Variation {
+    use narrows::variation::Jitter as Kind;
+    let jitter = match variation.jitter() {
+        Jitter::None => None,
+        Jitter::Uniform { most_ns } => Some(Kind::UniformNs(*most_ns)),
+        Jitter::Normal { deviation_ns } => Some(Kind::NormalNs(*deviation_ns)),
+        Jitter::Pareto { scale_ns, shape } => {
+            Some(Kind::Pareto(narrows::Pareto { scale_ns: *scale_ns, shape: *shape }))
+        }
+        Jitter::Samples(samples) => Some(Kind::Samples(narrows::Samples { delay_ns: samples.to_vec() })),
+    };
+    let (reorder, duplicate) = (variation.reorder(), variation.duplicate());
+    narrows::Variation { jitter, reorder, duplicate, seed: variation.seed() }
 }

@@ -88,7 +88,7 @@ class SoftTarget(P4RuntimeTarget):
         )  # fmt: skip
         given = [
             *((f"{link.field}.rate", link.rates_bps.most, MAX_RATE_BPS, most_rate) for link in plan.links),
-            *((f"{link.field}.delay", link.delay_ns, MAX_DELAY_NS, most_rtt) for link in plan.links),
+            *((f"{link.field}.delay", link.longest_delay_ns, MAX_DELAY_NS, most_rtt) for link in plan.links),
             ("hosts.rate", plan.access_rate_bps or 0, MAX_RATE_BPS, most_rate),
             ("hosts.jitter", plan.jitter_ns or 0, MAX_JITTER_NS, most_jitter),
             *(
@@ -146,7 +146,7 @@ class SoftTarget(P4RuntimeTarget):
             RunError: the switch refuses something, or a setting reads back differently.
         """
         from narrows.switch import traffic_manager_pb2 as pb
-        from narrows.switch.link_models import rate_message
+        from narrows.switch.link_models import delay_message, rate_message, variation
         from narrows.switch.p4runtime_entries import entities
 
         session, manager = self._switch.session, self._switch.manager
@@ -162,10 +162,15 @@ class SoftTarget(P4RuntimeTarget):
                     limit_packets=link.limit_packets or 0,
                     # Until the experiment starts, its nominal rate holds.
                     rate_schedule=None if link.schedule is None else rate_message(link.schedule),
+                    # Set alone, a constant delay would end the schedule.
+                    delay_ns=None if link.delay_steps is None else link.delay_ns,
+                    delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
+                    variation=variation(link, self._seed + link.index),
                 )
             )
+        scheduled = {link.port for link in plan.links if link.delay_steps is not None}
         for port in plan.ports:
-            if port.delay_ns:
+            if port.delay_ns and port.number not in scheduled:
                 await self._switch.set_delay(port.number, port.delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
         entries = entities(plan, PROFILE, session.schema)
@@ -219,19 +224,25 @@ class SoftTarget(P4RuntimeTarget):
             asked = (link.rate_bps, limit, link.limit_packets or 0)
             if queue is None or (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != asked:
                 raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
-            if link.schedule is not None:
-                await self._check_schedule(link)
+            if link.schedule is not None or link.varies_behind:
+                await self._check_what_varies(link)
             applied[link.name] = AppliedLink(queue.rate_bps, link.limit_bytes, link.limit_packets)
         return AppliedSettings(applied, program=program_digests())
 
-    async def _check_schedule(self, link: Link) -> None:
-        from narrows.switch.link_models import rate_status
+    async def _check_what_varies(self, link: Link) -> None:
+        from narrows.switch.link_models import delay_status, rate_status, variation
 
-        assert link.schedule is not None
         queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
-        read = _status(queues[link.port, link.queue].rate_schedule)
-        if read != rate_status(link.schedule):
-            raise RunError(f"the softswitch's schedule for {link.name} reads back as {read}")
+        queue = queues[link.port, link.queue]
+        rate = None if link.schedule is None else rate_status(link.schedule)
+        delay = None if link.delay_steps is None else delay_status(link.delay_steps)
+        for what, asked, read in (
+            ("schedule of the rate", rate, _status(queue.rate_schedule)),
+            ("schedule of the delay", delay, _status(queue.delay_schedule)),
+            ("variation", variation(link, self._seed + link.index), queue.variation),
+        ):
+            if asked is not None and read != asked:
+                raise RunError(f"the softswitch's {what} for {link.name} reads back as {read}")
 
 
 def _status(status: pb.ScheduleStatus) -> tuple[int, int | None]:

@@ -90,22 +90,16 @@ def in_batches(plan: Plan) -> Plan:
     return replace(plan, receive_batch_bytes=min(batch, plan.tcp_buffer_bytes // 8))
 
 
-def settings(plan: Plan, delays: Span | None = None) -> VirtualTime:
-    """What suits a plan; the switch looks ahead where the plan has delays both ways.
-
-    Args:
-        plan: as `adapted` made it.
-        delays: between which the delay of a link's port stays in nanoseconds, jitter included, where it varies.
-    """
+def settings(plan: Plan) -> VirtualTime:
+    """What suits a plan as `adapted` made it; the switch looks ahead where the plan has delays both ways."""
     # What has to be large enough suits the most, what must not be too large the least.
     rates = _rates_bps(plan)
     rate = rates.most
     hosts = [port for port in plan.ports if port.host not in ("", plan.collector_host.name)]
-    varies = {} if delays is None else {link.port: delays.least for link in plan.links}
-    shortest = min(varies.get(port.number, port.delay_ns) for port in hosts)
+    shortest = min(port.delay_ns for port in hosts)
     batch = BATCH_FRAMES * plan.frame_bytes * 8 * NANOSECONDS // rate
     window = min(shortest // 2, batch, MAX_WINDOW_NS)
-    longest = max(flow.rtt_ns for flow in plan.flows) + (0 if delays is None else delays.most - delays.least)
+    longest = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
     flight = rate * longest // (8 * NANOSECONDS) + sum(link.limit_bytes for link in plan.links)
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
     # while it starts; flows that begin together send their first windows in one instant, and twice as much when those

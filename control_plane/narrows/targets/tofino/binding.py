@@ -87,6 +87,16 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
             "allowed: constant rates on Tofino, or --target soft"
         )
     for link in plan.links:
+        if link.loss_model is not None:
+            raise InputError(
+                f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "
+                "ratio, or --target soft"
+            )
+        if link.varies_behind:
+            raise InputError(
+                f"{link.field}: delay that varies, jitter and duplication are not made on Tofino, which has nothing "
+                "that holds packets behind a queue; allowed: none of them, or --target soft"
+            )
         if link.delay_ns:
             raise InputError(
                 f"{link.field}.delay: Tofino has nothing that holds packets behind a queue; allowed: 0 there, with the "

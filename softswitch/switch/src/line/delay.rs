@@ -130,6 +130,26 @@ impl Variation {
         jitter.check()?;
         Ok(Variation { jitter, reorder, duplicate: Chance::new("duplicate", duplicate)?, seed })
     }
+
+    /// What is drawn for each packet.
+    pub fn jitter(&self) -> &Jitter {
+        &self.jitter
+    }
+
+    /// Whether packets may overtake each other.
+    pub fn reorder(&self) -> bool {
+        self.reorder
+    }
+
+    /// Probability that a packet leaves twice.
+    pub fn duplicate(&self) -> f64 {
+        self.duplicate.probability()
+    }
+
+    /// Of all that is drawn.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
 }
 
 /// How a link delays packets: the delay that holds when a packet's last bit has passed, and jitter; at least 0 and at most
@@ -164,6 +184,11 @@ impl Delay {
     pub fn varies(&self) -> bool {
         let Variation { jitter, reorder, duplicate, .. } = &self.variation;
         self.steps.is_some() || *jitter != Jitter::None || *reorder || *duplicate != Chance(Some(0))
+    }
+
+    /// What differs from packet to packet.
+    pub fn variation(&self) -> &Variation {
+        &self.variation
     }
 
     /// Whether packets may overtake each other.

@@ -24,6 +24,11 @@ impl Chance {
         }
     }
 
+    fn probability(self) -> f64 {
+        // Exact, as `new` is.
+        self.0.map_or(1.0, |limit| limit as f64 / 2f64.powi(64))
+    }
+
     #[inline]
     fn comes(self, random: &mut Random) -> bool {
         self.0.is_none_or(|limit| random.next_u64() < limit)

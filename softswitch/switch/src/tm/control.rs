@@ -54,7 +54,7 @@ pub struct LossChange {
 }
 
 /// Settings, depth and counters of one queue.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct QueueStatus {
     /// Egress port.
     pub port: u16,
@@ -72,6 +72,8 @@ pub struct QueueStatus {
     pub delay_steps: Option<Arc<DelaySteps>>,
     /// When that does, in switch time; [`NEVER`]: that has not been said yet.
     pub delay_epoch_ns: u64,
+    /// What differs from packet to packet behind the queue.
+    pub variation: Variation,
     /// What is lost before the queue.
     pub loss: Option<LossModel>,
     /// Generation of the settings.
@@ -173,6 +175,7 @@ impl<P> TrafficManager<P> {
             delay_ns: queue.delay_ns,
             delay_steps: self.delays[queue.exit_port].steps.clone(),
             delay_epoch_ns: self.delays[queue.exit_port].epoch_ns,
+            variation: self.delays[queue.exit_port].variation().clone(),
             loss: queue.loss.as_ref().map(|loss| loss.model().clone()),
             epoch: queue.epoch(),
             depth_bytes: queue.depth_bytes,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from narrows_formats.units import format_size
 
 from narrows.experiment.plan import Plan, ReportedLink
-from narrows.switch.entries import ECN_OFF, Prefix, ProgramEntry, program_entries
+from narrows.switch.entries import ECN_OFF, Prefix, ProgramEntry, Range, program_entries
 from narrows.targets.tofino.bfrt.client import Operation
 from narrows.targets.tofino.bfrt.values import KeyValue, Lpm, Ternary
 from narrows.targets.tofino.chip.depth import depth_units
@@ -44,6 +44,8 @@ def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedW
 def _write(entry: ProgramEntry) -> PlannedWrite:
     key: dict[str, KeyValue] = {}
     for name, part in entry.key.items():
+        # Of tables that Tofino's program has not (`narrows.targets.tofino.binding` refuses what needs them).
+        assert not isinstance(part, Range)
         if isinstance(part, Prefix):
             key[name] = Lpm(part.value, part.length)
         else:

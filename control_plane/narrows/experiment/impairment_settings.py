@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loss, delay and jitter of a link as users write them; what becomes of them is in `narrows.experiment.impairments`."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import Annotated, Any, Self
+
+from narrows_formats.schedules import DelaySteps
+from narrows_formats.units import ALLOWED_TIME, UnitError, parse_time
+from narrows_formats.validation import refuse
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.experiment.quantities import Model, Probability, Ratio, Time
+
+# Runs of lost packets and samples that a switch takes.
+MAX_RUNS, MAX_SAMPLES = 65_536, 4_000_000
+Positive = Annotated[float, Field(gt=0)]
+
+
+class TextFile(Model):
+    """A file of values."""
+
+    file: str = Field(description="The file, relative to the experiment file.")
+    text: str | None = Field(
+        default=None,
+        description="What the file has, put in when it is read: a resolved experiment needs no file.",
+    )
+
+
+class GilbertElliottSettings(Model):
+    """Loss in bursts: a link is in a good or in a bad state."""
+
+    p: Probability = Field(description="Probability that the good state turns bad, after each packet.")
+    r: Probability = Field(description="Probability that the bad state turns good; bursts last 1/r packets on average.")
+    loss_in_bad: Probability = Field(default=1.0, description="Loss in the bad state (netem's `1-h`).")
+    loss_in_good: Probability = Field(default=0.0, description="Loss in the good state (netem's `1-k`).")
+
+    @model_validator(mode="after")
+    def _loses_something(self) -> Self:
+        if not self.p or not self.r:
+            raise refuse("never leaves a state", "p and r above 0")
+        if not self.loss_in_bad and not self.loss_in_good:
+            raise refuse("loses nothing", "loss_in_bad or loss_in_good above 0")
+        return self
+
+
+class LossTrace(TextFile):
+    """Loss as it was recorded."""
+
+    loop: bool = Field(default=True, description="It begins again at its end. Else nothing is lost then.")
+
+    @cached_property
+    def pattern(self) -> LossPattern:
+        """The positions that are lost."""
+        fates = re.sub(r"[\s,]", "", self.text or "")
+        runs, at = [], 0
+        for fate, same in groupby(fates):
+            length = sum(1 for _ in same)
+            if fate == "1":
+                runs.append((at, at + length - 1))
+            at += length
+        return LossPattern(tuple(runs), len(fates), self.loop)
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        allowed = "a 0 for each packet that passes and a 1 for each that is lost, some of both"
+        if strange := re.search(r"[^01\s,]", self.text or ""):
+            raise refuse(f"has '{strange.group()}' in {self.file}", allowed)
+        pattern = self.pattern
+        if not pattern.runs or pattern.mean_loss == 1:
+            raise refuse(f"{self.file} loses {'everything' if pattern.runs else 'nothing'}", allowed)
+        if len(pattern.runs) > MAX_RUNS:
+            raise refuse(f"{self.file} has {len(pattern.runs)} runs of lost packets", f"up to {MAX_RUNS}")
+        return self
+
+
+class LossModel(Model):
+    """Loss that is not independent from packet to packet: exactly one of `gilbert_elliott` and `trace`."""
+
+    gilbert_elliott: GilbertElliottSettings | None = Field(default=None, description="Loss in bursts.")
+    trace: LossTrace | None = Field(
+        default=None, description="A file with a 0 for each packet that passes and a 1 for each that is lost, in order."
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        if (self.gilbert_elliott is None) == (self.trace is None):
+            raise refuse("needs exactly one of gilbert_elliott and trace", "gilbert_elliott or trace")
+        return self
+
+    @property
+    def planned(self) -> GilbertElliott | LossPattern:
+        """As a plan has it."""
+        if self.trace is not None:
+            return self.trace.pattern
+        assert self.gilbert_elliott is not None
+        given = self.gilbert_elliott
+        return GilbertElliott(given.p, given.r, given.loss_in_good, given.loss_in_bad)
+
+    def __str__(self) -> str:
+        """In few words."""
+        if self.trace is not None:
+            return f"trace {self.trace.file}"
+        return f"bursts of {self.planned.mean_loss:.3g}"
+
+
+class DelayStep(Model):
+    """A delay from a time on."""
+
+    at: Time = Field(description="From when on, from the start of the experiment; the first is 0, and they ascend.")
+    delay: Time = Field(description="The one-way delay.")
+
+
+class VaryingDelay(Model):
+    """A delay that changes."""
+
+    steps: Annotated[tuple[DelayStep, ...], Field(min_length=1)] = Field(
+        description="Delays from given times on. The first is part of the base RTT."
+    )
+    period: Annotated[Time, Field(gt=0)] | None = Field(
+        default=None, description="After so long they begin again. Without it the last delay holds."
+    )
+
+    @model_validator(mode="after")
+    def _ascend(self) -> Self:
+        if self.steps[0].at or any(after.at <= before.at for before, after in pairwise(self.steps)):
+            raise refuse("has steps that do not ascend from 0", "at: 0s first, each step later than the one before it")
+        if self.period is not None and self.steps[-1].at >= self.period:
+            raise refuse("has a step that is not before the period's end", "a period longer than the last step's time")
+        return self
+
+    @property
+    def schedule(self) -> DelaySteps:
+        """As the switch has it."""
+        return DelaySteps(tuple((step.at, step.delay) for step in self.steps), self.period)
+
+    def __str__(self) -> str:
+        """In few words."""
+        return " ".join(f"{step.delay // 1_000_000}ms" for step in self.steps[:4])
+
+
+class ParetoJitter(Model):
+    """Long tails, never negative: Pareto's second kind (Lomax)."""
+
+    scale: Annotated[Time, Field(gt=0)] = Field(description="The mean is scale / (shape - 1).")
+    shape: Annotated[float, Field(gt=1)] = Field(description="Exponent of the tail, above 1.")
+
+
+class JitterSettings(Model):
+    """What is added to each packet's delay: exactly one of `uniform`, `normal`, `pareto` and `samples`."""
+
+    uniform: Annotated[Time, Field(gt=0)] | None = Field(
+        default=None, description="Uniform between so much less and so much more."
+    )
+    normal: Annotated[Time, Field(gt=0)] | None = Field(
+        default=None, description="Standard deviation of a normal distribution of mean 0."
+    )
+    pareto: ParetoJitter | None = Field(default=None, description="A Pareto distribution.")
+    samples: TextFile | None = Field(
+        default=None, description="A file of times with units, one a line (`1.5ms`, `-200us`), equally likely."
+    )
+    reorder: bool = Field(
+        default=False, description="Packets may overtake each other. Else each leaves with or after the one before it."
+    )
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        given = [name for name in ("uniform", "normal", "pareto", "samples") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise refuse("needs exactly one distribution", "uniform, normal, pareto or samples")
+        return self
+
+    @cached_property
+    def planned(self) -> Jitter:
+        """As a plan has it."""
+        pareto = None if self.pareto is None else (self.pareto.scale, self.pareto.shape)
+        samples = () if self.samples is None else _times(self.samples)
+        return Jitter(self.uniform, self.normal, pareto, samples, self.reorder)
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        if self.samples is not None and not 0 < len(self.planned.samples_ns) <= MAX_SAMPLES:
+            raise refuse(f"has {len(self.planned.samples_ns)} times in {self.samples.file}", f"1 to {MAX_SAMPLES}")
+        return self
+
+
+def _times(samples: TextFile) -> tuple[int, ...]:
+    """Nanoseconds of each line."""
+    found = []
+    for number, line in enumerate((samples.text or "").splitlines(), 1):
+        if not (written := line.strip()):
+            continue
+        try:
+            time = int(parse_time(written.removeprefix("-")))
+        except UnitError:
+            raise refuse(f"has '{written}' in line {number} of {samples.file}", ALLOWED_TIME) from None
+        found.append(-time if written.startswith("-") else time)
+    return tuple(found)
+
+
+def _kind(value: Any) -> str:
+    return "(varying)" if isinstance(value, dict | LossModel | VaryingDelay) else "(constant)"
+
+
+# The tags stand in no message: see `narrows_formats.validation`.
+LinkLoss = Annotated[Annotated[Ratio, Tag("(constant)")] | Annotated[LossModel, Tag("(varying)")], Discriminator(_kind)]
+LinkDelay = Annotated[
+    Annotated[Time, Tag("(constant)")] | Annotated[VaryingDelay, Tag("(varying)")], Discriminator(_kind)
+]

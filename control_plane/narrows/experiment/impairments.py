@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a direction of a link does to packets beside its queue, as a plan has it: loss before it, delays behind it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+# Of a normal distribution, which has no end: a draw lies further out once in 30,000 times, and once in 10^9.
+CUT_DEVIATIONS, LONGEST_DEVIATIONS = 4, 6
+# Of a Pareto distribution, what is exceeded by one in so many.
+LONGEST_OF = 1_000_000
+
+
+@dataclass(frozen=True)
+class GilbertElliott:
+    """Two states (Gilbert 1960, Elliott 1963): a packet is judged by the state that it finds, then the state moves.
+
+    All are probabilities: ``p`` that the good state turns bad, ``r`` that the bad one turns good, and that a packet is
+    lost in each. The first packet finds the good state.
+    """
+
+    p: float
+    r: float
+    loss_in_good: float
+    loss_in_bad: float
+
+    @property
+    def mean_loss(self) -> float:
+        """Part of all packets that is lost in the long run."""
+        bad = self.p / (self.p + self.r)
+        return (1 - bad) * self.loss_in_good + bad * self.loss_in_bad
+
+
+@dataclass(frozen=True)
+class LossPattern:
+    """Packets that are lost by their position, from 0: ``runs`` of first and last ones, among ``packets``.
+
+    With ``loop`` the positions begin again after so many; else nothing is lost then.
+    """
+
+    runs: tuple[tuple[int, int], ...]
+    packets: int
+    loop: bool
+
+    @property
+    def mean_loss(self) -> float:
+        """Part of the packets of the pattern that is lost."""
+        return sum(last - first + 1 for first, last in self.runs) / self.packets
+
+
+@dataclass(frozen=True)
+class Jitter:
+    """What is added to each packet's delay in nanoseconds, drawn independently; exactly one distribution is set.
+
+    ``uniform_ns`` is the most either way, ``normal_ns`` the standard deviation, both of mean 0; ``pareto`` is scale in
+    nanoseconds and shape of Pareto's second kind (Lomax), ``samples_ns`` are equally likely. With ``reorder`` packets
+    may overtake each other.
+    """
+
+    uniform_ns: int | None = None
+    normal_ns: int | None = None
+    pareto: tuple[int, float] | None = None
+    samples_ns: tuple[int, ...] = ()
+    reorder: bool = False
+
+    @property
+    def least_ns(self) -> int:
+        """The least of all draws, but for one in 30,000 of a normal distribution."""
+        if self.uniform_ns is not None:
+            return -self.uniform_ns
+        if self.normal_ns is not None:
+            return -CUT_DEVIATIONS * self.normal_ns
+        return min((0, *self.samples_ns))
+
+    @property
+    def most_ns(self) -> int:
+        """The most of all draws, but for very few of a distribution that has no end."""
+        if self.uniform_ns is not None:
+            return self.uniform_ns
+        if self.normal_ns is not None:
+            return LONGEST_DEVIATIONS * self.normal_ns
+        if self.pareto is not None:
+            scale, shape = self.pareto
+            return round(scale * (math.pow(LONGEST_OF, 1 / shape) - 1))
+        return max((0, *self.samples_ns))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loss in bursts and as recorded, delays that vary and jitter, as experiments say them and plans have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from narrows.errors import InputError
+from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.experiment.loader import load, validate
+from narrows.experiment.plan import Link, Plan
+from narrows.experiment.planning import make_plan
+from narrows.switch.entries import ECN_OFF, Range, program_entries
+
+MS = 1_000_000
+FLOWS = [{"cca": "cubic", "duration": "1s"}]
+
+
+def plan_of(**settings: Any) -> Plan:
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms", **settings}
+    return make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": FLOWS}, "x"))
+
+
+def link_of(**settings: Any) -> Link:
+    return plan_of(**settings).links[0]
+
+
+def test_bursts_have_the_loss_that_theory_gives_them() -> None:
+    """Gilbert 1960: the bad state holds for p / (p + r) of all packets; 1 % and 19 % make a twentieth."""
+    link = link_of(loss={"gilbert_elliott": {"p": "1%", "r": "19%"}})
+    assert link.loss_model == GilbertElliott(0.01, 0.19, 0.0, 1.0)
+    assert link.loss == pytest.approx(0.05)
+    both = link_of(loss={"gilbert_elliott": {"p": "1%", "r": "19%", "loss_in_bad": "50%", "loss_in_good": "2%"}})
+    assert both.loss == pytest.approx(0.95 * 0.02 + 0.05 * 0.5)
+
+
+def test_a_recorded_loss_is_runs_of_positions(tmp_path: Path) -> None:
+    (tmp_path / "losses").write_text("1 0 0 1 1\n0 0 0 0 1\n")
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms", "loss": {"trace": {"file": "losses"}}}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": FLOWS}))
+    experiment = load(tmp_path / "x.yaml")
+    plan = make_plan(experiment)
+    assert plan.links[0].loss_model == LossPattern(((0, 0), (3, 4), (9, 9)), 10, loop=True)
+    assert plan.links[0].loss == 0.4
+    # A resolved experiment needs no file.
+    again = make_plan(validate(experiment.as_yaml_data(), "again"))
+    assert again.links == plan.links
+    entries = [entry for entry in program_entries(plan, lambda _: (ECN_OFF, "")) if "loss" in entry.table]
+    assert [(entry.table, entry.data) for entry in entries[:1]] == [("loss", {"model": 2})]
+    assert [entry.data for entry in entries if entry.table == "loss_pattern"] == [{"packets": 10}]
+    lost = [entry.key["position"] for entry in program_entries(plan, lambda _: (ECN_OFF, "")) if entry.action == "lose"]
+    assert lost == [Range(0, 0), Range(3, 4), Range(9, 9)]
+
+
+def test_chances_are_in_units_that_have_certainty_too() -> None:
+    plan = plan_of(loss={"gilbert_elliott": {"p": "25%", "r": "100%"}})
+    states = [entry for entry in program_entries(plan, lambda _: (ECN_OFF, "")) if entry.table == "loss_states"]
+    assert [(entry.key["is_bad"], dict(entry.data)) for entry in states] == [
+        (0, {"loss": 0, "leave": 1 << 30}),
+        (1, {"loss": 1 << 32, "leave": 1 << 32}),
+    ]
+
+
+def test_the_first_delay_is_part_of_the_base_rtt() -> None:
+    steps = [{"at": "0s", "delay": "5ms"}, {"at": "15s", "delay": "30ms"}]
+    plan = plan_of(delay={"steps": steps, "period": "30s"}, jitter={"uniform": "5ms"})
+    (link,) = plan.links
+    assert (link.delay_ns, link.longest_delay_ns, plan.extra_delay_ns) == (5 * MS, 35 * MS, 30 * MS)
+    assert plan.flows[0].rtt_ns == 25 * MS
+    # What varies needs a delay line that is not a host's.
+    assert link.loopback
+
+
+@pytest.mark.parametrize(
+    ("jitter", "least", "most"),
+    [
+        (Jitter(uniform_ns=3), -3, 3),
+        (Jitter(normal_ns=10), -40, 60),
+        # Exceeded by one in a million: (10^6)^(1/2) - 1 scales.
+        (Jitter(pareto=(1000, 2.0)), 0, 999_000),
+        (Jitter(samples_ns=(-7, 9, 1)), -7, 9),
+    ],
+)
+def test_jitter_has_bounds(jitter: Jitter, least: int, most: int) -> None:
+    assert (jitter.least_ns, jitter.most_ns) == (least, most)
+
+
+def test_times_of_jitter_come_from_a_file(tmp_path: Path) -> None:
+    (tmp_path / "times").write_text("0s\n1.5ms\n\n-200us\n")
+    jitter = {"samples": {"file": "times"}}
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms", "delay": "1ms", "jitter": jitter}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": FLOWS}))
+    assert make_plan(load(tmp_path / "x.yaml")).links[0].jitter == Jitter(samples_ns=(0, 1_500_000, -200_000))
+    (tmp_path / "times").write_text("1ms\nsoon\n")
+    with pytest.raises(InputError, match="'soon' in line 2 of times"):
+        load(tmp_path / "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"loss": {"gilbert_elliott": {"p": 0, "r": "1%"}}}, "never leaves a state; allowed: p and r above 0"),
+        ({"loss": {"gilbert_elliott": {"p": "1%", "r": "1%", "loss_in_bad": 0}}}, "loses nothing"),
+        ({"loss": {}}, "exactly one of gilbert_elliott and trace"),
+        ({"loss": {"trace": {"file": "f", "text": "0 0"}}}, "f loses nothing"),
+        ({"loss": {"trace": {"file": "f", "text": "1\n1"}}}, "f loses everything"),
+        ({"loss": {"trace": {"file": "f", "text": "0 1 2"}}}, "has '2' in f"),
+        ({"delay": "4ms", "jitter": {"uniform": "5ms"}}, "takes more than its delay of 4ms; allowed: a delay of 5ms"),
+        ({"delay": "3ms", "jitter": {"normal": "1ms"}}, "allowed: a delay of 4ms"),
+        ({"jitter": {"uniform": "1ms", "normal": "1ms"}}, "exactly one distribution"),
+        ({"delay": {"steps": [{"at": "1s", "delay": "1ms"}]}}, "do not ascend from 0"),
+        ({"delay": {"steps": [{"at": "0s", "delay": "1ms"}, {"at": "2s", "delay": "0s"}], "period": "2s"}}, "period"),
+        ({"duplication": "150%"}, "duplication"),
+    ],
+)
+def test_what_cannot_be_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan_of(**settings)

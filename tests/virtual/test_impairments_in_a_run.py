@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loss in bursts, delays that vary, reordering and duplication in whole runs, as datagrams with numbers count them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_in_a_guest import PATIENCE_S, start
+
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
+
+# One datagram a millisecond on a link that is never busy.
+UDP = "flows: [{udp: {rate: 1Mbit, payload: 125B}, duration: %ds}]\n"
+LINK = "name: x\nbottleneck: {rate: 1Gbit, buffer: 100packets, rtt: 20ms, %s}\n"
+# What a sender's card takes for a frame is drawn, up to a full-size frame's time on the link; and it has to send it.
+CARD_S = 2e-5
+
+
+def flow_of(tmp_path: Path, link: str, seconds: int) -> dict[str, Any]:
+    """The only flow of a complete run's summary."""
+    assert start(tmp_path, LINK % link + UDP % seconds).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    run = json.loads((tmp_path / "out" / "run.json").read_text())
+    assert run["status"] == "complete", run["reason"]
+    assert run["drop_cross_check"]["bottleneck"]["holds"]
+    (flow,) = json.loads((tmp_path / "out" / "summary.json").read_text())["flows"]
+    found: dict[str, Any] = flow
+    return found
+
+
+def within(found: int, trials: int, chance: float) -> bool:
+    """Whether a count is within 4.5 standard deviations of a binomial distribution's mean."""
+    return bool(abs(found - trials * chance) < 4.5 * (trials * chance * (1 - chance)) ** 0.5)
+
+
+def test_reordering_is_what_was_set(tmp_path: Path) -> None:
+    """Half of the datagrams take 1.5 ms more: one is overtaken by the next one if only the former does, by no other."""
+    (tmp_path / "times").write_text("0s\n1.5ms\n")
+    flow = flow_of(tmp_path, "jitter: {samples: {file: times}, reorder: true}", 5)
+    counted = flow["datagrams"]
+    assert (counted["sent"], counted["lost"], flow["drops"]) == (5000, 0, 0)
+    assert within(counted["reordered"], 4999, 0.25)
+    delays = counted["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(0.0015, abs=CARD_S)
+
+
+def test_in_order_nothing_overtakes(tmp_path: Path) -> None:
+    (tmp_path / "times").write_text("0s\n1.5ms\n")
+    counted = flow_of(tmp_path, "jitter: {samples: {file: times}}", 1)["datagrams"]
+    assert (counted["reordered"], counted["lost"]) == (0, 0)
+
+
+def test_a_delay_steps_at_its_time_and_copies_arrive_too(tmp_path: Path) -> None:
+    """2 s at 5 ms, 1 s at 25 ms: two thirds and a third; one in ten arrives twice, and the switch has seen it once."""
+    steps = "delay: {steps: [{at: 0s, delay: 5ms}, {at: 2s, delay: 25ms}]}, duplication: 10%"
+    flow = flow_of(tmp_path, steps, 3)
+    counted = flow["datagrams"]
+    assert (flow["arrivals"], flow["departures"], counted["lost"]) == (3000, 3000, 0)
+    assert within(counted["duplicates"], 3000, 0.1)
+    delays = counted["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(0.020, abs=CARD_S)
+    assert delays["p50"] == pytest.approx(delays["min"], abs=CARD_S)
+    assert delays["p95"] == pytest.approx(delays["max"], abs=CARD_S)
+
+
+def test_bursts_of_loss_are_no_drops_of_the_queue(tmp_path: Path) -> None:
+    flow = flow_of(tmp_path, "loss: {gilbert_elliott: {p: 2%, r: 18%}}", 4)
+    counted = flow["datagrams"]
+    assert flow["drops"] == 0
+    assert flow["loss_emulation_drops"] == counted["lost"] == counted["sent"] - flow["departures"]
+    # A tenth; the state is correlated over five packets, so that there are about 4000 / 9 independent ones.
+    assert counted["lost"] / counted["sent"] == pytest.approx(0.1, abs=4.5 * (0.1 * 0.9 * 9 / 4000) ** 0.5)
