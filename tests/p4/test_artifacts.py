@@ -200,6 +200,10 @@ def test_no_path_of_the_building_machine_is_in_an_artifact(architecture: str) ->
             assert not re.search(rb'"[^"]*/(tmp|home|root|work|opt)/', artifact.read_bytes()), artifact.name
 
 
+# Loss that depends on the packets before: a link that has it is refused on Tofino.
+OF_V1MODEL_ONLY = re.compile(r"NarrowsIngress\.bottleneck\.((states|pattern)\..*|set_loss_model)")
+
+
 @pytest.mark.parametrize("architecture", ["tofino", "tofino2"])
 def test_tofino_offers_what_the_suite_and_the_control_plane_use(architecture: str) -> None:
     """Same names on every architecture, by P4Info: entries and cases are then the same too."""
@@ -209,15 +213,16 @@ def test_tofino_offers_what_the_suite_and_the_control_plane_use(architecture: st
     text_format.Parse((V1MODEL / "narrows.p4info.txtpb").read_text(), info)
     actions = {action.preamble.id: action for action in info.actions}
     for table in info.tables:
-        if table.is_const_table:
+        if table.is_const_table or OF_V1MODEL_ONLY.fullmatch(table.preamble.name):
             continue
         members = offered[table.preamble.name]
         assert {key.name for key in table.match_fields} <= members, table.preamble.name
         for reference in table.action_refs:
             action = actions[reference.id]
-            if action.preamble.name != "NoAction":
+            if action.preamble.name != "NoAction" and not OF_V1MODEL_ONLY.fullmatch(action.preamble.name):
                 name = action.preamble.name
                 assert name in members
                 assert {f"{name}({parameter.name})" for parameter in action.params} <= members
-    assert {register.preamble.name for register in info.registers} <= set(offered)
+    registers = {register.preamble.name for register in info.registers}
+    assert {name for name in registers if not OF_V1MODEL_ONLY.fullmatch(name)} <= set(offered)
     assert {counter.preamble.name for counter in info.counters} <= set(offered)
