@@ -24,6 +24,7 @@ from narrows.targets.soft.target import SoftTarget
 pytestmark = pytest.mark.needs("narrows-softswitch")
 
 LINK = {"rate": "10Mbit", "rtt": "20ms", "buffer": "100kB", "loss": 0.25, "ecn_threshold": "10packets"}
+DELAYS = {"steps": [{"at": "0s", "delay": "5ms"}, {"at": "1s", "delay": "9ms"}]}
 STEPS = {"steps": [{"at": "0s", "rate": "10Mbit"}, {"at": "1s", "rate": "5Mbit"}]}
 
 
@@ -108,13 +109,31 @@ def test_without_sabotage_all_is_as_asked(tmp_path: Path) -> None:
         ({}, forgets("rate_bps", 9_999_999), "queue for bottleneck reads back as"),
         ({}, forgets("limit_bytes"), "queue for bottleneck reads back as"),
         ({"buffer": "50packets"}, forgets("limit_packets", 51), "queue for bottleneck reads back as"),
-        ({"rate": STEPS}, forgets("rate_schedule"), "schedule for bottleneck reads back as"),
+        ({"rate": STEPS}, forgets("rate_schedule"), "schedule of the rate for bottleneck reads back as"),
+        ({"delay": DELAYS}, forgets("delay_schedule"), "schedule of the delay for bottleneck reads back as"),
+        (
+            {"delay": "2ms", "jitter": {"uniform": "1ms"}},
+            forgets("variation"),
+            "variation for bottleneck reads back as",
+        ),
         ({}, forgets("delay_ns"), "the delay reads back as"),
         ({}, entries_pass(lambda entity: entity.HasField("table_entry")), "does not have the entry .*Clone"),
         ({}, entries_pass(lambda entity: not entity.HasField("table_entry")), "does not have the entry .*TableEntry"),
         ({}, entries_pass(with_another_parameter), "does not have the entry .*TableEntry"),
     ],
-    ids=["rate", "another rate", "bytes", "packets", "schedule", "delay", "clone session", "no entry", "parameter"],
+    ids=[
+        "rate",
+        "another rate",
+        "bytes",
+        "packets",
+        "schedule",
+        "delays",
+        "jitter",
+        "delay",
+        "clone session",
+        "no entry",
+        "parameter",
+    ],
 )
 def test_what_the_switch_does_not_keep_fails_the_run(
     tmp_path: Path, link: dict[str, Any], sabotage: Callable[[SoftTarget], None], says: str
