@@ -19,7 +19,7 @@ from narrows_formats.summary import FlowSummary
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
-from narrows_analysis.metrics.throughput import goodput_limit
+from narrows_analysis.metrics.throughput import fair_goodput
 from narrows_analysis.run_data import RunData
 
 FloatArray = npt.NDArray[np.float64]
@@ -102,7 +102,7 @@ def goodput(run: RunData) -> Figure:
     _per_flow(run, axes, "goodput_bps", 1e6)
     link = run.run.bottleneck
     if len(run.run.flows) > 1 and link.rate_bps:
-        fair = goodput_limit(link.rate_bps, link.mtu_frame_bytes) / len(run.run.flows) / 1e6
+        fair = fair_goodput(link.rate_bps, link.mtu_frame_bytes, len(run.run.flows)) / 1e6
         axes.axhline(fair, color=SOFT, linestyle=(0, (5, 4)), linewidth=0.8)
         axes.annotate(
             "fair share", (0.005, fair), xycoords=("axes fraction", "data"), fontsize=7.5, color=SOFT, va="bottom"

@@ -15,8 +15,8 @@ import pandas as pd
 import pyarrow.parquet as pq
 from narrows_formats.columns import SOCKETS, units
 from narrows_formats.files import FLOWS, SUMMARY
-from narrows_formats.flow_names import OTHER_GROUP
-from narrows_formats.summary import Summary, shown_other_share
+from narrows_formats.flow_rows import NUMBERS, flow_rows
+from narrows_formats.summary import Summary
 
 from narrows_analysis.aggregation.tables import aggregate
 from narrows_analysis.colors import FlowColor, flow_colors
@@ -94,11 +94,6 @@ def _with_units(frame: pd.DataFrame, units: dict[str, str], source: str) -> pd.D
     return frame
 
 
-def scaled(value: float | None, factor: float) -> float | None:
-    """A number times ``factor`` to two digits after the point; None stays None."""
-    return None if value is None else round(value * factor, 2)
-
-
 class RunData:
     """A run and its frames; a frame is read when it is first asked for.
 
@@ -148,18 +143,9 @@ class RunData:
     @property
     def table(self) -> pd.DataFrame:
         """The table that a run ends with: a row for each flow, its figures in the units that the columns name."""
-        rows = [
-            {
-                "flow": flow["name"], "CCA": flow["cca"], "goodput Mbit/s": scaled(flow["goodput_bps"], 1e-6),
-                "share %": scaled(flow["share"], 100), "drops": flow["drops"],
-                "loss %": scaled(flow["loss_ratio"], 100), "RTT mean ms": scaled(flow["rtt_s"]["mean"], 1e3),
-                "RTT min ms": scaled(flow["rtt_s"]["min"], 1e3),
-            }
-            for flow in self.summary["flows"]
-        ]  # fmt: skip
-        if (other := shown_other_share(self.summary)) is not None:
-            rows.append({"flow": OTHER_GROUP, "share %": scaled(other, 100)})
-        return pd.DataFrame(rows)
+        names = ["flow", "CCA", *(f"{name} {unit}".rstrip() for name, unit in NUMBERS)]
+        rows = [[name, cca, *numbers] for name, cca, numbers in flow_rows(self.summary)]
+        return pd.DataFrame(rows, columns=names)
 
     def _headline(self) -> str:
         records = [view.bottleneck for view in self.run.views] if self._link is None else [self.run.bottleneck]

@@ -19,7 +19,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from narrows.errors import InputError
-from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Plan
+from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.experiment.sweep import load_series
 from narrows_formats.units import parse_rate, parse_time
@@ -37,8 +37,6 @@ BUFFERS = ["1B", "1packets", "2packets", "10packets", "20kB", "1MB", "1GB", "0.1
 MTUS = [1280, 1280, 1500, 1500, 1500, 9000, 9000, 575, 576, 1279, 9001]
 COUNTS = [1, 1, 1, 2, 2, 8, 8, 100, 1000, 0]
 MOST_PACKETS, LONGEST_S = 1500, 30
-# Until processes of flows are there before time 0.
-MOST_TOGETHER, SHORT_RTT_NS = 8, 100_000
 
 
 @st.composite
@@ -91,17 +89,6 @@ def refused_well(message: str) -> bool:
     )
 
 
-def being_mended(plan: Plan) -> bool:
-    """Whether an experiment meets a fault that is known and not mended yet: these go when their mends are here."""
-    link = plan.bottleneck
-    return (
-        plan.frame_bytes < 1280 + ETHERNET_HEADER_BYTES  # no IPv6 there, which a setting takes for granted
-        or plan.frame_bytes * 8 > link.rate_bps  # a frame takes more than a second
-        or link.limit_bytes * 8 / link.rate_bps > (2**32 - 1) / 1e9  # a delay of 32 bits of nanoseconds
-        or len(plan.flows) > (1 if plan.flows[0].rtt_ns <= SHORT_RTT_NS else MOST_TOGETHER)  # processes made after 0
-    )
-
-
 def run(data: dict[str, Any], directory: Path) -> tuple[str, int]:
     """What became of an experiment ("refused" or "ran"), and packets."""
     file = directory / "checked.yaml"
@@ -110,8 +97,6 @@ def run(data: dict[str, Any], directory: Path) -> tuple[str, int]:
     if plan is None:
         assert refused_well(message), message
         return "refused", 0
-    if being_mended(plan):
-        return "left out", 0
     code = start(directory, yaml.safe_dump(data)).wait(PATIENCE_S)
     said = (directory / "said").read_text()
     if code == 2:

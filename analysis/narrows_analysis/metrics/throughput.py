@@ -78,3 +78,11 @@ def goodput_limit(rate_bps: float, frame_bytes: int = 1514, header_bytes: int = 
     Source: definition, with the header sizes of IPv4 (RFC 791) and of TCP with timestamps (RFC 9293, RFC 7323).
     """
     return rate_bps * (frame_bytes - header_bytes) / frame_bytes
+
+
+def fair_goodput(rate_bps: float, frame_bytes: int, flows: int) -> float:
+    """Goodput (bit/s) of each of so many flows that share a link of `rate_bps` L2 equally, their frames full.
+
+    Source: definition of max-min fairness at one link, see `goodput_limit`.
+    """
+    return goodput_limit(rate_bps, frame_bytes) / flows

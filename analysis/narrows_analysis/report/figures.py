@@ -14,6 +14,7 @@ from narrows_formats.units import NANOSECONDS
 from narrows_analysis.colors import FlowColor
 from narrows_analysis.metrics.fairness import jain_series
 from narrows_analysis.metrics.loss import sliding_loss_ratio
+from narrows_analysis.metrics.throughput import fair_goodput
 from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report.charts import Chart, ChartSeries, Reference, merge_factor, merged
 
@@ -139,8 +140,7 @@ class RunFigures:
         active = max(1, len(self.run.flows)) if len(matrix) <= MAX_LINES else 0
         references = []
         if active > 1 and rate_bps:
-            frame = self.run.bottleneck.mtu_frame_bytes
-            fair = rate_bps * (frame - 66) / frame / active
+            fair = fair_goodput(rate_bps, self.run.bottleneck.mtu_frame_bytes, active)
             references.append(Reference(fair / scale, f"fair share of {active}"))
         return Chart(
             "goodput", f"Goodput per {self._line}",

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows_formats.flow_names import OTHER_GROUP
-from narrows_formats.summary import shown_other_share
+from narrows_formats.flow_rows import NUMBERS, flow_rows
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -21,25 +20,14 @@ def summary_table(summary: Summary, title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("flow")
     table.add_column("CCA")
-    for column in ("goodput\nMbit/s", "share\n%", "drops", "loss\n%", "RTT mean\nms", "RTT min\nms"):
-        table.add_column(column, justify="right")
-    flows = summary["flows"]
-    for flow in flows[:MAX_ROWS]:
-        rtt = flow["rtt_s"] or {}
-        table.add_row(
-            flow["name"],
-            flow["cca"],
-            scaled(flow["goodput_bps"], 1e-6),
-            scaled(flow["share"], 100),
-            NOT_KNOWN if flow["drops"] is None else f"{flow['drops']}",
-            scaled(flow["loss_ratio"], 100),
-            scaled(rtt.get("mean"), 1e3),
-            scaled(rtt.get("min"), 1e3),
-        )
-    if (other := shown_other_share(summary)) is not None:
-        table.add_row(OTHER_GROUP, "", NOT_KNOWN, scaled(other, 100), *[NOT_KNOWN] * 4)
-    if len(flows) > MAX_ROWS:
-        table.caption = f"{len(flows) - MAX_ROWS} more flows in summary.json"
+    for name, unit in NUMBERS:
+        table.add_column(f"{name}\n{unit}".rstrip(), justify="right")
+    rows = flow_rows(summary)
+    hidden = max(0, len(summary["flows"]) - MAX_ROWS)
+    for name, cca, numbers in [*rows[:MAX_ROWS], *rows[MAX_ROWS + hidden :]]:
+        table.add_row(name, cca, *[f"{one}" if isinstance(one, int) else scaled(one, 1) for one in numbers])
+    if hidden:
+        table.caption = f"{hidden} more flows in summary.json"
     return table
 
 
