@@ -76,6 +76,10 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "bridge-kernel": lambda: (
         None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"
     ),
+    # The option came with the time that system calls of programs take.
+    "programs-kernel": lambda: (
+        None if _a_kernel_has("CONFIG_PID_NS=y") else "no kernel that charges programs is built; `make kernel` does"
+    ),
     "mahimahi": lambda: (
         None if _has_mahimahi() else "no mm-link, or no kernel with tun devices; no package has the first"
     ),

@@ -93,6 +93,6 @@ def test_what_may_be_absent_is_what_no_package_has() -> None:
     """Whoever adds to this says why neither Debian nor a language's registry has it."""
     assert set(needs.ABSENCES) == {
         "root", "bmv2", "guest-kernel", "repeatable-kernel", "bridge-kernel", "mahimahi", "default-kernel",
-        "p4c-tofino", "sde", "no-sde", "stress", "no-netem",
+        "programs-kernel", "p4c-tofino", "sde", "no-sde", "stress", "no-netem",
     }  # fmt: skip
     assert not set(needs.ABSENCES) & set(needs.debian_packages())

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 from narrows.errors import RunError
 from narrows.hosts.links import End, add_cable, namespace, run, set_offloads
-from narrows.hosts.offloads import OFFLOADS
+from narrows.hosts.offloads import OFFLOADS, UDP_SEGMENTATION
 
+NAMES = (*(offload.name for offload in OFFLOADS.values()), UDP_SEGMENTATION)
 pytestmark = pytest.mark.needs("root", "ip", "ethtool")
 
 
@@ -25,13 +26,13 @@ def as_ethtool_says(end: End) -> dict[str, str]:
     features = dict(line.strip().split(": ", 1) for line in listing.splitlines() if ": " in line)
     # Of its group this is the one that senders go by.
     features["tcp-segmentation-offload"] = features["tx-tcp-segmentation"]
-    return {offload.name: features[offload.name].split()[0] for offload in OFFLOADS.values()}
+    return {name: features[name].split()[0] for name in NAMES}
 
 
 def test_a_cable_has_no_offloads(ends: tuple[End, End]) -> None:
     add_cable(*ends)
     for end in ends:
-        assert as_ethtool_says(end) == dict.fromkeys((offload.name for offload in OFFLOADS.values()), "off")
+        assert as_ethtool_says(end) == dict.fromkeys(NAMES, "off")
 
 
 @pytest.mark.parametrize("short", OFFLOADS)

@@ -10,6 +10,8 @@ The descriptions of the fields are what editors show (`narrows schema`) and what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.link_names import ONLY_LINK
@@ -18,6 +20,7 @@ from narrows_formats.validation import refuse
 from pydantic import (
     BeforeValidator,
     Field,
+    PlainSerializer,
     StrictInt,
     ValidationInfo,
     WithJsonSchema,
@@ -38,6 +41,8 @@ MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
 MAX_SAMPLE, AUTO_SAMPLE = 1 << 16, "auto"
 # Beyond what network cards can be set to.
 MAX_RX_USECS, MAX_RX_FRAMES = 100_000, 65_535
+# hosts.syscall in virtual time
+SYSCALL_NS = 200
 _SOCKETS_EVERY = 100_000_000  # ns
 # Of the program's 64 bottlenecks one for each direction.
 MAX_LINKS = 32
@@ -290,6 +295,24 @@ class Telemetry(Model):
         return self
 
 
+def _read_date(value: object) -> object:
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = datetime.fromisoformat(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day)
+    if not isinstance(value, datetime) or not 1970 <= value.year < 2100:
+        raise refuse("is no date", "a date between 1970 and 2099, such as 2026-11-25 or 2026-11-25T12:00:00")
+    return round((value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp())
+
+
+def _write_date(value: int | None) -> str | None:
+    return None if value is None else datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+_DATE_SCHEMA = WithJsonSchema({"title": "date", "type": "string"})
+
+
 class Hosts(Model):
     """What the hosts' network cards do."""
 
@@ -315,6 +338,16 @@ class Hosts(Model):
     rx_frames: Annotated[StrictInt, Field(ge=1, le=MAX_RX_FRAMES)] | None = Field(
         default=None,
         description="With `rx_usecs`: deliver as soon as there are this many frames (`ethtool -C rx-frames`).",
+    )
+    date: Annotated[int | None, BeforeValidator(_read_date), PlainSerializer(_write_date), _DATE_SCHEMA] = Field(
+        default=None,
+        description="Date that programs see, UTC: `2026-11-25` or `2026-11-25T12:00:00`. Virtual time only, where it "
+        "is without this the beginning of 2026; certificates have a date from which they are valid.",
+    )
+    syscall: Time | None = Field(
+        default=None,
+        description="What a system call of a program (`client`, `server`) takes. Virtual time only, where it is "
+        "`200ns` without this; with `0s` a program that polls a clock may keep time from passing.",
     )
     offloads: tuple[Literal["gro", "lro"], ...] = Field(
         default=(),

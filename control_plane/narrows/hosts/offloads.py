@@ -14,6 +14,11 @@ from typing import NamedTuple
 from narrows.errors import RunError
 
 SIOCETHTOOL = 0x8946  # linux/sockios.h
+# linux/ethtool.h: features by the number that the kernel gives their names, which it lists in strings of a length.
+ETHTOOL_GSTRINGS, ETHTOOL_GFEATURES, ETHTOOL_SFEATURES = 0x1B, 0x3A, 0x3B
+FEATURE_NAMES, NAME_BYTES, MAX_FEATURES = 4, 32, 256
+# Has no request of its own: datagrams that a program hands over as one (UDP_SEGMENT) are to be split before the link.
+UDP_SEGMENTATION = "tx-udp-segmentation"
 # struct ifreq of linux/if.h: a name, and a pointer to what the request is about.
 REQUEST = struct.Struct("=16sQ16x")
 
@@ -57,7 +62,41 @@ def turn_offloads(interface: str, on: Collection[str] = ()) -> dict[str, str]:
             if is_on != (short in on):
                 raise RunError(f"{interface}: {name} cannot be turned {'on' if short in on else 'off'}")
             found[name] = "on" if is_on else "off"
+        names = _features(kernel, interface)
+        if UDP_SEGMENTATION in names:
+            _turn_off(kernel, interface, names.index(UDP_SEGMENTATION), -(-len(names) // 32))
+            found[UDP_SEGMENTATION] = "off"
     return found
+
+
+def _features(kernel: socket.socket, interface: str) -> list[str]:
+    """The names of all features, by number."""
+    # Without a length the kernel gives all that there are; with another one than theirs none.
+    names = struct.pack("=III", ETHTOOL_GSTRINGS, FEATURE_NAMES, 0) + bytes(MAX_FEATURES * NAME_BYTES)
+    answer = ctypes.create_string_buffer(names, len(names))
+    fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(answer)))
+    ends = range(12, 12 + struct.unpack_from("=I", answer, 8)[0] * NAME_BYTES, NAME_BYTES)
+    return [answer.raw[at : at + NAME_BYTES].rstrip(b"\0").decode() for at in ends]
+
+
+def _turn_off(kernel: socket.socket, interface: str, number: int, blocks: int) -> None:
+    """Turn a feature off, of as many as fit into so many blocks of 32.
+
+    Raises:
+        RunError: it reads back differently.
+    """
+    at, bit = number // 32, 1 << number % 32
+    # For each 32 features which are meant, and what they are to be.
+    wanted = [(bit if block == at else 0, 0) for block in range(blocks)]
+    words = [ETHTOOL_SFEATURES, blocks, *(word for pair in wanted for word in pair)]
+    asked = (ctypes.c_uint32 * len(words))(*words)
+    with suppress(OSError):
+        fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(asked)))
+    # Of each 32: can be changed, wanted, in use, never changed.
+    answer = (ctypes.c_uint32 * (2 + 4 * blocks))(ETHTOOL_GFEATURES, blocks)
+    fcntl.ioctl(kernel, SIOCETHTOOL, REQUEST.pack(interface.encode(), ctypes.addressof(answer)))
+    if answer[2 + 4 * at + 2] & bit:
+        raise RunError(f"{interface}: {UDP_SEGMENTATION} cannot be turned off")
 
 
 def _ask(kernel: socket.socket, interface: str, request: int, value: int = 0) -> int:

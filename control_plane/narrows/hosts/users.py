@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
 from typing import NamedTuple
 
 # As whom programs run where root asks without sudo: not as nobody, as whom programs of ours run, which must be out of
@@ -31,7 +30,7 @@ def invoking_user() -> User:
     return User(APPLICATION_ID, APPLICATION_ID)
 
 
-def as_environment() -> Mapping[str, str]:
+def as_environment() -> dict[str, str]:
     """What tells `invoking_user` the same where everybody is root, as in a guest."""
     return {name: str(number) for name, number in zip(SUDO, invoking_user(), strict=True)}
 

@@ -75,6 +75,9 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     except InputError as error:
         raise error.at(origin) from error
     refused = [*target.refusals(plan), *environment.refusals(plan)]
+    if experiment.hosts is not None and not environment.kernel:
+        given = [name for name in ("date", "syscall") if getattr(experiment.hosts, name) is not None]
+        refused += [f"hosts.{name}: set in virtual time only; fix: --virtual, or leave it out" for name in given]
     if not target.hosts_are_machines:
         refused = [
             f"flows.{number}.cca: {problem}"

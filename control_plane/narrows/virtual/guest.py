@@ -20,7 +20,8 @@ from narrows.virtual.kernels import Kernel
 
 TAIL_BYTES = 8000
 PANIC = "Kernel panic"
-START_NS = 1_767_225_600 * 1_000_000_000  # 2026-01-01T00:00:00Z
+START_S = 1_767_225_600  # 2026-01-01T00:00:00Z
+START_NS = START_S * 1_000_000_000
 EVENT_BYTES = 1 << 20
 # The packages that a guest runs.
 OWN = [Path(package.__path__[0]) for package in (narrows, narrows_formats)]
@@ -69,7 +70,7 @@ def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list
     return [
         str(kernel.path),
         f"mem={memory_bytes >> 20}M",
-        "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "rw",
+        "root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro",
         "time-travel=inf-cpu", f"time-travel-start={START_NS}",
         # Two runs with one seed differ in as little as can be.
         "norandmaps", "PYTHONHASHSEED=0", "PYTHONDONTWRITEBYTECODE=1", "random.trust_cpu=off",

@@ -20,8 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"))
-MEMORY = Path("/run")
+MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("tmpfs", "/tmp"))
+MEMORY, MEMORIES = Path("/run"), (Path("/run"), Path("/tmp"))
+SYSCALL_COST = Path("/sys/module/syscall/parameters/user_ns")
+MS_RDONLY = 1  # linux/mount.h
 FIRST_TICKS_S = 0.05
 CHANNEL = "/dev/tty1"
 RANDOM = "/dev/urandom"
@@ -69,11 +71,12 @@ def seed_random_numbers(seed: int) -> None:
         fcntl.ioctl(file, RESEED)
 
 
-def prepare(needed: Collection[Path] = ()) -> None:
+def prepare(needed: Collection[Path] = (), written: Collection[Path] = ()) -> None:
     """Mount what a machine needs, and set what processes expect of an environment.
 
     Args:
-        needed: files of the host that the guest uses; those below /run, which is the guest's own, are brought back.
+        needed: files of the host that the guest uses; those below /run and /tmp, the guest's own, are brought back.
+        written: directories of the host that the guest writes to; all else of the host's it can only read.
 
     Raises:
         OSError: something cannot be mounted.
@@ -81,9 +84,13 @@ def prepare(needed: Collection[Path] = ()) -> None:
     for kind, place in MOUNTS:
         mount(kind, place)
     for path in needed:
-        if path.is_relative_to(MEMORY):
+        if any(path.is_relative_to(memory) for memory in MEMORIES):
             path.mkdir(parents=True, exist_ok=True)
-            mount("hostfs", str(path), str(path))
+            mount("hostfs", str(path), str(path), MS_RDONLY)
+    for path in written:
+        if any(path.is_relative_to(memory) for memory in MEMORIES):
+            path.mkdir(parents=True, exist_ok=True)
+        mount("hostfs", str(path), str(path))
     # Sleeping processes, and all that they start, wake up at their time, and not up to 50 us later to save power.
     ctypes.CDLL(None).prctl(SET_TIMER_SLACK, ctypes.c_ulong(1), 0, 0, 0)
     # All hosts' sockets together may hold most of the memory; what a kernel gives them by itself is an eighth.
@@ -96,14 +103,27 @@ def prepare(needed: Collection[Path] = ()) -> None:
     os.environ |= {"PATH": SEARCH_PATH, "TMPDIR": str(temporary), "LC_ALL": "C.UTF-8", "HOME": str(temporary)}
 
 
-def mount(kind: str, place: str, options: str = "") -> None:
+def set_date(date_s: int) -> None:
+    """Set the calendar; what measures time does not see it."""
+    time.clock_settime(time.CLOCK_REALTIME, date_s)
+
+
+def charge_system_calls(cost_ns: int) -> bool:
+    """Have each system call of users' programs take so long; False if the kernel cannot do that."""
+    if not SYSCALL_COST.exists():
+        return False
+    SYSCALL_COST.write_text(str(cost_ns))
+    return True
+
+
+def mount(kind: str, place: str, options: str = "", flags: int = 0) -> None:
     """Mount a file system.
 
     Raises:
         OSError: the kernel refuses.
     """
     library = ctypes.CDLL(None, use_errno=True)
-    if library.mount(b"none", place.encode(), kind.encode(), 0, options.encode()) != 0:
+    if library.mount(b"none", place.encode(), kind.encode(), flags, options.encode()) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"{kind} on {place}: {os.strerror(error)}")
 

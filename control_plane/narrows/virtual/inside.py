@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 TASK = Path("/proc/self/cwd") / TASK_FILE
 
 
+UNCHARGED = (
+    "warning: with this kernel system calls of programs take no time: those that poll a clock, or round their timers, "
+    "may keep time from passing; fix: narrows kernel build"
+)
+
+
 class Channel(init.Channel):
     """The outside, as a measurement reports to it."""
 
@@ -100,10 +106,13 @@ def main() -> None:
     try:
         task: Task = pickle.loads(TASK.read_bytes())
         init.seed_random_numbers(task.seed)
-        init.prepare((task.found.parent, *task.needed))
+        init.prepare(task.needed, (task.found.parent, task.results.path))
+        init.set_date(task.date_s)
         channel = Channel()
         channel.pass_signals_on()
         channel.tell(up=True)
+        if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
+            channel.note(UNCHARGED)
         os.environ |= task.environment
         try:
             measure(task, channel)

@@ -23,10 +23,11 @@ from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import Interrupted, RunError
-from narrows.experiment.model import Experiment
+from narrows.experiment.model import SYSCALL_NS, Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
+from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
 from narrows.run.measurement import Measured
 from narrows.run.progress import RunProgress
@@ -37,7 +38,7 @@ from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import adapted, settings
 from narrows.virtual import inside, keeper, room
 from narrows.virtual.cores import core
-from narrows.virtual.guest import Guest, python
+from narrows.virtual.guest import START_S, Guest, python
 from narrows.virtual.kernels import About, Kernel
 from narrows.virtual.task import TASK_FILE, Task
 from narrows.virtual.watch import Watch, cpu_s
@@ -185,9 +186,21 @@ class VirtualMeasurement:
                 "wall_s": self._wall_s,
                 "cpu_s": 0.0 if self._watch is None else self._watch.cpu_s,
                 "virtual_s": self._virtual_s,
+                "date": datetime.fromtimestamp(self._date_s, UTC).isoformat(),
+                "syscall_ns": self._syscall_ns if self._plan.has_applications else None,
                 "hosts": describe_hosts(self._plan),
             },
         }
+
+    @property
+    def _date_s(self) -> int:
+        hosts = self._experiment.hosts
+        return START_S if hosts is None or hosts.date is None else hosts.date
+
+    @property
+    def _syscall_ns(self) -> int:
+        hosts = self._experiment.hosts
+        return SYSCALL_NS if hosts is None or hosts.syscall is None else hosts.syscall
 
     def _task(self) -> Task:
         return Task(
@@ -197,8 +210,11 @@ class VirtualMeasurement:
             seed=self._experiment.seed,
             socket_interval_ns=self._experiment.telemetry.sockets,
             found=self._state.directory / "measured.pickle",
-            environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")},
-            needed=needed_directories(self._results.path.parent),
+            environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")}
+            | (as_environment() if self._plan.has_applications else {}),
+            needed=(*needed_directories(self._results.path.parent), *program_directories(self._plan)),
+            date_s=self._date_s,
+            syscall_ns=self._syscall_ns,
         )
 
     def _tell(self, event: dict[str, Any], progress: RunProgress) -> dict[str, Any] | None:
@@ -255,6 +271,14 @@ def needed_directories(results: Path) -> tuple[Path, ...]:
     """Directories that a measurement uses: the interpreter's, the programs', and where its results go."""
     programs = [found.parent for name in (SOFTSWITCH, COLLECTOR) if (found := find_binary(name))]
     return (REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *programs, results)
+
+
+def program_directories(plan: Plan) -> tuple[Path, ...]:
+    """Directories of users' programs."""
+    applications = [flow.application for flow in plan.flows if flow.application is not None]
+    programs = [words[0] for one in applications for words in (one.client, one.server or ("",))]
+    working = [one.cwd for one in applications if one.cwd is not None]
+    return (*(Path(program).parent for program in programs if program.startswith("/")), *map(Path, working))
 
 
 def how_it_ended(code: int, was_up: bool) -> str:

@@ -20,9 +20,10 @@ BATCH_FRAMES = 1_000
 MIN_WINDOW_NS, MAX_WINDOW_NS = 20_000, NANOSECONDS
 MIN_RING_BYTES, SMALL_RING_BYTES, ALL_RINGS_BYTES = 2 << 20, 16 << 20, 1 << 30
 # What the switch holds of a frame: all headers of TCP, and more than a report shows of them. The payload is zeros,
-# whoever sends it here (narrows.traffic): they need not be copied. In a ring a frame takes a slot with the kernel's
-# headers, and there is room for a tenth more: some frames are shorter.
+# whoever sends it here (narrows.traffic): they need not be copied. Programs of users need all of their frames. In a
+# ring a frame takes a slot with the kernel's headers, and there is room for a tenth more: some frames are shorter.
 HELD_BYTES, SLOT_BYTES = 192, 336
+WHOLE_SLOT_BYTES, KERNEL_BYTES = 2048, 160
 BURST_FLIGHTS, BURST_WINDOWS = 4, 8
 # Rings that hold the greatest burst are made where all of them are so small a part of what the experiment carries.
 WHOLE_FLIGHTS, WHOLE_SHARE = 2, 48
@@ -43,7 +44,7 @@ class VirtualTime:
     ``window_ns``: it wakes up once in so long (0: for every event). ``ring_bytes``: receive ring of each port.
     ``pool_frames``: frames that queues and delay lines may hold in all. ``access_rate_bps``: rate of the links from the
     hosts, ``jitter_ns`` what the sender at a port takes for a frame at most, ``moderation`` the interrupt moderation of
-    their cards, which join segments then (``lro``) or not.
+    their cards, which join segments then (``lro``) or not. ``held_bytes`` of a frame are held.
     """
 
     window_ns: int
@@ -53,13 +54,14 @@ class VirtualTime:
     jitter_ns: Mapping[int, int]
     moderation: Moderation | None = None
     lro: bool = False
+    held_bytes: int = HELD_BYTES
 
     def arguments(self, ports: Iterable[int], reports: Path | None = None) -> list[str]:
         """Words of narrows-softswitch's command line, with the ports that hosts are at; a pipe takes the reports."""
         words = ["--virtual-time", "--lookahead-us", str(self.window_ns // 1000)]
         if reports is not None:
             words += ["--pipe", f"{COLLECTOR_PORT}@{reports}"]
-        words += ["--ring-mib", str(self.ring_bytes >> 20), "--snaplen", str(HELD_BYTES)]
+        words += ["--ring-mib", str(self.ring_bytes >> 20), "--snaplen", str(self.held_bytes)]
         words += ["--pool", str(self.pool_frames)]
         for port in sorted(ports):
             # Acknowledgements leave a receiver when its card and its kernel have taken the data in.
@@ -110,7 +112,7 @@ def settings(plan: Plan) -> VirtualTime:
     access = plan.access_rate_bps or access_rate_bps(rate)
     carried = access * window // (8 * NANOSECONDS)
     burst = max(flight // BURST_FLIGHTS, BURST_WINDOWS * rate * window // (8 * NANOSECONDS), start, carried)
-    slots = SLOT_BYTES / plan.frame_bytes
+    slots = _slot_bytes(plan) / plan.frame_bytes
     ring = max(MIN_RING_BYTES, int(burst * slots), min(int(2 * flight * slots), SMALL_RING_BYTES))
     # Whoever fills the queue in slow start has twice as much in flight, and may send most of that in one instant when a
     # gap is closed after a timeout (RFC 5681, section 3.1, without a limit of bursts), but no more than sockets hold.
@@ -129,7 +131,18 @@ def settings(plan: Plan) -> VirtualTime:
         jitter_ns=_jitter_ns(plan),
         moderation=plan.moderation,
         lro="lro" in plan.offloads,
+        held_bytes=plan.frame_bytes if plan.has_applications else HELD_BYTES,
     )
+
+
+def _slot_bytes(plan: Plan) -> int:
+    """What a frame takes of a ring."""
+    if not plan.has_applications:
+        return SLOT_BYTES
+    slot = WHOLE_SLOT_BYTES
+    while slot < plan.frame_bytes + KERNEL_BYTES:
+        slot *= 2
+    return slot
 
 
 def access_rate_bps(bottleneck_bps: int) -> int:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of users in virtual time: what they send arrives, what they may not do fails, what they count is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_in_a_guest import PATIENCE_S, start
+
+pytestmark = pytest.mark.needs(
+    "programs-kernel", "default-kernel", "narrows-softswitch", "narrows-collector", "ip", "iperf3"
+)
+
+SERVE = "import http.server,sys;http.server.test(http.server.SimpleHTTPRequestHandler,port=int(sys.argv[1]))"
+FETCH = (
+    "import sys,time,urllib.request as u;a=time.monotonic();d=u.urlopen(sys.argv[1]).read();"
+    "open('got','wb').write(d);print(len(d),time.monotonic()-a)"
+)
+SIZE = 1_000_000
+
+
+def measured(tmp_path: Path, text: str) -> Path:
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    return tmp_path / "out"
+
+
+def told(out: Path, number: int) -> dict[str, Any]:
+    flow = json.loads((out / "run.json").read_text())["flows"][number]
+    assert isinstance(flow["application"], dict)
+    return flow["application"]
+
+
+def test_an_object_arrives_whole_and_in_the_time_of_slow_start(tmp_path: Path) -> None:
+    """1 MB at 50 Mbit/s and 40 ms: 691 segments of 1,448 bytes.
+
+    A round trip for the handshake, one for the request, then windows of 10, 20, 40, 80, 160 and 320 segments (RFC 6928;
+    initial window 10, doubled each round trip as each segment is acknowledged) leave 61. The link carries 165
+    segments of 1,514 bytes a round trip: from the window of 320 on it is the link that counts.
+    """
+    text = (
+        "name: web\nbottleneck: {rate: 50Mbit, buffer: 2bdp, rtt: 40ms}\nflows:\n- name: web\n"
+        f"  client: [/usr/bin/python3, -c, \"{FETCH}\", 'http://{{server}}:{{port}}/file']\n"
+        f"  server: [sh, -c, \"head -c {SIZE} /dev/urandom > file; exec /usr/bin/python3 -c '{SERVE}' {{port}}\"]\n"
+    )
+    out = measured(tmp_path, text)
+    files = out / "hosts/web-1/files"
+    assert (files / "file").stat().st_size == SIZE
+    assert (files / "got").read_bytes() == (files / "file").read_bytes()
+    size, seconds = (out / "hosts/web-1/client.stdout").read_text().split()
+    assert int(size) == SIZE
+    segment_s = 1514 * 8 / 50e6
+    # Handshake; request and five windows, the fifth of 160 segments (155 fit into a round trip): the link is busy then.
+    left = -(-SIZE // 1448) - (10 + 20 + 40 + 80)
+    predicted = 0.04 + 5 * 0.04 + left * segment_s
+    assert float(seconds) == pytest.approx(predicted, rel=0.1)
+
+
+def test_what_iperf3_missed_is_what_the_switch_dropped(tmp_path: Path) -> None:
+    text = (
+        "name: udp\nbottleneck: {rate: 30Mbit, buffer: 0.5bdp, rtt: 40ms}\nflows:\n- {cca: cubic, duration: 3s}\n"
+        "- name: udp\n  sends: client\n"
+        "  client: [iperf3, -c, '{server}', -p, '{port}', -u, -b, 20M, -l, '1200', -t, '2', -J]\n"
+        "  server: [iperf3, -s, -p, '{port}', '-1']\n"
+    )
+    out = measured(tmp_path, text)
+    summary = json.loads((out / "summary.json").read_text())
+    counted = json.loads((out / "hosts/udp-1/client.stdout").read_text())["end"]["sum"]
+    (datagrams,) = (one for one in summary["flows"][1]["connections"] if one["protocol"] == 17)
+    assert datagrams["drops"] == counted["lost_packets"] > 0
+    assert summary["bottleneck"]["other_share"] == 0
+
+
+def test_the_host_cannot_be_written_and_the_date_is_what_was_asked(tmp_path: Path) -> None:
+    say = "id -u; date -u +%F; touch /etc/escaped /usr/escaped; touch /tmp/escaped && echo own"
+    text = (
+        "name: guest\nbottleneck: {rate: 30Mbit, buffer: 1bdp, rtt: 40ms}\nhosts: {date: 2031-02-03}\nflows:\n"
+        "- {cca: cubic, duration: 1s}\n"
+        f"- {{name: curious, client: [sh, -c, '{say}']}}\n"
+    )
+    out = measured(tmp_path, text)
+    uid, date, own = (out / "hosts/curious-1/client.stdout").read_text().split()
+    assert (int(uid), date, own) == (told(out, 1)["user"], "2031-02-03", "own")
+    assert int(uid) != 0
+    assert (out / "hosts/curious-1/client.stderr").read_text().count("Read-only file system") == 2
+    assert not any(Path(place, "escaped").exists() for place in ("/etc", "/usr", "/tmp"))
+    virtual = json.loads((out / "run.json").read_text())["virtual_time"]
+    assert (virtual["date"], virtual["syscall_ns"]) == ("2031-02-03T00:00:00+00:00", 200)
+
+
+def test_a_program_that_polls_the_clock_takes_time(tmp_path: Path) -> None:
+    """10 ms of polling at 200 ns a call, and 1 ns for the reading, are 50,000 calls at most."""
+    poll = (
+        "import ctypes,time;l=ctypes.CDLL(None);b=ctypes.create_string_buffer(16);n=0;a=time.monotonic()\n"
+        "while time.monotonic()-a<0.01: n+=1\n"
+        "print(n)"
+    )
+    text = (
+        "name: poll\nbottleneck: {rate: 30Mbit, buffer: 1bdp, rtt: 40ms}\nflows:\n- {cca: cubic, duration: 1s}\n"
+        f"- name: poll\n  client: [/usr/bin/python3, -c, {json.dumps(poll)}]\n"
+    )
+    out = measured(tmp_path, text)
+    calls = int((out / "hosts/poll-1/client.stdout").read_text())
+    assert calls == pytest.approx(0.01 / 201e-9, rel=0.01)
