@@ -219,8 +219,8 @@ class Applications(Generator):
         elif role == "client":
             if not self._ends[flow.name].done():
                 self._ends[flow.name].set_result(None)
-        elif not event["stopped"]:
-            self._give_up(flow, f"its server ({words[0]}) ended before its client{self._last_words(flow, role)}")
+        elif not self._ready[flow.name].done():
+            self._give_up(flow, f"its server ({words[0]}) ended before it was ready{self._last_words(flow, role)}")
 
     def _give_up(self, flow: Flow, why: str) -> None:
         self._fail(flow.name, why)

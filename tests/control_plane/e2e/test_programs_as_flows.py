@@ -69,6 +69,8 @@ def test_a_server_that_ends_or_is_never_ready_is_told_before_traffic(tmp_path: P
     group = {"name": "bad", "client": ["true"], "server": ["sh", "-c", "echo sorry; exit 4"], "ready": {"tcp": 99}}
     with pytest.raises(RunError, match=r"its server \(sh\) ended with exit code 4:\nsorry"):
         run(tmp_path, group)
+    with pytest.raises(RunError, match=r"its server \(true\) ended before it was ready"):
+        run(tmp_path, {**group, "server": ["true"]})
 
 
 def test_nothing_is_left_of_programs_that_hide(tmp_path: Path) -> None:
