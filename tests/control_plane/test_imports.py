@@ -14,7 +14,7 @@ OURS = {
     "narrows_formats", "narrows_formats.files", "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "calibrate", "clean", "collect", "collector_command",
                                                "compare", "doctor", "kernel", "new", "plan", "report", "run", "runs",
-                                               "schema", "streams", "study")),
+                                               "schema", "streams", "test", "study")),
 }  # fmt: skip
 SLOW = {"finsy", "grpc", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "thrift", "yaml"}
 

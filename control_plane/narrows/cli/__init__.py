@@ -25,6 +25,7 @@ from narrows.cli import (
     runs,
     schema,
     study,
+    test,
 )
 from narrows.cli.streams import outlive_readers
 from narrows.errors import EXIT_INTERRUPTED, NarrowsError
@@ -44,6 +45,7 @@ for command in (
     new.new,
     run.run,
     runs.runs,
+    test.test,
     report.report,
     plan.plan,
     study.study,

@@ -31,6 +31,7 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.application import EXIT, ApplicationFields
 from narrows.experiment.datagrams import Probe, Udp, largest_payload
+from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.varying import LinkRate
@@ -419,6 +420,11 @@ class Experiment(Model):
         description="Of all random numbers of a run: loss emulation, workloads. Repetition r uses seed + r - 1.",
     )
     repeat: Count = Field(default=1, description="Runs of every point.")
+    expect: tuple[str, ...] = Field(
+        default=(),
+        description="What `narrows test` sees to: a number of summary.json, a comparison and a bound each, such as "
+        "`flows.bbr.share >= 0.4` or `links.cell.queue_delay_s.p99 < 50ms`.",
+    )
     sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
         default_factory=dict,
         description="Fields, written with dots, and the values that each is to take: every combination is run.",
@@ -471,6 +477,29 @@ class Experiment(Model):
         if len(self.links) > MAX_LINKS:
             raise refuse(f"has {len(self.links)} links", f"up to {MAX_LINKS}")
         return self
+
+    @model_validator(mode="after")
+    def _expects_what_there_is(self) -> Self:
+        for text in self.expect:
+            try:
+                self.expectation(text)
+            except BadExpectation as error:
+                raise refuse(f"expects '{text}', which {error}", error.allowed) from None
+        return self
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """What `narrows test` sees to."""
+        return tuple(map(self.expectation, self.expect))
+
+    def expectation(self, text: str) -> Expectation:
+        """An expectation of this experiment.
+
+        Raises:
+            BadExpectation: it cannot be.
+        """
+        reverse = [f"{name}.reverse" for name, link in self.all_links.items() if link.reverse is not None]
+        return parse(text, {group.name: group.count for group in self.flows}, (*self.all_links, *reverse))
 
     @property
     def all_links(self) -> dict[str, LinkSettings]:

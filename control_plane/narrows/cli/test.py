@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows test``."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
+from narrows.targets.registry import LOCAL, target_factory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from narrows.experiment.sweep import Series
+    from narrows.run.series import Way
+    from narrows.run.verdicts import Verdict
+
+
+def test(
+    files: Annotated[list[Path], typer.Argument(help="Experiment files with `expect`.", show_default=False)],
+    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.")] = "soft",
+    virtual: Annotated[
+        bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")
+    ] = False,
+    kernel: Annotated[
+        str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Directory for the results, one for each file.", show_default="results/NAME-TIME"),
+    ] = None,
+    junit: Annotated[Path | None, typer.Option(help="File for the verdicts as JUnit XML.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Verdicts as JSON on standard output.")] = False,
+) -> None:
+    """Run experiments, and see whether they show what their files expect.
+
+    A verdict a line on standard output; progress goes to standard error. Ends with 1 if an expectation is not met.
+    """
+    from rich.console import Console
+
+    from narrows.experiment.sweep import load_series
+    from narrows.run.environment import THIS_MACHINE
+    from narrows.run.results import default_directory
+    from narrows.run.series import Way
+
+    if target not in LOCAL:
+        raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
+    if not virtual and (kernel is not None or jobs is not None):
+        raise InputError(f"--{'jobs' if kernel is None else 'kernel'}: allowed: with --virtual")
+    way = Way(target, THIS_MACHINE)
+    if virtual:
+        from narrows.virtual import kernels
+        from narrows.virtual.environment import VirtualTime
+
+        way = Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
+    # All files are read before the first run.
+    series = [load_series(file) for file in files]
+    for file, one in zip(files, series, strict=True):
+        if not one.experiment.expect:
+            raise InputError(f"{file}: has no expect; allowed: files that expect something")
+    console = Console(stderr=True)
+    suites, code = [], EXIT_OK
+    for file, one in zip(files, series, strict=True):
+        directory = default_directory(one.experiment.name) if out is None else out / one.experiment.name
+        began = time.monotonic()
+        error, verdicts = _run(one, directory, console, way, jobs, virtual)
+        suites.append((str(file), time.monotonic() - began, verdicts, error))
+        code = max(code, EXIT_FAILED if error or not all(verdict.passed for verdict in verdicts) else EXIT_OK)
+        if not as_json:
+            _show(file, verdicts, error, directory)
+        if error.startswith("partial"):
+            code = EXIT_INTERRUPTED
+            break
+    if as_json:
+        found = [
+            {"file": file, "error": error or None, "expectations": [verdict.as_json() for verdict in verdicts]}
+            for file, _, verdicts, error in suites
+        ]
+        print(json.dumps(found, indent=1))
+    if junit is not None:
+        from narrows.run import verdicts as xml
+
+        junit.write_bytes(xml.junit(suites))
+    raise typer.Exit(code)
+
+
+def _run(
+    series: Series, directory: Path, console: Console, way: Way, jobs: int | None, virtual: bool
+) -> tuple[str, list[Verdict]]:
+    """Why the runs are not all complete (empty if they are), and the verdicts."""
+    from narrows.run import verdicts
+    from narrows.run.series import run_series
+
+    make_target = target_factory(way.target, None, None, directory, virtual)
+    try:
+        for outcome in run_series(series, make_target, directory, console, None, way, jobs):
+            if outcome.status != "complete" or outcome.summary is None:
+                return f"{outcome.status} run: {outcome.reason}", []
+    except RunError as error:
+        return str(error), []
+    return "", list(verdicts.judge(series, directory))
+
+
+def _show(file: Path, verdicts: list[Verdict], error: str, directory: Path) -> None:
+    for verdict in verdicts:
+        values = ", ".join(f"{value:.6g}" for value in verdict.values)
+        outcome = f"pass  {verdict.name}  ({values})" if verdict.passed else f"FAIL  {verdict.name}: {verdict.reason}"
+        print(f"{file}: {outcome}")
+    if error:
+        print(f"{file}: ERROR  {error}")
+    print(f"{file}: results in {directory}")

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an experiment is expected to show: ``flows.bbr.share >= 0.4``, a number of summary.json against a bound.
+
+Nothing is evaluated but comparisons of one number with one bound, so that a file from elsewhere does nothing else.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from narrows_formats.flow_names import flow_name
+from narrows_formats.suggestion import suggestion
+from narrows_formats.summary import (
+    BottleneckSummary,
+    DynamicsSummary,
+    FairnessSummary,
+    FlowSummary,
+    GroupSummary,
+    LinkSummary,
+    Summary,
+    TelemetrySummary,
+)
+from narrows_formats.units import RATE_UNITS, SIZE_UNITS, TIME_UNITS
+from typing_extensions import is_typeddict
+
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+ALLOWED = "FIELD COMPARISON NUMBER, such as flows.bbr-1.share >= 0.4 or bottleneck.queue_delay_s.p99 < 50ms"
+_FORM = re.compile(r"\s*([A-Za-z][^\s<>=]*)\s*(<=|>=|==|<|>)\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z%]*)\s*\Z")
+_SECONDS = 1e-9
+# What a field counts, by the end of its name, and what its units are worth in that.
+_UNITS: dict[str, dict[str, float]] = {
+    "_s": {unit: value * _SECONDS for unit, value in TIME_UNITS.items()},
+    "_bps": dict(RATE_UNITS),
+    "_bytes": dict(SIZE_UNITS),
+    "": {"%": 0.01},
+}
+# Parts of a summary that stand alone, and those of which there is one for each name.
+_SINGLE: dict[str, type] = {
+    "bottleneck": BottleneckSummary, "fairness": FairnessSummary, "dynamics": DynamicsSummary,
+    "telemetry": TelemetrySummary,
+}  # fmt: skip
+_NAMED: dict[str, type] = {"flows": FlowSummary, "groups": GroupSummary, "links": LinkSummary}
+
+
+class BadExpectation(ValueError):
+    """An expectation that cannot be; the message says why, ``allowed`` what would have been right."""
+
+    def __init__(self, problem: str, allowed: str) -> None:
+        """Keep the two apart, so that callers can put the expectation between them."""
+        super().__init__(problem)
+        self.allowed = allowed
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A number of a summary, and what it is compared with.
+
+    ``text`` is the expectation as written. ``section`` is a part of summary.json, ``name`` whose it is (None of parts
+    that stand alone), ``fields`` lead to the number there.
+    """
+
+    text: str
+    section: str
+    name: str | None
+    fields: tuple[str, ...]
+    comparison: str
+    bound: float
+
+    def holds(self, value: float) -> bool:
+        """Whether a value is as expected."""
+        return COMPARISONS[self.comparison](value, self.bound)
+
+    def value(self, summary: Summary) -> float | None:
+        """The number; None where the summary has none."""
+        parts: Any = summary[self.section]  # type: ignore[literal-required]
+        found: Any = parts if self.name is None else next((one for one in parts if one["name"] == self.name), None)
+        for field in self.fields:
+            found = None if found is None else found.get(field)
+        return None if found is None else float(found)
+
+
+def parse(text: str, groups: Mapping[str, int], links: Sequence[str]) -> Expectation:
+    """An expectation as it is written.
+
+    Args:
+        text: the expectation.
+        groups: how many flows each group has, by its name.
+        links: names of the links and of their opposite directions.
+
+    Raises:
+        BadExpectation: it is no comparison of a field with a number, or there is no such field.
+    """
+    match = _FORM.match(text)
+    if match is None:
+        raise BadExpectation("is no comparison of a field with a number", ALLOWED)
+    path, comparison, number, unit = match.groups()
+    section, _, rest = path.partition(".")
+    if section not in {**_SINGLE, **_NAMED}:
+        raise BadExpectation(f"has the unknown part '{section}'", ", ".join((*_NAMED, *_SINGLE)))
+    name = None
+    if section in _NAMED:
+        name, rest = _name(section, rest, groups, links)
+    fields = tuple(rest.split(".")) if rest else ()
+    _check_number({**_SINGLE, **_NAMED}[section], fields)
+    return Expectation(text.strip(), section, name, fields, comparison, _bound(number, unit, fields))
+
+
+def _name(section: str, rest: str, groups: Mapping[str, int], links: Sequence[str]) -> tuple[str, str]:
+    """Whose number it is, and the fields behind the name. Names may have dots: the longest one that fits is meant."""
+    flows = {flow_name(group, number + 1): None for group, count in groups.items() for number in range(count)}
+    # A flow that is alone in its group has the group's name, too.
+    alone = {group: flow_name(group, 1) for group, count in groups.items() if count == 1}
+    known: Mapping[str, str | None] = {
+        "flows": {**flows, **alone}, "groups": dict.fromkeys(groups), "links": dict.fromkeys(links),
+    }[section]  # fmt: skip
+    fitting = [name for name in known if rest == name or rest.startswith(f"{name}.")]
+    if not fitting:
+        first = rest.partition(".")[0]
+        several = (
+            f"{groups[first]} flows: groups.{first} is all of them" if section == "flows" and first in groups else ""
+        )
+        raise BadExpectation(
+            f"has no {section.removesuffix('s')} '{first}'",
+            several or suggestion(first, known).partition("allowed: ")[2],
+        )
+    name = max(fitting, key=len)
+    return known[name] or name, rest[len(name) + 1 :]
+
+
+def _check_number(part: type, fields: Sequence[str]) -> None:
+    """See that fields lead to a number of a part of a summary."""
+    at: Any = part
+    for field in fields:
+        known = typing.get_type_hints(at) if is_typeddict(at) else {}
+        if field not in known:
+            guess = suggestion(field, known) if known else "; allowed: no field behind that"
+            raise BadExpectation(f"has the unknown field '{field}'", guess.partition("allowed: ")[2])
+        at = _without_none(known[field])
+    if at not in (int, float):
+        fields_here = typing.get_type_hints(at) if is_typeddict(at) else {}
+        raise BadExpectation(
+            "is no number", f"one of its fields: {', '.join(fields_here)}" if fields_here else "a number"
+        )
+
+
+def _without_none(annotation: Any) -> Any:
+    if isinstance(annotation, types.UnionType):
+        kept = [one for one in typing.get_args(annotation) if one is not types.NoneType]
+        return kept[0] if len(kept) == 1 else annotation
+    return annotation
+
+
+def _bound(number: str, unit: str, fields: Sequence[str]) -> float:
+    """The bound in the field's own unit; a bare number is in SI units."""
+    try:
+        value = float(number)
+    except ValueError:
+        raise BadExpectation(f"has '{number}', which is no number", ALLOWED) from None
+    if not unit:
+        return value
+    # Of `queue_delay_s.p99` the unit is in the name before the last.
+    ending = next((one for one in _UNITS if one and any(field.endswith(one) for field in fields)), "")
+    if unit not in _UNITS[ending]:
+        raise BadExpectation(f"has the unit '{unit}'", f"none, or {', '.join(_UNITS[ending])}")
+    return value * _UNITS[ending][unit]

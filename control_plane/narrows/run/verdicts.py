@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether runs are as their experiment expects, and JUnit's XML of it."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from narrows_analysis.metrics.confidence import estimate
+from narrows_analysis.summary.file import read_summary
+
+from narrows.experiment.expectations import Expectation
+from narrows.experiment.sweep import Point, Series
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An expectation at a point of a sweep.
+
+    ``values`` are those of its repetitions. ``reason`` says why it is not met, and is empty if it is.
+    """
+
+    expectation: str
+    parameters: dict[str, Any]
+    values: tuple[float, ...]
+    interval: tuple[float, float] | None
+    reason: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is met."""
+        return not self.reason
+
+    @property
+    def name(self) -> str:
+        """The expectation, and the point if there are several."""
+        where = ", ".join(f"{field}={value}" for field, value in self.parameters.items())
+        return f"{self.expectation} [{where}]" if where else self.expectation
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"passed": self.passed, **asdict(self)}
+
+
+def judge(series: Series, directory: Path) -> Iterator[Verdict]:
+    """Each expectation at each point, by the summaries of the runs in the series' directory.
+
+    Repetitions decide together: the 95 % confidence interval of their mean lies on the right side of the bound, or the
+    expectation is not met.
+
+    Raises:
+        narrows_analysis.AnalysisError: a summary cannot be read.
+    """
+    points: dict[str, list[Point]] = {}
+    for point in series.points:
+        points.setdefault(json.dumps(point.parameters, sort_keys=True), []).append(point)
+    for repetitions in points.values():
+        summaries = [read_summary(directory / point.directory) for point in repetitions]
+        for expectation in repetitions[0].experiment.expectations:
+            values = [expectation.value(summary) for summary in summaries]
+            yield _verdict(expectation, repetitions[0].parameters, values)
+
+
+def _verdict(expectation: Expectation, parameters: dict[str, Any], values: list[float | None]) -> Verdict:
+    known = tuple(value for value in values if value is not None)
+    if len(known) < len(values):
+        reason = f"there is no value in {len(values) - len(known)} of {len(values)} runs"
+        return Verdict(expectation.text, parameters, known, None, reason)
+    if len(known) == 1:
+        reason = "" if expectation.holds(known[0]) else f"it is {known[0]:.6g}"
+        return Verdict(expectation.text, parameters, known, None, reason)
+    found = estimate(known)
+    assert found is not None and found.interval is not None
+    inside = [expectation.holds(end) for end in found.interval]
+    low, high = found.interval
+    shown = f"{found.mean:.6g} (95 % interval {low:.6g} to {high:.6g}, {len(known)} runs)"
+    reason = "" if all(inside) else f"it is {shown}" + ("" if not any(inside) else ": undecided")
+    return Verdict(expectation.text, parameters, known, found.interval, reason)
+
+
+def junit(suites: Iterable[tuple[str, float, list[Verdict], str]]) -> bytes:
+    """XML as JUnit's readers take it: a suite a file.
+
+    Args:
+        suites: of each file its name, seconds that it took, the verdicts, and why it did not run (empty if it did).
+    """
+    root = ET.Element("testsuites")
+    for name, seconds, verdicts, error in suites:
+        failed = sum(not verdict.passed for verdict in verdicts)
+        counts = {"tests": len(verdicts) + bool(error), "failures": failed, "errors": int(bool(error)), "skipped": 0}
+        attributes = {"name": name, "time": f"{seconds:.3f}", **{key: str(count) for key, count in counts.items()}}
+        suite = ET.SubElement(root, "testsuite", attributes)
+        for verdict in verdicts:
+            case = ET.SubElement(suite, "testcase", {"classname": name, "name": verdict.name, "time": "0"})
+            if verdict.reason:
+                ET.SubElement(case, "failure", {"message": verdict.reason}).text = json.dumps(verdict.as_json())
+        if error:
+            case = ET.SubElement(suite, "testcase", {"classname": name, "name": "runs", "time": "0"})
+            ET.SubElement(case, "error", {"message": error})
+    ET.indent(root)
+    return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Expectations of an experiment: how they are read, judged over repetitions, and told to JUnit's readers."""
+
+from __future__ import annotations
+
+import copy
+import xml.etree.ElementTree as ET
+from typing import Any
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.expectations import Expectation
+from narrows.experiment.loader import validate
+from narrows.run.verdicts import Verdict, _verdict, junit
+from test_cli import SUMMARY
+
+DATA: dict[str, Any] = {
+    "name": "x",
+    "links": {
+        "near": {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"},
+        "far": {
+            "rate": "10Mbit",
+            "buffer": "1bdp",
+            "rtt": "20ms",
+            "reverse": {"rate": "1Mbit", "buffer": "10packets"},
+        },
+    },
+    "flows": [
+        {"cca": "bbr", "duration": "1s", "path": ["near"]},
+        {"name": "web.2", "cca": "cubic", "count": 3, "duration": "1s", "path": ["near", "far"]},
+    ],
+}
+
+
+def read(text: str) -> Expectation:
+    (found,) = validate({**DATA, "expect": [text]}, "x").expectations
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "section", "name", "fields", "bound"),
+    [
+        ("flows.bbr.share >= 0.4", "flows", "bbr-1", ("share",), 0.4),
+        ("flows.bbr-1.share>=40%", "flows", "bbr-1", ("share",), 0.4),
+        ("flows.web.2-3.drops == 0", "flows", "web.2-3", ("drops",), 0),
+        ("flows.web.2-3.rtt_s.min < 50ms", "flows", "web.2-3", ("rtt_s", "min"), 0.05),
+        ("groups.web.2.goodput_bps > 2Mbit", "groups", "web.2", ("goodput_bps",), 2e6),
+        ("links.far.queue_delay_s.p99 < 1.5e1ms", "links", "far", ("queue_delay_s", "p99"), 0.015),
+        ("links.far.reverse.utilization <= 1", "links", "far.reverse", ("utilization",), 1),
+        ("links.near.queue_bytes.max < 30kB", "links", "near", ("queue_bytes", "max"), 30_000),
+        ("links.near.fairness.jain_index > 0.9", "links", "near", ("fairness", "jain_index"), 0.9),
+        ("telemetry.lost == 0", "telemetry", None, ("lost",), 0),
+    ],
+)
+def test_a_field_a_comparison_and_a_bound(
+    text: str, section: str, name: str | None, fields: tuple[str, ...], bound: float
+) -> None:
+    found = read(text)
+    assert (found.section, found.name, found.fields) == (section, name, fields)
+    assert found.bound == pytest.approx(bound)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("flows.bbr.share", "is no comparison of a field with a number"),
+        ("__import__('os').system('x') < 1", "is no comparison"),
+        ("flow.bbr.share > 0", "the unknown part 'flow'; allowed: flows, groups, links"),
+        ("flows.bbr2.share > 0", "has no flow 'bbr2'; allowed: bbr-1"),
+        ("flows.web.2.share > 0", "has no flow 'web'"),
+        ("flows.bbr.shares > 0", "the unknown field 'shares'; allowed: name, "),
+        ("flows.bbr.rtt_s > 0", "is no number; allowed: one of its fields: min, mean"),
+        ("flows.bbr.cca == 1", "is no number"),
+        ("links.near.queue_delay_s.p98 < 1ms", "the unknown field 'p98'; allowed: mean, p50, p99, max"),
+        ("links.near.queue_delay_s.p99 < 1Mbit", "the unit 'Mbit'; allowed: none, or "),
+        ("flows.bbr.share > 1.2.3", "which is no number"),
+    ],
+)
+def test_what_cannot_be_is_refused_when_the_file_is_read(text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        read(text)
+    assert message in str(error.value)
+    assert f"expects '{text}'" in str(error.value)
+
+
+def test_the_value_is_the_summary_s() -> None:
+    summary: Any = copy.deepcopy(SUMMARY)
+    summary["flows"][0]["name"] = "bbr-1"
+    summary["flows"][0]["share"] = 0.25
+    assert read("flows.bbr.share > 0.2").value(summary) == 0.25
+    summary["flows"][0]["share"] = None
+    assert read("flows.bbr.share > 0.2").value(summary) is None
+
+
+EXPECTED = Expectation("share > 0.5", "flows", "bbr-1", ("share",), ">", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([0.6], ""),
+        ([0.5], "it is 0.5"),
+        ([None], "there is no value in 1 of 1 runs"),
+        ([0.6, None, 0.7], "there is no value in 1 of 3 runs"),
+        # Student's t of two values: 12.706 standard errors, here 0.0005 each.
+        ([0.600, 0.601], ""),
+        ([0.400, 0.401], "it is 0.4005 (95 % interval 0.394147 to 0.406853, 2 runs)"),
+        ([0.55, 0.65], "it is 0.6 (95 % interval -0.0353102 to 1.23531, 2 runs): undecided"),
+    ],
+)
+def test_repetitions_decide_together(values: list[float | None], reason: str) -> None:
+    assert _verdict(EXPECTED, {}, values).reason == reason
+
+
+def test_readers_of_junit_find_what_failed() -> None:
+    met = Verdict("a > 1", {}, (2.0,), None, "")
+    missed = Verdict("b < 1", {"bottleneck.buffer": "1bdp"}, (2.0,), None, "it is 2 & more")
+    root = ET.fromstring(junit([("one.yaml", 1.25, [met, missed], ""), ("two.yaml", 0.5, [], "failed run: x < y")]))
+    first, second = root.findall("testsuite")
+    assert first.attrib == {
+        "name": "one.yaml", "time": "1.250", "tests": "2", "failures": "1", "errors": "0", "skipped": "0",
+    }  # fmt: skip
+    assert [case.get("name") for case in first.findall("testcase")] == ["a > 1", "b < 1 [bottleneck.buffer=1bdp]"]
+    (failure,) = first.iter("failure")
+    assert failure.get("message") == "it is 2 & more"
+    assert [error.get("message") for error in second.iter("error")] == ["failed run: x < y"]
