@@ -150,6 +150,56 @@ def test_what_is_no_source_is_refused(tmp_path: Path) -> None:
         build.build("mine", None, [tmp_path / "nothing"], 1, quiet)
 
 
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("NET_SCH_SFQ=y", "is no option of a kernel; allowed: CONFIG_NAME=y"),
+        ("CONFIG_NET_SCH_SFQ", "is no option of a kernel"),
+        ("CONFIG_NET_SCH_SFQ=m", "a guest loads no modules"),
+        ("CONFIG_NET_SCH_SFQ=y\nCONFIG_NET=n", "is no option of a kernel"),
+        ('CONFIG_DEFAULT_TCP_CONG="a"b"', "is no option of a kernel"),
+        ("CONFIG_VETH=n", "a guest needs CONFIG_VETH=y"),
+    ],
+)
+def test_what_is_no_option_is_refused_before_anything_is_fetched(option: str, said: str, own_cache: Path) -> None:
+    with pytest.raises(InputError, match=said):
+        build.build("mine", None, [], 1, lambda text: None, [option])
+    assert not own_cache.exists()
+
+
+def configured(tmp_path: Path, options: list[str], knows: str) -> str:
+    """What is in the configuration of a source that knows only some options; it drops all others, as kconfig does."""
+    tree = tmp_path / "tree"
+    (tree / "net" / "ipv4").mkdir(parents=True)
+    (tree / "net" / "ipv4" / "Kconfig").write_text("config TCP_CONG_MINE\n\tbool\n")
+    # As kconfig: the last of several lines of one name holds.
+    (tree / "Makefile").write_text(
+        "tinyconfig:\n\t: > .config\n"
+        f"olddefconfig:\n\tgrep -E '^({knows})=' .config | tac | sort -u -t= -k1,1 > new; grep -v =n new > .config\n"
+    )
+    make = ["make", "-C", str(tree)]
+    build._configure(tree, tree, make, tmp_path / "log", lambda text: None, build._by_name(options))
+    return (tree / ".config").read_text()
+
+
+NEEDED = "|".join(line.partition("=")[0] for line in build._needed())
+
+
+def test_options_of_the_users_are_read_back(tmp_path: Path) -> None:
+    knows = f"{NEEDED}|CONFIG_NET_SCH_SFQ|CONFIG_NET_SCH_CAKE|CONFIG_TCP_CONG_MINE"
+    options = ["CONFIG_NET_SCH_SFQ=n", "CONFIG_NET_SCH_SFQ=y", "CONFIG_NET_SCH_CAKE=n"]
+    lines = configured(tmp_path, options, knows).splitlines()
+    assert "CONFIG_NET_SCH_SFQ=y" in lines
+    assert not any(line.startswith("CONFIG_NET_SCH_CAKE") for line in lines)
+
+
+def test_an_option_that_a_source_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match="--config CONFIG_NET_SCH_NEW=y: this source does not take it, it has CONFIG_NET_SCH_NEW=n"
+    ):
+        configured(tmp_path, ["CONFIG_NET_SCH_NEW=y"], NEEDED)
+
+
 def test_a_name_that_leads_out_of_the_cache_is_refused() -> None:
     for name in ("../x", ".x", ""):
         with pytest.raises(InputError, match="is no name of a kernel"):

@@ -21,6 +21,10 @@ def build(
     patch: Annotated[
         list[Path] | None, typer.Option(help="A patch to apply to it; may be given several times.")
     ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option(help="An option of its configuration, CONFIG_NAME=VALUE; may be given several times."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="What the kernel is called by --kernel.", show_default="default")
     ] = None,
@@ -38,7 +42,7 @@ def build(
     def say(text: str) -> None:
         console.print(f"kernel {called}: {text}", highlight=False, markup=False, soft_wrap=True)
 
-    kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say)
+    kernel, about = build_kernel(called, source, patch or [], jobs or len(os.sched_getaffinity(0)), say, config or [])
     say(f"Linux {about.release}, its clock jumps; {', '.join(about.cca_names())}")
     for note in about.notes():
         say(f"note: {note}")

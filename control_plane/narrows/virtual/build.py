@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,8 @@ FRAGMENT = Path(__file__).with_name("kernel.config")
 TOOLS = {"gcc": "gcc", "make": "make", "flex": "flex", "bison": "bison", "bc": "bc", "tar": "tar", "xz": "xz-utils",
          "patch": "patch", "ld": "binutils"}  # fmt: skip
 ROOM_BYTES = 3 << 30
+# A string in quotation marks has no line's end or another mark in it.
+OPTION = re.compile(r'CONFIG_\w+=(y|n|-?\d+|0x[0-9a-fA-F]+|"[^"\n]*")', re.ASCII)
 ALGORITHM = re.compile(r"^config (TCP_CONG_\w+)", re.MULTILINE)
 ARCHITECTURE = "ARCH=um"
 OPTIONAL = "# Where the source has them"
@@ -126,7 +128,12 @@ def problems() -> list[str]:
 
 
 def build(
-    name: str, source: Path | None, patches: Sequence[Path], jobs: int, say: Callable[[str], None]
+    name: str,
+    source: Path | None,
+    patches: Sequence[Path],
+    jobs: int,
+    say: Callable[[str], None],
+    options: Sequence[str] = (),
 ) -> tuple[Kernel, About]:
     """Build a kernel, see that it works here, and put it into the cache; one of the same name goes.
 
@@ -136,6 +143,7 @@ def build(
         patches: applied to it, in order.
         jobs: compilers at once.
         say: progress.
+        options: lines of a configuration, over those that every guest has; the last of several for one name holds.
 
     Raises:
         InputError: it cannot be built from this.
@@ -144,6 +152,7 @@ def build(
     if lacks := problems():
         raise InputError("\n".join(lacks))
     final = directory(name)
+    chosen = _by_name(options)
     if source is not None:
         sources.check(source)
     for patch in patches:
@@ -157,7 +166,7 @@ def build(
         )
     # A path with a blank or a colon in it is refused by the kernel's Makefile.
     with tempfile.TemporaryDirectory(prefix=f"{name}-", dir=place) as scratch:
-        made = _make(Path(scratch), source, patches, jobs, say)
+        made = _make(Path(scratch), source, patches, jobs, say, chosen)
         say("booting it")
         found = boot(Kernel(name, made / IMAGE))
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +178,40 @@ def build(
     return kernel, found
 
 
-def _make(scratch: Path, source: Path | None, patches: Sequence[Path], jobs: int, say: Callable[[str], None]) -> Path:
+def _needed() -> list[str]:
+    """Lines of the configuration without which no guest runs."""
+    lines = FRAGMENT.read_text().partition(OPTIONAL)[0].splitlines()
+    return [line for line in lines if line.startswith("CONFIG_")]
+
+
+def _by_name(options: Sequence[str]) -> dict[str, str]:
+    """Values of options by their names.
+
+    Raises:
+        InputError: one is no line of a kernel's configuration.
+    """
+    for option in options:
+        if not OPTION.fullmatch(option):
+            raise InputError(
+                f'--config {option}: is no option of a kernel; allowed: CONFIG_NAME=y, =n, a number or a "string" '
+                "(a guest loads no modules)"
+            )
+    chosen = {name: value for name, _, value in (option.partition("=") for option in options)}
+    for line in _needed():
+        name, _, value = line.partition("=")
+        if chosen.get(name, value) != value:
+            raise InputError(f"--config {name}={chosen[name]}: a guest needs {line}; allowed: {line}")
+    return chosen
+
+
+def _make(
+    scratch: Path,
+    source: Path | None,
+    patches: Sequence[Path],
+    jobs: int,
+    say: Callable[[str], None],
+    chosen: Mapping[str, str],
+) -> Path:
     """Everything up to a directory with the kernel in it."""
     archive = sources.distribution(scratch, say) if source is None else source.absolute()
     tree, output, made = scratch / "tree", scratch / "output", scratch / "made"
@@ -181,7 +223,7 @@ def _make(scratch: Path, source: Path | None, patches: Sequence[Path], jobs: int
     output.mkdir()
     make = ["make", "-C", str(tree), f"O={output}", ARCHITECTURE, f"-j{jobs}"]
     log = scratch / "build.log"
-    _configure(tree, output, make, log, say)
+    _configure(tree, output, make, log, say, chosen)
     _run([*make, "prepare"], log, None, "preparing")
     _run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
     made.mkdir()
@@ -216,24 +258,34 @@ def _apply(patch: Path, tree: Path, say: Callable[[str], None]) -> None:
         raise InputError(f"--patch {patch}: does not apply to this source: {reason}")
 
 
-def _configure(tree: Path, output: Path, make: list[str], log: Path, say: Callable[[str], None]) -> None:
-    """Write the configuration.
+def _configure(
+    tree: Path, output: Path, make: list[str], log: Path, say: Callable[[str], None], chosen: Mapping[str, str]
+) -> None:
+    """Write the configuration, and read back that the source took the options that were chosen.
 
     Raises:
+        InputError: it did not take one.
         RunError: the source cannot give what a guest needs.
     """
     say("configuring")
-    wanted = FRAGMENT.read_text() + "\n".join(algorithms(tree)) + "\n"
+    options = [f"{name}={value}" for name, value in chosen.items()]
+    wanted = "\n".join([FRAGMENT.read_text(), *algorithms(tree), *options, ""])
     _run([*make, "tinyconfig"], log, None, "configuring")
     with (output / ".config").open("a") as config:
         config.write(wanted)
     _run([*make, "olddefconfig"], log, None, "configuring")
     found = set((output / ".config").read_text().splitlines())
-    needed = FRAGMENT.read_text().partition(OPTIONAL)[0].splitlines()
-    if lacks := [line for line in needed if line.startswith("CONFIG_") and line not in found]:
+    if lacks := [line for line in _needed() if line not in found]:
         raise RunError(f"this source cannot be configured as a guest's kernel: it has no {', '.join(lacks)}")
+    for name, value in chosen.items():
+        got = next((line.partition("=")[2] for line in found if line.startswith(f"{name}=")), "n")
+        if got != value:
+            raise InputError(
+                f"--config {name}={value}: this source does not take it, it has {name}={got}; "
+                "allowed: an option that it knows, with those that it depends on"
+            )
     for line in algorithms(tree):
-        if line not in found:
+        if line not in found and line.partition("=")[0] not in chosen:
             say(f"note: left out, its source does not allow {line}")
 
 
