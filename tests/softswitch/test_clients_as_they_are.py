@@ -224,42 +224,6 @@ def test_entries_keep_what_controllers_store_with_them_and_are_found_by_it(contr
     assert found(f'table_id: {table} metadata: "c"') == []
 
 
-def test_what_a_former_primary_asked_for_does_not_happen_later(address: str, controller: Controller) -> None:
-    """Its writes that wait when another becomes primary have happened by then, or are refused (P4Runtime 1.4, 5.1)."""
-    info = p4info(artifacts(PROGRAMS, "conformance")[0])
-    controller.load(*artifacts(PROGRAMS, "conformance"))
-    table, action = identifier(info, "tables", "exact_table"), identifier(info, "actions", ".answer")
-
-    def entry(number: int) -> str:
-        params = f'params {{ param_id: 1 value: "\\{number:03o}" }} params {{ param_id: 2 value: "\\007" }}'
-        chosen = f"action {{ action {{ action_id: {action} {params} }} }}"
-        return f'table_entry {{ table_id: {table} match {{ field_id: 1 exact {{ value: "\\001" }} }} {chosen} }}'
-
-    def present(reader: Controller) -> int:
-        (found,) = reader.entries(f"table_entry {{ table_id: {table} }}")
-        return int.from_bytes(found.action.action.params[0].value, "big")
-
-    controller.write("INSERT", entry(1))
-    requests = []
-    for number in range(2, 62):
-        update = p4r.Update(type=p4r.Update.MODIFY)
-        text_format.Merge(entry(number), update.entity)
-        requests.append(p4r.WriteRequest(device_id=1, election_id=PRIMARY, updates=[update] * 2000))
-    waiting = [controller.stub.Write.future(request) for request in requests]
-    successor = Controller(address, p4r.Uint128(high=0, low=2))
-    try:
-        then = present(successor)
-        codes = {call.exception().code() if call.exception() else grpc.StatusCode.OK for call in waiting}
-        assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED}
-        assert present(successor) == then
-        with pytest.raises(grpc.RpcError) as caught:
-            controller.write("MODIFY", entry(100))
-        assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED
-        assert present(successor) == then
-    finally:
-        successor.close()
-
-
 def test_the_default_entry_keeps_what_its_controller_stored(controller: Controller) -> None:
     info = p4info(artifacts(PROGRAMS, "conformance")[0])
     controller.load(*artifacts(PROGRAMS, "conformance"))

@@ -208,3 +208,48 @@ impl Control {
         result.map_err(unavailable)?.ok_or_else(|| Status::failed_precondition("no forwarding pipeline config was set"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use narrows_switch::io::{spawn, LoopSettings, Pace};
+    use narrows_switch::switch::Switch;
+    use tonic::Code;
+
+    fn id(low: u64) -> Option<p4::Uint128> {
+        Some(p4::Uint128 { high: 0, low })
+    }
+
+    /// While one write is at work, a client of a higher id and a write of the primary wait, in either order.
+    #[test]
+    fn a_former_primary_changes_nothing_after_another_became_primary() {
+        let settings = LoopSettings { busy_poll_ns: 0, spin_ns: 0, real_time: false };
+        let (digests, _records) = tokio::sync::mpsc::channel(1);
+        let running = spawn(Switch::new(&[], 1), vec![], Pace::RealTime(settings), digests).expect("threads");
+        let control = Control::new(1, running.handle.clone(), 1, None);
+        let (stream, mut answers) = tokio::sync::mpsc::channel(16);
+        let update = |low| p4::MasterArbitrationUpdate { device_id: 1, election_id: id(low), ..Default::default() };
+        let first = control.clients().connect().expect("few streams");
+        let second = control.clients().connect().expect("few streams");
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("runtime");
+        runtime.block_on(async {
+            control.arbitrate(first, &stream, &update(5)).await.expect("first");
+            while answers.try_recv().is_ok() {}
+            let at_work = control.of_primary("", id(5).as_ref()).await.expect("primary");
+            let successor = async {
+                control.arbitrate(second, &stream, &update(6)).await.expect("higher");
+            };
+            let late = async { control.of_primary("", id(5).as_ref()).await.map(drop) };
+            let release = async {
+                // All others wait by now, in their order.
+                tokio::task::yield_now().await;
+                assert!(answers.try_recv().is_err(), "told that another is primary while a write is at work");
+                drop(at_work);
+            };
+            let ((), refused, ()) = tokio::join!(successor, late, release);
+            assert_eq!(refused.expect_err("not the primary any more").code(), Code::PermissionDenied);
+        });
+        running.handle.stop();
+        running.thread.join().expect("ends");
+    }
+}
