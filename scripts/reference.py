@@ -143,6 +143,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "delays": [
         (VaryingDelay, "delay.{}"),
         (DelayStep, "delay.steps.{}"),
+        (TextFile, "delay.trace.{}"),
         (JitterSettings, "jitter.{}"),
         (ParetoJitter, "jitter.pareto.{}"),
         (TextFile, "jitter.samples.{}"),

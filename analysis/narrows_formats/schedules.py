@@ -195,6 +195,11 @@ class DelaySteps:
     steps: tuple[tuple[int, int], ...]
     period_ns: int | None = None
 
+    def at(self, time_ns: int) -> int:
+        """The delay that holds at a time."""
+        within = time_ns if self.period_ns is None else time_ns % self.period_ns
+        return next((delay for start, delay in reversed(self.steps) if start <= within), self.steps[0][1])
+
     @property
     def span_ns(self) -> Span:
         """The shortest and the longest one, without jitter."""

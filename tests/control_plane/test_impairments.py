@@ -14,6 +14,7 @@ from narrows.experiment.loader import load, validate
 from narrows.experiment.plan import Link, Plan
 from narrows.experiment.planning import make_plan
 from narrows.switch.entries import ECN_OFF, Range, program_entries
+from narrows_formats.schedules import DelaySteps
 
 MS = 1_000_000
 FLOWS = [{"cca": "cubic", "duration": "1s"}]
@@ -96,6 +97,19 @@ def test_times_of_jitter_come_from_a_file(tmp_path: Path) -> None:
     assert make_plan(load(tmp_path / "x.yaml")).links[0].jitter == Jitter(samples_ns=(0, 1_500_000, -200_000))
     (tmp_path / "times").write_text("1ms\nsoon\n")
     with pytest.raises(InputError, match="'soon' in line 2 of times"):
+        load(tmp_path / "x.yaml")
+
+
+def test_a_trace_of_delays_is_steps(tmp_path: Path) -> None:
+    (tmp_path / "delays").write_text("0s 5ms\n1.5s 40ms\n\n15s 5ms\n")
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms", "delay": {"trace": {"file": "delays"}}}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump({"name": "x", "bottleneck": bottleneck, "flows": FLOWS}))
+    (link,) = make_plan(load(tmp_path / "x.yaml")).links
+    assert link.delay_steps == DelaySteps(((0, 5 * MS), (1500 * MS, 40 * MS), (15_000 * MS, 5 * MS)))
+    assert [link.delay_steps.at(time * MS) for time in (0, 1499, 1500, 99_000)] == [5 * MS, 5 * MS, 40 * MS, 5 * MS]
+    assert DelaySteps(link.delay_steps.steps, 20_000 * MS).at(21_600 * MS) == 40 * MS
+    (tmp_path / "delays").write_text("0s 5ms\n2s\n")
+    with pytest.raises(InputError, match="has '2s' in line 2 of delays"):
         load(tmp_path / "x.yaml")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from narrows_formats.schedules import DelaySteps
 from narrows_formats.summary import Summary
 from narrows_formats.units import NANOSECONDS
 
@@ -222,6 +223,22 @@ class RunFigures:
             "rate", "Rate of the link",
             f"What the link offered, and what left its queue (L2), per {dx:g} s: mean of each interval.",
             self.x_range, f"Rate ({unit})", "rate", unit, series,
+        )  # fmt: skip
+
+    def link_delay(self) -> Chart | None:
+        """The one-way delay that was set, where it varies."""
+        given = self.run.bottleneck.delay_steps
+        if given is None:
+            return None
+        steps = DelaySteps(tuple((start, delay) for start, delay in given["steps"]), given["period_ns"])
+        begin, end = self.x_range
+        bins = max(1, round((end - begin) / self.interval_s))
+        times = [round((begin + number * self.interval_s) * NANOSECONDS) for number in range(bins)]
+        delays = np.array([steps.at(max(0, time)) / NANOSECONDS for time in times])
+        series = [ChartSeries("delay", delays / MILLISECOND, "c7", x0=begin, dx=self.interval_s, step=True)]
+        return Chart(
+            "set-delay", "Delay of the link", "One-way delay behind the queue that was set, without jitter.",
+            self.x_range, "Delay (ms)", "set delay", "ms", series, labels=False,
         )  # fmt: skip
 
     def delay(self) -> Chart:

@@ -119,7 +119,7 @@ def link_figures(
             [colors[flow] for flow in data.flow_names],
         )
         rows: ROWS = [[build.throughput()], [build.fairness()]] if data.flows else []
-        rows += [[build.link_rate()], [build.depth()], [build.delay()]]
+        rows += [[build.link_rate()], [build.link_delay()], [build.depth()], [build.delay()]]
         rows += [[build.drops()], [build.loss()]] if data.flows else []
         rows += [[build.delay_cdf(), build.depth_cdf()]]
         for row in rows:

@@ -77,7 +77,17 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, ROWS]]:
         return [("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
     return [
         ("Competition", [[build.throughput()], [build.fairness()]]),
-        ("Queue", [[build.link_rate()], [build.depth()], [build.delay()], [build.drops()], [build.loss()]]),
+        (
+            "Queue",
+            [
+                [build.link_rate()],
+                [build.link_delay()],
+                [build.depth()],
+                [build.delay()],
+                [build.drops()],
+                [build.loss()],
+            ],
+        ),
         ("Distributions", [[build.delay_cdf(), build.depth_cdf()]]),
         ("Senders", senders),
     ]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Annotated, Any, Self
@@ -116,10 +117,14 @@ class DelayStep(Model):
 
 
 class VaryingDelay(Model):
-    """A delay that changes."""
+    """A delay that changes: `steps` here, or a `trace` of them."""
 
-    steps: Annotated[tuple[DelayStep, ...], Field(min_length=1)] = Field(
-        description="Delays from given times on. The first is part of the base RTT."
+    steps: Annotated[tuple[DelayStep, ...], Field(min_length=1)] | None = Field(
+        default=None, description="Delays from given times on. The first is part of the base RTT."
+    )
+    trace: TextFile | None = Field(
+        default=None,
+        description="A file of steps: a time and the delay from then on, both with units (`1.5s 40ms`), one a line.",
     )
     period: Annotated[Time, Field(gt=0)] | None = Field(
         default=None, description="After so long they begin again. Without it the last delay holds."
@@ -127,20 +132,27 @@ class VaryingDelay(Model):
 
     @model_validator(mode="after")
     def _ascend(self) -> Self:
-        if self.steps[0].at or any(after.at <= before.at for before, after in pairwise(self.steps)):
+        if (self.steps is None) == (self.trace is None):
+            raise refuse("needs exactly one of steps and trace", "steps or trace")
+        steps = self.schedule.steps
+        if not steps or steps[0][0] or any(after <= before for (before, _), (after, _) in pairwise(steps)):
             raise refuse("has steps that do not ascend from 0", "at: 0s first, each step later than the one before it")
-        if self.period is not None and self.steps[-1].at >= self.period:
+        if self.period is not None and steps[-1][0] >= self.period:
             raise refuse("has a step that is not before the period's end", "a period longer than the last step's time")
         return self
 
-    @property
+    @cached_property
     def schedule(self) -> DelaySteps:
         """As the switch has it."""
-        return DelaySteps(tuple((step.at, step.delay) for step in self.steps), self.period)
+        if self.trace is None:
+            return DelaySteps(tuple((step.at, step.delay) for step in self.steps or ()), self.period)
+        return DelaySteps(tuple(_pairs(self.trace)), self.period)
 
     def __str__(self) -> str:
         """In few words."""
-        return " ".join(f"{step.delay // 1_000_000}ms" for step in self.steps[:4])
+        if self.trace is not None:
+            return f"trace {self.trace.file}"
+        return " ".join(f"{step.delay // 1_000_000}ms" for step in (self.steps or ())[:4])
 
 
 class ParetoJitter(Model):
@@ -186,6 +198,22 @@ class JitterSettings(Model):
         if self.samples is not None and not 0 < len(self.planned.samples_ns) <= MAX_SAMPLES:
             raise refuse(f"has {len(self.planned.samples_ns)} times in {self.samples.file}", f"1 to {MAX_SAMPLES}")
         return self
+
+
+def _pairs(trace: TextFile) -> Iterator[tuple[int, int]]:
+    """Nanoseconds of each line: a time, and the delay from then on."""
+    for number, line in enumerate((trace.text or "").splitlines(), 1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            at, delay = map(parse_time, words)
+        except ValueError:
+            raise refuse(
+                f"has '{line.strip()}' in line {number} of {trace.file}",
+                "a time and a delay with units, as in 1.5s 40ms",
+            ) from None
+        yield at, delay
 
 
 def _times(samples: TextFile) -> tuple[int, ...]:

@@ -68,7 +68,7 @@ class DirectionSettings(Model):
     )
     delay: LinkDelay = Field(
         default=0,
-        description="One-way delay of this direction, behind the queue: constant, or in `steps`. The first is part of "
+        description="One-way delay of this direction, behind the queue: constant, in `steps` or by a `trace`. The first is part of "
         "the base RTT of the flows that cross it.",
     )
     jitter: JitterSettings | None = Field(
@@ -102,7 +102,7 @@ class DirectionSettings(Model):
     @property
     def base_delay_ns(self) -> int:
         """The part of the base RTT."""
-        return self.delay if isinstance(self.delay, int) else self.delay.steps[0].delay
+        return self.delay if isinstance(self.delay, int) else self.delay.schedule.steps[0][1]
 
 
 class LinkSettings(DirectionSettings):

@@ -33,6 +33,7 @@ class QueueStats:
     depth_packets: int | None
     depth_bytes: int | None
     peak_depth_bytes: int | None
+    duplicated_packets: int | None = None
 
 
 @dataclass(frozen=True)
