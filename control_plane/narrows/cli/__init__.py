@@ -13,6 +13,7 @@ import typer
 from narrows.cli import (
     analyze,
     calibrate,
+    check,
     clean,
     collect,
     compare,
@@ -39,12 +40,15 @@ app = typer.Typer(
     # Without: it would import a Markdown parser for every --help.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    # Commands of commands inherit it.
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done, 1 a run failed, 2 bad input or usage, 130 interrupted.",
 )
 for command in (
     new.new,
     run.run,
     runs.runs,
+    check.check,
     test.test,
     report.report,
     plan.plan,

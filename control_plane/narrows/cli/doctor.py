@@ -70,6 +70,7 @@ def doctor(
         typer.Option(help=f"{', '.join(LOCAL)}, or tofino: a testbed instead of this machine."),
     ] = "soft",
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
 ) -> None:
     """Show what this machine or testbed can run.
 
@@ -77,15 +78,18 @@ def doctor(
     """
     from rich.console import Console
 
-    console = Console()
-    wrong = False
-    for finding in _findings_of(target, inventory):
-        wrong |= bool(finding.problem)
+    from narrows.cli.machine_readable import print_json
+
+    console = Console(quiet=as_json)
+    found = _findings_of(target, inventory)
+    for finding in found:
         mark, style = ("!!", "red") if finding.problem else ("ok", "green")
         console.print(f"{mark} ", style=style, end="")
         text = f"{finding.subject}: {finding.problem or finding.found}"
         console.print(text, highlight=False, markup=False, soft_wrap=True)
-    raise typer.Exit(EXIT_FAILED if wrong else 0)
+    if as_json:
+        print_json([{"subject": one.subject, "found": one.found, "problem": one.problem or None} for one in found])
+    raise typer.Exit(EXIT_FAILED if any(finding.problem for finding in found) else 0)
 
 
 def _findings_of(target: str, inventory: Path | None) -> list[Diagnosis]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,19 +56,33 @@ def run(
             show_default="none",
         ),
     ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="In place of what the file says: bottleneck.rate=50Mbit; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
         int | None,
         typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results only, no progress.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Results as JSON: each run's directory, status, notes and summary.")
+    ] = False,
     open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
     """Run an experiment, and make its report.
 
-    One run, or one for every point of its sweep and every repetition.
+    One run, or one for every point of its sweep and every repetition. Progress goes to standard error.
     """
     from rich.console import Console
 
+    from narrows.cli.machine_readable import print_json, results_console
     from narrows.experiment.sweep import load_series
     from narrows.hosts.state import dead_runs
     from narrows.run.cluster import Cluster
@@ -77,7 +91,8 @@ def run(
     from narrows.run.schedule import is_below
     from narrows.run.series import Way, run_series
 
-    console = Console()
+    console, results = Console(stderr=True, quiet=quiet), results_console()
+    results.quiet = as_json
     check_options(target, bmv2_path, inventory)
     if virtual and target not in LOCAL:
         raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft or bmv2")
@@ -93,14 +108,14 @@ def run(
         from narrows.virtual.environment import VirtualTime
 
         way = Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
-    series = load_series(file)
+    series = load_series(file, settings or ())
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)
     if leftover := [state for state in dead_runs(way.environment.records) if not is_below(state, directory)]:
         console.print(
             f"{len(leftover)} killed run(s) left something behind: 'narrows clean' removes it", style="yellow"
         )
-    code = EXIT_OK
+    code, made = EXIT_OK, []
     with contextlib.ExitStack() as stack:
         live_page = None
         if live or live_port is not None:
@@ -110,13 +125,16 @@ def run(
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
         workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
         for outcome in run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or ()):
-            _show(outcome, console)
+            _show(outcome, results)
+            made.append(_as_json(outcome))
             if outcome.status == "partial":
                 code = EXIT_INTERRUPTED
             elif outcome.status == "failed" or outcome.summary is None:
                 code = max(code, EXIT_FAILED)
     if not series.single and (page := directory / "report.html").exists():
-        console.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
+        results.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
+    if as_json:
+        print_json(made)
     if open_report and (page := directory / "report.html").exists():
         from narrows.cli.browser import open_page
 
@@ -140,6 +158,16 @@ def _check_cluster(cluster: str, virtual: bool, kernel: str | None, jobs: int | 
     for option in [name for name, given in here.items() if given]:
         allowed = "a kernel's name" if option == "--kernel" else f"without {option}"
         raise InputError(f"--cluster {cluster}: workers do not know this machine's {option}; allowed: {allowed}")
+
+
+def _as_json(outcome: Outcome) -> dict[str, Any]:
+    return {
+        "directory": str(outcome.directory),
+        "status": outcome.status,
+        "reason": outcome.reason or None,
+        "notes": outcome.notes,
+        "summary": outcome.summary,
+    }
 
 
 def _show(outcome: Outcome, console: Console) -> None:

@@ -19,48 +19,71 @@ COLUMNS = ("rate\nMbit/s", "flows", "utilized\n%", "lost\n%", "queue delay\np99,
 
 def runs(
     directory: Annotated[Path, typer.Argument(help="Where results are.")] = Path("results"),
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, in base units.")] = False,
 ) -> None:
     """List runs and sweeps with their main figures, newest first."""
-    from rich.console import Console
     from rich.table import Table
+
+    from narrows.cli.machine_readable import print_json, results_console
 
     if not directory.is_dir():
         raise InputError(f"{directory}: is not a directory; allowed: one that has runs in it")
-    found = sorted(_rows(directory), key=lambda row: row[0], reverse=True)
-    table = Table("started", "run", "status")
+    found = sorted(_listed(directory), key=lambda one: one["started"] or "", reverse=True)
+    if as_json:
+        print_json(found)
+        return
+    table = Table("started")
+    table.add_column("run", overflow="fold")
+    table.add_column("status", overflow="fold")
     for column in COLUMNS:
         table.add_column(column, justify="right")
-    for row in found:
-        table.add_row(*row)
-    console = Console()
-    console.print(table if found else f"{directory} has no runs; begin with: narrows run FILE", highlight=False)
+    for one in found:
+        table.add_row(_started(one), one["name"] + "/" * one["sweep"], one["status"], *_figures(one))
+    results_console().print(
+        table if found else f"{directory} has no runs; begin with: narrows run FILE", highlight=False
+    )
 
 
-def _rows(directory: Path) -> Iterator[tuple[str, ...]]:
+def _listed(directory: Path) -> Iterator[dict[str, Any]]:
+    """Each run or sweep as ``--json`` has it."""
     for path in sorted(directory.glob("*/")):
         if path.name.startswith("."):
             continue
+        found = {"name": path.name, "directory": str(path)}
         if (path / files.SWEEP).exists():
             sweep = _read(path / files.SWEEP)
             done = sweep.get("runs", [])
             first = _read(path / done[0]["directory"] / files.RUN) if done else {}
             status = "complete" if len(done) == sweep.get("points") else f"{len(done)} of {sweep.get('points')} runs"
-            yield _started(first), f"{path.name}/", status, *("" for _ in COLUMNS)
+            yield {**found, "sweep": True, "started": first.get("started"), "status": status}
         elif (path / files.RUN).exists():
-            run = _read(path / files.RUN)
-            yield _started(run), path.name, str(run.get("status", "")), *_figures(_read(path / files.SUMMARY))
+            run, summary = _read(path / files.RUN), _read(path / files.SUMMARY)
+            link = summary.get("bottleneck", {})
+            yield {
+                **found,
+                "sweep": False,
+                "started": run.get("started"),
+                "status": str(run.get("status", "")),
+                "flows": len(summary["flows"]) if "flows" in summary else None,
+                **{field: link.get(field) for field in ("rate_bps", "utilization", "loss_ratio")},
+                "queue_delay_p99_s": link.get("queue_delay_s", {}).get("p99"),
+                "jain_index": summary.get("fairness", {}).get("jain_index"),
+            }
 
 
-def _figures(summary: dict[str, Any]) -> Iterator[str]:
-    from narrows.cli.table import scaled
+def _figures(one: dict[str, Any]) -> Iterator[str]:
+    """The columns of a run; those of a sweep are empty."""
+    from narrows.cli.table import NOT_KNOWN, scaled
 
-    link, fairness = summary.get("bottleneck", {}), summary.get("fairness", {})
-    yield scaled(link.get("rate_bps"), 1e-6)
-    yield str(len(summary.get("flows", [])))
-    yield scaled(link.get("utilization"), 100)
-    yield scaled(link.get("loss_ratio"), 100)
-    yield scaled(link.get("queue_delay_s", {}).get("p99"), 1e3)
-    yield scaled(fairness.get("jain_index"), 1)
+    if one["sweep"]:
+        yield from ("" for _ in COLUMNS)
+        return
+    yield scaled(one["rate_bps"], 1e-6)
+    yield NOT_KNOWN if one["flows"] is None else str(one["flows"])
+    yield scaled(one["utilization"], 100)
+    yield scaled(one["loss_ratio"], 100)
+    yield scaled(one["queue_delay_p99_s"], 1e3)
+    yield scaled(one["jain_index"], 1)
 
 
 def _read(path: Path) -> dict[str, Any]:

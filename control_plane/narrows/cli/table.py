@@ -18,8 +18,8 @@ MAX_ROWS = 40
 def summary_table(summary: Summary, title: str) -> Table:
     """Flows, their CCA, goodput, share, drops, loss and RTT, as summary.json has them; groups when flows are many."""
     table = Table(title=title, title_justify="left")
-    table.add_column("flow")
-    table.add_column("CCA")
+    table.add_column("flow", overflow="fold")
+    table.add_column("CCA", overflow="fold")
     for name, unit in NUMBERS:
         table.add_column(f"{name}\n{unit}".rstrip(), justify="right")
     rows = flow_rows(summary)

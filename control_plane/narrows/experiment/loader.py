@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from narrows.errors import InputError
 from narrows.experiment.application import resolve_paths
+from narrows.experiment.assignment import override
 from narrows.experiment.cdf import ALLOWED_CDF, read_cdf
 from narrows.experiment.model import Experiment
 from narrows.experiment.trace_files import inline_traces
@@ -53,13 +54,16 @@ class _UniqueKeyLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_experiment(path: Path) -> dict[str, Any]:
+def read_experiment(path: Path, settings: Sequence[str] = ()) -> dict[str, Any]:
     """The data of an experiment file as written, with the distributions and traces that it names; `validate` checks it.
 
+    ``settings`` are put in place of what it says (`override`).
+
     Raises:
-        InputError: a file cannot be read, or is not YAML.
+        InputError: a file cannot be read, or is not YAML, or a setting is wrong.
     """
     data = read_mapping(path, "an experiment; allowed: a mapping with name, bottleneck and flows")
+    override(data, settings, str(path))
     _inline_distributions(data, path)
     inline_traces(data, path)
     resolve_paths(data, path)

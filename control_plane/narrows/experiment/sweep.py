@@ -7,15 +7,13 @@ import copy
 import itertools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from narrows_formats.suggestion import suggestion
-from narrows_formats.validation import fields_at
-
 from narrows.errors import InputError
+from narrows.experiment.assignment import assign
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment, named_groups
 
@@ -53,13 +51,19 @@ class Series:
         return len(self.points) == 1 and not self.points[0].directory
 
 
-def load_series(path: Path) -> Series:
+def load_series(path: Path, settings: Sequence[str] = ()) -> Series:
     """Read an experiment file and check every point of its sweep.
 
+    Args:
+        path: the file.
+        settings: ``FIELD=VALUE``, in place of what the file says.
+
     Raises:
-        InputError: the file or one of the points is not valid.
+        InputError: the file, a setting or one of the points is not valid.
     """
-    return make_series(read_experiment(path), str(path))
+    # What was set stands in no line of the file.
+    origin = " ".join((str(path), *(f"--set {setting}" for setting in settings)))
+    return make_series(read_experiment(path, settings), origin)
 
 
 def make_series(data: dict[str, Any], origin: str) -> Series:
@@ -85,7 +89,7 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
     for values in itertools.product(*experiment.sweep.values()):
         varied = copy.deepcopy(base)
         for field, value in zip(fields, values, strict=True):
-            assign(varied, field, value, groups, origin)
+            assign(varied, field, value, groups, f"{origin}: sweep.")
         parameters = {field: _shown(value) for field, value in zip(fields, values, strict=True)}
         varied["flows"] = _named(varied["flows"], groups)
         # A point is checked like a file of its own; an error names the point it belongs to.
@@ -131,44 +135,6 @@ def _named(flows: list[Any], groups: list[str]) -> list[Any]:
         if isinstance(until := group.get("until"), str):
             group["until"] = now.get(until, until)
     return named
-
-
-def assign(data: dict[str, Any], field: str, value: Any, groups: list[str], origin: str) -> None:
-    """Set a dotted field; ``flows.<n>``, ``flows.<group name>`` and ``flows.*`` (all groups) are understood."""
-    if field.startswith("flows.*."):
-        for group in groups:
-            assign(data, field.replace("*", group, 1), value, groups, origin)
-        return
-    parts: list[int | str] = list(field.split("."))
-    target: Any = data
-    for depth, part in enumerate(parts):
-        if isinstance(target, list):
-            index = groups.index(str(part)) if part in groups else _index(part, len(target))
-            if index is None:
-                raise InputError(
-                    f"{origin}: sweep.{field}: no flow group '{part}'{suggestion(str(part), groups)} "
-                    f"or 0..{len(target) - 1}"
-                )
-            parts[depth] = index
-            part = index
-        else:
-            # Where names are free, such as those of links, what there is can be set.
-            fields = fields_at(Experiment, tuple(parts[:depth])) or list(target)
-            known = [name for name in fields if depth or name not in ("sweep", "repeat")]
-            if part not in known:
-                raise InputError(f"{origin}: sweep.{field}: unknown field '{part}'{suggestion(str(part), known)}")
-            if depth < len(parts) - 1:
-                target.setdefault(part, {})
-        if depth == len(parts) - 1:
-            target[part] = value
-            return
-        target = target[part]
-        if not isinstance(target, dict | list):
-            raise InputError(f"{origin}: sweep.{field}: '{part}' has no fields of its own")
-
-
-def _index(part: int | str, length: int) -> int | None:
-    return int(part) if str(part).isdigit() and int(part) < length else None
 
 
 def _directory(number: int, parameters: dict[str, Any], repetition: int, experiment: Experiment) -> str:

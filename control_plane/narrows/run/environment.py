@@ -74,6 +74,10 @@ class Environment(Protocol):
         """How many seconds a run takes there, analysis included, roughly."""
         ...
 
+    def memory_bytes(self, plan: Plan) -> int | None:
+        """What is set aside for a run there; None where nothing is."""
+        ...
+
     def state(self) -> RunState:
         """The record of a run.
 
@@ -124,6 +128,10 @@ class ThisMachine:
     def expected_s(self, plan: Plan) -> float:
         """Its traffic, and testbed and analysis."""
         return OVERHEAD_S + traffic_time_s(plan)
+
+    def memory_bytes(self, plan: Plan) -> int | None:
+        """Nothing: hosts are namespaces of this machine."""
+        return None
 
     def state(self) -> RunState:
         """In the system's directory for such records."""

@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -134,13 +134,60 @@ def run_series(
                 console.print(rest, highlight=False, soft_wrap=True)
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What a series takes here: roughly how long, and the memory that is set aside for the runs under way at once.
+
+    ``memory_bytes`` is None in real time, where hosts share this machine's memory and nothing is set aside.
+    """
+
+    runs: int
+    at_once: int
+    seconds: float
+    memory_bytes: int | None
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """In one line."""
+        runs = "1 run" if self.runs == 1 else f"{self.runs} runs, {self.at_once} at once"
+        memory = "" if self.memory_bytes is None else f", up to {self.memory_bytes / 2**20:.0f} MiB of memory"
+        return f"{runs}, about {duration_in_words(self.seconds)}{memory}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same in base units."""
+        return asdict(self)
+
+
+def cost(series: Series, make_target: Callable[[Experiment], Target], way: Way = Way()) -> Cost:
+    """Check every point as a run does before it begins, and say what the runs will take; nothing is made.
+
+    Raises:
+        InputError: a point cannot run here as written.
+    """
+    tasks = [_task(point, make_target, way) for point in series.points]
+    plans = [task.run.plan for task in tasks]
+    at_once = way.environment.at_once(plans, None)
+    sizes = [size for plan in plans if (size := way.environment.memory_bytes(plan)) is not None]
+    return Cost(
+        len(tasks),
+        at_once,
+        TimeLeft([task.expected_s for task in tasks], at_once).seconds,
+        sum(sorted(sizes)[-at_once:]) if sizes else None,
+        tuple(_notes(series, tasks)),
+    )
+
+
 def _note(series: Series, tasks: Sequence[Task], console: Console) -> None:
+    for note in _notes(series, tasks):
+        console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+
+
+def _notes(series: Series, tasks: Sequence[Task]) -> Iterator[str]:
     """What the user should know before runs are made, once each: the points of a sweep have much in common."""
     found = without_effect([point.experiment for point in series.points])
     fields = [f"{field}: {why}" for field, why in found.items()]
     for note in dict.fromkeys((*fields, *(note for task in tasks for note in task.run.notes))):
-        text = f"note: {with_line(f'{series.origin}: {note}')}"
-        console.print(text, style="yellow", highlight=False, markup=False, soft_wrap=True)
+        yield with_line(f"{series.origin}: {note}")
 
 
 def _task(point: Point, make_target: Callable[[Experiment], Target], way: Way) -> Task:

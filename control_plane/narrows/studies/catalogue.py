@@ -15,17 +15,17 @@ from narrows_analysis.studies.model import Study
 from narrows_formats.suggestion import suggestion
 
 from narrows.errors import InputError
+from narrows.experiment.assignment import WHOLE, assign
 from narrows.experiment.loader import read_experiment, read_mapping, validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.experiment.sweep import Point, assign, make_series
+from narrows.experiment.sweep import Point, make_series
 from narrows.paths import data as package_data
 from narrows.studies.nuisances import CARDS, Card, seed_of, varied
 
 EXPERIMENTS = package_data("experiments")
 QUICK = "quick.yaml"
 CONTROLS = "controls.yaml"
-WHOLE = ("repeat", "sweep")  # what makes several runs of an experiment; a variant replaces it as a whole
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def change(data: dict[str, Any], changes: dict[str, Any], origin: str) -> dict[s
         if field in WHOLE:
             changed[field] = value
         else:
-            assign(changed, field, value, groups, origin)
+            assign(changed, field, value, groups, f"{origin}: ")
     return changed
 
 

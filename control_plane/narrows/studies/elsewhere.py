@@ -13,8 +13,9 @@ from narrows_analysis.studies.model import Results, Study, Variant, setting
 from narrows_analysis.studies.results import read_results
 
 from narrows.errors import InputError
+from narrows.experiment.assignment import WHOLE
 from narrows.experiment.loader import validate
-from narrows.studies.catalogue import WHOLE, StudyPoint
+from narrows.studies.catalogue import StudyPoint
 
 
 def read_elsewhere(path: Path, study: Study, variant: Variant, points: Sequence[StudyPoint]) -> Results:

@@ -17,7 +17,7 @@ from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
 from narrows.targets.soft.virtual_time import MIN_WINDOW_NS, adapted, settings
 from narrows.virtual import room
-from narrows.virtual.kernels import Kernel, runs
+from narrows.virtual.kernels import Kernel, installed, remembered, runs
 from narrows.virtual.measurement import VirtualMeasurement
 from narrows.virtual.probing import about
 
@@ -67,7 +67,9 @@ class VirtualTime:
         """What to tell a user who wants an algorithm that the kernel does not have."""
         if name in self._about.ccas:
             return ""
-        return f"'{name}' is not in kernel {self._kernel.name}{suggestion(name, self._about.ccas)}"
+        others = [one.name for one in installed() if (known := remembered(one)) and name in known.ccas]
+        having = f"; fix: --kernel {others[0]}" if others else ""
+        return f"'{name}' is not in kernel {self._kernel.name}{suggestion(name, self._about.ccas)}{having}"
 
     def at_once(self, plans: Iterable[Plan], wanted: int | None) -> int:
         """One guest a core, as many as their memory allows."""
@@ -80,6 +82,10 @@ class VirtualTime:
         """Boot, analysis, and the bottleneck's packets: the run's own time passes at any speed."""
         packets = traffic_time_s(plan) * sum(link.rate_bps for link in plan.links) / (8 * plan.frame_bytes)
         return BOOT_AND_ANALYSIS_S + packets / PACKETS_PER_S
+
+    def memory_bytes(self, plan: Plan) -> int:
+        """The guest's memory, and what its kernel's file system takes."""
+        return room.memory_bytes(plan)
 
     def state(self) -> RunState:
         """A record in the user's own directories."""

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts read: JSON on standard output, and tables whose names are whole."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Columns of output that is no terminal: more than any table has.
+UNLIMITED = 10_000
+
+
+def print_json(found: Any) -> None:
+    """One JSON document; a number that is not known is null."""
+    print(json.dumps(found, indent=1, allow_nan=False))
+
+
+def results_console() -> Console:
+    """Standard output for results: as wide as the terminal, or as they are where it is none."""
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = UNLIMITED
+    return console

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scripts rely on: settings from the command line, a check that runs nothing, JSON, whole names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows.cli import app
+from narrows.errors import InputError
+from narrows.experiment.sweep import load_series
+from narrows.run import series as series_module
+from narrows.run.environment import OVERHEAD_S, THIS_MACHINE
+from typer.testing import CliRunner
+
+TEXT = """\
+name: x
+bottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}
+flows: [{cca: cubic, duration: 2s}, {name: second, cca: reno, duration: 2s}]
+"""
+SWEPT = TEXT + "sweep: {bottleneck.buffer: [1bdp, 2bdp], flows.second.cca: [reno, cubic]}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "x.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+def test_settings_take_the_place_of_what_the_file_says(file: Path) -> None:
+    settings = ["bottleneck.rate=50Mbit", "flows.*.duration=3s", "flows.cubic.count=2", "hosts.offloads=[]"]
+    changed = load_series(file, settings).experiment
+    assert changed.bottleneck is not None and changed.bottleneck.rate == 50_000_000
+    assert [flow.duration for flow in changed.flows] == [3 * 10**9] * 2
+    assert [flow.count for flow in changed.flows] == [2, 1]
+    assert file.read_text() == TEXT
+
+
+def test_several_runs_can_be_set(file: Path) -> None:
+    assert len(load_series(file, ["repeat=3"]).points) == 3
+    file.write_text(SWEPT)
+    assert load_series(file, ["sweep={}", "bottleneck.buffer=3bdp"]).single
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("bottleneck.rate", "--set bottleneck.rate: is no setting; allowed: FIELD=VALUE"),
+        ("bottleneck.rat=5Mbit", "--set bottleneck.rat: unknown field 'rat'"),
+        ("flows.third.cca=bbr", "--set flows.third.cca: no flow group 'third'"),
+        ("bottleneck.rate=fast", "x.yaml --set bottleneck.rate=fast: bottleneck.rate: "),
+        ("bottleneck.rate=[", "--set bottleneck.rate=[: the value is not YAML"),
+        ("bottleneck.buffer=1bdp", "x.yaml sweeps it; allowed: fields that are not in sweep"),
+        ("bottleneck={}", "x.yaml sweeps it"),
+        ("flows.1.cca=cubic", "x.yaml sweeps it"),
+        ("flows.*.cca=cubic", "x.yaml sweeps it"),
+    ],
+)
+def test_a_wrong_setting_is_refused(file: Path, setting: str, says: str) -> None:
+    file.write_text(SWEPT)
+    with pytest.raises(InputError) as refused:
+        load_series(file, [setting])
+    assert says in str(refused.value)
+
+
+def test_the_cost_is_that_of_the_longest_runs_side_by_side(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four runs, two at once: half of the time of all, and the memory of the two largest."""
+    file.write_text(SWEPT)
+    sizes = iter([1, 5, 2, 4])
+    monkeypatch.setattr(series_module, "check", lambda *_: type("Checked", (), {"plan": None, "notes": ()})())
+    monkeypatch.setattr(type(THIS_MACHINE), "at_once", lambda *_: 2)
+    monkeypatch.setattr(type(THIS_MACHINE), "expected_s", lambda *_: 30.0)
+    monkeypatch.setattr(type(THIS_MACHINE), "memory_bytes", lambda *_: next(sizes))
+    nothing: Any = None
+    found = series_module.cost(load_series(file), lambda _: nothing)
+    assert (found.runs, found.at_once, found.seconds, found.memory_bytes) == (4, 2, 60.0, 9)
+
+
+def test_a_check_refuses_what_a_run_would(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="'cubicc' is not in this kernel"):
+        CliRunner().invoke(app, ["check", str(file), "--set", "flows.second.cca=cubicc"], catch_exceptions=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
+
+
+@pytest.mark.root
+def test_a_check_says_what_a_run_takes(file: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["check", str(file), "--json"], catch_exceptions=False)
+    found = json.loads(done.stdout)
+    assert (found["runs"], found["memory_bytes"]) == (1, None)
+    # Two seconds of traffic, at least as much of set-up and analysis as a run has, and the drain.
+    assert 2 + OVERHEAD_S <= found["seconds"] <= 5 + OVERHEAD_S
+    assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]
+
+
+def test_runs_are_listed_with_whole_names_and_as_json(tmp_path: Path) -> None:
+    name = "a-name-as-long-as-the-columns-of-a-terminal-" * 3
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "run.json").write_text(json.dumps({"started": "2026-01-02T03:04:05Z", "status": "complete"}))
+    listed = CliRunner().invoke(app, ["runs", str(tmp_path)], catch_exceptions=False)
+    assert name in listed.stdout
+    (found,) = json.loads(CliRunner().invoke(app, ["runs", str(tmp_path), "--json"]).stdout)
+    assert (found["name"], found["status"], found["sweep"]) == (name, "complete", False)
+    # Of a run without a summary nothing is known, which is not 0.
+    assert (found["utilization"], found["flows"], found["started"]) == (None, None, "2026-01-02T03:04:05Z")
+
+
+def test_findings_as_json() -> None:
+    found = json.loads(CliRunner().invoke(app, ["doctor", "--json"]).stdout)
+    assert {"tool", "collector", "CCAs"} <= {one["subject"] for one in found}
+
+
+@pytest.mark.parametrize("command", [[], ["run"], ["kernel"], ["kernel", "build"], ["study"]])
+def test_help_is_short(command: list[str]) -> None:
+    short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))
+    assert (short.exit_code, short.output) == (0, long.output)
