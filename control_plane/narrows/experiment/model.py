@@ -68,8 +68,8 @@ class DirectionSettings(Model):
     )
     delay: LinkDelay = Field(
         default=0,
-        description="One-way delay of this direction, behind the queue: constant, in `steps` or by a `trace`. The first "
-        "is part of the base RTT of the flows that cross it.",
+        description="One-way delay of this direction, behind the queue: constant, in `steps` or by a `trace`. The "
+        "first is part of the base RTT of the flows that cross it.",
     )
     jitter: JitterSettings | None = Field(
         default=None,
