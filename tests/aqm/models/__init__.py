@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queue management as its RFCs describe it, written apart from the switch's."""

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The models of queue management against values worked out by hand from the RFCs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from models import codel, dualpi2, pie
+from models.link import CE, ECT_0, ECT_1, NOT_ECT, Arrival, Fate, Outcome, Waiting, run
+
+MS = 1_000_000
+# A packet of 1500 bytes takes 1 ms.
+RATE = 12_000_000
+SIZE = 1500
+NEVER, ALWAYS = (1 << 32) - 1, 0
+
+
+def which(outcomes: Sequence[Outcome], fate: Fate) -> list[int]:
+    return [number for number, outcome in enumerate(outcomes) if outcome.fate is fate]
+
+
+def overload(packets: int, ecn: int = NOT_ECT) -> list[Arrival]:
+    """Twice what the link carries: without drops packet n leaves at n ms, n/2 ms after it came."""
+    return [Arrival(number * MS // 2, 0, SIZE, ecn) for number in range(packets)]
+
+
+def test_the_link_keeps_fractions_of_a_nanosecond() -> None:
+    """8 bits at 3 Gbit/s take 8/3 ns: packets begin at 0, 2.67 and 5.33 ns, which are over at the next whole ones."""
+    outcomes = run(codel.CoDel(), [Arrival(0, 0, 1)] * 3, 3_000_000_000)
+    assert [outcome.time_ns for outcome in outcomes] == [0, 3, 6]
+
+
+def test_a_full_queue_drops_at_its_tail() -> None:
+    outcomes = run(codel.CoDel(limit=2), [Arrival(0, 0, SIZE)] * 4, RATE)
+    assert which(outcomes, Fate.TAIL_DROP) == [3]
+
+
+# The delay is 5 ms at 10 ms, so the first drop is at 110 ms; then after 100 ms, 100/sqrt(2), 100/sqrt(3), 100/sqrt(4):
+# at 210, 280.71, 338.45 and 388.45 ms, by the departures at the next whole milliseconds.
+DROPS_AT_MS = [110, 210, 281, 339, 389]
+
+
+def test_codel_drops_at_the_times_of_its_law() -> None:
+    """Each drop brings all packets behind it forward by one."""
+    outcomes = run(codel.CoDel(), overload(420), RATE)
+    assert which(outcomes, Fate.AQM_DROP)[:5] == [at + before for before, at in enumerate(DROPS_AT_MS)]
+    assert [outcomes[number].time_ns // MS for number in which(outcomes, Fate.AQM_DROP)[:5]] == DROPS_AT_MS
+
+
+def test_codel_marks_what_it_would_drop() -> None:
+    outcomes = run(codel.CoDel(ecn=True), overload(420, ECT_0), RATE)
+    assert which(outcomes, Fate.MARKED)[:5] == DROPS_AT_MS
+    assert which(outcomes, Fate.AQM_DROP) == []
+
+
+def test_codel_leaves_one_packet_alone() -> None:
+    """At 120 kbit/s a packet takes 100 ms: a queue of one is above the target for ever, and is none to be cut."""
+    arrivals = [Arrival(number * 100 * MS, 0, SIZE) for number in range(50)]
+    assert which(run(codel.CoDel(), arrivals, RATE // 100), Fate.AQM_DROP) == []
+
+
+def test_linux_root_follows_the_exact_one() -> None:
+    """A Newton step squares the error: 1.5 / 200^2 at 100, beside 16 bits of precision."""
+    root = codel.LinuxRoot()
+    root.set(1, fresh=True)
+    for number in range(2, 101):
+        root.set(number, fresh=False)
+    assert root.of(100 * MS) == pytest.approx(10 * MS, rel=1e-3)
+
+
+def test_pie_scales_its_gains_by_the_probability() -> None:
+    """RFC 8033, 4.2: gains / 2048 below 1e-6, / 128 below 1e-4, with alpha 0.125 and beta 1.25 for each second.
+
+    Scaled gains are whole parts of 2^-56, some 4400 for alpha and 44000 for beta: right to 1e-4.
+    """
+    queue = pie.Pie(lambda: NEVER)
+    queue._delay = 30 * MS
+    queue.update(0)
+    first = (0.125 * 0.015 + 1.25 * 0.030) / 2048
+    assert queue.probability / pie.CERTAIN == pytest.approx(first, rel=1e-4)
+    queue.update(0)
+    assert queue.probability / pie.CERTAIN == pytest.approx(first + 0.125 * 0.015 / 128, rel=1e-4)
+
+
+@pytest.mark.parametrize(("draw", "every"), [(ALWAYS, 4), (NEVER, 34)])
+def test_pie_keeps_its_drops_apart(draw: int, every: int) -> None:
+    """At p = 1/4 none before a sum of 0.85, and one at 8.5 whatever is drawn."""
+    queue = pie.Pie(lambda: draw)
+    # A hair more than a quarter: sums of rounded numbers reach their bounds.
+    queue.probability, queue.burst, queue._delay = pie.CERTAIN // 4 + 1, 0, 15 * MS
+    queue._queue.bytes = 100 * SIZE
+    assert [number for number in range(1, 103) if _picks(queue)] == list(range(every, 103, every))
+
+
+def _picks(queue: pie.Pie) -> bool:
+    fates: list[Fate] = []
+    queue.drop = lambda packet, fate, now: fates.append(fate)
+    queue.enqueue(Waiting(0, Arrival(0, 0, SIZE)), 0)
+    return fates == [Fate.AQM_DROP]
+
+
+def test_pie_allows_bursts() -> None:
+    """The allowance of 150 ms is ten updates of 15 ms."""
+    outcomes = run(pie.Pie(lambda: ALWAYS), overload(2000), RATE)
+    drops = which(outcomes, Fate.AQM_DROP)
+    assert drops and outcomes[drops[0]].time_ns >= 150 * MS
+
+
+def test_dualpi2_has_the_gains_of_its_rfc() -> None:
+    """Alpha 0.16 Hz, beta 3.2 Hz (41 and 819 of 256): the head waits 31 ms, 16 ms above the target."""
+    queue = dualpi2.DualPi2(lambda: NEVER)
+    queue.enqueue(Waiting(0, Arrival(0, 0, SIZE)), 0)
+    queue.update(31 * MS)
+    assert queue.probability / dualpi2.CERTAIN == pytest.approx(41 / 256 * 0.016 + 819 / 256 * 0.031, rel=1e-3)
+
+
+def test_dualpi2_shares_the_link_ten_to_ninety() -> None:
+    queue = dualpi2.DualPi2(lambda: NEVER)
+    arrivals = [Arrival(0, flow, SIZE, ecn) for _ in range(200) for flow, ecn in ((0, NOT_ECT), (1, ECT_1))]
+    outcomes = run(queue, arrivals, RATE)
+    # The first packet met an idle link; while both wait every tenth is classic.
+    early = [arrivals[number].flow for number, outcome in enumerate(outcomes) if 0 < outcome.time_ns <= 100 * MS]
+    assert early.count(0) == 10 and early.count(1) == 90
+
+
+@pytest.mark.parametrize(
+    ("probability", "ecn", "draws", "fate"),
+    [
+        # C: two draws have to be within p, as its square asks; L: one within twice p.
+        (0.25, NOT_ECT, [0.2, 0.2], Fate.AQM_DROP),
+        (0.25, NOT_ECT, [0.2, 0.3], Fate.SENT),
+        (0.25, ECT_0, [0.2, 0.2], Fate.MARKED),
+        (0.25, ECT_1, [0.49], Fate.MARKED),
+        (0.25, CE, [0.51], Fate.SENT),
+        # Overload, 2 p > 1: ECN is not heeded, and L drops by the classic law.
+        (0.6, ECT_0, [0.5, 0.5], Fate.AQM_DROP),
+        (0.6, ECT_1, [0.5, 0.5], Fate.AQM_DROP),
+        (0.6, ECT_1, [0.5, 0.7], Fate.MARKED),
+    ],
+)
+def test_dualpi2_couples_two_laws(probability: float, ecn: int, draws: list[float], fate: Fate) -> None:
+    left = [int(draw * dualpi2.CERTAIN) for draw in draws]
+    queue = dualpi2.DualPi2(lambda: left.pop(0))
+    for number in range(4):
+        queue.enqueue(Waiting(number, Arrival(0, 0, SIZE, ecn)), 0)
+    queue.probability = int(probability * dualpi2.CERTAIN)
+    fates: list[Fate] = []
+
+    def dropped(packet: Waiting, fate: Fate, now: int) -> None:
+        fates.append(fate)
+        queue.probability = 0
+        left.extend([dualpi2.CERTAIN] * 2)
+
+    queue.drop = dropped
+    packet = queue.dequeue(0)
+    assert packet is not None
+    assert (fates or [Fate.MARKED if packet.marked else Fate.SENT]) == [fate]
+
+
+def test_dualpi2_marks_above_its_step() -> None:
+    """The third packet of a burst waits 2 ms, above 1 ms; the second exactly 1 ms, which is not above."""
+    outcomes = run(dualpi2.DualPi2(lambda: NEVER), [Arrival(0, 0, SIZE, ECT_1)] * 3, RATE)
+    assert [outcome.fate for outcome in outcomes] == [Fate.SENT, Fate.SENT, Fate.MARKED]
