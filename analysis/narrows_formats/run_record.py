@@ -73,6 +73,10 @@ class LinkRecord(_Record):
     rate_schedule: dict[str, Any] | None = None
     """A rate that varies, from the experiment's start on: `rate_bps` from each of `start_ns` on, or `opportunities_ns`;
     `period_ns` after the start it begins again. `rate_bps` of the link is then what its BDP is of."""
+    rate_steps_applied: dict[str, Any] | None = None
+    """Where steps are timed by software (Tofino): each change that was due at `planned_ns` from the start on was made
+    between `begun_ns` and `achieved_ns`, when it was read back, and is `rate_bps`; `largest_error_ns` is how late the
+    latest was achieved, `finest_step_ns` the shortest time between changes that was allowed. null: exact, constant."""
     rate_layer: str | None = None
     """The layer of `rate_bps`, always l2."""
     rate_packets_s: Number | None = None

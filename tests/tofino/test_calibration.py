@@ -73,6 +73,9 @@ class FakeBench:
     async def facts(self) -> QueueFacts:
         return await self._target.queue_facts(self._plan)
 
+    async def rate_step_ns(self) -> int | None:
+        return await self._target.rate_step_ns(self._plan)
+
 
 def found_on(switch: FakeSwitch, inventory: Inventory, log: Path) -> Findings:
     """What a calibration of the fake finds."""

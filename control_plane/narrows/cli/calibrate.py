@@ -90,6 +90,7 @@ async def _measure(target: str, inventory: Path | None, console: Console) -> tup
         overshoot_cells=found.overshoot,
         latency_ns=found.latency_ns,
         tail_drop_counters=found.moved,
+        rate_step_ns=found.rate_step_ns,
         rates=steps,
     )
 
@@ -110,6 +111,7 @@ def _show(found: Findings, console: Console, unit: str) -> None:
         ),
         f"depth {found.limit} {unit}, exceeded by {found.overshoot}",
         f"an empty queue takes {found.latency_ns} ns",
+        *([] if found.rate_step_ns is None else [f"a new rate takes up to {found.rate_step_ns / 1e6:.3f} ms"]),
         f"drop counters that move with tail drops: {', '.join(found.moved) or 'none'}",
     ]
     for line in lines:

@@ -66,6 +66,14 @@ class Bench(Protocol):
         """
         ...
 
+    async def rate_step_ns(self) -> int | None:
+        """How long a new rate takes at most; None where rates change by themselves.
+
+        Raises:
+            RunError: the switch refuses.
+        """
+        ...
+
 
 OpenBench = Callable[[int], AbstractAsyncContextManager[Bench]]
 
@@ -87,6 +95,7 @@ class Findings:
     overshoot: int
     latency_ns: int
     moved: tuple[str, ...]
+    rate_step_ns: int | None
 
 
 async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callable[[str], None]) -> Findings:
@@ -110,6 +119,8 @@ async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callabl
             tell(f"a full queue of {frame} B frames at {first / 1e6:g} Mbit/s")
             points.append((frame, departure_rate(await bench.load(frame, OVERLOAD * first, LOAD_S))))
         facts = await bench.facts()
+        tell("how long a new rate takes")
+        rate_step_ns = await bench.rate_step_ns()
     moved |= facts.moved.keys()
     counted = shaper_bytes(points, facts.compensation_bytes)
     found = [_rate(facts, *points[-1], counted)]
@@ -129,7 +140,8 @@ async def measure(open_bench: OpenBench, rates_bps: Sequence[int], tell: Callabl
             f"the shaper does not keep its rate: {words} ({wrong[0].measured_bps / wrong[0].set_bps:.4f} of it); "
             "fix: switch.shaper_clock_hz in the inventory must be the clock that the driver computes with"
         )
-    return Findings(counted, tuple(found), facts.limit, max(0, overshoot), latency(idle), tuple(sorted(moved)))
+    depth = (facts.limit, max(0, overshoot))
+    return Findings(counted, tuple(found), *depth, latency(idle), tuple(sorted(moved)), rate_step_ns)
 
 
 def departure_rate(load: Departures) -> float:

@@ -67,6 +67,10 @@ class HostBench:
         """See `Bench.facts`."""
         return await self._target.queue_facts(self._plan)
 
+    async def rate_step_ns(self) -> int | None:
+        """See `Bench.rate_step_ns`."""
+        return await self._target.rate_step_ns(self._plan)
+
     async def _send(self, frame_bytes: int, rate_bps: float, seconds: float) -> None:
         sender = self._plan.senders[0]
         payload = frame_bytes - ETHERNET_HEADER_BYTES - IPV4_UDP_BYTES

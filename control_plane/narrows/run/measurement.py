@@ -95,6 +95,7 @@ class Measured:
     ended: datetime
     profile: TargetProfile
     applied: AppliedSettings
+    rate_steps: dict[str, dict[str, Any]]
     testbed: dict[str, Any]
     origin_s: float
     clock_offset_ns: int | None
@@ -202,9 +203,10 @@ class Measurement:
     async def _begin(self, origin_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
         if any(link.schedule is not None or link.delay_steps is not None for link in self._plan.links):
-            if self._clock_offset_ns is None:
+            offset_ns = 0 if self._target.times_schedules_here else self._clock_offset_ns
+            if offset_ns is None:
                 raise RunError("a link varies, and the switch's clock cannot be read")
-            await self._target.start_schedules(round(origin_s * NANOSECONDS) + self._clock_offset_ns)
+            await self._target.start_schedules(round(origin_s * NANOSECONDS) + offset_ns)
 
     async def _finish(self, progress: Progress) -> None:
         """Drain the queue, then read every counter while nothing moves any more."""
@@ -303,6 +305,7 @@ class Measurement:
             ended=datetime.now(UTC),
             profile=self._target.profile,
             applied=self._applied,
+            rate_steps=self._target.rate_steps(),
             testbed={**self._testbed.describe(), "tcp_counters": self._tcp_counters},
             origin_s=self._traffic.origin_s,
             clock_offset_ns=self._clock_offset_ns,

@@ -139,7 +139,11 @@ def _record(
             **others,
             "host": host,
             "switch": {"program": applied.program, "notes": list(applied.notes)},
-            "links": [_link(plan, link, experiment, applied.links.get(link.name)) for link in plan.reported],
+            "links": [
+                _link(plan, link, experiment, applied.links.get(link.name))
+                | ({"rate_steps_applied": steps} if (steps := measured.rate_steps.get(link.name)) else {})
+                for link in plan.reported
+            ],
             "telemetry": {"sample": 1 << plan.links[0].sample_shift},
             "clock_origin_ns": origin.ns,
             "clock_origin_source": origin.source,

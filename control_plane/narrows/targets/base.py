@@ -86,6 +86,9 @@ class Target(ABC):
     """Whether the switch is there before the run: it is connected to, before a host is touched, and not started on the
     hosts' links."""
 
+    times_schedules_here: bool = False
+    """Whether this machine, not the switch, makes the steps of links that vary: they begin by its monotonic clock."""
+
     @classmethod
     @abstractmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
@@ -159,12 +162,16 @@ class Target(ABC):
         """
 
     async def start_schedules(self, epoch_ns: int) -> None:
-        """Let links that vary begin to do so at a time of the switch's clock.
+        """Let links that vary begin to do so at a time of the switch's clock, or see `times_schedules_here`.
 
         Raises:
             RunError: the switch cannot, or that time is past.
         """
         raise RunError(f"{self.profile.name} has no links that vary")
+
+    def rate_steps(self) -> dict[str, dict[str, Any]]:
+        """What became of the steps of links that vary, by name, as run.json has it; empty where they are exact."""
+        return {}
 
     async def now_ns(self) -> int | None:
         """The switch's clock, the one that stamps reports, in nanoseconds; None where it cannot be read."""
@@ -228,6 +235,10 @@ class Target(ABC):
         if queue.peak_depth_bytes is None or self.profile.depth_unit != "bytes":
             raise RunError(f"{self.profile.name} does not tell how deep its queue has been")
         return QueueFacts(float(queue.rate_bps), 0, queue.limit_bytes, queue.peak_depth_bytes)
+
+    async def rate_step_ns(self, plan: Plan) -> int | None:
+        """How long a new rate for the bottleneck takes at most; None where rates change by themselves."""
+        return None
 
     async def balances(self, plan: Plan) -> list[Balance]:
         """Packets counted on both sides of every place that may lose some without counting them.

@@ -9,6 +9,7 @@ from narrows.errors import InputError
 from narrows.experiment.plan import Host, Path, Plan, SwitchPort
 from narrows.hosts.lab.inventory import DELAY_LINE, Machine
 from narrows.hosts.lab.machines import machines_of, only_receivers
+from narrows.targets.tofino.rate_steps import refuse_unless_kept
 from narrows.targets.tofino.sampling import with_sample_that_fits
 from narrows.targets.tofino.testbed.inventory import Inventory
 
@@ -80,12 +81,7 @@ def bind(plan: Plan, inventory: Inventory) -> Plan:
 
 def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if the plan has links, hosts or loopback ports that the testbed cannot have."""
-    if varying := [link.field for link in plan.links if link.schedule is not None]:
-        # How fast a shaper can be written again is documented nowhere, and has not been measured.
-        raise InputError(
-            f"{', '.join(varying)}: links that vary are not made on Tofino, whose shapers have one rate a run; "
-            "allowed: constant rates on Tofino, or --target soft"
-        )
+    refuse_unless_kept(plan, inventory.calibration)
     for link in plan.links:
         if link.loss_model is not None:
             raise InputError(

@@ -58,8 +58,8 @@ def _packets_s(plan: Plan, link: Link, packet_bytes: float) -> float:
     """Packets a second across a link at its rate: data fill it, acknowledgements as far as there are any."""
     ack_bytes = ETHERNET_HEADER_BYTES + IP_HEADER_BYTES[plan.ip_version] + TCP_HEADER_BYTES
     filled = any(link.name in flow.links for flow in plan.flows)
-    data = link.rate_bps / 8 / packet_bytes if filled else 0.0
-    return min(data + _acks_s(plan, link, packet_bytes), link.rate_bps / 8 / min(ack_bytes, packet_bytes))
+    data = link.rates_bps.most / 8 / packet_bytes if filled else 0.0
+    return min(data + _acks_s(plan, link, packet_bytes), link.rates_bps.most / 8 / min(ack_bytes, packet_bytes))
 
 
 def _acks_s(plan: Plan, link: ReportedLink, packet_bytes: float) -> float:
@@ -67,8 +67,8 @@ def _acks_s(plan: Plan, link: ReportedLink, packet_bytes: float) -> float:
     rates: dict[str, int] = {}
     for flow in plan.flows:
         if link.name in flow.ack_links:
-            slowest = min((one for one in plan.links if one.name in flow.links), key=lambda one: one.rate_bps)
-            rates[slowest.name] = slowest.rate_bps
+            slowest = min((one for one in plan.links if one.name in flow.links), key=lambda one: one.rates_bps.most)
+            rates[slowest.name] = slowest.rates_bps.most
     return sum(rate / 8 / packet_bytes for rate in rates.values())
 
 

@@ -14,7 +14,7 @@ from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import InputError, NarrowsError, RunError
 from narrows.experiment.model import Experiment
-from narrows.experiment.plan import REPORT_LENGTH_BYTES, Plan
+from narrows.experiment.plan import REPORT_LENGTH_BYTES, Link, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.lab.machines import SshTestbed, machines_of
 from narrows.hosts.lab.preflight import Preflight
@@ -30,6 +30,7 @@ from narrows.targets.tofino.delay_line import DelayLine
 from narrows.targets.tofino.planner import SwitchPlan, cabled_ports, plan_switch, realised, used_ports
 from narrows.targets.tofino.programming.audit import AuditLog
 from narrows.targets.tofino.programming.programmer import Programmer, restore_all
+from narrows.targets.tofino.rate_steps import RateStepper
 from narrows.targets.tofino.readings.checks import COUNTER_AGE_S, DropGuard
 from narrows.targets.tofino.readings.counters import Counters, clear_writes
 from narrows.targets.tofino.readings.statistics import port_stats, queue_stats
@@ -47,6 +48,8 @@ LINK_POLL_S = 0.2
 MAX_FLOWS = 64
 # A port that is reset again and again is given up.
 MAX_MENDED = 100
+# Rates that a calibration sets one after the other, an even number.
+TRIED_STEPS = 100
 _Answer = TypeVar("_Answer")
 
 
@@ -70,6 +73,7 @@ class TofinoTarget(Target):
     """
 
     hosts_are_machines = True
+    times_schedules_here = True
     switch_is_running = True
 
     def __init__(
@@ -93,6 +97,7 @@ class TofinoTarget(Target):
         self._session = SwitchSession(inventory, connect_to)
         self._preflight = preflight or Preflight(inventory)
         self._delay_line = DelayLine()
+        self._stepper = RateStepper(self._step)
         self._testbed: Testbed | None = None
         self._audit: AuditLog | None = None
         self._programmer: Programmer | None = None
@@ -183,6 +188,28 @@ class TofinoTarget(Target):
             await self._delay_line.start(self._testbed, line.interface, plan)
         return made
 
+    async def start_schedules(self, epoch_ns: int) -> None:
+        """See `Target.start_schedules`; the epoch is of this machine's clock, which the steps are timed by."""
+        calibration = self._inventory.calibration
+        assert calibration is not None and calibration.rate_step_ns is not None
+        self._stepper.start(self._planned().plan.links, epoch_ns, calibration.rate_step_ns)
+
+    def rate_steps(self) -> dict[str, dict[str, Any]]:
+        """See `Target.rate_steps`."""
+        return {name: steps.as_json() for name, steps in self._stepper.applied.items()}
+
+    async def rate_step_ns(self, plan: Plan) -> int:
+        """The longest time that a reading of the queues and a new rate took: a run's readings delay its steps."""
+        (link,) = plan.links
+        longest_ns = 0
+        # Ends with the rate that it began with.
+        for rate_bps in (link.rate_bps // 2, link.rate_bps) * (TRIED_STEPS // 2):
+            begun_ns = time.monotonic_ns()
+            await self.queues()
+            _, achieved_ns, _ = await self._step(link, rate_bps)
+            longest_ns = max(longest_ns, achieved_ns - begun_ns)
+        return longest_ns
+
     async def queues(self) -> list[QueueStats]:
         """The links' queues. Packets and bytes are the program's, depth is read from the chip.
 
@@ -190,6 +217,7 @@ class TofinoTarget(Target):
         With more than `MAX_FLOWS` bytes are None while packets leave: they come when nothing moves any more.
         """
         self._delay_line.check()
+        self._stepper.check()
         return await self._call(self._queues)
 
     async def flow_totals(self, flows: Collection[int]) -> list[FlowTotals]:
@@ -220,6 +248,8 @@ class TofinoTarget(Target):
 
         Waits until the driver's copies of the drop counters are no older than the end of traffic.
         """
+        # The queues have drained: what is read from here on takes longer than a step may.
+        await self._stepper.stop()
         await asyncio.sleep(COUNTER_AGE_S)
         return [*await self._delay_line.losses(), *await self._call(self._losses)]
 
@@ -250,6 +280,7 @@ class TofinoTarget(Target):
             RunError: something could not be restored; the message says what, and how to.
         """
         try:
+            await self._stepper.stop()
             await self._delay_line.stop()
         finally:
             await self._call(self._close)
@@ -266,7 +297,20 @@ class TofinoTarget(Target):
                     work.exception()
                 raise
 
+    async def _step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
+        return await self._call(lambda: self._write_step(link, rate_bps))
+
     # In the thread
+
+    def _write_step(self, link: Link, rate_bps: int) -> tuple[int, int, int]:
+        """Give a link another rate; returns when that began and when it was read back, and the rate made."""
+        manager = self._planned()
+        begun_ns = time.monotonic_ns()
+        write, queue = manager.step(link, rate_bps)
+        self._ready().rewrite(write)
+        achieved_ns = time.monotonic_ns()
+        manager.stepped(queue)
+        return begun_ns, achieved_ns, round(queue.shaping.realised_bps)
 
     def _open(self) -> None:
         client = self._session.open()
@@ -372,6 +416,11 @@ class TofinoTarget(Target):
                 f"{uncertainty:.2%} less than stated, and reports count the empty switch's delay as queue "
                 "delay; fix: narrows calibrate"
             )
+        notes += [
+            f"{link.field}.rate: its steps are timed by software; run.json has when each was made (rate_steps_applied)"
+            for link in plan.links
+            if link.schedule is not None
+        ]
         collector, load = self._inventory.collector, report_load(plan)
         if plan.links[0].sample_auto:
             notes.append(
@@ -507,4 +556,6 @@ class TofinoTarget(Target):
 
 def _applied_link(one: BottleneckQueue) -> AppliedLink:
     packets = one.depth.packets if one.link.limit_packets is not None else None
-    return AppliedLink(round(one.shaping.realised_bps), one.depth.bytes, packets)
+    # Of a rate that varies, what its BDP is of.
+    rate_bps = round(one.shaping.realised_bps) if one.link.schedule is None else one.link.rate_bps
+    return AppliedLink(rate_bps, one.depth.bytes, packets)

@@ -103,13 +103,30 @@ class Programmer:
         """
         drifted = self._drifted()
         for write, _ in drifted:
-            table = self.client.schema.table(write.table)
-            name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
-            first = next((change for change in self.journal if change.entry == name), None)
-            if first is not None:
-                self._audit.record(replace(first, phase="undone"))
-            self._carry_out(table, [write], first)
+            self._again(write)
         return [words for _, words in drifted]
+
+    def rewrite(self, write: PlannedWrite) -> None:
+        """Give an entry that was written other values; teardown goes back to what was there before the first ones.
+
+        Raises:
+            RunError: the write is refused or reads back differently.
+        """
+        place = max(
+            number
+            for number, one in enumerate(self._planned)
+            if (one.table, one.pipe, one.key) == (write.table, write.pipe, write.key)
+        )
+        self._planned[place] = write
+        self._again(write)
+
+    def _again(self, write: PlannedWrite) -> None:
+        table = self.client.schema.table(write.table)
+        name = Change(write.operation, table.name, write.key, write.pipe, None, {}, None, None).entry
+        first = next((change for change in self.journal if change.entry == name), None)
+        if first is not None:
+            self._audit.record(replace(first, phase="undone"))
+        self._carry_out(table, [write], first)
 
     def _drifted(self) -> list[tuple[PlannedWrite, str]]:
         last = {(write.table, write.pipe, describe_key(write.key)): write for write in self._planned}

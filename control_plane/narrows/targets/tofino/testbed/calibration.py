@@ -32,7 +32,8 @@ class Calibration(Model):
     ``shaper_bytes``: what the shaper counts of a packet beside its frame without FCS, at a gap compensation of 0.
     ``overshoot_cells``: by how much a queue that was kept full was deeper than its limit. ``latency_ns``: what reports
     give as queue delay while nothing waits. ``tail_drop_counters``: drop counters that are not the queue's, and move
-    when it drops. ``date`` is the day of the measurement, ``driver`` the SDE's version as the inventory has it.
+    when it drops. ``rate_step_ns``: the longest time that a reading of the queue and a new rate for it took together.
+    ``date`` is the day of the measurement, ``driver`` the SDE's version as the inventory has it.
     """
 
     date: str
@@ -44,6 +45,7 @@ class Calibration(Model):
     overshoot_cells: Annotated[StrictInt, Field(ge=0)]
     latency_ns: Annotated[StrictInt, Field(ge=0)]
     tail_drop_counters: tuple[str, ...] = ()
+    rate_step_ns: Annotated[StrictInt, Field(gt=0)] | None = None
     rates: tuple[RateStep, ...] = ()
 
     def write(self, path: Path) -> None:

@@ -7,8 +7,9 @@ each queue its depth and its rate. Every table is one of fixed function; docs/to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from narrows_formats.schedules import RateSteps
 from narrows_formats.units import format_rate
 
 from narrows.errors import InputError
@@ -117,6 +118,29 @@ class TrafficManager:
             *(write(one) for one in self.bottlenecks for write in (self._buffer, self._shaper, self._shaper_on)),
         ]
 
+    def shaping_at(self, settings: Link, rate_bps: int) -> Shaping:
+        """What the shaper of a link's queue makes of a rate in the layer that the link's is written in.
+
+        Raises:
+            InputError: it cannot be made.
+        """
+        switch, plan = self._inventory.switch, self.plan
+        calibration = self._inventory.calibration
+        shaper_bytes = None if calibration is None else calibration.shaper_bytes
+        overhead = overhead_for("l2" if settings.l1_rate_bps is None else "l1", plan.frame_bytes, shaper_bytes)
+        speed_bps = self._inventory.port(settings.port).speed_bps
+        return shape(self._chip, rate_bps, plan.frame_bytes, overhead, speed_bps, switch.clock_hz, settings.field)
+
+    def step(self, link: Link, rate_bps: int) -> tuple[PlannedWrite, BottleneckQueue]:
+        """The write that gives a link's queue another rate, and the queue as it is then: see `stepped`."""
+        before = next(one for one in self.bottlenecks if one.link.index == link.index)
+        after = replace(before, shaping=self.shaping_at(link, rate_bps))
+        return self._shaper(after), after
+
+    def stepped(self, queue: BottleneckQueue) -> None:
+        """A queue has another rate now."""
+        self.bottlenecks = tuple(queue if one.link.index == queue.link.index else one for one in self.bottlenecks)
+
     def reset_ports(self) -> list[int]:
         """Ports with a link whose rate a change of the port's speed, or its being added anew, has undone."""
         return [one.queue.dev_port for one in self.bottlenecks if self._was_reset(one)]
@@ -139,14 +163,12 @@ class TrafficManager:
         return tuple(made)
 
     def _bottleneck(self, settings: Link, available_cells: int) -> BottleneckQueue:
-        switch, plan = self._inventory.switch, self.plan
-        port = self._inventory.port(settings.port)
-        calibration = self._inventory.calibration
-        shaper_bytes = None if calibration is None else calibration.shaper_bytes
-        layer = "l2" if settings.l1_rate_bps is None else "l1"
-        overhead = overhead_for(layer, plan.frame_bytes, shaper_bytes)
-        rate = settings.l1_rate_bps or settings.rate_bps
-        shaping = shape(self._chip, rate, plan.frame_bytes, overhead, port.speed_bps, switch.clock_hz, settings.field)
+        plan = self.plan
+        rates = [settings.l1_rate_bps or settings.rate_bps]
+        if isinstance(settings.schedule, RateSteps):
+            rates = list(dict.fromkeys(rate for _, rate in settings.schedule.steps))
+        # Those of later steps as well: what cannot be made is refused before anything is written.
+        shaping, *_ = [self.shaping_at(settings, rate) for rate in rates]
         if too_long := unreported_waits(plan, DELAY_BITS, 1):
             raise InputError("\n".join(too_long))
         queue = self._queue(settings.port, settings.queue)
