@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from models import codel, dualpi2, pie
+from models import codel, dualpi2, pie, red
 from models.link import CE, ECT_0, ECT_1, NOT_ECT, Arrival, Fate, Outcome, Waiting, run
 
 MS = 1_000_000
@@ -162,3 +162,51 @@ def test_dualpi2_marks_above_its_step() -> None:
     """The third packet of a burst waits 2 ms, above 1 ms; the second exactly 1 ms, which is not above."""
     outcomes = run(dualpi2.DualPi2(lambda: NEVER), [Arrival(0, 0, SIZE, ECT_1)] * 3, RATE)
     assert [outcome.fate for outcome in outcomes] == [Fate.SENT, Fate.SENT, Fate.MARKED]
+
+
+def red_queue(draw: int, average: int = 0, weight_log: int = 32) -> red.Red:
+    """RED between 10 and 30 kB, 1/2 at the upper one; with 2^-32 as weight a set average stays."""
+    queue = red.Red(lambda: draw, 10**6, 10_000, 30_000, 1 << 31, weight_log, SIZE, RATE)
+    queue._average = average << weight_log
+    return queue
+
+
+def test_red_averages_what_waits_at_arrivals() -> None:
+    """With weight 1/2: 0 at an idle link, then 0, (0 + 1500) / 2 and (750 + 3000) / 2."""
+    queue = red_queue(NEVER, weight_log=1)
+    averages = []
+    for number in range(4):
+        queue.enqueue(Waiting(number, Arrival(0, 0, SIZE)), 0)
+        averages.append(queue.average)
+        if number == 0:
+            queue.dequeue(0)
+    assert averages == [0, 0, 750, 1875]
+
+
+def test_red_forgets_in_idle_times() -> None:
+    """3.5 ms are three packets of 1 ms: 1600 / 2^3; a second is more than are needed for nothing to be left."""
+    for idle_ns, left in ((7 * MS // 2, 200), (1000 * MS, 0)):
+        queue = red_queue(NEVER, 1600, weight_log=1)
+        queue.enqueue(Waiting(0, Arrival(0, 0, SIZE)), idle_ns)
+        assert queue.average == left
+
+
+@pytest.mark.parametrize(
+    ("average", "draw", "picked"),
+    [
+        # Half way p is 1/4. Whatever is drawn: the first packet has n = 0, and 1 - n p is none left at n = 4.
+        (20_000, NEVER, [5, 9, 13]),
+        # A draw of 0.3 is above 1/4 and below (1/4) / (3/4): the second one, and then each has n = 1.
+        (20_000, int(0.3 * (1 << 32)), [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]),
+        (30_001, NEVER, list(range(1, 14))),
+        (9_999, ALWAYS, []),
+    ],
+)
+def test_red_spreads_its_drops(average: int, draw: int, picked: list[int]) -> None:
+    queue = red_queue(draw, average)
+    fates: list[int] = []
+    queue.drop = lambda packet, fate, now: fates.append(packet.number)
+    queue._idle_from = None
+    for number in range(1, 14):
+        queue.enqueue(Waiting(number, Arrival(0, 0, SIZE)), 0)
+    assert fates == picked
