@@ -8,6 +8,7 @@ number of its base unit is refused instead of rounded.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -31,6 +32,11 @@ SIZE_UNITS = {
 }
 TIME_UNITS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 PACKET_UNITS = ("packet", "packets", "pkt")
+# Spellings of tc(8), whose kb are 1024 bytes. Its mbps, bytes per second, are not guessed at: most mean bits.
+TC_UNITS = {
+    **{"k": "KiB", "kb": "KiB", "m": "MiB", "mb": "MiB", "g": "GiB", "gb": "GiB", "p": "packets", "pkts": "packets"},
+    **{"sec": "s", "secs": "s", "msec": "ms", "msecs": "ms", "usec": "us", "usecs": "us"},
+}
 
 ALLOWED_RATE = "more than 0, as a number and bit, kbit, Mbit or Gbit (per second), such as 100Mbit"
 ALLOWED_SIZE = "more than 0, as a number and B, kB, MB, GB, KiB, MiB or GiB, such as 1.5MB"
@@ -52,6 +58,14 @@ class UnitError(ValueError):
         """Keep the problem and the allowed form apart, so that callers can put the value between them."""
         super().__init__(problem)
         self.allowed = allowed
+
+
+def _unknown_unit(unit: str, known: Iterable[str], allowed: str) -> UnitError:
+    """What to say of a unit that is none, with the known one that tc or a slip of case means by it, if any."""
+    known = list(known)
+    meant = TC_UNITS.get(unit.casefold()) or next((one for one in known if one.casefold() == unit.casefold()), None)
+    guess = f" (did you mean {meant}?)" if meant in known else ""
+    return UnitError(f"has the unknown unit '{unit}'{guess}", allowed)
 
 
 def _split(value: object, what: str, allowed: str) -> tuple[Fraction, str]:
@@ -84,7 +98,7 @@ def _scaled(value: object, units: dict[str, int], what: str, base_unit: str, all
     if unit == "":
         raise UnitError("has no unit", allowed)
     if unit not in units:
-        raise UnitError(f"has the unknown unit '{unit}'", allowed)
+        raise _unknown_unit(unit, units, allowed)
     return _whole(number * units[unit], base_unit, allowed)
 
 
@@ -189,7 +203,7 @@ class QueueDepth:
             return cls(Fraction(_whole(number * SIZE_UNITS[unit], "bytes", ALLOWED_BUFFER)), "bytes")
         if unit in TIME_UNITS:
             return cls(Fraction(_whole(number * TIME_UNITS[unit], "nanoseconds", ALLOWED_BUFFER)), "time")
-        raise UnitError(f"has the unknown unit '{unit}'", ALLOWED_BUFFER)
+        raise _unknown_unit(unit, (*PACKET_UNITS, *SIZE_UNITS, *TIME_UNITS), ALLOWED_BUFFER)
 
     def in_bytes(self, rate_bps: int, rtt_ns: int, frame_bytes: int) -> int:
         """Bytes of this depth, rounded to the nearest byte.

@@ -204,6 +204,18 @@ def test_the_command_compares_two_sweeps(tmp_path: Path) -> None:
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".html", ".csv", ".svg"}
 
 
+def test_the_command_gives_differences_as_json(tmp_path: Path) -> None:
+    before = write_sweep(tmp_path / "before", {"1bdp": runs(0.80, 0.82, 0.84)})
+    after = write_sweep(tmp_path / "after", {"1bdp": runs(0.90, 0.92, 0.91)})
+    result = CliRunner().invoke(app, ["compare", str(before), str(after), "--json"], catch_exceptions=False)
+    found = {one["quantity"]: one for one in json.loads(result.stdout)["differences"]}["utilization"]
+    welch = stats.ttest_ind([0.90, 0.92, 0.91], [0.80, 0.82, 0.84], equal_var=False).confidence_interval()
+    assert (found["setting"], found["group"], found["clear"]) == ({"bottleneck.buffer": "1bdp"}, None, True)
+    assert found["difference"]["mean"] == pytest.approx(0.09)
+    assert found["difference"]["interval"] == pytest.approx([welch.low, welch.high])
+    assert (found["first"]["n"], found["first"]["missing"]) == (3, 0)
+
+
 def test_means_over_the_repetitions_of_a_sweep(tmp_path: Path) -> None:
     directory = write_sweep(tmp_path / "one", {"1bdp": [*runs(0.80, 0.82), *runs(0.84, jain=None)], "2bdp": runs(0.9)})
     table = intervals(load_sweep(directory))

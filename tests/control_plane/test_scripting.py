@@ -112,6 +112,25 @@ def test_findings_as_json() -> None:
     assert {"tool", "collector", "CCAs"} <= {one["subject"] for one in found}
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "meant"),
+    [
+        ("rate", "100mbit", "Mbit"),  # tc reads units in any case
+        ("rate", "100Mbps", None),  # bits to most, bytes to tc
+        ("rtt", "40msec", "ms"),
+        ("buffer", "100pkts", "packets"),
+        ("buffer", "64kb", "KiB"),  # 1024 bytes to tc
+        ("buffer", "64KIB", "KiB"),
+        ("rtt", "64kb", None),  # no time
+    ],
+)
+def test_units_of_tc_are_known_for_what_they_mean(file: Path, field: str, value: str, meant: str | None) -> None:
+    with pytest.raises(InputError) as refused:
+        load_series(file, [f"bottleneck.{field}={value}"])
+    guess = f" (did you mean {meant}?); allowed: " if meant else "; allowed: "
+    assert f"has the unknown unit '{value.lstrip('0123456789')}'{guess}" in str(refused.value)
+
+
 @pytest.mark.parametrize("command", [[], ["run"], ["kernel"], ["kernel", "build"], ["study"]])
 def test_help_is_short(command: list[str]) -> None:
     short, long = (CliRunner().invoke(app, [*command, option]) for option in ("-h", "--help"))

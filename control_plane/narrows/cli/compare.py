@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from narrows.errors import InputError
+
+if TYPE_CHECKING:
+    from narrows_analysis.comparison.differences import Difference
+    from narrows_analysis.metrics.confidence import Estimate
 
 CLEAR_STYLE = {True: "bold", False: "", None: "dim"}
 
@@ -24,6 +29,7 @@ def compare(
         str,
         typer.Option("--format", help="Of tables (csv, tex) and figures (png, svg, pdf, pgf), with commas."),
     ] = "csv,svg",
+    as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON, in base units.")] = False,
 ) -> None:
     """Compare two runs or two sweeps.
 
@@ -35,12 +41,13 @@ def compare(
     from narrows_analysis.comparison.sides import read_side
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.export import parse_formats
-    from rich.console import Console
     from rich.table import Table
 
+    from narrows.cli.machine_readable import print_json, results_console
     from narrows.run.results import give_to_user
 
-    console = Console()
+    console = results_console()
+    console.quiet = as_json
     try:
         wanted = parse_formats(formats)
         one, other = read_side(first), read_side(second)
@@ -48,6 +55,9 @@ def compare(
         written = [] if out is None else write_comparison(one, other, differences, out, wanted)
     except AnalysisError as error:
         raise InputError(str(error)) from error
+    if as_json:
+        rows = [_as_json(difference) for difference in differences]
+        print_json({"over": one.basis, "differences": rows, "only_in_one": list(only_in_one(one, other))})
     table = Table("", "quantity", str(first), str(second), "difference (95 %)", "g", "clear", title=f"over {one.basis}")
     for found in differences:
         quantity = found.place.quantity
@@ -66,3 +76,22 @@ def compare(
         give_to_user(path)
     if written:
         console.print(f"page: {written[0]}", soft_wrap=True, highlight=False)
+
+
+def _as_json(found: Difference) -> dict[str, Any]:
+    return {
+        "setting": dict(found.place.setting),
+        "group": found.place.group or None,
+        "quantity": found.place.quantity.column,
+        "first": _estimate(found.first),
+        "second": _estimate(found.second),
+        "difference": _estimate(found.difference),
+        "effect": found.effect,
+        "clear": found.clear,
+    }
+
+
+def _estimate(value: Estimate) -> dict[str, Any]:
+    """A mean with its 95 % confidence interval; null where there is none."""
+    mean = value.mean if math.isfinite(value.mean) else None
+    return {"mean": mean, "interval": value.interval, "n": value.count, "missing": value.missing}
