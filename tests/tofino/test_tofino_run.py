@@ -26,7 +26,9 @@ from fakeswitch.machines import Machines
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from narrows.hosts.state import all_runs
 from narrows.targets.tofino.programming.audit import outstanding, read_audit
+from narrows.targets.tofino.testbed.calibration import calibration_path
 from narrows_formats.programs import COLLECTOR
+from test_calibration import measured
 
 pytestmark = [pytest.mark.needs("root", "sshd", "ssh", COLLECTOR), pytest.mark.unhurried]
 
@@ -214,6 +216,24 @@ def test_trains_and_workloads_run_on_the_machines_at_their_times(lab: Lab) -> No
     assert all(earlier["ended_s"] + 0.1 <= later["started_s"] for earlier, later in pairwise(flows[:3]))
     # On the experiment's clock, though every machine has one of its own.
     assert all(0 <= flow["started_s"] - flow["start_s"] < 1 for flow in (flows[0], *flows[3:]))
+
+
+def test_a_rate_that_varies_is_recorded_as_it_was_made(lab: Lab) -> None:
+    calibration = measured("tofino", rate_step_ns=100_000_000)
+    calibration.write(calibration_path(lab.directory / "lab.yaml"))
+    steps = [{"at": "0s", "rate": "10Gbit"}, {"at": "300ms", "rate": "5Gbit"}, {"at": "700ms", "rate": "8Gbit"}]
+    code, printed = lab.run(bottleneck={"rate": {"steps": steps}, "buffer": "1MB", "rtt": "1ms"})
+    assert code == EXIT_FAILED and "failed run: no telemetry report arrived" in printed, printed
+    assert "bottleneck.rate: its steps are timed by software" in printed
+    lab.assert_restored()
+    (link,) = lab.record()["links"]
+    assert link["rate_schedule"]["start_ns"] == [0, 300_000_000, 700_000_000]
+    applied = link["rate_steps_applied"]
+    assert (applied["timed_by"], applied["finest_step_ns"]) == ("software", 100_000_000)
+    assert applied["planned_ns"] == link["rate_schedule"]["start_ns"][1:]
+    times = zip(applied["planned_ns"], applied["begun_ns"], applied["achieved_ns"], strict=True)
+    assert all(planned <= begun < achieved for planned, begun, achieved in times)
+    assert applied["rate_bps"] == pytest.approx([5e9, 8e9], rel=5e-3)
 
 
 def test_the_delay_line_lives_as_long_as_the_run(lab: Lab) -> None:
