@@ -12,12 +12,18 @@ const MAGIC_MICROSECONDS: u32 = 0xa1b2_c3d4;
 /// The file's timestamps are in nanoseconds.
 pub(crate) const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
 
+/// The link type in its word of the file header; the bits above say whether frames end with their FCS, and its length.
+const LINK_TYPE: u32 = 0x03ff_ffff;
+const FCS_LENGTH_PRESENT: u32 = 0x0400_0000;
+
 /// What the file header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapHeader {
     big_endian: bool,
     /// Nanoseconds in a unit of the fraction field.
     fraction_ns: u64,
+    /// Bytes of frame check sequence at the end of each frame.
+    fcs_bytes: usize,
 }
 
 /// What is known of a frame before it is read.
@@ -49,7 +55,7 @@ impl PcapHeader {
             MAGIC_NANOSECONDS => 1,
             _ => return None,
         };
-        Some(Self { big_endian, fraction_ns })
+        Some(Self { big_endian, fraction_ns, fcs_bytes: 0 })
     }
 
     /// Reads the file header.
@@ -60,7 +66,7 @@ impl PcapHeader {
         let Some(head) = bytes.first_chunk::<FILE_HEADER_BYTES>() else {
             return Err("too short to be a pcap or pcapng file".into());
         };
-        let Some(header) = Self::of_magic([head[0], head[1], head[2], head[3]]) else {
+        let Some(mut header) = Self::of_magic([head[0], head[1], head[2], head[3]]) else {
             return Err("neither a pcap nor a pcapng file".into());
         };
         let major = if header.big_endian {
@@ -71,12 +77,23 @@ impl PcapHeader {
         if major != 2 {
             return Err(format!("pcap version {major}, only 2 is known"));
         }
-        // The upper bits carry the FCS length.
-        let link_type = header.number([head[20], head[21], head[22], head[23]]) & 0x0fff_ffff;
+        let link = header.number([head[20], head[21], head[22], head[23]]);
+        let link_type = link & LINK_TYPE;
         if link_type != ETHERNET {
             return Err(format!("link type {link_type}, only {ETHERNET} (Ethernet) is known"));
         }
+        if link & FCS_LENGTH_PRESENT != 0 {
+            // In units of 16 bits.
+            header.fcs_bytes = 2 * (link >> 28) as usize;
+        }
         Ok(header)
+    }
+
+    /// Captured bytes and length on the wire of a sound record without the frame check sequence, which no switch counts.
+    #[inline(always)]
+    pub fn without_fcs(&self, record: &RecordHeader) -> (usize, usize) {
+        let wire_length = record.wire_length.saturating_sub(self.fcs_bytes);
+        (if self.fcs_bytes == 0 { record.captured } else { record.captured.min(wire_length) }, wire_length)
     }
 
     /// What a record's header says.
@@ -108,13 +125,14 @@ impl PcapHeader {
             return Ok(None);
         };
         let record = self.record(header)?;
+        let (captured, wire_length) = self.without_fcs(&record);
         Ok(rest.get(..record.captured).map(|bytes| Step {
             consumed: RECORD_HEADER_BYTES + record.captured,
             frame: Some(Frame {
                 link_type: ETHERNET,
                 time_ns: Some(record.time_ns),
-                wire_length: record.wire_length,
-                bytes,
+                wire_length,
+                bytes: &bytes[..captured],
             }),
         }))
     }

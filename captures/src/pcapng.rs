@@ -15,6 +15,8 @@ const BLOCK_OVERHEAD: usize = 12;
 
 /// The option of an interface that gives the unit of its timestamps.
 const IF_TSRESOL: u16 = 9;
+/// The option of an interface that gives the seconds to add to its timestamps.
+const IF_TSOFFSET: u16 = 14;
 
 /// Byte order and interfaces of the current section.
 #[derive(Clone, Debug, Default)]
@@ -31,27 +33,31 @@ struct Interface {
     units: Option<Units>,
 }
 
-/// The unit of timestamps: nanoseconds for so many of them.
+/// How timestamps are to be read: nanoseconds for so many units of them, and what is added.
 #[derive(Clone, Copy, Debug)]
 struct Units {
     nanoseconds: u128,
     count: u128,
+    offset_ns: i128,
 }
 
 impl Units {
-    const MICROSECONDS: Units = Units { nanoseconds: 1_000, count: 1 };
+    const MICROSECONDS: Units = Units { nanoseconds: 1_000, count: 1, offset_ns: 0 };
 
     /// From the option if_tsresol: a power of 10, or of 2 if the highest bit is set, in a second.
     fn from_option(value: u8) -> Option<Self> {
         let exponent = u32::from(value & 0x7f);
         let base: u128 = if value & 0x80 == 0 { 10 } else { 2 };
         let count = base.checked_pow(exponent).filter(|_| exponent <= 64)?;
-        Some(Units { nanoseconds: 1_000_000_000, count })
+        Some(Units { nanoseconds: 1_000_000_000, count, offset_ns: 0 })
     }
 
+    /// `None` before 1970 and behind the year 2554, which the offset can lead to.
     #[inline]
-    fn to_ns(self, units: u64) -> u64 {
-        u64::try_from(u128::from(units) * self.nanoseconds / self.count).unwrap_or(u64::MAX)
+    fn to_ns(self, units: u64) -> Option<u64> {
+        // Below 2^94.
+        let since_offset = (u128::from(units) * self.nanoseconds / self.count) as i128;
+        u64::try_from(since_offset + self.offset_ns).ok()
     }
 }
 
@@ -120,15 +126,22 @@ impl Sections {
     }
 
     fn units(&self, mut options: &[u8]) -> Option<Units> {
+        let (mut units, mut offset_s) = (Some(Units::MICROSECONDS), 0);
         while let Some((head, rest)) = options.split_first_chunk::<4>() {
             let (code, length) = (self.half(&head[..2]), usize::from(self.half(&head[2..])));
             match (code, rest.get(..length)) {
                 (0, _) | (_, None) => break,
-                (IF_TSRESOL, Some([value])) => return Units::from_option(*value),
-                _ => options = rest.get(length.next_multiple_of(4)..).unwrap_or_default(),
+                (IF_TSRESOL, Some([value])) => units = Units::from_option(*value),
+                (IF_TSOFFSET, Some(value)) => {
+                    if let Ok(bytes) = <[u8; 8]>::try_from(value) {
+                        offset_s = if self.big_endian { i64::from_be_bytes(bytes) } else { i64::from_le_bytes(bytes) };
+                    }
+                }
+                _ => {}
             }
+            options = rest.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
-        Some(Units::MICROSECONDS)
+        units.map(|units| Units { offset_ns: i128::from(offset_s) * 1_000_000_000, ..units })
     }
 
     /// Frame of an enhanced or obsolete packet block.
@@ -145,7 +158,7 @@ impl Sections {
         let units = u64::from(self.word(&fixed[4..8])) << 32 | u64::from(self.word(&fixed[8..12]));
         Ok(Frame {
             link_type: interface.link_type,
-            time_ns: interface.units.map(|unit| unit.to_ns(units)),
+            time_ns: interface.units.and_then(|unit| unit.to_ns(units)),
             wire_length: self.word(&fixed[16..20]) as usize,
             bytes,
         })

@@ -71,6 +71,59 @@ fn microsecond_pcap() {
     assert!(cut.to_string().contains("Truncated { offset: 24 }"), "{cut}");
 }
 
+/// One Ethernet frame of 64 bytes on the wire, with its FCS of 4, of which `captured` were taken.
+fn with_fcs(link: u32, captured: u8) -> Vec<u8> {
+    let mut file = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0];
+    file.extend(link.to_le_bytes());
+    file.extend([[0; 4], [0; 4], [captured, 0, 0, 0], [64, 0, 0, 0]].concat());
+    file.extend((0..captured).collect::<Vec<u8>>());
+    file
+}
+
+/// The word is libpcap's: 4 bits of length in units of 16 bits, a reserved bit, the bit that says that the length holds.
+#[test]
+fn a_frame_check_sequence_is_no_part_of_the_frame() {
+    let read = |link, captured| read_all(&with_fcs(link, captured)).expect("valid").remove(0);
+    for (captured, left) in [(64, 60), (62, 60), (60, 60), (20, 20)] {
+        let record = read(0x2400_0001, captured);
+        assert_eq!((record.wire_length, record.bytes), (60, (0..left).collect()), "{captured} captured");
+    }
+    // Without the bit that says so, the length is not one.
+    for link in [0x2000_0001, 0x0400_0001, 0x0000_0001] {
+        assert_eq!((read(link, 64).wire_length, read(link, 64).bytes.len()), (64, 64), "{link:#x}");
+    }
+    assert!(read_all(&with_fcs(0x2400_0071, 20)).expect_err("cooked").to_string().contains("link type 113"));
+}
+
+/// Timestamp 2,000,000 of microseconds is 2 s; the option's seconds are added, and may be negative.
+#[test]
+fn pcapng_timestamps_have_their_interface_offset_added() {
+    let section = [0x1a, 0x2b, 0x3c, 0x4d, 0, 1, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255];
+    let packet = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0x1e, 0x84, 0x80, 0, 0, 0, 1, 0, 0, 0, 1, 0xaa, 0, 0, 0];
+    let resolution = [0, 9, 0, 1, 6, 0, 0, 0];
+    let time = |offset: i64, resolution_first: bool| {
+        let offset = [&[0, 14, 0, 8], &offset.to_be_bytes()[..]].concat();
+        let options = if resolution_first { [&resolution, &offset[..]] } else { [&offset[..], &resolution] }.concat();
+        let interface = [&[0, 1, 0, 0, 0, 0, 0, 0], &options[..]].concat();
+        let file = [block(0x0a0d_0d0a, &section), block(1, &interface), block(6, &packet)].concat();
+        let mut found = None;
+        let mut reader = Reader::new(&file[..]).expect("valid");
+        reader
+            .for_each(|frame| {
+                found = Some(frame.time_ns);
+                true
+            })
+            .expect("valid");
+        found.expect("one frame")
+    };
+    for first in [true, false] {
+        assert_eq!(time(1_700_000_000, first), Some(1_700_000_002_000_000_000));
+        assert_eq!(time(-1, first), Some(1_000_000_000));
+        assert_eq!(time(-3, first), None, "before 1970");
+        assert_eq!(time(i64::MAX, first), None);
+    }
+}
+
 #[test]
 fn other_link_types_are_refused_by_number() {
     let file = [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 113, 0, 0, 0];

@@ -49,6 +49,16 @@ def pcap(frames: Frames) -> bytes:
     return head + b"".join(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
 
 
+def other_format(version: int) -> bytes:
+    """A frame to the collector's port whose payload begins with a version that is not the report's."""
+    payload = bytes([version]) + bytes(99)
+    udp = struct.pack(">HHHH", 4000, 5500, 8 + len(payload), 0)
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0, 0x0A000001, 0x0A000002)
+    words = sum(struct.unpack(">10H", ip))
+    checksum = ~((words & 0xFFFF) + (words >> 16)) & 0xFFFF
+    return bytes(12) + b"\x08\x00" + ip[:10] + struct.pack(">H", checksum) + ip[12:] + udp + payload
+
+
 def pcapng(frames: Frames) -> bytes:
     def block(kind: int, body: bytes) -> bytes:
         body += bytes(-len(body) % 4)
@@ -179,6 +189,7 @@ def test_two_runs_are_refused(pristine: tuple[Frames, dict[str, Any]], tmp_path:
         (b"neither of the two, but long enough", "neither a pcap nor a pcapng file"),
         (pcap([]), "no reports to UDP port 5500"),
         (pcap([b"x" * 100]), "no reports to UDP port 5500"),
+        (pcap([other_format(100)] * 3), "3 of them bad reports; they begin with version 100, of another format"),
         (pcap([])[:20] + struct.pack("<I", 113), "link type 113"),
     ],
 )
@@ -187,3 +198,10 @@ def test_what_holds_no_reports_is_named(tmp_path: Path, content: bytes, message:
     with pytest.raises(AnalysisError, match=message):
         analyze_source(tmp_path / "file", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_conversion_names_the_version_that_it_cannot_read(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(pcap([other_format(100)]))
+    command = [str(BINARY), "convert", str(tmp_path / "file"), "--out", str(tmp_path / "out")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 2 and "1 of them bad reports; they begin with version 100" in result.stderr

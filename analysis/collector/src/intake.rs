@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counts frames by fate and keeps one [`Sequencer`] a bottleneck.
 
+use std::path::Path;
+
+use crate::error::Error;
 use crate::sequencer::{SequenceCounts, Sequencer};
-use crate::wire::{Record, Reject, BOTTLENECKS};
+use crate::wire::{report, Record, Reject, BOTTLENECKS};
 
 /// Frames by fate, before the sequence is looked at.
 #[derive(Clone, Debug, Default)]
@@ -48,6 +51,17 @@ impl FrameCounts {
     pub fn bad(&self) -> u64 {
         self.rejected.iter().sum::<u64>() - self.rejected(Reject::Other)
     }
+}
+
+/// The error for a source of `frames` frames, `bad` of them bad reports, that holds no report; `other_version` is what
+/// [`crate::wire::Decoder::other_version`] has found.
+pub fn no_reports(source: &Path, port: u16, frames: u64, bad: u64, other_version: Option<u8>) -> Error {
+    let source = source.display();
+    let other = other_version.map_or_else(String::new, |found| {
+        let read = report::VERSION;
+        format!("; they begin with version {found}, of another format or release: version {read} is read")
+    });
+    Error::Input(format!("{source}: no reports to UDP port {port} ({frames} frames, {bad} of them bad reports{other})"))
 }
 
 /// One sequencer a bottleneck, made when its first report comes.

@@ -186,6 +186,11 @@ impl Receiver {
         }
     }
 
+    /// See [`Decoder::other_version`].
+    pub fn other_version(&self) -> Option<u8> {
+        self.intake.decoder.other_version()
+    }
+
     /// See [`Store::flush`].
     pub fn flush(&mut self) -> bool {
         self.store.flush()

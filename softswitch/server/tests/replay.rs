@@ -239,6 +239,29 @@ fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
     }
 }
 
+/// Of times 5, 3, 7, 6 and 8 us two go back. The capture's frames end with their FCS of 4 bytes, which is no part of them.
+#[test]
+fn frames_behind_later_ones_are_counted_and_said() {
+    let mut config = config();
+    config["inputs"] = json!([{"port": 1, "pcap": "in.pcap"}]);
+    config["queues"] = json!([]);
+    let mut file = [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 65_535, 0x2400_0001].map(u32::to_le_bytes).concat();
+    for microseconds in [5, 3, 7, 6, 8] {
+        file.extend([1, microseconds * 1_000, 64, 64].map(u32::to_le_bytes).concat());
+        file.extend([0; 64]);
+    }
+    let directory = Directory::new("behind");
+    std::fs::write(directory.0.join("in.pcap"), file).unwrap();
+    let output = directory.replay(&config, &[]);
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && stderr.contains("in.pcap: 2 frames are behind later ones"), "{stderr}");
+    let summary: Value = serde_json::from_slice(&directory.read("summary.json")).unwrap();
+    assert_eq!(summary["inputs"][0]["moved_packets"], 2);
+    assert_eq!((&summary["inputs"][0]["bytes"], &summary["outputs"][1]["bytes"]), (&json!(300), &json!(300)));
+    let times: Vec<u64> = frames(&directory.read("out.pcap")).into_iter().map(|(time, _)| time).collect();
+    assert_eq!(times, [0, 0, 2_000, 2_000, 3_000]);
+}
+
 #[test]
 fn frames_that_come_after_the_end_of_time_are_refused() {
     let mut config = config();

@@ -25,6 +25,7 @@ pub use source::{Decoded, Source};
 use summary::Summary;
 
 use crate::error::{Error, Result};
+use crate::intake::no_reports;
 
 /// What to aggregate.
 #[derive(Clone, Debug)]
@@ -112,7 +113,8 @@ fn fill(
         output.write_series(engine.placed())
     })?;
     if decoded.frames.reports == 0 {
-        return Err(no_reports(settings, &decoded));
+        let frames = &decoded.frames;
+        return Err(no_reports(path, settings.port, frames.frames, frames.bad(), decoded.other_version));
     }
     let (counts, mut placed) = engine.finish();
     output.write_final(&mut placed, &decoded.keys)?;
@@ -141,14 +143,4 @@ fn refuse_mixed_runs(path: &Path, engine: &Engine) -> Result<()> {
             path.display()
         ))),
     }
-}
-
-fn no_reports(settings: &AggregateSettings, decoded: &Decoded) -> Error {
-    Error::Input(format!(
-        "{}: no reports to UDP port {} ({} frames, {} of them bad reports)",
-        settings.source.display(),
-        settings.port,
-        decoded.frames.frames,
-        decoded.frames.bad()
-    ))
 }

@@ -28,6 +28,8 @@ pub enum Source {
 pub struct Decoded {
     pub frames: FrameCounts,
     pub keys: FlowKeys,
+    /// See [`Decoder::other_version`].
+    pub other_version: Option<u8>,
     /// Byte at which a capture ends within a record.
     pub truncated_at: Option<u64>,
 }
@@ -91,6 +93,7 @@ impl Source {
                         true
                     }
                 })?;
+                decoded.other_version = decoder.other_version();
                 if let End::Truncated { offset } = end {
                     decoded.truncated_at = Some(offset);
                 }

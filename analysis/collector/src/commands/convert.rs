@@ -8,11 +8,12 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::capture::file::{CaptureFile, End};
+use crate::intake::no_reports;
 use crate::receiver::{Receiver, Settings};
 use crate::telemetry::account::Account;
 use crate::telemetry::writer::Rotation;
 use crate::wire::BOTTLENECKS;
-use crate::{Error, Result};
+use crate::Result;
 
 /// What is accepted and how it is stored: the same for live reports and files.
 #[derive(Args)]
@@ -85,11 +86,12 @@ pub fn run(args: ConvertArgs) -> Result<()> {
         }
         Err(error) => ("error", Some(error)),
     };
+    let other_version = receiver.other_version();
     let account = receiver.finish(reason, 0, error)?;
     print_summary(&account);
     if account.bottlenecks.is_empty() {
-        let port = args.storage.port;
-        return Err(Error::Input(format!("{}: no reports to UDP port {port}", args.source.display())));
+        let bad = account.bad.values().sum();
+        return Err(no_reports(&args.source, args.storage.port, account.frames, bad, other_version));
     }
     Ok(())
 }

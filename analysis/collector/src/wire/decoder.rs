@@ -23,13 +23,14 @@ struct Known {
 pub struct Decoder {
     path: Path,
     known: [Known; KNOWN],
+    other_version: Option<u8>,
 }
 
 impl Decoder {
     /// A decoder that has seen no frame.
     pub fn new(path: impl Into<Path>) -> Self {
         let none = Known { head: [0; HEAD_BYTES], length: usize::MAX, payload_end: 0 };
-        Decoder { path: path.into(), known: [none; KNOWN] }
+        Decoder { path: path.into(), known: [none; KNOWN], other_version: None }
     }
 
     /// Decodes the report in `frame`; also returns the original packet's bytes, which [`crate::flow_keys`] reads.
@@ -45,7 +46,16 @@ impl Decoder {
             }
             _ => self.examine(frame)?,
         };
-        decode_payload(payload)
+        let decoded = decode_payload(payload);
+        if decoded.as_ref().is_err_and(|&reason| reason == Reject::Version) {
+            self.other_version = self.other_version.or(payload.first().copied());
+        }
+        decoded
+    }
+
+    /// The version of the first frame that was rejected for it.
+    pub fn other_version(&self) -> Option<u8> {
+        self.other_version
     }
 
     #[inline(never)]

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 use std::fs::File;
 
-use narrows_captures::pcap::{PcapHeader, RecordHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
+use narrows_captures::pcap::{PcapHeader, FILE_HEADER_BYTES, RECORD_HEADER_BYTES};
 use narrows_captures::ReadError;
 use narrows_packet_sockets::Mapping;
 
@@ -65,12 +65,13 @@ impl MappedPcap {
     #[inline(always)]
     pub fn sound(&mut self) -> Option<Head> {
         let (header, rest) = self.rest().split_first_chunk::<RECORD_HEADER_BYTES>()?;
-        let RecordHeader { time_ns, wire_length, captured } = self.header.record(header).ok()?;
-        if captured > wire_length || captured > rest.len() {
+        let record = self.header.record(header).ok()?;
+        if record.captured > record.wire_length || record.captured > rest.len() {
             return None;
         }
         let first = self.next + RECORD_HEADER_BYTES;
-        self.next = first + captured;
+        self.next = first + record.captured;
+        let (time_ns, (captured, wire_length)) = (record.time_ns, self.header.without_fcs(&record));
         Some(Head { time_ns, wire_length, captured, first })
     }
 

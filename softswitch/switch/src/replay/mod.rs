@@ -243,8 +243,11 @@ impl Run {
 
     fn summary(&self, seed: u64) -> Value {
         let inputs = self.sources.iter().map(|source| {
-            let (packets, bytes, padded) = (source.packets, source.bytes, source.padded);
-            json!({"port": source.port, "packets": packets, "bytes": bytes, "padded_packets": padded})
+            let (packets, bytes) = (source.packets, source.bytes);
+            json!({
+                "port": source.port, "packets": packets, "bytes": bytes,
+                "padded_packets": source.padded, "moved_packets": source.moved,
+            })
         });
         let outputs = self.sinks.iter().map(
             |(port, sink)| json!({"port": port, "packets": sink.packets, "bytes": sink.bytes, "last_ns": sink.last_ns}),
@@ -328,6 +331,14 @@ pub fn run(args: &ReplayArgs) -> Result<(), Failure> {
     let failed = |error| Failure::internal(format!("{}: {error}", path.display()));
     // In one piece: a file takes every token of what is formatted into it by a system call of its own.
     std::fs::write(&path, format!("{:#}\n", run.summary(seed))).map_err(failed)?;
+    for (input, source) in config.inputs.iter().zip(&run.sources) {
+        if let (Some(pcap), moved @ 1..) = (&input.pcap, source.moved) {
+            eprintln!(
+                "warning: {}: {moved} frames are behind later ones: they came in as soon as those had",
+                pcap.display()
+            );
+        }
+    }
     // Elapsed time is not part of the result, which depends on input and seed only.
     let packets: u64 = run.sources.iter().map(|source| source.packets).sum();
     eprintln!("{packets} frames in {seconds:.3} s ({:.2} million/s)", packets as f64 / seconds / 1e6);

@@ -90,6 +90,8 @@ pub struct Source {
     pub bytes: u64,
     /// Frames that the capture does not hold whole; they were filled up with zeros.
     pub padded: u64,
+    /// Frames that the capture has behind later ones: they came in as soon as those had.
+    pub moved: u64,
 }
 
 impl Source {
@@ -110,7 +112,8 @@ impl Source {
             }
             _ => return Err(Failure::usage(format!("{place}: one of pcap and generator is needed"))),
         };
-        let mut source = Source { port: config.port, kind, next: None, ready: None, packets: 0, bytes: 0, padded: 0 };
+        let mut source =
+            Source { port: config.port, kind, next: None, ready: None, packets: 0, bytes: 0, padded: 0, moved: 0 };
         source.next = source.advance(0, 0)?;
         Ok(source)
     }
@@ -156,7 +159,8 @@ impl Source {
                 LATEST_NS / 1_000_000_000
             )));
         }
-        // Frames that are out of order in the file follow at once.
+        // Frames that are out of order in the file follow at once, and are counted.
+        self.moved += u64::from(time_ns < last_ns || head.time_ns < origin_ns);
         Ok(Some(Head { time_ns: time_ns.max(last_ns), ..head }))
     }
 
