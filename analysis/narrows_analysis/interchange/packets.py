@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The packets of a run as pcapng: each one twice, as it came to the queue and as it left, drops in comments."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from operator import itemgetter
+from pathlib import Path
+
+import pyarrow.parquet as pq
+from narrows_formats.files import FLOW_KEYS, TELEMETRY
+from narrows_formats.units import NANOSECONDS
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.interchange.pcapng import PcapngWriter
+from narrows_analysis.interchange.raw import Report, raw_reports
+from narrows_analysis.interchange.rebuilt import FlowKey, Tcp, headers
+from narrows_analysis.interchange.whole import whole
+from narrows_analysis.records.reports import FLAG_CE_MARKED
+from narrows_analysis.records.run_directory import Run
+
+CAPABLE = 2  # ECT(0): what a marked packet had been is not reported.
+HOW = (
+    "Made by Narrows from telemetry reports, payload left out. Not reported, and fixed here: addresses of Ethernet, "
+    "identification, hop limit, TCP window 65535, checksums of TCP and UDP. TCP options other than timestamps are NOP. "
+    "A packet that the queue marked came to it as ECT(0). Dropped packets are in the comments of the flow's next one."
+)
+Key = tuple[int, int, int]
+
+
+@dataclass
+class Written:
+    """What the file has: packets that left, and the drops that its comments name; ``unknown``: without a flow key."""
+
+    packets: int = 0
+    drops: int = 0
+    loss_drops: int = 0
+    unknown: int = 0
+
+
+def write_packets(run: Run, out: Path) -> Written:
+    """Write the file. Interface 2i is in front of the queue of the run's link i, 2i + 1 behind it.
+
+    Times are those of the switch's clock, from the run's start on; a run of unknown start is put on 2 January 1970.
+
+    Raises:
+        AnalysisError: ``out`` exists, or the telemetry is damaged.
+    """
+    links = {link.index: (number, link.name) for number, link in enumerate(run.links)}
+    keys = _keys(run)
+    started = run.raw.get("started")
+    start_ns = round(datetime.fromisoformat(started).timestamp() if started else 86_400) * NANOSECONDS
+    written = Written()
+
+    def stream(index: int, behind: bool) -> Iterator[tuple[int, int, Report]]:
+        interface = 2 * links[index][0] + behind
+        for report in raw_reports(run):
+            if report.fields["bottleneck"] == index:
+                yield report.left_ns if behind else report.arrived_ns, interface, report
+
+    # A packet comes to the queue before it leaves it: two passes merged by time, so that memory does not grow.
+    passes = (stream(index, behind) for index in links for behind in (False, True))
+    with whole(out) as making, making.open("wb") as sink:
+        writer = PcapngWriter(sink, HOW)
+        for _, name in links.values():
+            writer.interface(f"{name} in", f"in front of the queue of link {name}")
+            writer.interface(f"{name} out", f"behind the queue of link {name}")
+        for time_ns, interface, report in heapq.merge(*passes, key=itemgetter(0, 1)):
+            _packet(writer, keys, start_ns + time_ns, interface, report, written)
+    return written
+
+
+def _keys(run: Run) -> dict[Key, FlowKey]:
+    path = run.path / TELEMETRY / FLOW_KEYS
+    if not path.exists():
+        raise AnalysisError(f"{path}: no such file")
+    rows = pq.read_table(path).to_pylist()
+    return {(row["bottleneck"], row["flow"], row["signature"]): FlowKey.of(row) for row in rows}
+
+
+def _packet(
+    writer: PcapngWriter, keys: dict[Key, FlowKey], time_ns: int, interface: int, report: Report, written: Written
+) -> None:
+    fields = report.fields
+    key = keys.get((fields["bottleneck"], fields["flow"], fields["signature"]))
+    behind = interface % 2 == 1
+    if key is None:
+        written.unknown += behind
+        return
+    marked = fields["flags"] & FLAG_CE_MARKED
+    comments = []
+    if behind:
+        written.packets += 1
+        comments += ["the queue marked it CE"] if marked else []
+    else:
+        written.drops += report.drops
+        written.loss_drops += report.loss_drops
+        comments += [f"{report.drops} dropped by the queue before it"] if report.drops else []
+        comments += [f"{report.loss_drops} dropped by loss emulation before it"] if report.loss_drops else []
+    tcp = Tcp(*(fields[f"tcp_{name}"] for name in ("seq", "ack", "flags", "tsval", "tsecr")))
+    length = fields["packet_length"]
+    data = headers(key, length, fields["payload_length"], CAPABLE if marked and not behind else fields["ecn"], tcp)
+    writer.packet(interface, time_ns, data[:length], length, "; ".join(comments))

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every report of a run as it was stored, with the times of its packet and the drops that it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow.parquet as pq
+from narrows_formats.units import NANOSECONDS
+
+from narrows_analysis.errors import AnalysisError
+from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
+from narrows_analysis.records.run_directory import Run
+
+ROWS = 1 << 16
+COUNTER = (1 << 32) - 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report: ``arrived_ns`` and ``left_ns`` from the experiment's start; ``fields`` are its columns.
+
+    ``drops`` and ``loss_drops`` are the packets of its flow index that the queue and loss emulation dropped between
+    the arrivals of the packet of the report before and of this one.
+    """
+
+    fields: dict[str, int]
+    arrived_ns: int
+    left_ns: int
+    drops: int
+    loss_drops: int
+
+
+def raw_reports(run: Run) -> Iterator[Report]:
+    """Reports in the order received, which is that of departure at each bottleneck.
+
+    Counters start from zero with the run, but for a flow that carries them in: one whose first report shows more
+    departures than its bottleneck had.
+
+    Raises:
+        AnalysisError: there is no report file that can be read.
+    """
+    files = telemetry_files(run, SkippedReports())
+    if not files:
+        raise AnalysisError(f"{run.path}/telemetry: no report file that can be read")
+    extremes = timestamp_extremes(files)
+    clock = ReportClock(run, int(extremes[0]) if len(extremes) else 0)
+    unit_ns = clock.unit_s * NANOSECONDS
+    before: dict[tuple[int, int], tuple[int, int]] = {}
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=ROWS):
+                ticks = clock.ticks(batch.column("timestamp").to_numpy().astype("int64")).tolist()
+                for fields, left in zip(batch.to_pylist(), ticks, strict=True):
+                    waited = max(fields["queue_delay"] - run.profile.empty_queue_delay, 0)
+                    index = fields["bottleneck"], fields["flow"]
+                    counters = fields["arrivals"] - fields["departures"], fields["loss_drops"]
+                    carried = fields["departures"] > fields["sequence"]
+                    dropped, lost = before.get(index, counters if carried else (0, 0))
+                    before[index] = counters
+                    yield Report(
+                        fields, round((left - waited) * unit_ns), round(left * unit_ns),
+                        counters[0] - dropped & COUNTER, counters[1] - lost & COUNTER,
+                    )  # fmt: skip
