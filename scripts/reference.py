@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what docs/ has from the program itself: commands.md, reference.md, and the tables of fields in experiments.md.
+"""Writes what comes from the program itself: of docs/ commands.md, reference.md and the tables of fields in
+experiments.md, and Wireshark's dissector.
 
 Usage: .venv/bin/python scripts/reference.py [--check]; with --check nothing is written, and the exit code is 1 where
 a page is not what it would be.
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import typer
+from dissector import dissector
 from narrows.cli import app
 from narrows.experiment.application import Ready
 from narrows.experiment.datagrams import Bursts, Probe, Udp
@@ -217,7 +219,12 @@ def _kind(schema: dict[str, Any]) -> str:
     return words[schema["type"]]
 
 
-PAGES = {"commands.md": commands, "reference.md": reference, "experiments.md": experiments}
+PAGES = {
+    "commands.md": commands,
+    "reference.md": reference,
+    "experiments.md": experiments,
+    "../deploy/narrows.lua": dissector,
+}
 
 
 def main() -> int:
