@@ -20,7 +20,7 @@ def main() -> None:
         directory = Path("/proc/self/cwd").resolve()
         link, experiment, plan = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
-        init.prepare((directory,))
+        init.prepare(written=(directory,))
         # It needs the guest's own /proc as it is imported.
         from passage import measure
 

@@ -409,7 +409,10 @@ def test_a_flow_that_never_came(tmp_path: Path) -> None:
         ({"bottleneck": {"rate_bps": -1}}, r"run.json: links.0.rate_bps: '-1' is not a number of 0 or more"),
         ({"target_profile": None}, r"run.json: target_profile: nothing is of the wrong kind; allowed: a mapping"),
         ({"status": "done"}, r"status: 'done' is not one of the choices; allowed: complete, partial, failed"),
-        ({"flows": [{"src": "10.0.0.1"}]}, r"flows.0.dst: is missing; fields here: ack_links, bytes_sent, cca"),
+        (
+            {"flows": [{"src": "10.0.0.1"}]},
+            r"flows.0.dst: is missing; fields here: ack_links, application, by_addresses, bytes_sent, cca",
+        ),
         ({"clock_origin_ns": 1.5}, r"clock_origin_ns: '1.5' is of the wrong kind; allowed: a whole number"),
     ],
 )

@@ -311,7 +311,7 @@ def _write_date(value: int | None) -> str | None:
     return None if value is None else datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-_DATE_SCHEMA = WithJsonSchema({"title": "date", "type": "string"})
+_DATE_SCHEMA = WithJsonSchema({"title": "date: a day, or a day and a time"})
 
 
 class Hosts(Model):
