@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import sys
 import traceback
 from pathlib import Path
 
@@ -20,7 +21,8 @@ def main() -> None:
         directory = Path("/proc/self/cwd").resolve()
         link, experiment, plan = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
-        init.prepare(written=(directory,))
+        modules = [place for entry in sys.path if (place := Path(entry).absolute()).is_dir()]
+        init.prepare((Path(__file__).resolve().parents[1], *modules), (directory,))
         # It needs the guest's own /proc as it is imported.
         from passage import measure
 

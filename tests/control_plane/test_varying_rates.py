@@ -257,7 +257,7 @@ def test_targets_that_cannot_refuse_it_by_name() -> None:
         "bottleneck.rate: varies, and BMv2 sets a packet's time when it is queued; allowed: a constant rate, or "
         "--target soft"
     ]
-    with pytest.raises(InputError, match=r"bottleneck: links that vary .* allowed: constant rates on Tofino"):
+    with pytest.raises(InputError, match=r"bottleneck\.rate: varies, .* fix: narrows calibrate"):
         bind(plan, load_inventory(data("deploy") / "inventory.example.yaml"))
 
 
