@@ -43,19 +43,23 @@ def seeds(compiled: Path) -> list[tuple[str, Message]]:
     primary = p4r.Uint128(**HIGHEST_ID)
     entities: list[Message] = []
     for table in config.p4info.tables:
-        entry = p4r.TableEntry(table_id=table.preamble.id, priority=1, metadata=b"m")
+        ranked = any(key.match_type in (key.TERNARY, key.RANGE) for key in table.match_fields)
+        entry = p4r.TableEntry(table_id=table.preamble.id, priority=int(ranked), metadata=b"m")
         for key in table.match_fields:
             match = entry.match.add(field_id=key.id)
             width = (key.bitwidth + 7) // 8
             match.exact.value = bytes(width)
             if key.match_type == key.TERNARY:
                 match.ternary.value, match.ternary.mask = b"\1", b"\1"
+            elif key.match_type == key.RANGE:
+                match.range.low, match.range.high = b"\1", b"\2"
         action = next(one for one in config.p4info.actions if one.preamble.id == table.action_refs[0].id)
         entry.action.action.action_id = action.preamble.id
         for parameter in action.params:
             entry.action.action.params.add(param_id=parameter.id, value=b"\1")
         entities.append(p4r.Entity(table_entry=entry))
-        entities.append(p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=entry)))
+    # One of those that are refused, as no table has a counter of its own.
+    entities.append(p4r.Entity(direct_counter_entry=p4r.DirectCounterEntry(table_entry=entry)))
     for number in (counter.preamble.id for counter in config.p4info.counters):
         data = p4r.CounterData(byte_count=1, packet_count=1)
         one = p4r.CounterEntry(counter_id=number, index=p4r.Index(index=1), data=data)

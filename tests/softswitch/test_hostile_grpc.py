@@ -46,4 +46,4 @@ def test_hostile_messages_end_with_a_status(tmp_path: Path) -> None:
     assert grown < GROWTH_BYTES
     # The changes are neither so small that all is carried out, nor so large that nothing is.
     refused = sum(count for (_, status), count in findings.statuses.items() if status != "OK")
-    assert CASES * 0.2 < refused < CASES * 0.95
+    assert CASES * 0.2 < refused < CASES * 0.9
