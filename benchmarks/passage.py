@@ -33,6 +33,7 @@ from narrows.virtual import room
 from narrows.virtual.cores import core
 from narrows.virtual.guest import Guest, python
 from narrows.virtual.kernels import Kernel
+from narrows.virtual.measurement import needed_directories
 from narrows.virtual.task import TASK_FILE
 from narrows_formats import files
 from passage_guest import FOUND_FILE
@@ -92,7 +93,8 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
     """
     with core() as cpu, tempfile.TemporaryDirectory(prefix="narrows-passage-") as scratch:
         directory = Path(scratch)
-        (directory / TASK_FILE).write_bytes(pickle.dumps((link, experiment, plan)))
+        needed = (INIT.parent, *needed_directories(directory))
+        (directory / TASK_FILE).write_bytes(pickle.dumps((link, experiment, plan, needed)))
         guest = await Guest.start(kernel, room.memory_bytes(plan), python(str(INIT)), cpu, directory)
         try:
             async for _ in guest.lines():

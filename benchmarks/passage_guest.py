@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-import sys
 import traceback
 from pathlib import Path
 
@@ -19,10 +18,9 @@ def main() -> None:
     """The life of a guest; its kernel runs in the directory that has the task and takes what is found."""
     try:
         directory = Path("/proc/self/cwd").resolve()
-        link, experiment, plan = pickle.loads((directory / TASK_FILE).read_bytes())
+        link, experiment, plan, needed = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
-        modules = [place for entry in sys.path if (place := Path(entry).absolute()).is_dir()]
-        init.prepare((Path(__file__).resolve().parents[1], *modules), (directory,))
+        init.prepare(needed, (directory,))
         # It needs the guest's own /proc as it is imported.
         from passage import measure
 

@@ -13,8 +13,8 @@ OURS = {
     "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
     "narrows_formats", "narrows_formats.files", "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "calibrate", "clean", "collect", "collector_command",
-                                               "check", "compare", "doctor", "export", "kernel", "new", "plan",
-                                               "report", "run", "runs", "schema", "streams", "test", "study")),
+                                               "check", "compare", "doctor", "export", "kernel", "new", "options",
+                                               "plan", "report", "run", "runs", "schema", "streams", "test", "study")),
 }  # fmt: skip
 SLOW = {"finsy", "grpc", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "thrift", "yaml"}
 

@@ -9,7 +9,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import Link
 from narrows.experiment.planning import make_plan
 from narrows.switch import traffic_manager_pb2 as pb
-from narrows.switch.link_models import delay_message, delay_status, rate_message, rate_status, variation
+from narrows.switch.link_models import delay_message, rate_message, schedule_status, variation
 from narrows.targets.soft.virtual_time import VirtualTime, adapted, settings
 from narrows_formats.schedules import DelaySteps, Opportunities, RateSteps
 from narrows_formats.span import Span
@@ -22,7 +22,7 @@ def test_steps_of_a_rate_with_an_outage() -> None:
     assert steps.span_bps == Span(0, 9_000_000)
     message = rate_message(steps, epoch_ns=7)
     assert [(step.start_ns, step.rate_bps) for step in message.steps.steps] == list(steps.steps)
-    assert (message.steps.period_ns, message.epoch_ns, rate_status(steps)) == (10 * MS, 7, (3, 10 * MS))
+    assert (message.steps.period_ns, message.epoch_ns, schedule_status(steps)) == (10 * MS, 7, (3, 10 * MS))
     once = rate_message(RateSteps(((0, 1),)))
     assert not once.HasField("epoch_ns") and not once.steps.HasField("period_ns")
 
@@ -33,7 +33,7 @@ def test_opportunities() -> None:
     assert trace.span_bps == Span(0, 2 * 1504 * 8 * 1000)
     message = rate_message(trace)
     assert tuple(message.opportunities.at_ns) == trace.at_ns and message.opportunities.loop
-    assert not message.HasField("epoch_ns") and rate_status(trace) == (4, 7 * MS)
+    assert not message.HasField("epoch_ns") and schedule_status(trace) == (4, 7 * MS)
 
 
 def link_of(**settings: Any) -> Link:
@@ -46,7 +46,7 @@ def test_delays_are_messages() -> None:
     delays = DelaySteps(((0, 20 * MS), (15_000 * MS, 35 * MS)))
     assert delays.span_ns == Span(20 * MS, 35 * MS)
     assert [step.delay_ns for step in delay_message(delays, 1).steps] == [20 * MS, 35 * MS]
-    assert delay_status(delays) == (2, None)
+    assert schedule_status(delays) == (2, None)
 
 
 def test_what_differs_from_packet_to_packet_is_a_message() -> None:

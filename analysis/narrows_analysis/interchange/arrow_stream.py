@@ -30,7 +30,7 @@ def send_arrow(run: RunData, host: str, port: int) -> int:
     """Send the stream over TCP to who listens there; give the number of reports.
 
     Raises:
-        AnalysisError: nobody listens, the receiver ends before the stream does, or the telemetry is damaged.
+        AnalysisError: nothing listens there, the receiver ends before the stream does, or the telemetry is damaged.
     """
     try:
         with socket.create_connection((host, port), CONNECT_S) as connection:

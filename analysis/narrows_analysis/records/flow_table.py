@@ -130,7 +130,7 @@ def read_flow_table(run: Run) -> FlowTable:
 def _checked(key: tuple[Any, Any], path: Path) -> Key:
     index, signature = int(key[0]), int(key[1])
     if not (0 <= index < 1 << 16 and 0 <= signature < 1 << 32):
-        raise AnalysisError(f"{path}: flow index {index} or signature {signature} is no number of 16 or 32 bits")
+        raise AnalysisError(f"{path}: flow index {index} or signature {signature} does not fit into 16 or 32 bits")
     return index, signature
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from narrows.cli.options import KernelName, Settings, way_of
 from narrows.errors import InputError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -16,18 +17,8 @@ def check(
     file: Annotated[Path, typer.Argument(help="Experiment file (YAML).", show_default=False)],
     target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.")] = "soft",
     virtual: Annotated[bool, typer.Option("--virtual", help="For a run in virtual time.")] = False,
-    kernel: Annotated[
-        str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="FIELD=VALUE",
-            help="In place of what the file says: bottleneck.rate=50Mbit; may be given several times.",
-            show_default=False,
-        ),
-    ] = None,
+    kernel: KernelName = None,
+    settings: Settings = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
 ) -> None:
     """Check an experiment, and say what its runs will cost here.
@@ -36,19 +27,11 @@ def check(
     """
     from narrows.cli.machine_readable import print_json
     from narrows.experiment.sweep import load_series
-    from narrows.run.environment import THIS_MACHINE
-    from narrows.run.series import Way, cost
+    from narrows.run.series import cost
 
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
-    if kernel is not None and not virtual:
-        raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
-    way = Way(target, THIS_MACHINE)
-    if virtual:
-        from narrows.virtual import kernels
-        from narrows.virtual.environment import VirtualTime
-
-        way = Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
+    way = way_of(target, virtual, kernel)
     series = load_series(file, settings or ())
     found = cost(series, target_factory(target, None, None, Path(), virtual), way)
     if as_json:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from narrows.cli.options import Jobs, KernelName, Settings, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, NAMES, check_options, target_factory
 
@@ -33,15 +34,9 @@ def run(
         typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),
     ] = None,
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
-    virtual: Annotated[
-        bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")
-    ] = False,
-    kernel: Annotated[
-        str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
-    ] = None,
+    virtual: Virtual = False,
+    kernel: KernelName = None,
+    jobs: Jobs = None,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -56,15 +51,7 @@ def run(
             show_default="none",
         ),
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="FIELD=VALUE",
-            help="In place of what the file says: bottleneck.rate=50Mbit; may be given several times.",
-            show_default=False,
-        ),
-    ] = None,
+    settings: Settings = None,
     live: Annotated[bool, typer.Option("--live", help="Show the runs on a local web page as well.")] = False,
     live_port: Annotated[
         int | None,
@@ -86,28 +73,18 @@ def run(
     from narrows.experiment.sweep import load_series
     from narrows.hosts.state import dead_runs
     from narrows.run.cluster import Cluster
-    from narrows.run.environment import THIS_MACHINE
     from narrows.run.results import default_directory
     from narrows.run.schedule import is_below
-    from narrows.run.series import Way, run_series
+    from narrows.run.series import run_series
 
     console, results = Console(stderr=True, quiet=quiet), results_console()
     results.quiet = as_json
     check_options(target, bmv2_path, inventory)
     if virtual and target not in LOCAL:
         raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft or bmv2")
-    if kernel is not None and not virtual:
-        raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
-    if jobs is not None and not virtual:
-        raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
     if cluster is not None:
         _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
-    way = Way(target, THIS_MACHINE)
-    if virtual:
-        from narrows.virtual import kernels
-        from narrows.virtual.environment import VirtualTime
-
-        way = Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
+    way = way_of(target, virtual, kernel, jobs)
     series = load_series(file, settings or ())
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from narrows.cli.options import Jobs, KernelName, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError, RunError
 from narrows.targets.registry import LOCAL, target_factory
 
@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 def test(
     files: Annotated[list[Path], typer.Argument(help="Experiment files with `expect`.", show_default=False)],
     target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.")] = "soft",
-    virtual: Annotated[
-        bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")
-    ] = False,
-    kernel: Annotated[
-        str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
-    ] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
-    ] = None,
+    virtual: Virtual = False,
+    kernel: KernelName = None,
+    jobs: Jobs = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Directory for the results, one for each file.", show_default="results/NAME-TIME"),
@@ -46,21 +40,13 @@ def test(
     """
     from rich.console import Console
 
+    from narrows.cli.machine_readable import print_json
     from narrows.experiment.sweep import load_series
-    from narrows.run.environment import THIS_MACHINE
     from narrows.run.results import default_directory
-    from narrows.run.series import Way
 
     if target not in LOCAL:
         raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
-    if not virtual and (kernel is not None or jobs is not None):
-        raise InputError(f"--{'jobs' if kernel is None else 'kernel'}: allowed: with --virtual")
-    way = Way(target, THIS_MACHINE)
-    if virtual:
-        from narrows.virtual import kernels
-        from narrows.virtual.environment import VirtualTime
-
-        way = Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
+    way = way_of(target, virtual, kernel, jobs)
     # All files are read before the first run.
     series = [load_series(file) for file in files]
     for file, one in zip(files, series, strict=True):
@@ -84,7 +70,7 @@ def test(
             {"file": file, "error": error or None, "expectations": [verdict.as_json() for verdict in verdicts]}
             for file, _, verdicts, error in suites
         ]
-        print(json.dumps(found, indent=1))
+        print_json(found)
     if junit is not None:
         from narrows.run import verdicts as xml
 

@@ -96,11 +96,11 @@ def parse(text: str, groups: Mapping[str, int], links: Sequence[str]) -> Expecta
         links: names of the links and of their opposite directions.
 
     Raises:
-        BadExpectation: it is no comparison of a field with a number, or there is no such field.
+        BadExpectation: it is not a comparison of a field with a number, or there is no such field.
     """
     match = _FORM.match(text)
     if match is None:
-        raise BadExpectation("is no comparison of a field with a number", ALLOWED)
+        raise BadExpectation("is not a comparison of a field with a number", ALLOWED)
     path, comparison, number, unit = match.groups()
     section, _, rest = path.partition(".")
     if section not in {**_SINGLE, **_NAMED}:
@@ -147,7 +147,7 @@ def _check_number(part: type, fields: Sequence[str]) -> None:
     if at not in (int, float):
         fields_here = typing.get_type_hints(at) if is_typeddict(at) else {}
         raise BadExpectation(
-            "is no number", f"one of its fields: {', '.join(fields_here)}" if fields_here else "a number"
+            "is not a number", f"one of its fields: {', '.join(fields_here)}" if fields_here else "a number"
         )
 
 
@@ -163,7 +163,7 @@ def _bound(number: str, unit: str, fields: Sequence[str]) -> float:
     try:
         value = float(number)
     except ValueError:
-        raise BadExpectation(f"has '{number}', which is no number", ALLOWED) from None
+        raise BadExpectation(f"has '{number}', which is not a number", ALLOWED) from None
     if not unit:
         return value
     # Of `queue_delay_s.p99` the unit is in the name before the last.

@@ -102,12 +102,6 @@ class LossModel(Model):
         given = self.gilbert_elliott
         return GilbertElliott(given.p, given.r, given.loss_in_good, given.loss_in_bad)
 
-    def __str__(self) -> str:
-        """In few words."""
-        if self.trace is not None:
-            return f"trace {self.trace.file}"
-        return f"bursts of {self.planned.mean_loss:.3g}"
-
 
 class DelayStep(Model):
     """A delay from a time on."""
@@ -147,12 +141,6 @@ class VaryingDelay(Model):
         if self.trace is None:
             return DelaySteps(tuple((step.at, step.delay) for step in self.steps or ()), self.period)
         return DelaySteps(tuple(_pairs(self.trace)), self.period)
-
-    def __str__(self) -> str:
-        """In few words."""
-        if self.trace is not None:
-            return f"trace {self.trace.file}"
-        return " ".join(f"{step.delay // 1_000_000}ms" for step in (self.steps or ())[:4])
 
 
 class ParetoJitter(Model):

@@ -137,7 +137,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
 
 
 def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
-    """Packets of a program are told by their two addresses alone, and a host has one default for TCP.
+    """A program's packets are recognised by their two addresses alone, and a host has one default CCA.
 
     Raises:
         InputError: a group shares both hosts of a program, or the default.

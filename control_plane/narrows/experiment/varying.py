@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Annotated, Any, Literal, Self
 
 from narrows_formats.schedules import RateSchedule, RateSteps
-from narrows_formats.units import RATE_UNITS, TIME_UNITS, format_rate, format_time
+from narrows_formats.units import RATE_UNITS, TIME_UNITS, format_time
 from narrows_formats.validation import refuse
 from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
 
@@ -240,16 +240,6 @@ class VaryingRate(Model):
         if self.wave is not None:
             return wave_steps(self.wave.kind, self.wave.low, self.wave.high, self.wave.period)
         return RateSteps(tuple((step.at, step.rate) for step in self.steps or ()), self.period)
-
-    def __str__(self) -> str:
-        """In few words."""
-        if self.trace is not None:
-            return f"trace {self.trace.file}"
-        if self.steps is None:
-            return f"{self.wave.kind if self.wave else ''} wave"
-        # Enough to tell two of a sweep apart.
-        rates = [format_rate(step.rate) for step in self.steps]
-        return f"steps {'-'.join(rates[:4])}{'-...' if len(rates) > 4 else ''}"
 
 
 def _check(schedule: RateSchedule) -> None:

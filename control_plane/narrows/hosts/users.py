@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""As whom programs of users run: never as root."""
+"""The user that programs run as: never root."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import NamedTuple
 
-# As whom programs run where root asks without sudo: not as nobody, as whom programs of ours run, which must be out of
-# reach. In a guest the group of all of them, by which its kernel knows them.
+# The user that programs run as where root asks without sudo. Not nobody: our own processes run as that user, and must
+# be out of reach. In a guest it is the group of all programs, by which its kernel recognises them.
 APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
 

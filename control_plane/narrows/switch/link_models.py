@@ -22,9 +22,9 @@ def rate_message(schedule: RateSchedule, epoch_ns: int | None = None) -> pb.Rate
     return pb.RateSchedule(opportunities=pb.Opportunities(at_ns=schedule.at_ns, loop=schedule.loop), epoch_ns=epoch_ns)
 
 
-def rate_status(schedule: RateSchedule) -> tuple[int, int | None]:
+def schedule_status(schedule: RateSchedule | DelaySteps) -> tuple[int, int | None]:
     """Entries and period with which the switch is to list a schedule."""
-    if isinstance(schedule, RateSteps):
+    if isinstance(schedule, RateSteps | DelaySteps):
         return len(schedule.steps), schedule.period_ns
     return len(schedule.at_ns), schedule.at_ns[-1] if schedule.loop else None
 
@@ -33,11 +33,6 @@ def delay_message(schedule: DelaySteps, epoch_ns: int | None = None) -> pb.Delay
     """A delay that changes."""
     steps = [pb.DelayStep(start_ns=start, delay_ns=delay) for start, delay in schedule.steps]
     return pb.DelaySchedule(steps=steps, period_ns=schedule.period_ns, epoch_ns=epoch_ns)
-
-
-def delay_status(schedule: DelaySteps) -> tuple[int, int | None]:
-    """Entries and period with which the switch is to list a schedule."""
-    return len(schedule.steps), schedule.period_ns
 
 
 def variation(link: ReportedLink, seed: int) -> pb.Variation | None:

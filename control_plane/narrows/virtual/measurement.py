@@ -271,7 +271,7 @@ def needed_directories(results: Path) -> tuple[Path, ...]:
     """Directories that a measurement uses: the interpreter's, its modules', the programs', and where its results go."""
     programs = [found.parent for name in (SOFTSWITCH, COLLECTOR) if (found := find_binary(name))]
     modules = [place for entry in sys.path if (place := Path(entry).absolute()).is_dir()]
-    return (REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *modules, *programs, results)
+    return tuple(dict.fromkeys((REPOSITORY, Path(sys.prefix), Path(sys.base_prefix), *modules, *programs, results)))
 
 
 def program_directories(plan: Plan) -> tuple[Path, ...]:

@@ -62,7 +62,7 @@ class Machine(Model):
 class CollectorMachine(Machine):
     """Where reports arrive: ``rings`` that its NIC's frames are dealt to, and the reports a second that it holds so.
 
-    Each ring has a thread; ``benchmarks/run.py collecting`` measures what a machine holds. None: nobody has.
+    Each ring has a thread; ``benchmarks/run.py collecting`` measures what a machine holds. None: not measured.
     """
 
     rings: Annotated[StrictInt, Field(ge=1, le=32)] = 1

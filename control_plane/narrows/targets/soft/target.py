@@ -230,12 +230,12 @@ class SoftTarget(P4RuntimeTarget):
         return AppliedSettings(applied, program=program_digests())
 
     async def _check_what_varies(self, link: Link) -> None:
-        from narrows.switch.link_models import delay_status, rate_status, variation
+        from narrows.switch.link_models import schedule_status, variation
 
         queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
         queue = queues[link.port, link.queue]
-        rate = None if link.schedule is None else rate_status(link.schedule)
-        delay = None if link.delay_steps is None else delay_status(link.delay_steps)
+        rate = None if link.schedule is None else schedule_status(link.schedule)
+        delay = None if link.delay_steps is None else schedule_status(link.delay_steps)
         for what, asked, read in (
             ("schedule of the rate", rate, _status(queue.rate_schedule)),
             ("schedule of the delay", delay, _status(queue.delay_schedule)),

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that several commands have, and what they mean together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from narrows.errors import InputError
+
+if TYPE_CHECKING:
+    from narrows.run.series import Way
+
+Virtual = Annotated[bool, typer.Option("--virtual", help="In virtual time: exact at any rate, and without root.")]
+KernelName = Annotated[
+    str | None, typer.Option(help="Kernel for --virtual: a name, or the path of its image.", show_default="default")
+]
+Jobs = Annotated[
+    int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="In place of what the file says: bottleneck.rate=50Mbit; may be given several times.",
+        show_default=False,
+    ),
+]
+
+
+def way_of(target: str, virtual: bool, kernel: str | None, jobs: int | None = None) -> Way:
+    """How runs are to be made.
+
+    Raises:
+        InputError: an option needs virtual time, or there is no such kernel.
+    """
+    from narrows.run.environment import THIS_MACHINE
+    from narrows.run.series import Way
+
+    if kernel is not None and not virtual:
+        raise InputError(f"--kernel {kernel}: senders have this machine's kernel; allowed: with --virtual")
+    if jobs is not None and not virtual:
+        raise InputError(f"--jobs {jobs}: runs in real time would disturb each other; allowed: with --virtual")
+    if not virtual:
+        return Way(target, THIS_MACHINE)
+    from narrows.virtual import kernels
+    from narrows.virtual.environment import VirtualTime
+
+    return Way(target, VirtualTime(kernels.find(kernel or kernels.DEFAULT)))
