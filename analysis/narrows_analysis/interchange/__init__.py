@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run in formats that other programs read: CSV, pcapng, Arrow."""
+"""A run in formats that other programs read: CSV, pcapng, Arrow, INT."""

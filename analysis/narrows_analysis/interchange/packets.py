@@ -6,17 +6,11 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from operator import itemgetter
 from pathlib import Path
 
-import pyarrow.parquet as pq
-from narrows_formats.files import FLOW_KEYS, TELEMETRY
-from narrows_formats.units import NANOSECONDS
-
-from narrows_analysis.errors import AnalysisError
 from narrows_analysis.interchange.pcapng import PcapngWriter
-from narrows_analysis.interchange.raw import Report, raw_reports
+from narrows_analysis.interchange.raw import Key, Report, flow_keys, raw_reports, start_ns
 from narrows_analysis.interchange.rebuilt import FlowKey, Tcp, headers
 from narrows_analysis.interchange.whole import whole
 from narrows_analysis.records.reports import FLAG_CE_MARKED
@@ -28,7 +22,6 @@ HOW = (
     "identification, hop limit, TCP window 65535, checksums of TCP and UDP. TCP options other than timestamps are NOP. "
     "A packet that the queue marked came to it as ECT(0). Dropped packets are in the comments of the flow's next one."
 )
-Key = tuple[int, int, int]
 
 
 @dataclass
@@ -50,10 +43,7 @@ def write_packets(run: Run, out: Path) -> Written:
         AnalysisError: ``out`` exists, or the telemetry is damaged.
     """
     links = {link.index: (number, link.name) for number, link in enumerate(run.links)}
-    keys = _keys(run)
-    started = run.raw.get("started")
-    start_ns = round(datetime.fromisoformat(started).timestamp() if started else 86_400) * NANOSECONDS
-    written = Written()
+    keys, since_ns, written = flow_keys(run), start_ns(run), Written()
 
     def stream(index: int, behind: bool) -> Iterator[tuple[int, int, Report]]:
         interface = 2 * links[index][0] + behind
@@ -69,16 +59,8 @@ def write_packets(run: Run, out: Path) -> Written:
             writer.interface(f"{name} in", f"in front of the queue of link {name}")
             writer.interface(f"{name} out", f"behind the queue of link {name}")
         for time_ns, interface, report in heapq.merge(*passes, key=itemgetter(0, 1)):
-            _packet(writer, keys, start_ns + time_ns, interface, report, written)
+            _packet(writer, keys, since_ns + time_ns, interface, report, written)
     return written
-
-
-def _keys(run: Run) -> dict[Key, FlowKey]:
-    path = run.path / TELEMETRY / FLOW_KEYS
-    if not path.exists():
-        raise AnalysisError(f"{path}: no such file")
-    rows = pq.read_table(path).to_pylist()
-    return {(row["bottleneck"], row["flow"], row["signature"]): FlowKey.of(row) for row in rows}
 
 
 def _packet(

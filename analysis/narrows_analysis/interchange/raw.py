@@ -5,16 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 import pyarrow.parquet as pq
+from narrows_formats.files import FLOW_KEYS, TELEMETRY
 from narrows_formats.units import NANOSECONDS
 
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.interchange.rebuilt import FlowKey
 from narrows_analysis.records.reports import ReportClock, SkippedReports, telemetry_files, timestamp_extremes
 from narrows_analysis.records.run_directory import Run
 
 ROWS = 1 << 16
 COUNTER = (1 << 32) - 1
+# Bottleneck, flow index and signature.
+Key = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,22 @@ def raw_reports(run: Run) -> Iterator[Report]:
                         fields, round((left - waited) * unit_ns), round(left * unit_ns),
                         counters[0] - dropped & COUNTER, counters[1] - lost & COUNTER,
                     )  # fmt: skip
+
+
+def flow_keys(run: Run) -> dict[Key, FlowKey]:
+    """The 5-tuple of each flow.
+
+    Raises:
+        AnalysisError: the run has no flow keys.
+    """
+    path = run.path / TELEMETRY / FLOW_KEYS
+    if not path.exists():
+        raise AnalysisError(f"{path}: no such file")
+    rows = pq.read_table(path).to_pylist()
+    return {(row["bottleneck"], row["flow"], row["signature"]): FlowKey.of(row) for row in rows}
+
+
+def start_ns(run: Run) -> int:
+    """The run's start in ns since 1970; 2 January 1970 where it is not known."""
+    started = run.raw.get("started")
+    return round(datetime.fromisoformat(started).timestamp() if started else 86_400) * NANOSECONDS

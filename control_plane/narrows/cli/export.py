@@ -22,17 +22,26 @@ def export(
     arrow: Annotated[
         str | None, typer.Option(help="A new file for every report as an Arrow IPC stream, or HOST:PORT over TCP.")
     ] = None,
+    postcards: Annotated[
+        str | None, typer.Option("--int", help="HOST:PORT over UDP: every report as an INT postcard.")
+    ] = None,
+    node_id: Annotated[int, typer.Option(min=0, max=(1 << 32) - 1, help="Of --int: the switch's node ID.")] = 1,
 ) -> None:
     """Give a run to other programs.
 
-    CSV for R, MATLAB and spreadsheets; pcapng for Wireshark, tshark and tcptrace; Arrow for programs of one's own.
+    CSV for R, MATLAB and spreadsheets; pcapng for Wireshark, tshark and tcptrace; Arrow for programs of one's own; INT
+    for INT collectors.
     """
-    if csv is None and pcapng is None and arrow is None:
-        raise InputError("no format; allowed: --csv DIRECTORY, --pcapng FILE, --arrow FILE or HOST:PORT")
+    if csv is None and pcapng is None and arrow is None and postcards is None:
+        raise InputError("no format; allowed: --csv DIRECTORY, --pcapng FILE, --arrow FILE|HOST:PORT, --int HOST:PORT")
+    monitor = None if postcards is None else receiver(postcards)
+    if postcards is not None and monitor is None:
+        raise InputError(f"--int: '{postcards}' is no address; allowed: HOST:PORT, such as 127.0.0.1:9000")
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.interchange.arrow_stream import send_arrow, write_arrow
     from narrows_analysis.interchange.csv_tables import write_csv
     from narrows_analysis.interchange.packets import write_packets
+    from narrows_analysis.interchange.postcards import send_postcards
     from narrows_analysis.run_data import RunData
 
     from narrows.run.results import give_to_user
@@ -59,6 +68,9 @@ def export(
             else:
                 reports = send_arrow(data, *address)
             print(f"{arrow}: {reports} reports")
+        if monitor is not None:
+            sent = send_postcards(data.run, *monitor, node_id)
+            print(f"{postcards}: {sent.postcards} postcards, {sent.dropped} with the dropped bit: {sent.drops} drops")
     except AnalysisError as error:
         raise InputError(str(error)) from error
 

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""INT postcards, read by a decoder written from the Telemetry Report Format Specification 2.0."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import synthetic
+from narrows.cli import app
+from scapy.fields import BitField, ByteField, IntField, ShortField, XShortField
+from scapy.layers.inet import IP, TCP
+from scapy.packet import Packet
+from typer.testing import CliRunner
+
+Competition = tuple[Path, synthetic.Truth, Any]
+
+
+class Group(Packet):
+    """Telemetry Report Group Header."""
+
+    name = "group"
+    fields_desc: ClassVar = [
+        BitField("ver", 0, 4), BitField("hw_id", 0, 6), BitField("sequence", 0, 22), IntField("node_id", 0)
+    ]  # fmt: skip
+
+
+class Individual(Packet):
+    """Individual Report Header and the fixed part of RepType 1."""
+
+    name = "individual"
+    fields_desc: ClassVar = [
+        BitField("rep_type", 0, 4), BitField("in_type", 0, 4), ByteField("report_length", 0), ByteField("md_length", 0),
+        BitField("d", 0, 1), BitField("q", 0, 1), BitField("f", 0, 1), BitField("i", 0, 1), BitField("rsvd", 0, 4),
+        XShortField("rep_md_bits", 0), XShortField("domain_id", 0), XShortField("ds_md_bits", 0),
+        ShortField("ds_md_status", 0),
+    ]  # fmt: skip
+
+
+# Metadata of each bit of RepMdBits, bit 0 the most significant.
+BASELINE = {
+    1: [("ingress_port", 16), ("egress_port", 16)],
+    2: [("hop_latency", 32)],
+    3: [("queue", 8), ("occupancy", 24)],
+    4: [("ingress_time", 64)],
+    5: [("egress_time", 64)],
+    6: [("ingress_interface", 32), ("egress_interface", 32)],
+    7: [("utilization", 32)],
+    8: [("buffer", 8), ("buffer_occupancy", 24)],
+    15: [("drop_queue", 8), ("drop_reason", 8), ("padding", 16)],
+}
+# docs/export.md, of our domain.
+DOMAIN = ("arrivals", "departures", "loss_drops", "sequence", "epoch")
+
+
+def _decode(data: bytes) -> tuple[Group, Individual, dict[str, int], bytes]:
+    """Headers, metadata by name and the truncated packet; every length is checked."""
+    group = Group(data)
+    report = Individual(bytes(group.payload))
+    rest = bytes(report.payload)
+    assert len(rest) == 4 * (report.report_length - 2), "Report Length counts all but the first word"
+    metadata, inner = rest[: 4 * report.md_length], rest[4 * report.md_length :]
+    layout = [field for bit, fields in BASELINE.items() if report.rep_md_bits & 0x8000 >> bit for field in fields]
+    layout += [(name, 32) for bit, name in enumerate(DOMAIN) if report.ds_md_bits & 0x8000 >> bit]
+    assert sum(width for _, width in layout) == 32 * report.md_length
+    value, left, found = int.from_bytes(metadata), 32 * report.md_length, {}
+    for name, width in layout:
+        left -= width
+        found[name] = value >> left & (1 << width) - 1
+    return group, report, found, inner
+
+
+def _received(run_dir: Path, expected: int) -> tuple[list[bytes], str]:
+    received: list[bytes] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 26)
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(20)
+
+        def listen() -> None:
+            while len(received) < expected:
+                received.append(listener.recv(2048))
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        result = CliRunner().invoke(app, ["export", str(run_dir), "--int", address], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        thread.join(60)
+    assert len(received) == expected
+    return received, result.output
+
+
+def test_every_field_of_every_postcard(tmp_path: Path) -> None:
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(3.0))
+    rows, count = truth.rows, sum(truth.departures)
+    received, output = _received(tmp_path / "run", count)
+    assert f"{count} postcards" in output
+    before: dict[int, int] = {}
+    dropped = 0
+    for number, data in enumerate(received):
+        group, report, metadata, inner = _decode(data)
+        row = {name: int(values[number]) for name, values in rows.items()}
+        assert (group.ver, group.hw_id, group.node_id) == (2, 0, 1)
+        assert group.sequence == row["sequence"] % (1 << 22)
+        assert (report.rep_type, report.in_type, report.i, report.rsvd) == (1, 4, 0, 0)
+        assert (report.f, report.q) == (1, 0)
+        drops = row["arrivals"] - row["departures"]
+        assert report.d == (drops > before.get(row["flow"], 0))
+        dropped += drops - before.get(row["flow"], 0)
+        before[row["flow"]] = drops
+        left = row["timestamp"] - 123_456_789_000 + 1_767_323_045 * synthetic.NS
+        assert metadata == {
+            "hop_latency": row["queue_delay"], "queue": 0, "occupancy": row["enqueue_depth"],
+            "ingress_time": left - row["queue_delay"], "egress_time": left,
+            **{name: row[name] for name in DOMAIN},
+        }  # fmt: skip
+        packet = IP(inner)
+        assert (packet.src, packet[TCP].seq) == (f"10.0.{(row['flow'] - 1000) // 7}.1", row["tcp_seq"])
+    assert dropped == sum(int(rows["arrivals"][rows["flow"] == 1000 + 7 * n][-1]) - truth.departures[n] for n in (0, 1))
+    assert f"{dropped} drops" in output
+
+
+def test_what_does_not_fit_its_field_is_the_reserved_value(tmp_path: Path) -> None:
+    from narrows_analysis.interchange.postcards import postcard
+    from narrows_analysis.interchange.raw import Report
+
+    fields = dict.fromkeys(synthetic.REPORT_TYPES, 0) | {"flags": 1, "bottleneck": 63, "sample_shift": 2,
+                                                         "sequence": 0xFFFFFFFC}  # fmt: skip
+    for depth, occupancy in ((0xFFFFFE, 0xFFFFFE), (0xFFFFFF, 0xFFFFFF), (1 << 26, 0xFFFFFF)):
+        for latency, expected in ((0xFFFFFFFE, 0xFFFFFFFE), (1 << 33, 0xFFFFFFFF)):
+            report = Report(fields | {"enqueue_depth": depth}, 5, 5 + latency, 0, 1)
+            group, individual, metadata, inner = _decode(postcard(report, None, 7, 0, 1))
+            assert (group.hw_id, group.node_id, group.sequence) == (63, 7, 0x3FFFFF)
+            assert (individual.in_type, individual.d, individual.q, inner) == (0, 1, 1, b"")
+            assert metadata["hop_latency"] == expected
+            assert (metadata["queue"], metadata["occupancy"]) == (63 if depth < 0xFFFFFF else 255, occupancy)
+
+
+@pytest.mark.parametrize("text", ["nowhere", "127.0.0.1:0", "127.0.0.1:70000"])
+def test_an_address_that_is_none_is_refused(competition: Competition, text: str) -> None:
+    result = CliRunner().invoke(app, ["export", str(competition[0]), "--int", text])
+    assert result.exception is not None
+    assert "HOST:PORT" in str(result.exception)
