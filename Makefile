@@ -23,6 +23,11 @@ test: ## set up, then linters, unit tests, PTF suite and one end-to-end run (nee
 	@scripts/setup.sh test
 	@scripts/test.sh
 
+.PHONY: check
+check: ## linters, and the tests that need neither root nor network: two minutes
+	@scripts/setup.sh test
+	@scripts/check.sh
+
 .PHONY: lint
 lint: ## formatters and linters only
 	@scripts/lint.sh
@@ -65,6 +70,11 @@ fuzz: ## coverage-guided fuzzing, SECONDS=60 a target (needs nightly Rust and ca
 .PHONY: audit
 audit: setup ## known vulnerabilities, licences and sources of dependencies (needs cargo-deny and pip-audit)
 	@$(VENV)/python scripts/audit.py $(if $(CRATES),--crates $(CRATES)) $(if $(PACKAGES),--python $(PACKAGES))
+
+.PHONY: coverage
+coverage: ## which lines the tests reach, as pages in build/coverage (needs coverage, cargo-llvm-cov)
+	@scripts/setup.sh test
+	@scripts/coverage.sh
 
 .PHONY: bench
 bench: setup ## benchmarks against peers, side by side (needs root)

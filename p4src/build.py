@@ -60,8 +60,8 @@ def sources(top: str) -> list[str]:
             continue
         found.add(name)
         path = P4SRC / name
-        for included in re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE):
-            pending.append(str((path.parent / included).resolve().relative_to(P4SRC)))
+        included = re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE)
+        pending += [str((path.parent / one).resolve().relative_to(P4SRC)) for one in included]
     return sorted(found)
 
 

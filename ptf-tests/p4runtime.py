@@ -238,8 +238,7 @@ class Client:
                 batch = self._digests.get(timeout=wait_s)
             except queue.Empty:
                 break
-            for data in batch.data:
-                messages.append([int.from_bytes(member.bitstring, "big") for member in data.struct.members])
+            messages += [[int.from_bytes(one.bitstring, "big") for one in data.struct.members] for data in batch.data]
             ack = p4r.DigestListAck(digest_id=batch.digest_id, list_id=batch.list_id)
             self._requests.put(p4r.StreamMessageRequest(digest_ack=ack))
         return messages

@@ -85,12 +85,13 @@ class Twins:
             self.plane.send(device, port, frame)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
-            while any([self._receive(device, 0) for device in devices]):
+            # Of lists, here and below: each device is asked.
+            while any([self._receive(device, 0) for device in devices]):  # noqa: C419
                 pass
             new = {self._count(device) - before[device] for device in devices}
             # A packet's report may be on its way still, and a packet that is not there yet may not come at all.
             silence = SILENCE_S if new == {0} else SILENCE_S / 10
-            if len(new) == 1 and not any([self._receive(device, silence) for device in devices]):
+            if len(new) == 1 and not any([self._receive(device, silence) for device in devices]):  # noqa: C419
                 return
 
     def reports(self, device: int) -> list[bytes]:

@@ -78,7 +78,7 @@ while read -r for_purpose command package; do
 done < <(grep -v '^#' scripts/packages.txt)
 
 python=
-for candidate in python3 python3.13 python3.12 python3.11; do
+for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
     if command -v "$candidate" >/dev/null && "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         python=$candidate
         break
@@ -124,7 +124,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     packages=$!
 fi
 
-wanted=$(sha256sum pyproject.toml | cut -d' ' -f1)
+# The version, which the environment remembers, is Cargo.toml's.
+wanted=$({ cat pyproject.toml && grep '^version' Cargo.toml; } | sha256sum | cut -d' ' -f1)
 have=$(cat ".venv/.installed-$purpose" 2>/dev/null || true)
 # Installs packages into an environment, which is made if it is not there. The processor is the Rust compiler's: nothing is
 # compiled of thousands of modules that are never imported, and uv takes a third of the time that pip does. Of pip's

@@ -172,7 +172,7 @@ def scenarios() -> st.SearchStrategy[Scenario]:
         connections=st.tuples(st.lists(_connections(), max_size=5).map(tuple), catch_all).map(
             lambda both: (*both[0], both[1])
         ),
-        settings=st.fixed_dictionaries({bottleneck: _SETTINGS for bottleneck in BOTTLENECKS}),
+        settings=st.fixed_dictionaries(dict.fromkeys(BOTTLENECKS, _SETTINGS)),
         start=st.sampled_from([0, 0, 0x7FFFFFFE, 0xFFFFFFFD]),
         sent=st.lists(st.tuples(_choose(INGRESS_PORTS), frames()), min_size=20, max_size=40).map(tuple),
     )

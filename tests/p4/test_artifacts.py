@@ -149,7 +149,7 @@ def test_the_traffic_managers_fields_exist(compiled: dict[str, Any]) -> None:
     """Compilers drop aliases of flattened structs without a word, and BMv2 refuses aliases of fields it has not."""
     types = {kind["name"]: [field[0] for field in kind["fields"]] for kind in compiled["header_types"]}
     instances = {header["name"]: types[header["header_type"]] for header in compiled["headers"]}
-    aliases = {alias: target for alias, target in compiled["field_aliases"]}
+    aliases = dict(compiled["field_aliases"])
     assert set(aliases) >= ALIASES
     for alias, (header, field) in aliases.items():
         assert field in instances[header], f"{alias} names {header}.{field}, which does not exist"

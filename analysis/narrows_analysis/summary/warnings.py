@@ -271,10 +271,10 @@ def _drops_after_last_report(run: Run) -> dict[int, int]:
 
 
 def _host_warnings(run: Run) -> list[WarningSummary]:
-    found = []
+    found: list[WarningSummary] = []
     for flow, host in zip(run.flows, run.host_records, strict=True):
-        for note in (flow.application or {}).get("notes", []):
-            found.append(_caution("application", "warning", f"{flow.name}: {note}."))
+        notes = (flow.application or {}).get("notes", [])
+        found.extend(_caution("application", "warning", f"{flow.name}: {note}.") for note in notes)
         if host.error:
             found.append(_caution("host", "warning", f"{flow.name}: {host.error}"))
         if host.cca and flow.cca and host.cca != flow.cca:
@@ -346,8 +346,10 @@ def _link_warnings(link: LinkAnalysis, section: LinkSummary, skipped: SkippedRep
     run, aggregation = link.run, link.aggregation
     if aggregation is None or not aggregation.order.reports:
         found = [_caution("no_telemetry", "error", "No telemetry report was recorded: there is nothing to measure.")]
-        for name in skipped.unreadable_files:
-            found.append(_caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped."))
+        found.extend(
+            _caution("file_unreadable", "error", f"telemetry/{name} is not complete and was skipped.")
+            for name in skipped.unreadable_files
+        )
         return found
     found = _report_warnings(run, aggregation, skipped)
     found += _flow_warnings(run, aggregation, link.table)

@@ -285,9 +285,11 @@ def _remarks(role: str, event: dict[str, Any]) -> list[str]:
         found.append(f"{role} did not end when asked to (SIGTERM), and was killed after {END_GRACE_S:g} s")
     if event["left_processes"] and not event["killed"]:
         found.append(f"{role} left {event['left_processes']} processes, which were killed")
-    for name in ("stdout", "stderr"):
-        if event[f"{name}_bytes"] > MOST_OUTPUT_BYTES:
-            found.append(f"{role} wrote {event[f'{name}_bytes']} bytes to {name}; kept are {MOST_OUTPUT_BYTES}")
+    found += [
+        f"{role} wrote {event[f'{name}_bytes']} bytes to {name}; kept are {MOST_OUTPUT_BYTES}"
+        for name in ("stdout", "stderr")
+        if event[f"{name}_bytes"] > MOST_OUTPUT_BYTES
+    ]
     return found
 
 

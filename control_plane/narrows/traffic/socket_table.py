@@ -49,7 +49,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
         origin_s: the experiment's start on the clock of the readings.
     """
     number = {(c.flow.src, c.src_port, c.flow.dst_port): position for position, c in enumerate(connections)}
-    raw = readings.astype({name: np.float64 for name in socket_sampler.FIELDS})
+    raw = readings.astype(dict.fromkeys(socket_sampler.FIELDS, np.float64))
     keys = zip(raw["src"], raw["src_port"].astype(int), raw["dst_port"].astype(int), strict=True)
     raw = raw.assign(flow=[number.get(key, -1) for key in keys])
     raw = raw[raw["flow"] >= 0].sort_values(["flow", "monotonic_s"], kind="stable")

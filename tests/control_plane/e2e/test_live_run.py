@@ -26,12 +26,8 @@ def free_port() -> int:
 
 def events(port: int) -> list[dict[str, Any]]:
     """Everything that the page is told, to the end."""
-    found = []
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/events", timeout=60) as stream:
-        for line in stream:
-            if line.startswith(b"data: "):
-                found.append(json.loads(line[6:]))
-    return found
+        return [json.loads(line[6:]) for line in stream if line.startswith(b"data: ")]
 
 
 def is_closed(port: int) -> bool:

@@ -119,7 +119,7 @@ def wait_for(condition: Any, seconds: float) -> Any:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, dict[str, Any], str]]:
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any], str]:
     """One complete run: its directory, its run.json and what it printed."""
     directory = tmp_path_factory.mktemp("run")
     out = directory / "result"
@@ -128,7 +128,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, d
     assert running.process.returncode == EXIT_OK, printed
     assert len(running.processes) >= 8, "the first of all, switch, collector, receiver, two senders, two samplers"
     assert running.left_over() == []
-    yield out, json.loads((out / "run.json").read_text()), printed
+    return out, json.loads((out / "run.json").read_text()), printed
 
 
 def test_a_run_is_complete_and_says_what_it_was(finished: tuple[Path, dict[str, Any], str]) -> None:

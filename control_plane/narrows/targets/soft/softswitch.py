@@ -31,9 +31,11 @@ STOP_S = 10.0
 def missing_parts() -> list[str]:
     """What this machine lacks to run a softswitch, each with how to get it."""
     lacks = [] if find_binary(SOFTSWITCH) else [missing_binary(SOFTSWITCH)]
-    for path in compiled_program("v1model"):
-        if not path.exists():
-            lacks.append(f"{path} is missing; fix: take it from the repository again, or 'make p4' with p4c")
+    lacks += [
+        f"{path} is missing; fix: take it from the repository again, or 'make p4' with p4c"
+        for path in compiled_program("v1model")
+        if not path.exists()
+    ]
     return lacks
 
 

@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# What can be known of a change in two minutes, without root: linters, and the tests that need no network and no guest.
+# SPDX-License-Identifier: Apache-2.0
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scripts/lint.sh
+echo "check: tests of analysis, files, plans and documents, side by side"
+.venv/bin/python -m pytest -q -n "$(nproc)" --dist loadfile -m "not root" \
+    tests/analysis tests/control_plane tests/formats tests/p4 tests/test_*.py --ignore tests/test_documented_runs.py

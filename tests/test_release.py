@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a release is made of: one version, wheels, and continuous integration that names what there is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from documented import ROOT
+from narrows import __version__
+
+PACKAGED = (
+    "control_plane/narrows", "analysis/narrows_analysis", "analysis/narrows_formats", "p4src/compiled", "deploy",
+    "experiments", "README.md", "LICENSE", "MANIFEST.in", "Cargo.toml", "pyproject.toml", "setup.py",
+)  # fmt: skip
+PROGRAMS = {"narrows-softswitch", "narrows-collector"}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What a wheel is made from, without what earlier builds left."""
+    for name in PACKAGED:
+        target = tmp_path / "checkout" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, target)
+    return tmp_path / "checkout"
+
+
+def wheel(checkout: Path, programs: Path | None) -> zipfile.ZipFile:
+    """The wheel of a checkout, without a network."""
+    out = checkout / "dist"
+    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out), "."]
+    environment = {} if programs is None else {"NARROWS_WHEEL_PROGRAMS": str(programs)}
+    subprocess.run(words, cwd=checkout, check=True, capture_output=True, env={"PATH": "/usr/bin:/bin", **environment})
+    (found,) = out.glob("*.whl")
+    return zipfile.ZipFile(found)
+
+
+def test_the_version_is_in_one_place() -> None:
+    """Cargo.toml's; what cannot read it agrees."""
+    cargo = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    released = re.findall(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert (__version__, citation["version"], released[0]) == (cargo, cargo, cargo)
+
+
+def test_a_wheel_has_what_the_package_reads(checkout: Path) -> None:
+    built = wheel(checkout, None)
+    assert Path(str(built.filename)).name == f"narrows-{__version__}-py3-none-any.whl"
+    names = set(built.namelist())
+    for package in ("narrows", "narrows_analysis", "narrows_formats"):
+        assert f"{package}/py.typed" in names
+    for path in (ROOT / "p4src" / "compiled" / "v1model").iterdir():
+        assert f"narrows/data/p4/v1model/{path.name}" in names
+
+
+def test_a_wheel_with_programs_is_of_one_kind_of_machine(checkout: Path) -> None:
+    """pip installs it where they start, and as programs."""
+    for name in PROGRAMS:
+        (checkout / name).write_bytes(b"\x7fELF\xff")
+        (checkout / name).chmod(0o755)
+    built = wheel(checkout, checkout)
+    assert re.search(r"-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$", str(built.filename))
+    inside = {Path(one.filename).name: one for one in built.infolist() if ".data/data/bin/" in one.filename}
+    assert inside.keys() == PROGRAMS
+    assert all(one.external_attr >> 16 & 0o111 == 0o111 for one in inside.values())
+
+
+def test_workflows_and_hooks_call_what_there_is() -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    texts = [path.read_text() for path in (ROOT / ".github" / "workflows").glob("*.yml")]
+    texts += [(ROOT / name).read_text() for name in ("deploy/Containerfile", ".devcontainer/devcontainer.json")]
+    text = "\n".join(texts)
+    made = set(re.findall(r"\bmake ([a-z][a-z0-9-]*)", text))
+    assert {"check", "demo", "docs", "kernel"} <= made <= targets | {"patch"}
+    called = set(re.findall(r"(?:scripts|\.ci)/[a-z.-]*[a-z]", text))
+    assert called
+    assert all((ROOT / name).exists() for name in called)
