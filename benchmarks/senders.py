@@ -98,7 +98,8 @@ def _sending(network: Network) -> Iterator[None]:
     flow = {
         "name": "bulk", "host": SENDER, "cca": "cubic", "ecn": False, "src": address(1), "dst": address(2),
         "dst_port": 5201, "duration_s": WARM_UP_S + SECONDS + AFTER_S, "sequence": True, "gap_s": 0.0,
-        "last_start_s": None, "until": None,
+        "last_start_s": None, "until": None, "options": [], "receiver_options": [], "initial_window": None,
+        "rto_min_s": None,
         "connections": [{"number": 0, "start_s": 0.0, "size": None, "src_port": 10_000}],
     }  # fmt: skip
     for host, role, receive, send in ((RECEIVER, "receive", [flow], []), (SENDER, "send", [], [flow])):

@@ -30,6 +30,7 @@ from narrows.experiment.impairment_settings import (
     VaryingDelay,
 )
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
+from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows_formats.columns import TABLES, telemetry_columns
@@ -151,6 +152,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (TextFile, "jitter.samples.{}"),
     ],
     "flows": [(FlowGroup, "{}")],
+    "tcp": [(TcpSettings, "tcp.{}")],
     "ready": [(Ready, "ready.{}")],
     "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],
     "probe": [(Probe, "{}")],

@@ -34,6 +34,7 @@ from narrows.experiment.datagrams import Probe, Udp, largest_payload
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
+from narrows.experiment.tcp_settings import Sysctls, TcpFields
 from narrows.experiment.varying import LinkRate
 from narrows.experiment.workload import Workload
 
@@ -119,7 +120,7 @@ class LinkSettings(DirectionSettings):
     )
 
 
-class FlowGroup(ApplicationFields):
+class FlowGroup(ApplicationFields, TcpFields):
     """Equal flows: TCP, bulk (`duration`), sized (`size`, with `repeat` and `gap`) or a `workload` of many; or `udp`;
     or a `probe` of the round-trip time; or what programs make (`client`, `server`)."""
 
@@ -227,6 +228,11 @@ class FlowGroup(ApplicationFields):
             if unsuited or self.duration is None:
                 problem = f"has {unsuited[0]}" if unsuited else "has no duration"
                 raise refuse(f"{problem}, and flows of {what[0]}", f"a duration with {what[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _tcp_settings_that_matter(self) -> Self:
+        self.refuse_tcp(self.kind, self.cca)
         return self
 
     @model_validator(mode="after")
@@ -355,6 +361,11 @@ class Hosts(Model):
         description="Offloads of the hosts' interfaces. `gro`: the receiver's kernel joins the frames that are "
         "delivered together, and acknowledges them together; in virtual and in real time. `lro`: the receiver's card "
         "joins them, which takes less of a run's time; needs `rx_usecs`, and virtual time. Both in namespaces.",
+    )
+
+    sysctls: Sysctls = Field(
+        default_factory=dict,
+        description="Kernel settings of TCP of all hosts, by name (`net.ipv4.tcp_...`), read back. In namespaces.",
     )
 
     @model_validator(mode="after")

@@ -212,6 +212,25 @@ class Application:
 
 
 @dataclass(frozen=True)
+class Tcp:
+    """What a flow's TCP is set to beside its congestion control; None: as the kernel has it.
+
+    ``rate_bps`` paces its payload. ``initial_window`` is in segments. ``ecn`` None: if a link marks. Options are name,
+    number and value.
+    """
+
+    rate_bps: int | None = None
+    initial_window: int | None = None
+    rto_min_ns: int | None = None
+    hystart: bool | None = None
+    ecn: bool | None = None
+    notsent_lowat: int | None = None
+    options: tuple[tuple[str, int, int], ...] = ()
+    receiver_options: tuple[tuple[str, int, int], ...] = ()
+    sysctls: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
 class Flow:
     """A sequence of ``repeat`` connections, one after the other; a bulk flow is a sequence of one.
 
@@ -246,6 +265,7 @@ class Flow:
     arrivals: tuple[Arrival, ...] = ()
     sending: Sending | None = None
     application: Application | None = None
+    tcp: Tcp = Tcp()
 
     @property
     def protocol(self) -> int | None:
@@ -277,7 +297,8 @@ class Plan:
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
-    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``seed`` is that of the run.
+    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``seed`` is that of the run. ``sysctls`` are
+    kernel settings of all end hosts.
     """
 
     end_hosts: tuple[Host, ...]
@@ -298,6 +319,7 @@ class Plan:
     moderation: Moderation | None = None
     offloads: tuple[str, ...] = ()
     seed: int = 1
+    sysctls: tuple[tuple[str, str], ...] = ()
 
     @property
     def in_guest(self) -> bool:
@@ -337,6 +359,15 @@ class Plan:
     def marks_ecn(self) -> bool:
         """Whether a link marks packets, so that hosts are to use ECN."""
         return any(link.ecn_threshold_bytes is not None for link in self.links)
+
+    def uses_ecn(self, flow: Flow) -> bool:
+        """Whether the connections of a TCP flow are to use ECN."""
+        return self.marks_ecn if flow.tcp.ecn is None else flow.tcp.ecn
+
+    @property
+    def hystart(self) -> bool | None:
+        """Whether CUBIC leaves slow start before a loss; None: as the kernel has it."""
+        return next((flow.tcp.hystart for flow in self.flows if flow.tcp.hystart is not None), None)
 
     @property
     def reported(self) -> tuple[ReportedLink, ...]:

@@ -25,6 +25,8 @@ from narrows.experiment.plan import (
     Plan,
     Sending,
 )
+from narrows.experiment.tcp_settings import TcpSettings
+from narrows.experiment.tcp_settings import check as check_tcp
 from narrows.experiment.topology import Topology, mac_address, make_topology
 
 REPORTS_FROM, REPORTS_TO = "198.19.255.254", "198.19.255.1"
@@ -68,6 +70,7 @@ def make_plan(experiment: Experiment) -> Plan:
         moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
         seed=experiment.seed,
+        sysctls=tuple(hosts.sysctls.items()),
     )
 
 
@@ -126,9 +129,11 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     arrivals=arrivals,
                     sending=_sending(group, start_ns, seed + number),
                     application=group.application(),
+                    tcp=(group.tcp or TcpSettings()).planned(group.rate),
                 )
             )
     _check_applications(experiment, flows)
+    check_tcp(flows, experiment.mtu, experiment.ip_version)
     last_port = FIRST_SERVER_PORT + len(flows) - 1
     if last_port >= DATA_PORTS.start:
         most = DATA_PORTS.start - FIRST_SERVER_PORT

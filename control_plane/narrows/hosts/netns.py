@@ -18,8 +18,9 @@ from typing import Any
 from narrows_formats.units import MIN_IPV6_MTU
 
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
-from narrows.hosts import tcp_counters, unprivileged
+from narrows.hosts import routes, tcp_counters, unprivileged
 from narrows.hosts.base import SWITCH, SwitchAttachment
+from narrows.hosts.hystart import set_hystart
 from narrows.hosts.links import (
     QUIET,
     End,
@@ -70,6 +71,7 @@ class NetnsTestbed:
         self._offloads: dict[str, dict[str, str]] = {}
         self._sysctls: dict[str, dict[str, str]] = {}
         self._ccas: dict[str, str] = {}
+        self._routes: dict[str, dict[str, dict[str, str]]] = {}
 
     @property
     def state_dir(self) -> Path:
@@ -97,6 +99,8 @@ class NetnsTestbed:
         Raises:
             RunError: a command fails, or a setting reads back differently.
         """
+        if self._plan.hystart is not None:
+            set_hystart(self._plan.hystart)
         switch = self._state.namespace(SWITCH)
         hosts = self._plan.hosts
         self._add_namespaces(switch, *(self._state.namespace(host.name) for host in hosts))
@@ -115,6 +119,7 @@ class NetnsTestbed:
             up = ["link set lo up", f"link set {HOST_INTERFACE} up", *self._neighbours(host)]
             shown = self._ip(host.name, [*self._address(host), *up, show_state(HOST_INTERFACE)], "-brief")
             self._set_default_cca(host)
+            self._set_routes(host)
             late += [] if is_up(shown) else [End(self._state.namespace(host.name), HOST_INTERFACE)]
         wait_for_carrier(*late)
         for host in hosts:
@@ -190,6 +195,8 @@ class NetnsTestbed:
             "sysctls": self._sysctls,
             "neighbours": "static",
             **({"default_ccas": self._ccas} if self._ccas else {}),
+            **({"routes": self._routes} if self._routes else {}),
+            **({} if self._plan.hystart is None else {"hystart": self._plan.hystart}),
         }
 
     def _add_namespaces(self, *names: str) -> None:
@@ -216,7 +223,7 @@ class NetnsTestbed:
             "net.ipv4.tcp_rmem": f"4096\t{buffer if self._plan.in_guest else 131072}\t{buffer}",
             "net.ipv4.tcp_wmem": f"4096\t65536\t{buffer}",
             "net.ipv4.tcp_no_metrics_save": "1",
-            "net.ipv4.tcp_ecn": "1" if self._plan.marks_ecn else "0",
+            "net.ipv4.tcp_ecn": routes.ecn_setting(self._plan),
             "net.ipv4.ip_local_port_range": f"{EPHEMERAL_PORTS[0]}\t{EPHEMERAL_PORTS[1]}",
         }
         if self._mtu >= MIN_IPV6_MTU:
@@ -228,6 +235,10 @@ class NetnsTestbed:
                 f"{interface}.router_solicitations": "0",
                 f"{interface}.addr_gen_mode": "1",
             }
+        if host.address:
+            settings |= dict(self._plan.sysctls)
+            for flow in self._plan.flows:
+                settings |= dict(flow.tcp.sysctls) if flow.sender == host.name else {}
         set_sysctls(namespace, settings)
         self._sysctls[host.name] = settings
 
@@ -245,6 +256,22 @@ class NetnsTestbed:
             shown = self._ip(host.name, [f"route show {network}"], f"-{host.ip_version}")
             require(host.name, {"congctl": cca}, {"congctl": shown.partition("congctl ")[2].partition(" ")[0].strip()})
             self._ccas[host.name] = cca
+
+    def _set_routes(self, host: Host) -> None:
+        """Give the routes to other hosts what flows ask of them, and read it back.
+
+        Raises:
+            RunError: the kernel refuses, or has something else.
+        """
+        for other, asked in routes.metrics(self._plan, host).items() if host.address else ():
+            if host.name in self._ccas:
+                # Programs' sockets go by this route, not by that which has their default.
+                asked["congctl"] = self._ccas[host.name]
+            words = " ".join(f"{name} {value}" for name, value in asked.items())
+            self._ip(host.name, [f"route replace {other} dev {HOST_INTERFACE} src {host.address} {words}"])
+            shown = self._ip(host.name, [f"route show {other}"], f"-{host.ip_version}", "-json")
+            routes.require_metrics(f"{host.name}: route to {other}", asked, shown)
+            self._routes.setdefault(host.name, {})[other] = asked
 
     def _set_offloads(self, host: str, interface: str, on: Collection[str] = ()) -> None:
         self._offloads[f"{host}/{interface}"] = set_offloads(End(self._state.namespace(host), interface), on)

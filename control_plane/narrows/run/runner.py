@@ -16,6 +16,7 @@ from narrows_formats.units import format_rate, format_time
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
+from narrows.experiment import tcp_settings
 from narrows.experiment.model import Experiment, LinkSettings
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
@@ -78,6 +79,8 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     if experiment.hosts is not None and not environment.kernel:
         given = [name for name in ("date", "syscall") if getattr(experiment.hosts, name) is not None]
         refused += [f"hosts.{name}: set in virtual time only; fix: --virtual, or leave it out" for name in given]
+    of_hosts = experiment.hosts is not None and bool(experiment.hosts.sysctls)
+    refused += tcp_settings.refusals(experiment.flows, of_hosts, bool(environment.kernel), target.hosts_are_machines)
     if not target.hosts_are_machines:
         refused = [
             f"flows.{number}.cca: {problem}"

@@ -58,9 +58,11 @@ TURN_S = 0.001
 
 # struct tcp_info (linux/tcp.h): options are a byte, the others 32-bit words, by byte offset.
 TCP_INFO_BYTES = 192
-OPTIONS, WORDS = 5, {"mss": 16, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148}
+OPTIONS = 5
+WORDS = {"rto": 8, "mss": 16, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148}
 NO_MIN_RTT = (1 << 32) - 1  # the kernel has measured none
 OPTION_ECN = 8  # TCPI_OPT_ECN: both ends have agreed on it
+TICK_S = 0.01  # timeouts are whole ticks, and no kernel has longer ones
 
 
 class Progress(Enum):
@@ -82,7 +84,7 @@ def check(connection: socket.socket, flow: Flow) -> None:
     another one than the sender's does not agree on ECN (RFC 8257, section 3.1).
 
     Raises:
-        Failed: the congestion control is another one, or ECN was asked for and is not in use.
+        Failed: the congestion control is another one, or ECN is in use and was not asked for, or the reverse.
         OSError: there is no connection any more.
     """
     used = congestion_control(connection)
@@ -91,6 +93,51 @@ def check(connection: socket.socket, flow: Flow) -> None:
     options = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)[OPTIONS]
     if flow["ecn"] and not options & OPTION_ECN:
         raise Failed("ran without ECN, which the bottleneck's marks need")
+    if flow["ecn"] is False and options & OPTION_ECN:
+        raise Failed("ran with ECN, which it was not to")
+
+
+def check_start(connection: socket.socket, flow: Flow) -> None:
+    """Read back what a connection starts with, before anything of it is sent.
+
+    After its first sample R the timeout is R + max(2 R, least) (RFC 6298, section 2.2, G being the least in Linux). One
+    whose SYN was lost starts with another window, and may have no sample (RFC 6298, section 5.7, and Karn's algorithm).
+
+    Raises:
+        Failed: the initial window is another one, or the retransmission timeout.
+    """
+    info = tcp_info(connection)
+    if info["retransmits"] or not info["rtt"]:
+        return
+    if flow["initial_window"] is not None and info["cwnd"] != flow["initial_window"]:
+        raise Failed(f"began with a window of {info['cwnd']} segments, not {flow['initial_window']}")
+    if flow["rto_min_s"] is not None:
+        rtt_s, rto_s = info["rtt"] / 1e6, info["rto"] / 1e6
+        asked_s = rtt_s + max(2 * rtt_s, flow["rto_min_s"])
+        if not asked_s - TICK_S <= rto_s <= asked_s + TICK_S:
+            raise Failed(f"began with a retransmission timeout of {rto_s:g} s, not {asked_s:g} s")
+
+
+def set_options(opened: socket.socket, options: Sequence[Sequence[Any]]) -> None:
+    """Set options of a socket, and read them back.
+
+    Raises:
+        Failed: the kernel refuses one, or has another value.
+    """
+    for name, level, number, form, value in options:
+        try:
+            opened.setsockopt(level, number, struct.pack(form, value))
+        except OSError as error:
+            raise Failed(f"{name} cannot be set to {value}: {error.strerror}") from error
+        (found,) = struct.unpack(form, opened.getsockopt(level, number, struct.calcsize(form)))
+        if found != value:
+            raise Failed(f"{name} is {found}, not {value}")
+
+
+def tcp_info(connection: socket.socket) -> dict[str, int]:
+    """What the kernel knows of a connection, by the names of `WORDS`."""
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
+    return {name: int(struct.unpack_from("=I", info, at)[0]) for name, at in WORDS.items()}
 
 
 def congestion_control(connection: socket.socket) -> str:
@@ -126,6 +173,7 @@ class Connection:
 
         Raises:
             OSError: the kernel does not have the congestion control, or the port is in use.
+            Failed: it does not take an option.
         """
         if self._socket is not None:
             return
@@ -134,6 +182,7 @@ class Connection:
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+        set_options(self._socket, flow["options"])
         self._socket.bind((flow["src"], self._src_port))
 
     def connect(self, now_s: float) -> None:
@@ -152,6 +201,7 @@ class Connection:
             if code := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
                 raise OSError(code, os.strerror(code))
             check(self.socket, self.flow)
+            check_start(self.socket, self.flow)
             self._is_checked = True
         turn_ends = time.monotonic() + TURN_S
         try:
@@ -173,7 +223,7 @@ class Connection:
 
     def sample(self, now_s: float) -> None:
         """Note what the kernel knows of the connection at the moment; without an RTT it has measured none."""
-        info = self._info()
+        info = tcp_info(self.socket)
         rtt_s = info["rtt"] / 1e6 if info["rtt"] else None
         self._samples.append({"time_s": now_s, "rtt_s": rtt_s, "cwnd_bytes": info["cwnd"] * info["mss"]})
 
@@ -187,7 +237,7 @@ class Connection:
     def record(self, now_s: float, ending: str) -> dict[str, Any]:
         """What there is to say at the end of an open connection: `narrows_formats.connection_record`."""
         self.sample(now_s)
-        info = self._info()
+        info = tcp_info(self.socket)
         return {
             "congestion_control": congestion_control(self.socket),
             "src_port": self._src_port,
@@ -201,10 +251,6 @@ class Connection:
             "rtt_min_s": None if info["min_rtt"] == NO_MIN_RTT else info["min_rtt"] / 1e6,
             "samples": self._samples,
         }
-
-    def _info(self) -> dict[str, int]:
-        info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
-        return {name: int(struct.unpack_from("=I", info, at)[0]) for name, at in WORDS.items()}
 
 
 class FlowSockets:
@@ -265,6 +311,10 @@ class FlowSockets:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             # Connections inherit both. The first decides over ECN while a connection is made.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+            try:
+                set_options(listener, flow["receiver_options"])
+            except Failed as error:
+                self._tell({"flow": flow["name"], "failed": f"the receiver's {error}"})
             if self._batch_bytes:
                 listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, self._batch_bytes)
             listener.setblocking(False)
@@ -340,6 +390,9 @@ class FlowSockets:
             connection.open(self._open_socket)
         except OSError as error:
             self._fail(connection.flow, str(error.strerror))
+            return False
+        except Failed as error:
+            self._fail(connection.flow, str(error))
             return False
         return True
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import socket
 import threading
 from collections import defaultdict
 from collections.abc import Sequence
@@ -26,13 +27,16 @@ from narrows.traffic.generator import Generator
 START_S = 20.0
 THREAD_LEAD_S = 0.001
 STOP_GRACE_S = 3.0
+# linux/tcp.h, asm-generic/socket.h
+TCP_NOTSENT_LOWAT, SO_MAX_PACING_RATE = 25, 47
 
 
-def specify(flow: Flow, ecn: bool) -> dict[str, Any]:
+def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     """A flow as `narrows.traffic.flow_host` makes it; times are seconds since the experiment's start.
 
     A sequence has one connection after the other, ``gap_s`` between them, the last one starting before
-    ``last_start_s`` and before all flows of the group ``until`` have ended.
+    ``last_start_s`` and before all flows of the group ``until`` have ended. ``ecn`` is whether they are to use it;
+    None: as the kernel does.
     """
     sized = is_sized(flow)
     last_ns = None if flow.duration_ns is None else flow.start_ns + flow.duration_ns
@@ -41,6 +45,10 @@ def specify(flow: Flow, ecn: bool) -> dict[str, Any]:
         "host": flow.sender,
         "cca": flow.cca,
         "ecn": ecn,
+        "options": _options(flow, sends=True),
+        "receiver_options": _options(flow, sends=False),
+        "initial_window": flow.tcp.initial_window,
+        "rto_min_s": None if flow.tcp.rto_min_ns is None else flow.tcp.rto_min_ns / NANOSECONDS,
         "src": flow.src,
         "dst": flow.dst,
         "dst_port": flow.dst_port,
@@ -61,6 +69,20 @@ def specify(flow: Flow, ecn: bool) -> dict[str, Any]:
     }
 
 
+def _options(flow: Flow, sends: bool) -> list[tuple[str, int, int, str, int]]:
+    """Options of a flow's sockets at one end: name, level, number, how the value is packed, value."""
+    tcp = flow.tcp
+    found = [
+        (name, socket.IPPROTO_TCP, number, "=i", value)
+        for name, number, value in (tcp.options if sends else tcp.receiver_options)
+    ]
+    if sends and tcp.notsent_lowat is not None:
+        found.append(("TCP_NOTSENT_LOWAT", socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, "=i", tcp.notsent_lowat))
+    if sends and tcp.rate_bps is not None:
+        found.append(("SO_MAX_PACING_RATE", socket.SOL_SOCKET, SO_MAX_PACING_RATE, "=Q", tcp.rate_bps // 8))
+    return found
+
+
 class HostGenerator(Generator):
     """Flows that a script of ours makes on their hosts, each from a specification of it."""
 
@@ -70,7 +92,7 @@ class HostGenerator(Generator):
         self._specifications = {flow.name: self._specify(flow) for flow in flows}
 
     def _specify(self, flow: Flow) -> dict[str, Any]:
-        return specify(flow, self._plan.marks_ecn)
+        return specify(flow, self._plan.uses_ecn(flow) or flow.tcp.ecn)
 
     def _by_host(self, end: Literal["sender", "receiver"]) -> dict[str, list[dict[str, Any]]]:
         """The specifications of the flows that each host sends, or receives."""

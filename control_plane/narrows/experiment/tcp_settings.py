@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a flow's TCP is set to beside its congestion control, and what of it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
+
+from narrows_formats.suggestion import suggestion
+from narrows_formats.units import NANOSECONDS
+from narrows_formats.validation import refuse
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, WithJsonSchema
+
+from narrows.errors import InputError
+from narrows.experiment.plan import Flow, Tcp
+from narrows.experiment.quantities import Count, Model, Rate, Size, Time
+
+MILLISECOND = NANOSECONDS // 1000
+# linux/tcp.h: those that take a number and read back as it. A listener hands them on to what it accepts.
+OPTIONS = {
+    "TCP_NODELAY": 1, "TCP_MAXSEG": 2, "TCP_CORK": 3, "TCP_SYNCNT": 7, "TCP_WINDOW_CLAMP": 10,
+    "TCP_THIN_LINEAR_TIMEOUTS": 16, "TCP_USER_TIMEOUT": 18, "TCP_RTO_MAX_MS": 44, "TCP_RTO_MIN_US": 45,
+    "TCP_DELACK_MAX_US": 46,
+}  # fmt: skip
+SYSCTLS = "net.ipv4.tcp_"
+# Kernel settings that follow from something else of an experiment.
+TAKEN = {
+    "congestion_control": "cca", "allowed_congestion_control": "cca", "available_congestion_control": "cca",
+    "ecn": "ecn_threshold, or ecn of tcp", "rmem": "tcp_buffer", "wmem": "tcp_buffer",
+    "no_metrics_save": "nothing: no run knows of another one",
+}  # fmt: skip
+# The window that a SYN-ACK offers is never scaled (RFC 7323, section 2.2).
+MAX_FIRST_WINDOW = 65_535
+TCP_HEADER_BYTES, IP_HEADER_BYTES = 32, {4: 20, 6: 40}  # TCP's with timestamps
+
+
+def _options(value: object) -> object:
+    for name in value if isinstance(value, dict) else ():
+        if name not in OPTIONS:
+            raise refuse(f"has the unknown option '{name}'", suggestion(str(name), OPTIONS).partition("allowed: ")[2])
+    return value
+
+
+def _sysctls(value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    for name, asked in value.items():
+        short = str(name).removeprefix(SYSCTLS)
+        if short == name or not short.replace("_", "").isalnum():
+            raise refuse(f"has '{name}', which is no kernel setting of TCP", f"names that begin with {SYSCTLS}")
+        if short in TAKEN:
+            raise refuse(f"has '{name}', which Narrows sets itself", f"in its place {TAKEN[short]}")
+        if isinstance(asked, bool) or not isinstance(asked, int | str):
+            raise refuse(f"has '{name}', whose value is no number", "a whole number, or several in quotation marks")
+    return {name: str(asked) for name, asked in value.items()}
+
+
+_Options = Annotated[
+    dict[str, StrictInt],
+    BeforeValidator(_options),
+    WithJsonSchema(
+        {"title": "mapping of name to number: options", "type": "object", "additionalProperties": {"type": "integer"}}
+    ),
+]
+Sysctls = Annotated[
+    dict[str, str],
+    BeforeValidator(_sysctls),
+    WithJsonSchema({"title": "mapping of name to value: kernel settings", "type": "object"}),
+]
+
+
+class TcpSettings(Model):
+    """What a group's TCP is set to; every setting is read back."""
+
+    initial_window: Count | None = Field(
+        default=None,
+        description="Initial congestion window in segments (of the route, `initcwnd`); Linux has 10 without it. At "
+        "most what 65,535 bytes hold, which is all that a receiver can offer at first.",
+    )
+    rto_min: Annotated[Time, Field(gt=0)] | None = Field(
+        default=None,
+        description="Least that is added to the round-trip time for a retransmission timeout (of the route), in whole "
+        "milliseconds; Linux has `200ms` without it.",
+    )
+    hystart: StrictBool | None = Field(
+        default=None,
+        description="`false`: CUBIC's slow start ends with a loss only. One for all CUBIC flows of an experiment, and "
+        "in virtual time only: it belongs to the kernel.",
+    )
+    ecn: StrictBool | None = Field(
+        default=None,
+        description="Whether its connections use ECN. Without it, if a link marks packets.",
+    )
+    notsent_lowat: Size | None = Field(
+        default=None, description="Most that waits unsent in the sender's socket (`TCP_NOTSENT_LOWAT`)."
+    )
+    options: _Options = Field(
+        default_factory=dict,
+        description="Options of the senders' sockets: " + ", ".join(f"`{name}`" for name in OPTIONS) + ".",
+    )
+    receiver_options: _Options = Field(
+        default_factory=dict, description="Options of the receivers' sockets, the same ones."
+    )
+    sysctls: Sysctls = Field(
+        default_factory=dict,
+        description=f"Kernel settings of the sending host, `{SYSCTLS}...`; of all hosts: `hosts.sysctls`.",
+    )
+
+    @property
+    def of_sockets(self) -> list[str]:
+        """Fields that are settings of Narrows's own sockets."""
+        return [name for name in ("notsent_lowat", "options", "receiver_options") if getattr(self, name)]
+
+    def planned(self, rate_bps: int | None) -> Tcp:
+        """What the hosts are told, with the flow's pacing rate."""
+        return Tcp(
+            rate_bps=rate_bps,
+            initial_window=self.initial_window,
+            rto_min_ns=self.rto_min,
+            hystart=self.hystart,
+            ecn=self.ecn,
+            notsent_lowat=self.notsent_lowat,
+            options=tuple((name, OPTIONS[name], value) for name, value in self.options.items()),
+            receiver_options=tuple((name, OPTIONS[name], value) for name, value in self.receiver_options.items()),
+            sysctls=tuple(self.sysctls.items()),
+        )
+
+
+class TcpFields(Model):
+    """What a group of flows may say of its TCP."""
+
+    rate: Annotated[Rate, Field(gt=0)] | None = Field(
+        default=None,
+        description="Paces each flow's payload to so much at most (`SO_MAX_PACING_RATE`), once its first ten segments "
+        "are sent.",
+    )
+    tcp: TcpSettings | None = Field(default=None, description="What else its TCP is set to.")
+
+    def refuse_tcp(self, kind: str, cca: str | None) -> None:
+        """Refuse what cannot matter.
+
+        Args:
+            kind: of the flows.
+            cca: their congestion control, if they have one.
+        """
+        given = [name for name in ("rate", "tcp") if getattr(self, name) is not None]
+        if kind in ("udp", "probe") and given:
+            raise refuse(f"has {given[0]}, and flows of {kind}", f"{given[0]} with a cca (TCP)")
+        if self.rate is not None and self.rate % 8:
+            raise refuse("has a rate that is no whole number of bytes/s", "a multiple of 8 bit/s")
+        if kind == "application":
+            given = [*given[: self.rate is not None], *([] if self.tcp is None else self.tcp.of_sockets)]
+            if given:
+                raise refuse(f"has {given[0]} with client", f"{given[0]} with flows that Narrows makes itself")
+        if self.tcp is None:
+            return
+        if self.tcp.hystart is not None and cca != "cubic":
+            raise refuse(f"has hystart, and flows of {cca or kind}", "hystart with cca: cubic")
+        if self.tcp.rto_min is not None and self.tcp.rto_min % MILLISECOND:
+            raise refuse("has an rto_min that is no whole number of milliseconds", "whole milliseconds, such as 50ms")
+
+
+def check(flows: Sequence[Flow], mtu: int, ip_version: int) -> None:
+    """See that no host is asked for two things at once, and that an initial window can be used.
+
+    Args:
+        flows: all of them, group by group.
+        mtu: of all hosts, in bytes.
+        ip_version: that the flows use.
+
+    Raises:
+        InputError: it cannot be; the message names the group.
+    """
+    most = MAX_FIRST_WINDOW // (mtu - IP_HEADER_BYTES[ip_version] - TCP_HEADER_BYTES)
+    groups = dict.fromkeys(flow.group for flow in flows)
+    places = {group: f"flows.{position}" for position, group in enumerate(groups)}
+    asked: dict[tuple[Any, ...], tuple[Any, str]] = {}
+    for flow in flows:
+        window = flow.tcp.initial_window
+        if window is not None and window > most:
+            raise InputError(
+                f"{places[flow.group]}.tcp.initial_window: {window} segments; allowed: up to {most}, what the window "
+                "of a SYN-ACK holds"
+            )
+        if flow.sending is not None:
+            continue
+        for where, name, value in _asked(flow):
+            before, group = asked.setdefault((where, name), (value, flow.group))
+            if before != value:
+                raise InputError(
+                    f"{places[flow.group]}.tcp.{name}: '{group}' has another one {where[0]}; allowed: the same"
+                    + ("" if name == "hystart" else ", or hosts of its own (from, to)")
+                )
+
+
+def _asked(flow: Flow) -> Iterator[tuple[tuple[str, ...], str, object]]:
+    """Settings that flows share: where each is made, its name and its value."""
+    tcp = flow.tcp
+    pair = ("between the same hosts", *sorted((flow.sender, flow.receiver)))
+    yield (*pair, flow.sender), "initial_window", tcp.initial_window
+    yield (*pair, flow.sender), "rto_min", tcp.rto_min_ns
+    yield pair, "ecn", tcp.ecn
+    if flow.cca == "cubic":
+        yield ("in the same kernel",), "hystart", tcp.hystart is not False
+    for name, value in tcp.sysctls:
+        yield ("on the same host", flow.sender), f"sysctls.{name}", value
+
+
+def refusals(groups: Sequence[TcpFields], of_hosts: bool, virtual: bool, machines: bool) -> list[str]:
+    """What cannot be set where a run is to be made, one message each, with the experiment's field.
+
+    Args:
+        groups: those of a run.
+        of_hosts: whether hosts are given kernel settings as well.
+        virtual: whether its hosts are in a guest.
+        machines: whether they are machines of their own.
+    """
+    found = []
+    if machines and of_hosts:
+        found.append("hosts.sysctls: set by Narrows in namespaces only; allowed: set them on the hosts")
+    for number, group in enumerate(groups):
+        if group.tcp is None:
+            continue
+        names = [name for name in ("initial_window", "rto_min", "ecn") if getattr(group.tcp, name) is not None]
+        names += ["sysctls"] if group.tcp.sysctls else []
+        if machines:
+            found += [
+                f"flows.{number}.tcp.{name}: set by Narrows in namespaces only; allowed: set it on the hosts"
+                for name in names
+            ]
+        if group.tcp.hystart is not None and not virtual:
+            found.append(
+                f"flows.{number}.tcp.hystart: a setting of this machine's kernel, for all that it does; fix: --virtual"
+            )
+    return found
