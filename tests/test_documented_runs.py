@@ -32,6 +32,7 @@ BUILDS = [words for words in WORDS if words[:2] == ["kernel", "build"]]
 HARDWARE = [words for words in WORDS if "--inventory" in words]
 VIRTUAL = [words for words in WORDS if "--virtual" in words]
 OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL]]
+README_RUN = ["run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]
 root = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
 
@@ -62,6 +63,19 @@ def run(words: list[str], *before: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def shown_transcript() -> str:
+    """What README says that the terminal says."""
+    found = re.search(r"<!-- shown: transcript -->\n```text\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def shape(said: str) -> list[str]:
+    """The lines of a run without numbers, and without how far it is: a longer one says that oftener."""
+    lines = [line for line in said.splitlines() if not re.match(r"\w+: [\d.]+ s(:| of)|.*left something behind", line)]
+    return [re.sub(r"[━─]+|[\d.]+|[ \t]+", " ", line.replace(f"{Path.cwd()}/", "")).strip() for line in lines]
+
+
 def test_every_command_is_somewhere() -> None:
     assert min(map(len, (TAKE_HOURS, BUILDS, HARDWARE, VIRTUAL, OTHERS))) > 0
     assert {words[0] for words in OTHERS} == {"run", "doctor", "clean"}
@@ -82,6 +96,8 @@ def test_a_run_in_virtual_time(words: list[str], project: Path) -> None:
     done = run(words)
     assert done.returncode == 0, done.stdout + done.stderr
     assert list((project / "results").glob("*/report.html"))
+    if words == README_RUN:
+        assert shape(done.stderr + done.stdout) == shape(shown_transcript())
 
 
 @root

@@ -151,12 +151,14 @@ def test_report_of_no_run(tmp_path: Path) -> None:
 
 def test_missing_permissions_are_named_with_their_cure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert machine.missing_permissions() == ["network namespaces need root; fix: run with sudo"]
+    assert machine.missing_permissions() == [
+        "network namespaces need root; fix: run with sudo, or with --virtual, which needs no root"
+    ]
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(machine, "CAPABILITIES", {"CAP_CHOWN": 0, "CAP_OF_THE_FUTURE": 63})
     monkeypatch.setattr("pathlib.Path.read_text", lambda _: "CapPrm:\t0\nCapEff:\t0000000000000001\n")
     assert machine.missing_permissions() == [
-        "this root lacks CAP_OF_THE_FUTURE; fix: in a container, run it with --privileged"
+        "this root lacks CAP_OF_THE_FUTURE; fix: in a container, run it with --privileged, or use --virtual"
     ]
 
 

@@ -47,12 +47,12 @@ def missing_cca(name: str) -> str:
 def missing_permissions() -> list[str]:
     """One message if this process may not make network namespaces and open raw sockets."""
     if os.geteuid() != 0:
-        return ["network namespaces need root; fix: run with sudo"]
+        return ["network namespaces need root; fix: run with sudo, or with --virtual, which needs no root"]
     status = dict(line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines())
     held = int(status["CapEff"], 16)
     lacks = [name for name, bit in CAPABILITIES.items() if not held >> bit & 1]
     if lacks:
-        return [f"this root lacks {', '.join(lacks)}; fix: in a container, run it with --privileged"]
+        return [f"this root lacks {', '.join(lacks)}; fix: in a container, run it with --privileged, or use --virtual"]
     return []
 
 

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes what README and docs show of runs and measurements, between `<!-- shown: NAME -->` and `<!-- end -->`.
+
+scripts/shown.py                 the tables, from benchmarks/results
+scripts/shown.py --transcript    and what the terminal says of the demo in virtual time: needs a kernel, ten seconds
+scripts/shown.py --check         writes nothing; the exit code is 1 where a table is not what it would be
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHOWN = re.compile(r"(<!-- shown: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+TRANSCRIPT = "transcript"
+# Lines that a slow or loaded machine adds: how far the guest's clock is.
+PACE = re.compile(r"demo: [\d.]+ s of \d+ s, ")
+
+TIMING, ACCURACY, NS3, VIRTUAL, GROWTH, FIRST = (
+    f"{name}.json"
+    for name in (
+        "2026-11-21-2cpu-x86_64-timing", "2026-11-23-2cpu-x86_64-virtual-accuracy",
+        "2026-11-23-2cpu-x86_64-virtual-ns3", "2026-11-24-2cpu-x86_64-virtual",
+        "2026-11-24-2cpu-x86_64-virtual-growth",
+        "2026-11-24-2cpu-x86_64-first-minutes",
+    )
+)  # fmt: skip
+TBF, TBF_4_MS, MAHIMAHI = "tbf, burst of 1 frame", "tbf, burst of 4 ms", "Mahimahi mm-link"
+
+
+def benchmark(file: str, name: str) -> Any:
+    """A benchmark's part of a result file."""
+    return json.loads((RESULTS / file).read_text())["benchmarks"][name]
+
+
+def median(part: Any, who: str, figure: str) -> float:
+    """A figure's median over the runs."""
+    return float(part["spread"][who][figure]["median"])
+
+
+def measured() -> str:
+    """The table beside other tools: medians of what was measured side by side, and nothing else."""
+    real, virtual = benchmark(TIMING, "accuracy"), benchmark(ACCURACY, "virtual-accuracy")
+    goodput, ns3 = benchmark(TIMING, "emulators")["1000000000"], benchmark(NS3, "virtual-ns3")
+
+    def within(part: Any, who: str) -> str:
+        return f"{median(part, who, 'error_p99_us'):.2g} µs"
+
+    def off(part: Any, who: str) -> str:
+        return f"{median(part, who, 'rate_error_percent'):+.2g} %"
+
+    def reached(who: str) -> str:
+        return f"{median(goodput, who, 'goodput_percent'):.1f} %"
+
+    def wall(who: str, load: str) -> str:
+        seconds = median(ns3, f"{who}, {load}", "wall_ratio")
+        return f"{seconds:.2f} s" if seconds < 1 else f"{seconds:.1f} s"
+
+    slow, fast = "100 Mbit/s, 2 flows, 10 s", "1 Gbit/s, 2 flows, 2 s"
+    rows = [
+        ("measured side by side", "Narrows", "`tc tbf`", "Mahimahi", "ns-3"),
+        ("---",) * 5,
+        ("99 % of departures within, at 100 Mbit/s in real time",
+         within(real["100000000"], "Narrows"), f"{within(real['100000000'], TBF_4_MS)} (burst of 4 ms)", "", ""),
+        ("99 % of departures within, at 10 Gbit/s in virtual time",
+         within(virtual["10000000000"], "Narrows"), f"{within(virtual['10000000000'], TBF)} (1 frame)", "", ""),
+        ("rate, at 100 Gbit/s in virtual time",
+         off(virtual["100000000000"], "Narrows"), f"{off(virtual['100000000000'], TBF)} (1 frame)", "", ""),
+        ("TCP's goodput at 1 Gbit/s in real time, of what the rate allows",
+         reached("Narrows"), "", reached(MAHIMAHI), ""),
+        ("a second of BBR and CUBIC at 100 Mbit/s takes", wall("Narrows", slow), "", "", wall("ns-3", slow)),
+        ("a second of BBR and CUBIC at 1 Gbit/s takes", wall("Narrows", fast), "", "", wall("ns-3", fast)),
+    ]  # fmt: skip
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def costs() -> str:
+    """What it takes, in one line."""
+    figures = {row["name"]: row["value"] for row in benchmark(FIRST, "first-minutes")["figures"]}
+    seconds = median(benchmark(VIRTUAL, "virtual"), "100 Mbit/s, 2 flows (the demo)", "wall_ratio")
+    memory = median(benchmark(GROWTH, "virtual-growth"), "2 flows, 10 s", "memory_mb")
+    return (
+        f"It costs (two cores): {figures['make demo, from nothing']:.0f} s from a clone to the first report, of which "
+        f"{figures['- compiler, and packages beside it']:.0f} s are the compiler's; 2 GB of disk; Rust 1.85 or newer. "
+        f"In virtual time a second of the demo takes {seconds:.2f} s, and a run at 1 Gbit/s {memory:.0f} MB.\n"
+    )
+
+
+def transcript() -> str:
+    """What the terminal says of the demo in virtual time."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "narrows" / "kernels"
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        (place / "experiments").symlink_to(ROOT / "experiments")
+        (place / "cache" / "narrows").mkdir(parents=True)
+        (place / "cache" / "narrows" / "kernels").symlink_to(cache)
+        narrows = Path(sys.executable).with_name("narrows")
+        words = [narrows, "run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(place / "cache")}
+        done = subprocess.run(
+            words, cwd=place, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+        )
+        said = done.stdout.replace(f"{place}/", "")
+    return "```text\n" + "".join(f"{line.rstrip()}\n" for line in said.splitlines() if not PACE.match(line)) + "```\n"
+
+
+MADE: dict[str, Callable[[], str]] = {"measured": measured, "costs": costs, TRANSCRIPT: transcript}
+
+
+def outdated(names: set[str]) -> Iterator[tuple[Path, str]]:
+    """Pages of which a part named is not what it would be, with what they would be.
+
+    Raises:
+        KeyError: a page wants a part that there is not.
+    """
+    made: dict[str, str] = {}
+
+    def part(found: re.Match[str]) -> str:
+        name = found["name"]
+        if name not in names:
+            MADE[name]
+            return found[0]
+        if name not in made:
+            made[name] = MADE[name]()
+        return f"{found[1]}{made[name]}{found[3]}"
+
+    for page in PAGES:
+        text = page.read_text()
+        if (now := SHOWN.sub(part, text)) != text:
+            yield page, now
+
+
+def main(words: list[str]) -> int:
+    """Returns the exit code."""
+    if not {*words} <= {"--check", "--transcript"}:
+        print(__doc__, file=sys.stderr)
+        return 2
+    code = 0
+    for page, text in list(outdated({*MADE} - ({TRANSCRIPT} - {word.removeprefix("--") for word in words}))):
+        print(page.relative_to(ROOT))
+        if "--check" in words:
+            code = 1
+        else:
+            page.write_text(text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What README and docs show of runs and measurements is what scripts/shown.py makes of them."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "shown.py"
+
+
+@pytest.fixture
+def shown() -> ModuleType:
+    """The script."""
+    spec = importlib.util.spec_from_file_location("shown", SCRIPT)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_tables_are_those_of_the_results(shown: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown.main(["--check"]) == 0, capsys.readouterr().out
+    names = {found["name"] for page in shown.PAGES for found in shown.SHOWN.finditer(page.read_text())}
+    assert names == set(shown.MADE)
+
+
+def test_another_number_is_noticed_and_mended(
+    shown: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "README.md"
+    text = (shown.ROOT / "README.md").read_text()
+    page.write_text(text.replace("| 99.2 % |", "| 98.2 % |"))
+    monkeypatch.setattr(shown, "PAGES", [page])
+    monkeypatch.setattr(shown, "ROOT", tmp_path)
+    assert (shown.main(["--check"]), capsys.readouterr().out) == (1, "README.md\n")
+    assert shown.main([]) == 0
+    assert page.read_text() == text
+    assert shown.main(["--chekc"]) == 2
