@@ -3,8 +3,8 @@
 
     scripts/regenerate.py [STUDY ...] [--results DIR]
 
-It has to be made in a checkout at the same path: Linux mixes its command line, which has it, into its random numbers.
-The point is the one that took the least of a processor among those with provenance whose kernel is built here. Takes no
+The path of the checkout does not matter. The point is the one that took the least of a processor among those with
+provenance whose kernel, known by the digest of its configuration, is built here (`narrows kernel build`). Takes no
 root. Exit codes: 0 all are the same, 1 one is not, or a study has no point that could be run again here, 2 no such
 study.
 """
@@ -30,6 +30,7 @@ from narrows_analysis.studies.results import read_results, write_results
 from rich.console import Console
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "studies"
+SHOWN = 12  # digits of a digest that messages have
 TOOK = "cpu_s"  # what is not the run's, but the machine's
 
 
@@ -57,6 +58,7 @@ def _differences(study: Study, place: Path, senders: Sequence[Senders]) -> str:
     """What of a study's cheapest point is not as it was; empty if nothing is."""
     digests = {config_digest(find(one.name)): one for one in senders}
     found: list[tuple[float, Point, StudyPoint]] = []
+    kernels: set[str] = set()
     for variant in VARIANTS:
         path = results_path(study, variant, place)
         known = {
@@ -65,10 +67,14 @@ def _differences(study: Study, place: Path, senders: Sequence[Senders]) -> str:
         }
         for point in read_results(path).points if path.exists() else ():
             now = known.get((point.setting, point.repetition, point.provenance.get("seed")))
-            if now is not None and point.provenance.get("kernel_config_sha256") in digests:
+            made_with = point.provenance.get("kernel_config_sha256", "")
+            if now is not None and made_with:
+                kernels.add(f"Linux {point.provenance['kernel']} with configuration {made_with[:SHOWN]}")
+            if now is not None and made_with in digests:
                 found.append((point.measures.get(TOOK) or float("inf"), point, now))
     if not found:
-        return "has no point with provenance whose kernel is built here"
+        here = ", ".join(f"{one.name} {digest[:SHOWN]}" for digest, one in digests.items())
+        return f"its points are of {', '.join(sorted(kernels)) or 'no known kernel'}; built here are {here}"
     _, then, wanted = min(found, key=lambda one: one[0])
     return compare(then, again(study, wanted, digests[then.provenance["kernel_config_sha256"]]))
 

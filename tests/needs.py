@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from _pytest.outcomes import Skipped
 from narrows.targets.bmv2 import simple_switch
-from narrows.virtual import kernels
+from narrows.virtual import build, kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
 
 PACKAGES = Path(__file__).resolve().parents[1] / "scripts" / "packages.txt"
@@ -50,6 +50,12 @@ def _repeatable() -> bool:
     return any(about is not None and about.repeatable for about in found)
 
 
+def _seeded() -> bool:
+    """Whether the default kernel is one of today's adjustments."""
+    salt = f"CONFIG_BUILD_SALT={build.salt([])}"
+    return any(salt in kernels.configuration(kernel) for kernel in kernels.installed()[:1])
+
+
 def _a_kernel_has(option: str) -> bool:
     return any(option in kernels.configuration(kernel) for kernel in kernels.installed())
 
@@ -72,6 +78,7 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
     "bmv2": simple_switch.missing,
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
+    "seeded-kernel": lambda: None if _seeded() else "the default kernel is of other adjustments; `make kernel` does",
     "guest-kernel": lambda: None if kernels.installed() else "no kernel for virtual time is built; `make kernel` does",
     "bridge-kernel": lambda: (
         None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"

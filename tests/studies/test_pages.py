@@ -89,6 +89,26 @@ def test_results_can_be_read_back(tmp_path: Path) -> None:
         read_results(tmp_path / "results.json")
 
 
+def test_a_page_says_what_can_be_made_again(tmp_path: Path) -> None:
+    made = {"seed": 5, "commit": "0123456789abcdef", "kernel_config_sha256": "fedcba9876543210"}
+    none = results(0.11)
+    some = replace(none, points=(*none.points[:2], replace(none.points[2], provenance=made)))
+    every = replace(none, points=tuple(replace(point, provenance=made) for point in none.points))
+    known = "2 processors; provenance: commit 0123456789ab, kernel configuration fedcba987654"
+    for found, said in (
+        (none, "2 processors; all are older than provenance, and none can be made again to the bit."),
+        (some, f"{known}; 2 older runs have none, and cannot be made again to the bit."),
+        (every, f"{known}."),
+    ):
+        assert said in publish(CLAYPOOL, found, tmp_path / "no-runs", tmp_path).read_text()
+
+
+def test_a_page_says_how_much_of_a_text_is_not_mapped(tmp_path: Path) -> None:
+    text = publish(replace(CLAYPOOL, claims=40), results(0.11), tmp_path / "no-runs", tmp_path).read_text()
+    # 32 are listed.
+    assert "a reader of the whole text counted 40, of which 8 are not mapped." in text
+
+
 @pytest.mark.parametrize(("loss", "verdict"), [(0.11, "agrees"), (0.02, "differs")])
 def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, verdict: str) -> None:
     page = publish(CLAYPOOL, results(loss), tmp_path / "no-runs", tmp_path).read_text()
@@ -105,7 +125,7 @@ def test_the_page_has_the_verdict_of_the_results(tmp_path: Path, loss: float, ve
     assert "| figure 12 | what BBR_Shallow does beside CUBIC | - | " in page and " | not tested |" in page
     assert "- **Rule changed after data were seen**, *they take turns with a period of about 20 s*: Any period" in page
     # How much of the text is there, and that other links take the place of the switch only.
-    assert "counted 32, and " in page and "may be due to any of these." in page
+    assert "counted 32, no more than are listed." in page and "may be due to any of these." in page
     assert results_path(CLAYPOOL, "quick", tmp_path).exists()
     # Drawn from the results; what is drawn from runs is left out without them.
     assert [path.name for path in (tmp_path / "figures").iterdir()] == ["claypool2019-7-1-quick.png"]

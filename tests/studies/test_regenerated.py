@@ -4,6 +4,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +18,7 @@ from narrows.studies.catalogue import study_points
 from narrows.studies.senders import guests
 from narrows.virtual.kernels import DEFAULT, config_digest, find
 from narrows_analysis.studies.model import Study, StudyFigure
+from narrows_analysis.studies.results import read_results
 
 ROOT = Path(__file__).parents[2]
 TINY: dict[str, Any] = {
@@ -22,6 +27,31 @@ TINY: dict[str, Any] = {
     "flows": [{"cca": "bbr", "duration": "1s"}, {"cca": "cubic", "duration": "1s"}],
     "repeat": 2,
 }
+# Long enough for a kernel to renew its random numbers several times, of which BBR draws.
+LONG = {
+    **TINY,
+    "bottleneck": {"rate": "2Mbit", "rtt": "20ms", "buffer": "4bdp"},
+    "flows": [{"cca": "bbr", "duration": "40s"}, {"cca": "cubic", "duration": "40s"}],
+    "repeat": 1,
+}
+# A point made by whatever checkout it is started in, and written where it is asked for.
+MAKES_IT = """
+import importlib.util, sys
+from pathlib import Path
+import narrows
+from narrows.studies.catalogue import study_points
+from narrows.studies.senders import guests
+from narrows_analysis.studies.model import Results, Study, StudyFigure
+from narrows_analysis.studies.results import write_results
+checkout, experiments, out = map(Path, sys.argv[1:])
+assert Path(narrows.__file__).is_relative_to(checkout), narrows.__file__
+spec = importlib.util.spec_from_file_location("regenerate", checkout / "scripts" / "regenerate.py")
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+study = Study("tiny", "A", "B", "C", (StudyFigure("1", "tiny", "title"),))
+(point,) = study_points(study, quick=False, root=experiments)
+write_results(Results("tiny", "quick", (script.again(study, point, guests(["default"])[0]),)), out)
+"""
 STUDY = Study("tiny", "A", "B", "C", (StudyFigure("1", "tiny", "title"),))
 
 
@@ -50,6 +80,28 @@ def test_a_point_is_made_again_to_the_bit(script: Any, tmp_path: Path) -> None:
     assert script.compare(then, script.again(STUDY, first, sender)) == ""
     # Another repetition is another run.
     assert script.compare(then, script.again(STUDY, second, sender)) != ""
+
+
+@pytest.mark.needs("seeded-kernel")
+def test_a_checkout_elsewhere_makes_the_same_point(script: Any, tmp_path: Path) -> None:
+    """Paths are in a guest's memory, and it brings those below /tmp back: neither may reach its clock or its dice."""
+    elsewhere = tmp_path / "a-checkout-whose-path-is-of-another-length"
+    for place in ("control_plane/narrows", "analysis/narrows_analysis", "analysis/narrows_formats", "scripts"):
+        shutil.copytree(ROOT / place, elsewhere / place, ignore=shutil.ignore_patterns("__pycache__"), symlinks=False)
+    (elsewhere / "target").symlink_to(ROOT / "target")
+    (tmp_path / "tiny").mkdir()
+    (tmp_path / "tiny" / "tiny.yaml").write_text(yaml.safe_dump(LONG))
+    found = []
+    for number, checkout in enumerate((ROOT, elsewhere)):
+        out = tmp_path / f"{number}.json"
+        subprocess.run(
+            [sys.executable, "-c", MAKES_IT, checkout, tmp_path, out],
+            env={**os.environ, "PYTHONPATH": f"{checkout / 'control_plane'}:{checkout / 'analysis'}"},
+            check=True,
+            timeout=120,
+        )
+        found.append(read_results(out).points[0])
+    assert script.compare(*found) == ""
 
 
 def test_what_is_not_the_same_is_named(script: Any) -> None:

@@ -242,3 +242,34 @@ def test_the_time_left_is_said_where_the_files_are_known() -> None:
     assert build.progress(1003, 1000, 80.0) == "1003 of 1000 files in 80 s, about 0 s left"
     assert build.progress(0, 1000, 10.0) == "0 files in 10 s"
     assert build.progress(250, None, 20.0) == "250 files in 20 s"
+
+
+def test_random_numbers_are_of_the_seed_alone(tmp_path: Path) -> None:
+    """As sources from Linux 5.19 on write it: no paths, no time of a build, no nanosecond of an interrupt."""
+    file = tmp_path / "drivers" / "char" / "random.c"
+    file.parent.mkdir(parents=True)
+    file.write_text(
+        "\t\tblock.rdseed[i++] = random_get_entropy();\n"
+        "\t_mix_pool_bytes(init_utsname(), sizeof(*(init_utsname())));\n"
+        "\t_mix_pool_bytes(command_line, strlen(command_line));\n"
+        "void add_device_randomness(const void *buf, size_t len)\n{\n\tunsigned long entropy;\n}\n"
+        "void add_interrupt_randomness(int irq)\n{\n\tunsigned long entropy;\n}\n"
+    )
+    build.adjust(tmp_path)
+    assert file.read_text() == (
+        "\t\tblock.rdseed[i++] = 0;\n"
+        "\t(void)command_line;\n"
+        "void add_device_randomness(const void *buf, size_t len)\n{\n\treturn;\n\tunsigned long entropy;\n}\n"
+        "void add_interrupt_randomness(int irq)\n{\n\treturn;\n\tunsigned long entropy;\n}\n"
+    )
+
+
+def test_a_configuration_stands_for_patches_and_adjustments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = tmp_path / "one.patch", tmp_path / "other.patch"
+    one.write_text("a")
+    other.write_text("b")
+    salts = [build.salt(patches) for patches in ([], [one], [other], [one, other], [other, one])]
+    monkeypatch.setattr(build, "ADJUSTMENTS", build.ADJUSTMENTS[1:])
+    salts.append(build.salt([]))
+    assert len(set(salts)) == 6
+    assert all(build.OPTION.fullmatch(f"CONFIG_BUILD_SALT={salt}") for salt in salts)

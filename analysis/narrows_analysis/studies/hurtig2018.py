@@ -24,6 +24,7 @@ from narrows_analysis.studies.model import (
     cards,
     control,
     figure,
+    judged_above,
     lines,
     not_tested,
     over_time,
@@ -367,6 +368,16 @@ STUDY = Study(
     account="The text was not at hand but for its abstract: claims are those of that, of a summary of the figures, "
     "and of what a reader reported of figures 2, 8, 10, 14 and 15 (marked as changed).",
     left_out=(
+        judged_above(
+            "abstract",
+            "BBR's start can take much throughput from large CUBIC flows, and leave the link less used",
+            "figures 3 and 4: a large CUBIC flow beside bbr trains at 0.5 BDP",
+        ),
+        judged_above(
+            "abstract",
+            "BBR in its steady state can slow down small flows of loss-based algorithms in buffers of up to 2 BDP",
+            "figures 2, 10 and 13: completion beside a large BBR flow at 0.5 to 2 BDP",
+        ),
         not_tested(
             "figure 15",
             "how BBR's pacing rate differs between 1 and 2 BDP beside flows of 100 KB",

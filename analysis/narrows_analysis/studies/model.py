@@ -190,16 +190,16 @@ figure = StudyFigure
 
 @dataclass(frozen=True, kw_only=True)
 class LeftOut:
-    """Something that the publication says, in our words, and that no rule judges, and why.
+    """Something that the publication says, in our words, and that has no rule of its own, and why.
 
     ``kind``: "not tested", an experiment could; "untestable", none on an emulated bottleneck, or none with a value that
-    the publication gives.
+    the publication gives; "judged above", it says in other words what rules are for already.
     """
 
     source: str
     says: str
     reason: str
-    kind: Literal["not tested", "untestable"] = "not tested"
+    kind: Literal["not tested", "untestable", "judged above"] = "not tested"
 
 
 def not_tested(source: str, says: str, reason: str) -> LeftOut:
@@ -210,6 +210,11 @@ def not_tested(source: str, says: str, reason: str) -> LeftOut:
 def untestable(source: str, says: str, reason: str) -> LeftOut:
     """A claim that no experiment here could test."""
     return LeftOut(source=source, says=says, reason=reason, kind="untestable")
+
+
+def judged_above(source: str, says: str, rows: str) -> LeftOut:
+    """A claim, of an abstract for example, that comes down to rows that have rules."""
+    return LeftOut(source=source, says=says, reason=rows, kind="judged above")
 
 
 @dataclass(frozen=True, kw_only=True)

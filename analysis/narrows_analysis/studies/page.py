@@ -22,6 +22,7 @@ from narrows_analysis.studies.results import figure_points, points_of, read_resu
 VARIANTS: tuple[Variant, ...] = ("full", "quick")
 CONTROLS: tuple[Variant, ...] = ("controls", *LINKS)
 RESULTS, FIGURES = "results", "figures"
+SHOWN = 12  # digits of a commit or digest that a page has
 LINK_CAVEAT = (
     "**Controls through other links** take the place of the switch, and of nothing else: hosts, their kernel, netem "
     "and how sockets are read are the same. What differs there as well is not due to the switch; it may be due to any "
@@ -181,13 +182,27 @@ def _machines(results: Sequence[Results]) -> list[str]:
         return ["Not run here yet.", ""]
     texts = [
         f"The {one.variant} variant ran on target `{one.machine['target']}`{_clock(one)}: {len(one.points)} runs, "
-        f"kernel {one.machine['kernel']}, {one.machine['cpus']} processors."
+        f"kernel {one.machine['kernel']}, {one.machine['cpus']} processors{_provenance(one)}."
         for one in results
     ]
     missing = [
         f"The {variant} variant was not run." for variant in VARIANTS if variant not in {r.variant for r in results}
     ]
     return [" ".join([*texts, *missing]), "", *_extent(results)]
+
+
+def _provenance(results: Results) -> str:
+    """Of what the runs are that can be made again, and how many are older and cannot."""
+    known = [point.provenance for point in results.points if point.provenance]
+    if not known:
+        return "; all are older than provenance, and none can be made again to the bit"
+    commits, configurations = (
+        ", ".join(sorted({str(one[name])[:SHOWN] for one in known if name in one}))
+        for name in ("commit", "kernel_config_sha256")
+    )
+    older = len(results.points) - len(known)
+    text = f"; provenance: commit {commits or 'unknown'}, kernel configuration {configurations or 'unknown'}"
+    return text + (f"; {older} older runs have none, and cannot be made again to the bit" if older else "")
 
 
 def _clock(results: Results) -> str:
@@ -234,7 +249,9 @@ def _claims(study: Study, judged: Judged) -> list[str]:
     account += "".join(f", {counts[kind]} {'is' if counts[kind] == 1 else 'are'} {kind}" for kind in sorted(counts))
     listed = statements + len(study.left_out)
     if study.claims is not None:
-        account += f"; a reader of the whole text counted {study.claims}, and {listed} are listed"
+        account += f"; a reader of the whole text counted {study.claims}"
+        missing = study.claims - listed
+        account += f", of which {missing} are not mapped" if missing > 0 else ", no more than are listed"
     head = "| | Published | Agrees if |" + "".join(f" Ours, {one.variant} | Verdict |" for one, _ in judged)
     lines = ["## What is published, and ours", "", f"{account}. {study.account}".rstrip(), ""]
     lines += [head, "|---|---|---|" + "---|---|" * len(judged)]

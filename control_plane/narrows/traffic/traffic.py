@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,8 @@ from narrows.traffic.connection import Connection
 from narrows.traffic.generator import Generator
 from narrows.traffic.registry import generators
 from narrows.traffic.sockets import Readings, SamplingProcesses, SamplingThread, SocketSampler
+
+ORIGIN_STEP_S = 0.1
 
 
 class Traffic:
@@ -68,7 +71,10 @@ class Traffic:
         Raises:
             RunError: a flow fails; the others are left for `stop` to interrupt.
         """
-        self._origin = time.monotonic() + max(generator.lead_s for generator in self._generators)
+        soon_s = time.monotonic() + max(generator.lead_s for generator in self._generators)
+        # A run in virtual time begins at the same nanosecond, and in the same part of a tick, however long what came
+        # before took.
+        self._origin = math.ceil(soon_s / ORIGIN_STEP_S) * ORIGIN_STEP_S
         if begins is not None:
             await begins(self._origin)
         await asyncio.gather(*(generator.start(self._origin) for generator in self._generators))

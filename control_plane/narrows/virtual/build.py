@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
@@ -70,14 +71,23 @@ ADJUSTMENTS = (
             "\tmemset(rng_seed, 0, sizeof(rng_seed));\n\t{\n",
         ),
     ),
-    # The words that boot it have the paths of this checkout and of Python in them: the same run has the same random
-    # numbers wherever it is started.
-    (
-        Edit(
-            "drivers/char/random.c",
-            "\t_mix_pool_bytes(command_line, strlen(command_line));\n",
-            "\t(void)command_line;\n",
-        ),
+    # What else they would be made of is when and where it was built, the paths of this checkout and of Python, and at
+    # which nanosecond of which instruction it was interrupted, which these paths move: the same run has the same
+    # random numbers wherever it is started. What remains is the seed, and how many were drawn.
+    *(
+        (Edit("drivers/char/random.c", found, becomes),)
+        for found, becomes in (
+            ("\t_mix_pool_bytes(init_utsname(), sizeof(*(init_utsname())));\n", ""),
+            ("\t_mix_pool_bytes(command_line, strlen(command_line));\n", "\t(void)command_line;\n"),
+            ("\t\tblock.rdseed[i++] = random_get_entropy();\n", "\t\tblock.rdseed[i++] = 0;\n"),
+            *(
+                (start, f"{start}\treturn;\n")
+                for start in (
+                    "void add_device_randomness(const void *buf, size_t len)\n{\n",
+                    "void add_interrupt_randomness(int irq)\n{\n",
+                )
+            ),
+        )
     ),
     # Programs of users that poll, or round their timers, would call their kernel for ever while no time passes: each
     # call of a process in the group of applications (`narrows.hosts.users`) takes so many nanoseconds.
@@ -223,7 +233,7 @@ def _make(
     output.mkdir()
     make = ["make", "-C", str(tree), f"O={output}", ARCHITECTURE, f"-j{jobs}"]
     log = scratch / "build.log"
-    _configure(tree, output, make, log, say, chosen)
+    _configure(tree, output, make, log, say, {"CONFIG_BUILD_SALT": salt(patches), **chosen})
     _run([*make, "prepare"], log, None, "preparing")
     _run([*make, IMAGE], log, say, "compiling", files_to_compile([*make, IMAGE]))
     made.mkdir()
@@ -287,6 +297,21 @@ def _configure(
     for line in algorithms(tree):
         if line not in found and line.partition("=")[0] not in chosen:
             say(f"note: left out, its source does not allow {line}")
+
+
+def salt(patches: Sequence[Path]) -> str:
+    """A value for CONFIG_BUILD_SALT: with it a configuration's digest stands for what became of the source as well.
+
+    Args:
+        patches: that were applied to it, in order.
+
+    Returns:
+        A string in quotation marks.
+    """
+    made_of = hashlib.sha256(repr(ADJUSTMENTS).encode())
+    for patch in patches:
+        made_of.update(hashlib.sha256(patch.read_bytes()).digest())
+    return f'"narrows-{made_of.hexdigest()[:16]}"'
 
 
 def files_to_compile(make: list[str]) -> int | None:

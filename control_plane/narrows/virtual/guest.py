@@ -59,7 +59,7 @@ def _named_in(place: Path) -> list[Path]:
 
 
 def command_line(kernel: Kernel, memory_bytes: int, init: Sequence[str]) -> list[str]:
-    """The words that boot a guest; they are the same in every run, because the kernel makes random numbers of them.
+    """The words that boot a guest; the same in every run, because older kernels make random numbers of them.
 
     Args:
         kernel: what is booted.

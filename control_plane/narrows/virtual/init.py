@@ -7,6 +7,7 @@ Little is imported: in a guest every file that is opened costs ten times what it
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import hashlib
 import json
@@ -24,7 +25,7 @@ MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("tmpfs", "/t
 MEMORY, MEMORIES = Path("/run"), (Path("/run"), Path("/tmp"))
 SYSCALL_COST = Path("/sys/module/syscall/parameters/user_ns")
 MS_RDONLY = 1  # linux/mount.h
-FIRST_TICKS_S = 0.05
+FIRST_TICKS_NS = 100_000_000  # after the kernel's start
 CHANNEL = "/dev/tty1"
 RANDOM = "/dev/urandom"
 ADD_ENTROPY = 0x40085203  # RNDADDENTROPY of linux/random.h
@@ -96,11 +97,25 @@ def prepare(needed: Collection[Path] = (), written: Collection[Path] = ()) -> No
     # All hosts' sockets together may hold most of the memory; what a kernel gives them by itself is an eighth.
     pages = int(os.sysconf("SC_PHYS_PAGES") * TCP_SHARE)
     TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
-    # Until its first tick a kernel's timers are no finer than ticks, and a guest is that quick.
-    time.sleep(FIRST_TICKS_S)
+    # Until its first ticks a kernel's timers are no finer than ticks, and a guest is that quick. What was mounted,
+    # which depends on where the checkout is, took a few microseconds: what follows begins at the same nanosecond.
+    sleep_until(FIRST_TICKS_NS)
     temporary = MEMORY / "tmp"
     temporary.mkdir(exist_ok=True)
     os.environ |= {"PATH": SEARCH_PATH, "TMPDIR": str(temporary), "LC_ALL": "C.UTF-8", "HOME": str(temporary)}
+
+
+def sleep_until(time_ns: int) -> None:
+    """Sleep until the monotonic clock, which begins with the kernel, says so; a process that is woken is that exact.
+
+    Raises:
+        OSError: it is past that already.
+    """
+    left_ns = time_ns - time.monotonic_ns()
+    if left_ns <= 0:
+        raise OSError(errno.ETIME, f"the guest took {-left_ns} ns too long to begin")
+    # It is rounded up to a nanosecond, which a fraction of one must not make the next.
+    time.sleep((left_ns - 0.5) / 1e9)
 
 
 def set_date(date_s: int) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from narrows.targets.base import Target
 
 # The directory that the guest's kernel runs in, outside: as long as nothing else is mounted, /proc is the host's. The
-# command line would be another place to say it, but the kernel makes random numbers of that.
+# command line would be another place to say it, but older kernels make random numbers of that.
 TASK = Path("/proc/self/cwd") / TASK_FILE
 
 
