@@ -3,6 +3,7 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::mpsc::Sender;
 
 use crate::wire::original::{five_tuple, FiveTuple};
 use crate::wire::{Record, Report};
@@ -50,15 +51,22 @@ pub struct FlowKeys {
     observed: Vec<u64>,
     /// Reports of flows for which there was no room.
     pub overflow: u64,
+    /// Takes each new flow.
+    announce: Option<Sender<(FlowId, FlowKey)>>,
 }
 
 impl Default for FlowKeys {
     fn default() -> Self {
-        FlowKeys { keys: HashMap::new(), observed: vec![u64::MAX; CACHE_SLOTS], overflow: 0 }
+        FlowKeys { keys: HashMap::new(), observed: vec![u64::MAX; CACHE_SLOTS], overflow: 0, announce: None }
     }
 }
 
 impl FlowKeys {
+    /// None seen; `announce` takes each new one.
+    pub fn announced(announce: Option<Sender<(FlowId, FlowKey)>>) -> Self {
+        FlowKeys { announce, ..FlowKeys::default() }
+    }
+
     /// Notes the flow of a report whose original headers start at `inner`.
     #[inline]
     pub fn observe(&mut self, record: &Record, inner: &[u8]) {
@@ -82,6 +90,8 @@ impl FlowKeys {
             first_timestamp: record.report.timestamp,
         };
         self.keys.insert(id, key);
+        // Nobody may listen any more.
+        let _ = self.announce.as_ref().map(|announce| announce.send((id, key)));
     }
 
     /// Adds the flows that another intake has seen; of those that both have, the key of the earlier report stays.

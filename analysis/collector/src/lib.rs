@@ -4,7 +4,7 @@
 //! The stages, each in its own module:
 //! [`capture`] yields Ethernet frames (a live ring or a capture file), [`wire`] turns a frame into a [`wire::Record`],
 //! [`sequencer`] puts the records of each bottleneck in order and counts what is missing, and the records end up either
-//! in Parquet ([`telemetry`]) or in time series and totals ([`aggregate`]). [`commands`] are those of the command line.
+//! in Parquet ([`telemetry`]), with others watching ([`live`]), or in time series and totals ([`aggregate`]). [`commands`] are those of the command line.
 
 pub mod aggregate;
 pub mod capture;
@@ -14,6 +14,7 @@ pub mod fan_in;
 pub mod flow_keys;
 pub mod generate;
 pub mod intake;
+pub mod live;
 pub mod receiver;
 pub mod sequencer;
 mod storage;

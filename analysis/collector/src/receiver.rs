@@ -3,13 +3,16 @@
 
 use std::net::SocketAddrV4;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
-use crate::flow_keys::{ConfirmedFlows, FlowId, FlowKeys};
+use crate::flow_keys::{ConfirmedFlows, FlowId, FlowKey, FlowKeys};
 use crate::intake::{FrameCounts, Sequencers};
+use crate::live::{Live, Shared};
 use crate::telemetry::account::Account;
 use crate::telemetry::keys_file;
+use crate::telemetry::observer::Observer;
 use crate::telemetry::sink::TelemetrySink;
 use crate::telemetry::writer::{Rotation, SCHEMA_VERSION};
 use crate::wire::{report, Decoder, Path, Record, Reject};
@@ -38,13 +41,13 @@ pub struct Intake {
 
 impl Intake {
     /// An intake that has seen nothing.
-    pub fn new(settings: &Settings) -> Self {
+    pub fn new(settings: &Settings, announce: Option<Sender<(FlowId, FlowKey)>>) -> Self {
         Intake {
             decoder: Decoder::new(Path { port: settings.port, switch: settings.switch }),
             bottlenecks: settings.bottlenecks,
             counts: FrameCounts::default(),
             malformed: 0,
-            keys: FlowKeys::default(),
+            keys: FlowKeys::announced(announce),
         }
     }
 
@@ -76,6 +79,7 @@ pub struct Store {
     confirmed: ConfirmedFlows,
     sink: TelemetrySink,
     account: Account,
+    metrics: Option<Shared>,
 }
 
 impl Store {
@@ -83,8 +87,9 @@ impl Store {
     ///
     /// # Errors
     /// As [`TelemetrySink::start`].
-    pub fn start(settings: Settings) -> Result<Self> {
-        let sink = TelemetrySink::start(&settings.directory, settings.rotation)?;
+    pub fn start(settings: Settings, metrics: Option<Shared>) -> Result<Self> {
+        let observers = metrics.iter().map(|shared| Box::new(shared.clone()) as Box<dyn Observer>).collect();
+        let sink = TelemetrySink::start(&settings.directory, settings.rotation, observers)?;
         let account = Account {
             collector_version: env!("CARGO_PKG_VERSION").to_string(),
             schema_version: SCHEMA_VERSION.to_string(),
@@ -94,7 +99,8 @@ impl Store {
             started_unix_s: unix_seconds(),
             ..Account::default()
         };
-        Ok(Store { settings, sequencers: Sequencers::default(), confirmed: ConfirmedFlows::default(), sink, account })
+        let (sequencers, confirmed) = (Sequencers::default(), ConfirmedFlows::default());
+        Ok(Store { settings, sequencers, confirmed, sink, account, metrics })
     }
 
     /// Takes a report; false when nothing can be stored any more.
@@ -111,6 +117,9 @@ impl Store {
 
     /// Hands over what has been collected, so that it reaches the disk soon; false as in [`Self::push`].
     pub fn flush(&mut self) -> bool {
+        if let Some(metrics) = &self.metrics {
+            metrics.set_counts(self.sequencers.counts());
+        }
         self.sink.flush()
     }
 
@@ -173,8 +182,9 @@ impl Receiver {
     ///
     /// # Errors
     /// As [`TelemetrySink::start`].
-    pub fn start(settings: Settings) -> Result<Self> {
-        Ok(Receiver { intake: Intake::new(&settings), store: Store::start(settings)? })
+    pub fn start(settings: Settings, live: Option<Live>) -> Result<Self> {
+        let (announce, metrics) = live.map(|live| (live.announce, live.metrics)).unzip();
+        Ok(Receiver { intake: Intake::new(&settings, announce), store: Store::start(settings, metrics)? })
     }
 
     /// Takes a frame; false when nothing can be stored any more.

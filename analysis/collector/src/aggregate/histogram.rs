@@ -54,6 +54,11 @@ impl<const S: u32> Histogram<S> {
         filled.map(|(bin, &count)| (lower(S, bin), lower(S, bin + 1), count))
     }
 
+    /// The greatest value of every bin, empty ones too.
+    pub fn edges() -> impl Iterator<Item = u64> {
+        (1..=bins(S)).map(|next| lower(S, next) - 1)
+    }
+
     /// The value below or at which a share `quantile` of the counted values lies: the largest value of its bin.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let total: u64 = self.counts.iter().sum();

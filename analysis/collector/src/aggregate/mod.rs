@@ -20,7 +20,9 @@ use std::path::{Path, PathBuf};
 
 pub use bottleneck::FINE_BITS;
 pub use cell::COARSE_BITS;
+pub(crate) use counters::{Counters, Credit, Reading};
 pub use engine::{CountersStart, DepthShown, Engine, EngineSettings, MAX_FLOWS};
+pub(crate) use histogram::Histogram;
 pub use source::{Decoded, Source};
 use summary::Summary;
 

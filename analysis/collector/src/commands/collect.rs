@@ -13,6 +13,7 @@ use clap::Args;
 use narrows_privileges::{become_user, give_up, Below};
 
 use super::convert::StorageArgs;
+use super::watch::{Watch, WatchArgs};
 use crate::capture::pipe::Pipe;
 use crate::capture::ring::{Ring, Wake, RETIRE_MS};
 use crate::capture::signals::StopSignal;
@@ -58,6 +59,8 @@ pub struct CollectArgs {
     rings: u16,
     #[command(flatten)]
     storage: StorageArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
 }
 
 /// Runs until a signal comes or nothing can be stored any more.
@@ -75,11 +78,12 @@ pub fn run(args: CollectArgs) -> Result<()> {
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
     };
+    let watch = args.watch.open()?;
     let mebibytes = usize::from(args.ring_mib);
     let account = match (args.pipe, usize::from(args.rings)) {
-        (Some(pipe), _) => collect_piped(settings, &pipe, &stop)?,
-        (None, 1) => collect(settings, mebibytes, &stop)?,
-        (None, rings) => collect_shared(settings, (mebibytes / rings).max(2), rings, &stop)?,
+        (Some(pipe), _) => collect_piped(settings, watch, &pipe, &stop)?,
+        (None, 1) => collect(settings, watch, mebibytes, &stop)?,
+        (None, rings) => collect_shared(settings, watch, (mebibytes / rings).max(2), rings, &stop)?,
     };
     super::convert::print_summary(&account);
     Ok(())
@@ -101,17 +105,18 @@ fn keep_only_files(directory: &Path) -> Result<()> {
 }
 
 /// A receiver, when all that needs rights is open.
-fn ready(settings: Settings) -> Result<Receiver> {
+fn ready(settings: Settings, watch: Option<Watch>) -> Result<Receiver> {
     keep_only_files(&settings.directory)?;
-    let receiver = Receiver::start(settings)?;
+    let receiver = Receiver::start(settings, watch.as_ref().map(|watch| watch.live.clone()))?;
+    watch.map_or(Ok(()), Watch::serve)?;
     announce_ready();
     Ok(receiver)
 }
 
 /// A pipe; what was written before the signal is stored.
-fn collect_piped(settings: Settings, path: &Path, stop: &StopSignal) -> Result<Account> {
+fn collect_piped(settings: Settings, watch: Option<Watch>, path: &Path, stop: &StopSignal) -> Result<Account> {
     let mut pipe = Pipe::open(path)?;
-    let mut receiver = ready(settings)?;
+    let mut receiver = ready(settings, watch)?;
     let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
     while stored && error.is_none() {
@@ -133,11 +138,11 @@ fn collect_piped(settings: Settings, path: &Path, stop: &StopSignal) -> Result<A
 }
 
 /// One ring, read by this thread.
-fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
+fn collect(settings: Settings, watch: Option<Watch>, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let mut ring = Ring::open(&interface, mebibytes).map_err(Error::Input)?;
-    let mut receiver = ready(settings)?;
+    let mut receiver = ready(settings, watch)?;
     let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
     let mut error = None;
     let mut draining: Option<Instant> = None;
@@ -165,21 +170,29 @@ fn collect(settings: Settings, mebibytes: usize, stop: &StopSignal) -> Result<Ac
 }
 
 /// Several rings with a thread each; this thread puts their reports in order.
-fn collect_shared(settings: Settings, mebibytes: usize, rings: usize, stop: &StopSignal) -> Result<Account> {
+fn collect_shared(
+    settings: Settings,
+    watch: Option<Watch>,
+    mebibytes: usize,
+    rings: usize,
+    stop: &StopSignal,
+) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let rings = Ring::open_shared(&interface, mebibytes, rings).map_err(Error::Input)?;
     keep_only_files(&settings.directory)?;
+    let live = watch.as_ref().map(|watch| watch.live.clone());
     let stopping = Arc::new(AtomicBool::new(false));
     let (mut threads, mut channels) = (Vec::new(), Vec::new());
     for ring in rings {
-        let intake = Intake::new(&settings);
+        let intake = Intake::new(&settings, live.as_ref().map(|live| live.announce.clone()));
         let started = RingThread::start(ring, intake, Arc::clone(&stopping));
         let (thread, channel) = started.map_err(wait_error)?;
         threads.push(thread);
         channels.push(channel);
     }
-    let mut store = Store::start(settings)?;
+    let mut store = Store::start(settings, live.map(|live| live.metrics))?;
+    watch.map_or(Ok(()), Watch::serve)?;
     announce_ready();
 
     let mut fan_in = FanIn::new(channels);

@@ -67,14 +67,15 @@ pub struct ConvertArgs {
 /// Converts the file; a truncated one up to its last complete record.
 pub fn run(args: ConvertArgs) -> Result<()> {
     let mut capture = CaptureFile::open(&args.source)?;
-    let mut receiver = Receiver::start(Settings {
+    let settings = Settings {
         directory: args.out,
         source: args.source.display().to_string(),
         port: args.storage.port,
         switch: args.storage.switch,
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
-    })?;
+    };
+    let mut receiver = Receiver::start(settings, None)?;
     let (reason, error) = match capture.for_each(|frame| receiver.take(frame)) {
         Ok(End::Complete | End::Stopped) => ("end_of_file", None),
         Ok(End::Truncated { offset }) => {

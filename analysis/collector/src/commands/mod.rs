@@ -7,3 +7,4 @@ pub mod collect;
 pub mod convert;
 pub mod generate;
 pub mod replay;
+mod watch;

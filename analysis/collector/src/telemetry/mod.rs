@@ -4,6 +4,7 @@
 pub mod account;
 pub mod columns;
 pub mod keys_file;
+pub mod observer;
 pub mod parquet_file;
 pub mod reader;
 pub mod sink;

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::columns::{Columns, RowBlock};
+use super::observer::{observe_all, Observer};
 use super::writer::{Rotation, TelemetryWriter};
 use crate::error::{Error, Result};
 use crate::wire::Record;
@@ -38,16 +39,17 @@ pub struct TelemetrySink {
 }
 
 impl TelemetrySink {
-    /// Starts a writer of `directory`.
+    /// Starts a writer of `directory`; `observers` see every batch before it.
     ///
     /// # Errors
     /// As [`TelemetryWriter::create`]; also if no thread can be started.
-    pub fn start(directory: &Path, rotation: Rotation) -> Result<Self> {
+    pub fn start(directory: &Path, rotation: Rotation, observers: Vec<Box<dyn Observer>>) -> Result<Self> {
         let writer = TelemetryWriter::create(directory, rotation)?;
         let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
         let thread = std::thread::Builder::new().name("telemetry-writer".into());
         let writer = thread.spawn(move || write_all(writer, &receiver));
         let writer = writer.map_err(|e| Error::io(directory, "start the writer thread for", e))?;
+        let sender = if observers.is_empty() { sender } else { observed(directory, observers, sender)? };
         Ok(TelemetrySink {
             block: RowBlock::default(),
             columns: Columns::with_capacity(BATCH_ROWS),
@@ -97,6 +99,19 @@ impl TelemetrySink {
             },
         }
     }
+}
+
+/// Puts observers in front of the writer's end of the channel.
+fn observed(
+    directory: &Path,
+    observers: Vec<Box<dyn Observer>>,
+    to: SyncSender<Columns>,
+) -> Result<SyncSender<Columns>> {
+    let (sender, receiver) = sync_channel(BATCHES_IN_FLIGHT);
+    let thread = std::thread::Builder::new().name("observers".into());
+    let started = thread.spawn(move || observe_all(observers, &receiver, &to));
+    started.map_err(|e| Error::io(directory, "start the observers' thread for", e))?;
+    Ok(sender)
 }
 
 fn write_all(mut writer: TelemetryWriter, receiver: &Receiver<Columns>) -> (u64, u32, Option<Error>) {

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Totals of every bottleneck and of every flow index, by the rules of the aggregation.
+
+use std::collections::BTreeMap;
+
+use crate::aggregate::{Counters, Credit, Histogram, Reading};
+use crate::flow_keys::FlowId;
+use crate::telemetry::columns::Columns;
+use crate::wire::report::FLAG_CE_MARKED;
+
+/// Bins of the delay in an octave, as a power of two.
+const DELAY_BITS: u32 = 1;
+const FLOW_INDICES: usize = 1 << 16;
+
+/// What a report's numbers mean.
+#[derive(Clone, Copy, Debug)]
+pub struct Units {
+    /// Seconds in a time unit of the switch.
+    pub time_unit_s: f64,
+    pub depth_unit_bytes: u32,
+    /// Time units that reports give as queue delay while nothing waits; taken off.
+    pub empty_queue_delay: u32,
+}
+
+/// Packets of a flow index; what its latest report shows is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowTotals {
+    pub arrivals: u64,
+    pub departures: u64,
+    pub loss_drops: u64,
+    /// Those that the queue marked CE, of the packets reported.
+    pub marks: u64,
+    /// Bytes of frames, of the packets reported.
+    pub bytes: u64,
+}
+
+impl FlowTotals {
+    /// Packets that arrived at the queue, and did not leave it before a packet behind them did.
+    pub fn drops(&self) -> u64 {
+        self.arrivals - self.departures
+    }
+
+    /// Adds those of another flow.
+    pub fn merge(&mut self, other: &FlowTotals) {
+        self.arrivals += other.arrivals;
+        self.departures += other.departures;
+        self.loss_drops += other.loss_drops;
+        self.marks += other.marks;
+        self.bytes += other.bytes;
+    }
+
+    fn credit(&mut self, credit: Option<Credit>) {
+        let Some(Credit { increment, .. }) = credit else {
+            return;
+        };
+        self.arrivals += u64::from(increment.arrivals);
+        self.departures += u64::from(increment.departures);
+        self.loss_drops += u64::from(increment.loss_drops);
+    }
+}
+
+struct Flow {
+    id: FlowId,
+    counters: Counters,
+    confirmed: FlowTotals,
+}
+
+/// One bottleneck. Flows are in the order of their first report, which never changes.
+pub struct Bottleneck {
+    flows: Vec<Flow>,
+    /// Number of each flow index among `flows`, plus one; 0 = none.
+    numbers: Vec<u32>,
+    delay: Histogram<DELAY_BITS>,
+    delay_sum: u64,
+    depth: u32,
+    position: u64,
+    last_sequence: u32,
+    /// Departures whose report's counters are trusted.
+    read: u64,
+}
+
+impl Bottleneck {
+    fn new(sequence: u32) -> Self {
+        Bottleneck {
+            flows: Vec::new(),
+            numbers: vec![0; FLOW_INDICES],
+            delay: Histogram::default(),
+            delay_sum: 0,
+            depth: 0,
+            position: u64::from(sequence),
+            last_sequence: sequence,
+            read: 0,
+        }
+    }
+
+    /// Every flow index in the order of its first report, with the flow that sent that.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, FlowTotals)> + '_ {
+        self.flows.iter().map(|flow| {
+            let (mut totals, mut counters) = (flow.confirmed, flow.counters);
+            totals.credit(counters.finish());
+            (flow.id, totals)
+        })
+    }
+
+    /// Buckets of the delay in time units: greatest value and count of those that are filled; and the sum of all values.
+    pub fn delays(&self) -> (impl Iterator<Item = (u64, u64)> + '_, u64) {
+        (self.delay.filled().map(|(_, next, count)| (next - 1, count)), self.delay_sum)
+    }
+
+    /// Depth that the latest packet left behind, in depth units.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+}
+
+/// All bottlenecks that have sent a report.
+pub struct Figures {
+    pub units: Units,
+    pub bottlenecks: BTreeMap<u8, Bottleneck>,
+}
+
+impl Figures {
+    /// Figures of nothing.
+    pub fn new(units: Units) -> Self {
+        Figures { units, bottlenecks: BTreeMap::new() }
+    }
+
+    /// Greatest values of the bins of a delay, in time units.
+    pub fn delay_edges() -> impl Iterator<Item = u64> {
+        Histogram::<DELAY_BITS>::edges()
+    }
+
+    /// Takes rows in sequence order.
+    pub fn take(&mut self, columns: &Columns) {
+        for row in 0..columns.len() {
+            self.take_row(columns, row);
+        }
+    }
+
+    fn take_row(&mut self, columns: &Columns, row: usize) {
+        let (index, sequence) = (columns.bottleneck[row], columns.sequence[row]);
+        let bottleneck = self.bottlenecks.entry(index).or_insert_with(|| Bottleneck::new(sequence));
+        // In sequence order, so forward; a switch that began anew is behind, and has had no departures since.
+        let step = sequence.wrapping_sub(bottleneck.last_sequence) as i32;
+        bottleneck.position += u64::try_from(step).unwrap_or(0);
+        bottleneck.last_sequence = sequence;
+        let delay = columns.queue_delay[row].saturating_sub(self.units.empty_queue_delay);
+        bottleneck.delay.add(delay);
+        bottleneck.delay_sum += u64::from(delay);
+        bottleneck.depth = columns.dequeue_depth[row];
+
+        let reading = Reading {
+            arrivals: columns.arrivals[row],
+            departures: columns.departures[row],
+            loss_drops: columns.loss_drops[row],
+            unread: bottleneck.position.saturating_sub(bottleneck.read),
+            flow: 0,
+            arrival: 0,
+        };
+        let id = FlowId { bottleneck: index, flow: columns.flow[row], signature: columns.signature[row] };
+        let number = &mut bottleneck.numbers[usize::from(id.flow)];
+        if *number == 0 {
+            // As `CountersStart::Run`: more departures than the bottleneck had were not those of this run.
+            let from_zero = u64::from(reading.departures) <= 1 + reading.unread;
+            let counters = if from_zero { Counters::from_zero(Reading::default()) } else { Counters::default() };
+            bottleneck.flows.push(Flow { id, counters, confirmed: FlowTotals::default() });
+            *number = bottleneck.flows.len() as u32;
+        }
+        let flow = &mut bottleneck.flows[*number as usize - 1];
+        let outcome = flow.counters.read(reading);
+        flow.confirmed.credit(outcome.increment);
+        flow.confirmed.marks += u64::from(columns.flags[row] & FLAG_CE_MARKED);
+        flow.confirmed.bytes += u64::from(columns.packet_length[row]);
+        bottleneck.read += u64::from(!outcome.ignored);
+    }
+}

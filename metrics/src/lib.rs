@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Serves a program's figures over HTTP in Prometheus' text format, from a thread of its own.
+
+mod address;
+mod endpoint;
+mod page;
+
+pub use address::{Address, DEFAULT_ADDRESS};
+pub use endpoint::Endpoint;
+pub use page::{Labels, Page};
