@@ -19,6 +19,7 @@ from dissector import dissector
 from narrows.cli import app
 from narrows.experiment.application import Ready
 from narrows.experiment.datagrams import Bursts, Probe, Udp
+from narrows.experiment.exchanges import Requests
 from narrows.experiment.impairment_settings import (
     DelayStep,
     GilbertElliottSettings,
@@ -155,6 +156,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "tcp": [(TcpSettings, "tcp.{}")],
     "ready": [(Ready, "ready.{}")],
     "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],
+    "requests": [(Requests, "{}"), (TextFile, "trace.{}")],
     "probe": [(Probe, "{}")],
     "workload": [(Workload, "{}")],
     "distributions": [

@@ -65,6 +65,25 @@ class Received(_Record):
     """Time from sending to arrival, one way where both hosts have one clock; of a probe, the round-trip time."""
 
 
+class Response(_Record):
+    """A request and its response; times from the start of the experiment, null where it did not come so far."""
+
+    user: Whole
+    """Who asked, from 0."""
+    due_s: Time
+    """When the request was to be made."""
+    sent_s: Time
+    """When it was made."""
+    first_byte_s: Time | None = None
+    """When the first byte of the response was read."""
+    done_s: Time | None = None
+    """When its last byte was read."""
+    bytes: Whole
+    """Bytes of the response."""
+    src_port: Whole
+    """Port of who asked: which connection it was."""
+
+
 class ConnectionRecord(_Record):
     """One connection as its sender knows it; what the transport has not, or the sender does not know, is null."""
 
@@ -81,14 +100,14 @@ class ConnectionRecord(_Record):
     ending: Literal["delivered", "time_over", "interrupted", "failed"]
     """How it ended: all had arrived; its time was over; the run was stopped; it failed."""
     bytes_sent: Whole
-    """Payload handed to the socket."""
+    """Payload handed to the socket; of requests, what complete responses carried."""
     retransmits: Whole | None = None
     """Segments sent again."""
     mss_bytes: Whole | None = None
     """Payload of a full-size segment."""
     rtt_min_s: NotNegative | None = None
     """Smallest round-trip time of a packet (of Linux: within the last `net.ipv4.tcp_min_rtt_wlen`)."""
-    kind: Literal["tcp", "udp", "probe"] = "tcp"
+    kind: Literal["tcp", "udp", "probe", "requests"] = "tcp"
     """What it is."""
     packets_sent: Whole | None = None
     """Datagrams handed to the socket; null of TCP."""
@@ -96,5 +115,7 @@ class ConnectionRecord(_Record):
     """Datagrams that the socket had no room for when their time came; null of TCP."""
     received: Received | None = None
     """What arrived of them; null of TCP."""
+    responses: tuple[Response, ...] | None = None
+    """Requests and their responses, in the order in which they were made; null of others."""
     samples: tuple[ConnectionSample, ...] = ()
     """The socket once a second, and at the end."""

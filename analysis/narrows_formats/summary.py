@@ -154,6 +154,16 @@ class DatagramSummary(TypedDict):
 
 
 @_exactly
+class ResponseSummary(TypedDict):
+    """Requests of a flow and, of those that are complete, times from when they were to be made."""
+
+    requests: int
+    completed: int
+    first_byte_s: DelayDistribution | None
+    time_s: DelayDistribution | None
+
+
+@_exactly
 class ConnectionSummary(TypedDict):
     """One connection of a program, data only; counts are of packets, and null where its flow index is shared."""
 
@@ -176,7 +186,8 @@ class FlowSummary(TypedDict):
     """One flow; ``fct_reason`` says why it has no completion time.
 
     ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``datagrams`` is null of
-    TCP, ``connections`` of what no program of a user makes; they are those behind the last link of the path.
+    TCP, ``responses`` of all but requests, ``connections`` of all but those and what programs make; they are those
+    behind the last link of the path.
     """
 
     name: str
@@ -207,6 +218,7 @@ class FlowSummary(TypedDict):
     links: list[str]
     limited_by: dict[str, float]
     datagrams: DatagramSummary | None
+    responses: ResponseSummary | None
     connections: list[ConnectionSummary] | None
 
 

@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "experiments.md").read_text()
 SECTIONS = {"": "Top level", "bottleneck": "bottleneck", "flows": "flows", "telemetry": "telemetry", "hosts": "hosts"}
-SECTIONS |= {f"flows.{kind}": f"flows: {kind}" for kind in ("workload", "udp", "probe")}
+SECTIONS |= {f"flows.{kind}": f"flows: {kind}" for kind in ("workload", "requests", "udp", "probe")}
 EXAMPLES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -68,6 +68,10 @@ def test_a_field_is_documented(path: str, name: str, field: FieldInfo) -> None:
     label = f"{path}.{name}".removeprefix(section).lstrip(".")
     if label.startswith(("reverse.rate.", "reverse.loss.", "reverse.delay.", "reverse.jitter.")):
         label = label.removeprefix("reverse.")  # The same as forward.
+    if section == "flows.requests" and label.startswith(("size.", "gaps.", "think.")):
+        # The same as a workload's.
+        written = rows(SECTIONS["flows.workload"])
+        label = label.replace("size.", "sizes.").replace("think.", "gaps.")
     if any(known.startswith(f"{label}.") for known in written):
         return  # A mapping whose own fields have rows.
     assert label in written, f"docs/experiments.md: '{SECTIONS[section]}' does not name {label}"

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import cast
 
-from narrows_formats.connection_record import ConnectionRecord
-from narrows_formats.summary import DatagramSummary, DelayDistribution
+from narrows_formats.connection_record import ConnectionRecord, Response
+from narrows_formats.summary import DatagramSummary, DelayDistribution, ResponseSummary
 from narrows_formats.validation import problems
 from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
+from narrows_analysis.metrics.responses import distribution
 from narrows_analysis.records import iperf3
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.json_files import read_json
@@ -54,7 +56,18 @@ def _of(record: ConnectionRecord) -> HostRecord:
         local_port=record.src_port,
         remote_port=record.dst_port,
         datagrams=_datagrams(record),
+        responses=None if record.responses is None else _responses(record.responses),
+        response_series=record.responses or (),
     )
+
+
+def _responses(found: Sequence[Response]) -> ResponseSummary:
+    return {
+        "requests": len(found),
+        "completed": sum(one.done_s is not None for one in found),
+        "first_byte_s": distribution([one.first_byte_s - one.due_s for one in found if one.first_byte_s is not None]),
+        "time_s": distribution([one.done_s - one.due_s for one in found if one.done_s is not None]),
+    }
 
 
 def _datagrams(record: ConnectionRecord) -> DatagramSummary | None:

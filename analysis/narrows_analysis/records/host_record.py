@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from narrows_formats.summary import DatagramSummary
+from narrows_formats.connection_record import Response
+from narrows_formats.summary import DatagramSummary, ResponseSummary
 
 
 @dataclass(frozen=True)
@@ -26,4 +27,6 @@ class HostRecord:
     local_port: int | None = None
     remote_port: int | None = None
     datagrams: DatagramSummary | None = None
+    responses: ResponseSummary | None = None
+    response_series: tuple[Response, ...] = ()
     error: str | None = None

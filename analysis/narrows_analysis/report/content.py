@@ -20,6 +20,7 @@ from narrows_analysis.report.applications import connection_table
 from narrows_analysis.report.cells import Cell, number
 from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.links import flow_link_table, link_table
+from narrows_analysis.report.responses import response_table
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 
 MAX_BARS = 24
@@ -181,6 +182,8 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
         result.append(_group_table(run, summary))
     if (datagrams := datagram_table(summary)) is not None:
         result.append(datagrams)
+    if (responses := response_table(summary)) is not None:
+        result.append(responses)
     if (connections := connection_table(summary)) is not None:
         result.append(connections)
     return result if len(run.flows) <= MAX_BARS else result[::-1]

@@ -113,6 +113,12 @@ def _size(data: object, known: dict[int, int]) -> int:
     return known[id(data)]
 
 
+# Where a group of flows may name the file of a distribution.
+_DISTRIBUTIONS = [
+    ("workload", "sizes"), ("workload", "gaps"), ("requests", "size"), ("requests", "gaps"), ("requests", "think"),
+]  # fmt: skip
+
+
 def _inline_distributions(data: dict[str, Any], path: Path) -> None:
     """Put the contents of empirical distributions in place of their files' names, which are relative to ``path``.
 
@@ -121,15 +127,15 @@ def _inline_distributions(data: dict[str, Any], path: Path) -> None:
     """
     groups = data.get("flows")
     for number, group in enumerate(groups if isinstance(groups, list) else []):
-        workload = group.get("workload") if isinstance(group, dict) else None
-        for field in ("sizes", "gaps"):
-            drawn = workload.get(field) if isinstance(workload, dict) else None
+        for kind, field in _DISTRIBUTIONS:
+            kept = group.get(kind) if isinstance(group, dict) else None
+            drawn = kept.get(field) if isinstance(kept, dict) else None
             if isinstance(drawn, dict) and isinstance(drawn.get("cdf"), str):
                 try:
                     drawn["cdf"] = [list(point) for point in read_cdf(path.parent / drawn["cdf"])]
                 except ValueError as error:
                     raise InputError(
-                        f"{path}: flows.{number}.workload.{field}.cdf: {error}; allowed: {ALLOWED_CDF}"
+                        f"{path}: flows.{number}.{kind}.{field}.cdf: {error}; allowed: {ALLOWED_CDF}"
                     ) from None
 
 

@@ -31,6 +31,7 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.application import EXIT, ApplicationFields
 from narrows.experiment.datagrams import Probe, Udp, largest_payload
+from narrows.experiment.exchanges import Requests
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
@@ -143,6 +144,11 @@ class FlowGroup(ApplicationFields, TcpFields):
     probe: Probe | None = Field(
         default=None, description="Datagrams that come back, which measure the round-trip time, for a `duration`."
     )
+    requests: Requests | None = Field(
+        default=None,
+        description="Requests of users to a server, whose responses are the data, for a `duration`. The group is one "
+        "flow, between hosts that no other group has both of.",
+    )
     count: Count = Field(default=1, description="Flows in the group.")
     start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
     stagger: Time = Field(default=0, description="Time between the starts of two flows of the group.")
@@ -201,6 +207,8 @@ class FlowGroup(ApplicationFields, TcpFields):
             return "workload"
         if self.sends_datagrams:
             return "udp" if self.udp is not None else "probe"
+        if self.requests is not None:
+            return "requests"
         return "bulk" if self.size is None else "sized"
 
     @property
@@ -211,7 +219,7 @@ class FlowGroup(ApplicationFields, TcpFields):
     @model_validator(mode="after")
     def _tcp_udp_or_probe(self) -> Self:
         if self.client is not None:
-            own = ("udp", "probe", "size", "workload")
+            own = ("udp", "probe", "size", "workload", "requests")
             unsuited = [name for name in own if getattr(self, name) is not None]
             unsuited += [name for name in ("count", "repeat") if getattr(self, name) != 1]
             if unsuited or self.until not in (None, EXIT) or (self.until and self.duration):
@@ -224,7 +232,7 @@ class FlowGroup(ApplicationFields, TcpFields):
         if len(what) != 1:
             raise refuse(f"has {' beside '.join(what) or 'no cca'}", "one of cca (TCP), udp and probe, or a client")
         if self.sends_datagrams:
-            unsuited = [name for name in ("size", "workload", "until") if getattr(self, name) is not None]
+            unsuited = [n for n in ("size", "workload", "requests", "until") if getattr(self, n) is not None]
             if unsuited or self.duration is None:
                 problem = f"has {unsuited[0]}" if unsuited else "has no duration"
                 raise refuse(f"{problem}, and flows of {what[0]}", f"a duration with {what[0]}")
@@ -233,6 +241,17 @@ class FlowGroup(ApplicationFields, TcpFields):
     @model_validator(mode="after")
     def _tcp_settings_that_matter(self) -> Self:
         self.refuse_tcp(self.kind, self.cca)
+        return self
+
+    @model_validator(mode="after")
+    def _requests_alone(self) -> Self:
+        if self.requests is None:
+            return self
+        unsuited = [name for name in ("size", "workload", "until") if getattr(self, name) is not None]
+        unsuited += ["count"] if self.count != 1 else []
+        if unsuited or self.duration is None:
+            problem = f"has {unsuited[0]}" if unsuited else "has no duration"
+            raise refuse(f"{problem}, and requests", "a duration with requests; users of requests in place of count")
         return self
 
     @model_validator(mode="after")

@@ -212,6 +212,34 @@ class Application:
 
 
 @dataclass(frozen=True)
+class Ask:
+    """A request for ``size`` bytes: when, since the experiment's start, or how long after the response before it."""
+
+    time_ns: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
+
+    ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
+    request has its own. Connections are made from the flow's receiver, from its source port on, to its destination
+    port.
+    """
+
+    users: tuple[tuple[Ask, ...], ...]
+    closed: bool
+    kept: bool
+    request_bytes: int
+
+    @property
+    def connections(self) -> int:
+        """How many there are at most."""
+        return len(self.users) if self.kept else sum(map(len, self.users))
+
+
+@dataclass(frozen=True)
 class Tcp:
     """What a flow's TCP is set to beside its congestion control; None: as the kernel has it.
 
@@ -240,7 +268,7 @@ class Flow:
     ``until``, no connection starts after the flows of that group have ended. A flow with ``arrivals`` is a workload:
     its ``repeat`` connections have a start (from ``start_ns``) and a size each and do not wait for each other. One with
     ``sending`` is UDP, and has no ``cca``. One with an ``application`` is all packets between its two addresses,
-    whatever their protocol and ports.
+    whatever their protocol and ports, and so is one with an ``exchange``.
     """
 
     name: str
@@ -266,6 +294,12 @@ class Flow:
     sending: Sending | None = None
     application: Application | None = None
     tcp: Tcp = Tcp()
+    exchange: Exchange | None = None
+
+    @property
+    def by_addresses(self) -> bool:
+        """Whether it is all packets between its two addresses."""
+        return self.application is not None or self.exchange is not None
 
     @property
     def protocol(self) -> int | None:
@@ -335,6 +369,11 @@ class Plan:
     def has_applications(self) -> bool:
         """Whether programs of users run on its hosts."""
         return any(flow.application is not None for flow in self.flows)
+
+    @property
+    def has_payload(self) -> bool:
+        """Whether what packets carry matters to those who receive them."""
+        return any(flow.by_addresses for flow in self.flows)
 
     @property
     def senders(self) -> tuple[Host, ...]:

@@ -20,6 +20,7 @@ from narrows.experiment.plan import (
     REPORT_SOURCE_PORT,
     REPORT_UDP_PORT,
     Collector,
+    Exchange,
     Flow,
     Moderation,
     Plan,
@@ -93,13 +94,16 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
     for position, (group, route) in enumerate(zip(experiment.flows, network.routes, strict=True)):
         arrivals = () if group.workload is None else group.workload.arrivals(experiment.seed + position)
         repeat = len(arrivals) or group.repeat
-        connections = group.count * repeat
-        first_port = DATA_PORTS.start + taken[route.sender]
-        taken[route.sender] += connections
-        if taken[route.sender] > len(DATA_PORTS):
-            at = "" if taken[route.sender] == connections else f", {taken[route.sender]} with all groups from its host"
+        exchange = _exchange(experiment, network, position)
+        connections = group.count * repeat if exchange is None else exchange.connections
+        begins = route.sender if exchange is None else route.receiver
+        first_port = DATA_PORTS.start + taken[begins]
+        taken[begins] += connections
+        if taken[begins] > len(DATA_PORTS):
+            at = "" if taken[begins] == connections else f", {taken[begins]} with all groups from its host"
+            what = "count x repeat is" if exchange is None else "its requests may be"
             raise InputError(
-                f"flows.{position}: count x repeat is {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
+                f"flows.{position}: {what} {connections} connections{at}; allowed: up to {len(DATA_PORTS)}"
             )
         # Each flow draws numbers of its own.
         seed = (experiment.seed + position) * len(DATA_PORTS)
@@ -129,6 +133,7 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     arrivals=arrivals,
                     sending=_sending(group, start_ns, seed + number),
                     application=group.application(),
+                    exchange=exchange,
                     tcp=(group.tcp or TcpSettings()).planned(group.rate),
                 )
             )
@@ -142,22 +147,23 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
 
 
 def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
-    """A program's packets are recognised by their two addresses alone, and a host has one default CCA.
+    """Packets of programs and of requests are recognised by their two addresses alone, and a host has one default CCA.
 
     Raises:
-        InputError: a group shares both hosts of a program, or the default.
+        InputError: a group shares both hosts of such a flow, or the default.
     """
     for position, group in enumerate(experiment.flows):
-        for flow in (one for one in flows if one.group == group.name and one.application is not None):
+        for flow in (one for one in flows if one.group == group.name and one.by_addresses):
+            what = "a program" if flow.exchange is None else "requests"
             for other in flows:
                 if other is flow:
                     continue
                 if {other.sender, other.receiver} == {flow.sender, flow.receiver}:
                     raise InputError(
-                        f"flows.{position}: '{other.group}' is between the same hosts as a program, whose packets are "
+                        f"flows.{position}: '{other.group}' is between the same hosts as {what}, whose packets are "
                         "told by their addresses; allowed: hosts of its own (from, to)"
                     )
-                if other.application is not None and other.sender == flow.sender and other.cca != flow.cca:
+                if other.application and flow.application and other.sender == flow.sender and other.cca != flow.cca:
                     raise InputError(
                         f"flows.{position}.cca: '{other.group}' has another one on the same host; allowed: the same, "
                         "or a host of its own (from)"
@@ -171,6 +177,24 @@ def _sending(group: FlowGroup, start_ns: int, seed: int) -> Sending | None:
         return None
     assert group.duration is not None
     return datagrams.sending(start_ns, start_ns + group.duration, seed)
+
+
+def _exchange(experiment: Experiment, network: Topology, position: int) -> Exchange | None:
+    """What the users of a group ask for.
+
+    Raises:
+        InputError: it is too much.
+    """
+    group, route = experiment.flows[position], network.routes[position]
+    if group.requests is None:
+        return None
+    assert group.duration is not None
+    most_bps = min(link.rates_bps.most for link in network.links if link.name in route.data)
+    seed = experiment.seed + position
+    try:
+        return group.requests.exchange(group.start, group.duration, route.rtt_ns, most_bps, seed)
+    except ValueError as error:
+        raise InputError(f"flows.{position}.requests: {error}") from None
 
 
 def _end_ns(flows: tuple[Flow, ...]) -> int | None:

@@ -157,12 +157,12 @@ class Workload(Model):
         arrivals: list[Arrival] = []
         now = 0
         for _ in range(self.flows):
-            arrivals.append(Arrival(now, self.sizes.draw(_inside(random_numbers))))
-            now += self.gaps.draw(_inside(random_numbers))
+            arrivals.append(Arrival(now, self.sizes.draw(inside(random_numbers))))
+            now += self.gaps.draw(inside(random_numbers))
         return tuple(arrivals[self.offset :: self.every])
 
 
-def _inside(random_numbers: random.Random) -> float:
+def inside(random_numbers: random.Random) -> float:
     """A number strictly between 0 and 1."""
     while (fraction := random_numbers.random()) == 0:
         pass

@@ -104,7 +104,7 @@ class Sampler:
         self._links = {link.name: link for link in plan.reported}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
         self._by_addresses = {
-            (flow.src, flow.dst): number for number, flow in enumerate(plan.flows) if flow.application is not None
+            (flow.src, flow.dst): number for number, flow in enumerate(plan.flows) if flow.by_addresses
         }
         self._readings: deque[Reading] = deque()
         # Of the last link of each flow: whose index it is, and what is known of it.

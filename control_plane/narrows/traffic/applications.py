@@ -49,9 +49,6 @@ class ApplicationConnection(Connection):
         """See `Connection.as_json`."""
         told = {"user": self.user.uid, "group": self.user.gid, **self.programs, "notes": self.notes}
         return super().as_json() | {
-            "src_port": None,
-            "dst_port": None,
-            "by_addresses": True,
             "application": {**told, "files": f"hosts/{self.flow.name}"},
         }
 

@@ -40,6 +40,7 @@ class Connection:
         """The connection as an entry of run.json's ``flows``."""
         flow = self.flow
         start = self._planned_start_s()
+        by_addresses = {"src_port": None, "dst_port": None, "by_addresses": True} if flow.by_addresses else {}
         return {
             "name": flow.connection_name(self.number),
             "group": flow.group,
@@ -60,6 +61,7 @@ class Connection:
             "ended_s": self.ended_s,
             "bytes_sent": self.bytes_sent,
             "record": None if self.record is None else f"{self.record.parent.name}/{self.record.name}",
+            **by_addresses,
         }
 
     def _planned_start_s(self) -> float:

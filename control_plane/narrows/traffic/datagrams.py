@@ -60,7 +60,7 @@ class ThreadDatagrams(HostGenerator):
         tell = partial(self._hand_over, asyncio.get_running_loop())
         self._datagrams = datagram_host.Datagrams(self._testbed.open_socket, tell)
         try:
-            for host, specifications in self._by_host("receiver").items():
+            for host, specifications in self._by_host("listens").items():
                 self._datagrams.listen(host, specifications)
             self._datagrams.prepare(list(self._specifications.values()))
         except OSError as error:

@@ -253,34 +253,14 @@ class Connection:
         }
 
 
-class FlowSockets:
-    """The sockets of some flows, served by one thread."""
+class Loop:
+    """Calls what is due, and what serves files that are ready, in one thread."""
 
-    def __init__(self, batch_bytes: int, open_socket: OpenSocket, tell: Tell, has_ended: HasEnded) -> None:
-        """No port is opened before `listen`, and no connection before `run`.
-
-        Args:
-            batch_bytes: what the receiving side reads at a time; 0: whatever there is.
-            open_socket: on a host.
-            tell: takes each event.
-            has_ended: whether the flows of a group have ended, for flows that last until then.
-        """
-        self._batch_bytes = batch_bytes
-        self._open_socket = open_socket
-        self._tell = tell
-        self._has_ended = has_ended
+    def __init__(self) -> None:
+        """Nothing is due yet, and nothing is watched."""
         self._poll = select.epoll()
         # What is to be done when a file is ready, by its number.
         self._handlers: dict[int, Callable[[], object]] = {}
-        # What keeps a socket open as long as it is served.
-        self._received: dict[int, socket.socket] = {}
-        # Of each flow: its connections, and how many of them have not ended.
-        self._connections: dict[str, list[Connection]] = {}
-        self._left: dict[str, int] = {}
-        self._failed: set[str] = set()
-        self._running: dict[Connection, None] = {}
-        # Those whose turn ended before their socket was full.
-        self._next_turns: set[Connection] = set()
         # What is to be done at a time; things of one instant in their order.
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._noted = 0
@@ -294,10 +274,82 @@ class FlowSockets:
         if self._timer < 0:
             raise OSError(ctypes.get_errno(), "no timer")
         self._watch(self._timer, select.EPOLLIN, partial(os.read, self._timer, 8))
-        self._payload = os.memfd_create("payload")
-        os.ftruncate(self._payload, CHUNK)
         most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    def stop(self) -> None:
+        """Have `run` end what still runs, and close everything; safe to call from another thread, and twice."""
+        self._stopped = True
+        self._wake.send(b"\0")
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopped
+
+    def _serve(self, origin_s: float) -> None:
+        """Serve until `stop`, times being counted from this monotonic time."""
+        self._origin_s = origin_s
+        while not self._stopped:
+            now_s = self._now_s()
+            while self._due and self._due[0][0] <= now_s:
+                heapq.heappop(self._due)[2]()
+            self._arm()
+            for ready, _ in self._poll.poll():
+                if handler := self._handlers.get(ready):
+                    handler()
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._origin_s
+
+    def _at(self, time_s: float, action: Callable[[], None]) -> None:
+        self._noted += 1
+        heapq.heappush(self._due, (time_s, self._noted, action))
+
+    def _arm(self) -> None:
+        """Have the timer wake us up when something is due."""
+        due_s = self._due[0][0] if self._due else 0.0
+        if not self._due or due_s == self._armed_s:
+            return
+        self._armed_s = due_s
+        at_ns = max(1, round((self._origin_s + due_s) * 1e9))
+        timer = TIMER.pack(0, 0, *divmod(at_ns, 1_000_000_000))
+        if LIBRARY.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, timer, None) != 0:
+            raise OSError(ctypes.get_errno(), "the timer cannot be set")
+
+    def _watch(self, number: int, events: int, handler: Callable[[], object]) -> None:
+        self._poll.register(number, events)
+        self._handlers[number] = handler
+
+
+class FlowSockets(Loop):
+    """The sockets of some flows, served by one thread."""
+
+    def __init__(self, batch_bytes: int, open_socket: OpenSocket, tell: Tell, has_ended: HasEnded) -> None:
+        """No port is opened before `listen`, and no connection before `run`.
+
+        Args:
+            batch_bytes: what the receiving side reads at a time; 0: whatever there is.
+            open_socket: on a host.
+            tell: takes each event.
+            has_ended: whether the flows of a group have ended, for flows that last until then.
+        """
+        super().__init__()
+        self._batch_bytes = batch_bytes
+        self._open_socket = open_socket
+        self._tell = tell
+        self._has_ended = has_ended
+        # What keeps a socket open as long as it is served.
+        self._received: dict[int, socket.socket] = {}
+        # Of each flow: its connections, and how many of them have not ended.
+        self._connections: dict[str, list[Connection]] = {}
+        self._left: dict[str, int] = {}
+        self._failed: set[str] = set()
+        self._running: dict[Connection, None] = {}
+        # Those whose turn ended before their socket was full.
+        self._next_turns: set[Connection] = set()
+        self._payload = os.memfd_create("payload")
+        os.ftruncate(self._payload, CHUNK)
 
     def listen(self, host: str, flows: Sequence[Flow]) -> None:
         """Open the ports of flows on their receiving host, each with the flow's congestion control.
@@ -336,16 +388,8 @@ class FlowSockets:
 
     def run(self, origin_s: float) -> None:
         """Serve all sockets until `stop`, times being counted from this monotonic time."""
-        self._origin_s = origin_s
         try:
-            while not self._stopped:
-                now_s = self._now_s()
-                while self._due and self._due[0][0] <= now_s:
-                    heapq.heappop(self._due)[2]()
-                self._arm()
-                for ready, _ in self._poll.poll():
-                    if handler := self._handlers.get(ready):
-                        handler()
+            self._serve(origin_s)
             for connection in list(self._running):
                 self._end(connection, "interrupted")
         finally:
@@ -356,34 +400,6 @@ class FlowSockets:
                 received.close()
             os.close(self._timer)
             os.close(self._payload)
-
-    def stop(self) -> None:
-        """Have `run` end what still runs, and close everything; safe to call from another thread, and twice."""
-        self._stopped = True
-        self._wake.send(b"\0")
-
-    @property
-    def stopped(self) -> bool:
-        """Whether `stop` was called."""
-        return self._stopped
-
-    def _now_s(self) -> float:
-        return time.monotonic() - self._origin_s
-
-    def _at(self, time_s: float, action: Callable[[], None]) -> None:
-        self._noted += 1
-        heapq.heappush(self._due, (time_s, self._noted, action))
-
-    def _arm(self) -> None:
-        """Have the timer wake us up when something is due."""
-        due_s = self._due[0][0] if self._due else 0.0
-        if not self._due or due_s == self._armed_s:
-            return
-        self._armed_s = due_s
-        at_ns = max(1, round((self._origin_s + due_s) * 1e9))
-        timer = TIMER.pack(0, 0, *divmod(at_ns, 1_000_000_000))
-        if LIBRARY.timerfd_settime(self._timer, TFD_TIMER_ABSTIME, timer, None) != 0:
-            raise OSError(ctypes.get_errno(), "the timer cannot be set")
 
     def _opened(self, connection: Connection) -> bool:
         try:
@@ -506,30 +522,36 @@ class FlowSockets:
         self._handlers.pop(connection.fileno(), None)
         self._received.pop(connection.fileno()).close()
 
-    def _watch(self, number: int, events: int, handler: Callable[[], object]) -> None:
-        self._poll.register(number, events)
-        self._handlers[number] = handler
-
 
 def family(address: str) -> socket.AddressFamily:
     """The family of an address."""
     return socket.AF_INET6 if ":" in address else socket.AF_INET
 
 
-def serve(specification: Path) -> None:
+def flow_sockets(spec: dict[str, Any], beside: Path) -> FlowSockets:
+    """What makes a host's flows; a file named after a group says that its flows have ended."""
+    return FlowSockets(spec["batch_bytes"], open_here, print_event, lambda group: (beside / f"{group}.ended").exists())
+
+
+def open_here(_: str, *kind: int) -> socket.socket:
+    """Open a socket of this host."""
+    return socket.socket(*kind)
+
+
+def print_event(event: dict[str, Any]) -> None:
+    """Tell an event on a line."""
+    print(json.dumps(event), flush=True)
+
+
+def serve(specification: Path, make: Callable[[dict[str, Any], Path], Any] = flow_sockets) -> None:
     """Make a host's flows as a specification says; prints ``ready``, and an event a line.
 
-    Beside the specification, a file ``origin`` names it gives the experiment's start on this host's monotonic clock,
-    and one named after a group there says that its flows have ended.
+    Beside the specification, a file ``origin`` names it gives the experiment's start on this host's monotonic clock.
+    ``make`` has what makes the flows of a specification, as `FlowSockets` does.
     """
     spec = json.loads(specification.read_text(encoding="utf-8"))
     beside = specification.parent
-    sockets = FlowSockets(
-        spec["batch_bytes"],
-        lambda _, *kind: socket.socket(*kind),
-        lambda event: print(json.dumps(event), flush=True),
-        lambda group: (beside / f"{group}.ended").exists(),
-    )
+    sockets = make(spec, beside)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: sockets.stop())
     sockets.listen(spec["host"], spec["receive"])

@@ -26,6 +26,7 @@ from narrows.traffic.generator import Generator
 
 START_S = 20.0
 THREAD_LEAD_S = 0.001
+Side = Literal["begins", "listens"]
 STOP_GRACE_S = 3.0
 # linux/tcp.h, asm-generic/socket.h
 TCP_NOTSENT_LOWAT, SO_MAX_PACING_RATE = 25, 47
@@ -43,12 +44,7 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
     return {
         "name": flow.name,
         "host": flow.sender,
-        "cca": flow.cca,
-        "ecn": ecn,
-        "options": _options(flow, sends=True),
-        "receiver_options": _options(flow, sends=False),
-        "initial_window": flow.tcp.initial_window,
-        "rto_min_s": None if flow.tcp.rto_min_ns is None else flow.tcp.rto_min_ns / NANOSECONDS,
+        **socket_settings(flow, ecn),
         "src": flow.src,
         "dst": flow.dst,
         "dst_port": flow.dst_port,
@@ -66,6 +62,18 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
             }
             for number in range(flow.repeat)
         ],
+    }
+
+
+def socket_settings(flow: Flow, ecn: bool | None) -> dict[str, Any]:
+    """What the sockets of a flow are set to, and what of it is read back."""
+    return {
+        "cca": flow.cca,
+        "ecn": ecn,
+        "options": _options(flow, sends=True),
+        "receiver_options": _options(flow, sends=False),
+        "initial_window": flow.tcp.initial_window,
+        "rto_min_s": None if flow.tcp.rto_min_ns is None else flow.tcp.rto_min_ns / NANOSECONDS,
     }
 
 
@@ -94,11 +102,15 @@ class HostGenerator(Generator):
     def _specify(self, flow: Flow) -> dict[str, Any]:
         return specify(flow, self._plan.uses_ecn(flow) or flow.tcp.ecn)
 
-    def _by_host(self, end: Literal["sender", "receiver"]) -> dict[str, list[dict[str, Any]]]:
-        """The specifications of the flows that each host sends, or receives."""
+    def _host(self, flow: Flow, side: Side) -> str:
+        """The host at which a flow begins, or which listens for it."""
+        return flow.sender if side == "begins" else flow.receiver
+
+    def _by_host(self, side: Side) -> dict[str, list[dict[str, Any]]]:
+        """The specifications of the flows that begin at each host, or that it listens for."""
         found: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for flow in self._flows.values():
-            found[getattr(flow, end)].append(self._specifications[flow.name])
+            found[self._host(flow, side)].append(self._specifications[flow.name])
         return found
 
 
@@ -126,7 +138,7 @@ class ThreadFlows(HostGenerator):
             partial(self._told, asyncio.get_running_loop()),
             self._groups_ended.__contains__,
         )
-        for receiver, specifications in self._by_host("receiver").items():
+        for receiver, specifications in self._by_host("listens").items():
             try:
                 self._sockets.listen(receiver, specifications)
             except OSError as error:
@@ -184,9 +196,9 @@ class ProcessFlows(HostGenerator):
 
     async def _prepare(self) -> None:
         # Ports are open before anything is sent to them.
-        for host, flows in self._by_host("receiver").items():
+        for host, flows in self._by_host("listens").items():
             self._receivers[host] = await self._spawn(host, "receiving", flows, [])
-        for host, flows in self._by_host("sender").items():
+        for host, flows in self._by_host("begins").items():
             self._offsets_s[host] = await self._testbed.clock_offset_s(host)
             self._senders[host] = await self._spawn(host, "sending", [], flows)
 
@@ -221,8 +233,7 @@ class ProcessFlows(HostGenerator):
                 self._fail(name, f"{process.name} ended with exit code {code}{process.last_words()}")
 
     async def _start(self) -> None:
-        hosts = dict.fromkeys(flow.sender for flow in self._flows.values())
-        await asyncio.gather(*map(self._tell_origin, hosts))
+        await asyncio.gather(*map(self._tell_origin, self._by_host("begins")))
 
     async def _tell_origin(self, host: str) -> None:
         offset_s = self._offsets_s[host]

@@ -38,6 +38,7 @@ KINDS = {
     "workload": _FLOW_SOCKETS,
     "udp": _DATAGRAMS,
     "probe": _DATAGRAMS,
+    "requests": Kind("narrows.traffic.exchanges:make"),
     "application": Kind("narrows.traffic.applications:make"),
 }
 

@@ -131,13 +131,13 @@ def settings(plan: Plan) -> VirtualTime:
         jitter_ns=_jitter_ns(plan),
         moderation=plan.moderation,
         lro="lro" in plan.offloads,
-        held_bytes=plan.frame_bytes if plan.has_applications else HELD_BYTES,
+        held_bytes=plan.frame_bytes if plan.has_payload else HELD_BYTES,
     )
 
 
 def _slot_bytes(plan: Plan) -> int:
     """What a frame takes of a ring."""
-    if not plan.has_applications:
+    if not plan.has_payload:
         return SLOT_BYTES
     slot = WHOLE_SLOT_BYTES
     while slot < plan.frame_bytes + KERNEL_BYTES:

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and responses over TCP on a host: the server of a flow, and its users.
+
+Used as ``exchange_host.py SPECIFICATION`` on a host, or by its class from a thread. A request says how many bytes it
+asks for; the server answers those of a connection in their order, and both ends send at once what they have
+(TCP_NODELAY), as browsers and web servers do. A response is complete when its last byte was read; its time counts from
+when the request was to be made, so that a request that had to wait for its connection has waited.
+
+Events are those of `narrows.traffic.generator`. Only the standard library of Python 3.8 is used, so that it runs on any
+host that has `narrows.traffic.flow_host` beside this file.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import sys
+import time
+from collections import deque
+from functools import partial
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "__main__":
+    from narrows.traffic import flow_host
+else:
+    sys.path.insert(0, str(Path(__file__).parent))
+    import flow_host
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    # A flow as `narrows.traffic.exchanges.specify` writes it; one request as hosts/NAME.json has it.
+    Flow = dict[str, Any]
+    Row = dict[str, Any]
+
+# How many bytes a request asks for.
+REQUEST = struct.Struct("!Q")
+READ_BYTES = 1 << 18
+# What was read is thrown away.
+SINK = memoryview(bytearray(READ_BYTES))
+READY = select.EPOLLIN | select.EPOLLOUT | select.EPOLLET
+
+
+class Served:
+    """The server's side of a connection."""
+
+    def __init__(self, flow: Flow, opened: socket.socket, payload: int) -> None:
+        """Take a flow, an accepted connection, and a file of `flow_host.CHUNK` bytes to send again and again."""
+        self.flow = flow
+        self.socket = opened
+        self._payload = payload
+        self._asked = b""
+        self._left = 0
+        self.is_over = False
+
+    def advance(self) -> bool:
+        """Read what there is, and send all that the socket takes in a turn; returns whether more could be sent.
+
+        Raises:
+            OSError: the connection broke.
+        """
+        self._read()
+        turn_ends = time.monotonic() + flow_host.TURN_S
+        try:
+            while self._left:
+                if time.monotonic() >= turn_ends:
+                    return True
+                self._left -= os.sendfile(self.socket.fileno(), self._payload, 0, min(self._left, flow_host.CHUNK))
+        except BlockingIOError:
+            pass
+        return False
+
+    def _read(self) -> None:
+        length = self.flow["request_bytes"]
+        try:
+            while not self.is_over:
+                data = self.socket.recv(READ_BYTES)
+                self.is_over = not data
+                self._asked += data
+        except BlockingIOError:
+            pass
+        while len(self._asked) >= length:
+            self._left += REQUEST.unpack_from(self._asked)[0]
+            self._asked = self._asked[length:]
+
+
+class Channel:
+    """A user's side of a connection."""
+
+    def __init__(self, flow: Flow, opened: socket.socket) -> None:
+        """Take a flow, and a socket that is bound."""
+        self.flow = flow
+        self.socket = opened
+        self.pending: deque[Row] = deque()
+        self._left: deque[int] = deque()
+        self._unsent = b""
+        self.is_established = False
+
+    def ask(self, row: Row) -> None:
+        """Send a request behind those before."""
+        self.pending.append(row)
+        self._left.append(row["bytes"])
+        self._unsent += REQUEST.pack(row["bytes"]).ljust(self.flow["request_bytes"], b"\0")
+
+    def advance(self, now_s: float) -> list[Row]:
+        """Send and read what there is; returns the requests whose responses are complete.
+
+        Raises:
+            OSError: the connection was refused, or broke.
+            flow_host.Failed: it is not what was asked.
+        """
+        if not self.is_established:
+            if code := self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                raise OSError(code, os.strerror(code))
+            flow_host.check(self.socket, self.flow)
+            self.is_established = True
+        try:
+            while self._unsent:
+                self._unsent = self._unsent[self.socket.send(self._unsent) :]
+        except BlockingIOError:
+            pass
+        done: list[Row] = []
+        try:
+            while count := self.socket.recv_into(SINK):
+                self._take(count, now_s, done)
+            if self.pending:
+                raise flow_host.Failed("the server has closed the connection")
+        except BlockingIOError:
+            pass
+        return done
+
+    def _take(self, count: int, now_s: float, done: list[Row]) -> None:
+        while count:
+            row, part = self.pending[0], min(count, self._left[0])
+            if row["first_byte_s"] is None:
+                row["first_byte_s"] = now_s
+            self._left[0] -= part
+            count -= part
+            if not self._left[0]:
+                row["done_s"] = now_s
+                self._left.popleft()
+                done.append(self.pending.popleft())
+
+
+class User:
+    """One who asks: ``asks`` are times and sizes, in order."""
+
+    def __init__(self, flow: Flow, number: int, asks: Sequence[Sequence[float]]) -> None:
+        """Take a flow, which of its users it is, and what is asked for."""
+        self.flow = flow
+        self.number = number
+        self.asks = asks
+        self.next = 0
+        self.done = 0
+        self.channel: Channel | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all responses are there, and nothing more is asked for."""
+        return self.done == self.next == len(self.asks)
+
+    def following(self, now_s: float) -> tuple[float, int] | None:
+        """When the next request is to be made, and for how many bytes; None: at no time that is known."""
+        if self.next == len(self.asks) or (self.flow["closed"] and self.done < self.next):
+            return None
+        after_s, size = self.asks[self.next]
+        at_s = now_s + after_s if self.flow["closed"] else after_s
+        if self.flow["closed"] and at_s >= self.flow["end_s"]:
+            self.asks = self.asks[: self.next]
+            return None
+        return at_s, int(size)
+
+
+class Exchanges(flow_host.Loop):
+    """Servers and users of some flows, in one thread."""
+
+    def __init__(self, open_socket: flow_host.OpenSocket, tell: flow_host.Tell) -> None:
+        """No port is opened before `listen`, and no connection before `run`.
+
+        Args:
+            open_socket: on a host.
+            tell: takes each event.
+        """
+        super().__init__()
+        self._open_socket = open_socket
+        self._tell = tell
+        self._users: dict[str, list[User]] = {}
+        self._rows: dict[str, list[Row]] = {}
+        self._started_s: dict[str, float] = {}
+        self._ports: dict[str, int] = {}
+        self._opened: dict[int, socket.socket] = {}
+        self._payload = os.memfd_create("payload")
+        os.ftruncate(self._payload, flow_host.CHUNK)
+
+    def listen(self, host: str, flows: Sequence[Flow]) -> None:
+        """Open the ports of flows on their servers' host, each with the flow's congestion control and options.
+
+        Raises:
+            OSError: a port is in use, or the kernel does not have the congestion control.
+        """
+        for flow in flows:
+            listener = self._socket(host, flow, flow["server"], flow["server_port"])
+            try:
+                flow_host.set_options(listener, flow["options"])
+            except flow_host.Failed as error:
+                self._tell({"flow": flow["name"], "failed": f"the server's {error}"})
+            listener.listen(flow_host.BACKLOG)
+            self._watch(listener.fileno(), select.EPOLLIN, partial(self._accept, listener, flow))
+
+    def prepare(self, flows: Sequence[Flow]) -> None:
+        """Know the flows whose users are served by this process."""
+        for flow in flows:
+            self._users[flow["name"]] = [User(flow, number, asks) for number, asks in enumerate(flow["users"])]
+            self._rows[flow["name"]] = []
+            self._ports[flow["name"]] = flow["client_port"]
+            self._at(flow["start_s"], partial(self._begin, flow))
+
+    def run(self, origin_s: float) -> None:
+        """Serve all sockets until `stop`, times being counted from this monotonic time."""
+        try:
+            self._serve(origin_s)
+            for name in list(self._started_s):
+                self._end(self._users[name][0].flow, "interrupted")
+        finally:
+            for opened in self._opened.values():
+                opened.close()
+            os.close(self._timer)
+            os.close(self._payload)
+
+    def _socket(self, host: str, flow: Flow, address: str, port: int) -> socket.socket:
+        opened = self._open_socket(host, flow_host.family(address), socket.SOCK_STREAM)
+        self._opened[opened.fileno()] = opened
+        opened.setblocking(False)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, flow["cca"].encode())
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        opened.bind((address, port))
+        return opened
+
+    def _close(self, opened: socket.socket) -> None:
+        self._handlers.pop(opened.fileno(), None)
+        self._opened.pop(opened.fileno(), None)
+        opened.close()
+
+    def _accept(self, listener: socket.socket, flow: Flow) -> None:
+        try:
+            opened = listener.accept()[0]
+        except (BlockingIOError, ConnectionError):
+            return
+        try:
+            flow_host.check(opened, flow)
+            flow_host.check_start(opened, flow)
+        except flow_host.Failed as error:
+            opened.close()
+            self._tell({"flow": flow["name"], "failed": f"the server {error}"})
+            return
+        opened.setblocking(False)
+        self._opened[opened.fileno()] = opened
+        served = Served(flow, opened, self._payload)
+        self._watch(opened.fileno(), READY, partial(self._answer, served))
+        # What came with the connection is no change of it.
+        self._answer(served)
+
+    def _answer(self, served: Served) -> None:
+        try:
+            goes_on = served.advance()
+        except OSError:
+            # The user's side knows why.
+            self._close(served.socket)
+            return
+        if goes_on:
+            self._at(self._now_s(), partial(self._answer, served))
+        elif served.is_over:
+            self._close(served.socket)
+
+    def _begin(self, flow: Flow) -> None:
+        name = flow["name"]
+        self._started_s[name] = self._now_s()
+        self._tell({"flow": name, "number": 0, "started_s": self._started_s[name]})
+        for user in self._users[name]:
+            if flow["kept"]:
+                user.channel = self._connect(user)
+            if name not in self._started_s:
+                return  # It has failed.
+            self._go_on(user)
+        self._end_if_over(flow)
+
+    def _connect(self, user: User) -> Channel | None:
+        flow = user.flow
+        try:
+            opened = self._socket(flow["client_host"], flow, flow["client"], self._ports[flow["name"]])
+            self._ports[flow["name"]] += 1
+            flow_host.set_options(opened, flow["receiver_options"])
+            opened.connect_ex((flow["server"], flow["server_port"]))
+        except OSError as error:
+            self._fail(flow, str(error.strerror))
+            return None
+        except flow_host.Failed as error:
+            self._fail(flow, str(error))
+            return None
+        channel = Channel(flow, opened)
+        self._watch(opened.fileno(), READY, partial(self._advance, user, channel))
+        return channel
+
+    def _go_on(self, user: User) -> None:
+        """Have the user's next request made at its time, if that is known."""
+        if (following := user.following(self._now_s())) is not None:
+            at_s, size = following
+            self._at(at_s, partial(self._ask, user, at_s, size))
+
+    def _ask(self, user: User, due_s: float, size: int) -> None:
+        name = user.flow["name"]
+        if name not in self._started_s:
+            return
+        channel = user.channel if user.flow["kept"] else self._connect(user)
+        if channel is None:
+            return
+        row = {
+            "user": user.number, "due_s": due_s, "sent_s": self._now_s(), "first_byte_s": None, "done_s": None,
+            "bytes": size, "src_port": channel.socket.getsockname()[1],
+        }  # fmt: skip
+        self._rows[name].append(row)
+        user.next += 1
+        channel.ask(row)
+        if channel.is_established:
+            self._advance(user, channel)
+        if not user.flow["closed"]:
+            self._go_on(user)
+
+    def _advance(self, user: User, channel: Channel) -> None:
+        try:
+            done = channel.advance(self._now_s())
+        except OSError as error:
+            self._fail(user.flow, str(error.strerror))
+            return
+        except flow_host.Failed as error:
+            self._fail(user.flow, str(error))
+            return
+        user.done += len(done)
+        if done and not user.flow["kept"]:
+            self._close(channel.socket)
+        if done and user.flow["closed"]:
+            self._go_on(user)
+        if done:
+            self._end_if_over(user.flow)
+
+    def _end_if_over(self, flow: Flow) -> None:
+        name = flow["name"]
+        if name in self._started_s and all(user.is_over for user in self._users[name]):
+            self._end(flow, "delivered")
+            self._tell({"flow": name, "done": True})
+
+    def _end(self, flow: Flow, ending: str) -> None:
+        """Close what the flow's users have open, and tell what there is to tell."""
+        name, now_s = flow["name"], self._now_s()
+        for user in self._users[name]:
+            if user.channel is not None:
+                self._close(user.channel.socket)
+        rows = self._rows[name]
+        record = {
+            "kind": "requests",
+            "congestion_control": flow["cca"],
+            "src_port": flow["server_port"],
+            "dst_port": flow["client_port"],
+            "started_s": self._started_s.pop(name),
+            "ended_s": now_s,
+            "ending": ending,
+            "bytes_sent": sum(row["bytes"] for row in rows if row["done_s"] is not None),
+            "responses": rows,
+        }
+        self._tell({"flow": name, "number": 0, "ended_s": now_s, "record": record})
+
+    def _fail(self, flow: Flow, why: str) -> None:
+        """End what there is of a flow; the others go on."""
+        if flow["name"] in self._started_s:
+            self._end(flow, "failed")
+        self._tell({"flow": flow["name"], "failed": why})
+
+
+def exchanges(_: dict[str, Any], __: Path) -> Exchanges:
+    """What makes a host's flows."""
+    return Exchanges(flow_host.open_here, flow_host.print_event)
+
+
+if __name__ == "__main__":
+    flow_host.serve(Path(sys.argv[1]), exchanges)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests as experiments say them, and over this machine's loopback."""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from narrows.errors import InputError
+from narrows.experiment.loader import load, validate
+from narrows.experiment.planning import make_plan
+from narrows.traffic.exchange_host import Exchanges
+from narrows.traffic.exchanges import specify
+from narrows.traffic.flow_host import open_here
+from narrows_formats.connection_record import ConnectionRecord
+
+SECOND = 1_000_000_000
+
+
+def plan_of(requests: dict[str, Any], group: dict[str, Any] | None = None, *others: dict[str, Any]) -> Any:
+    web = {"name": "web", "cca": "cubic", "duration": "10s", "requests": requests, **(group or {})}
+    bottleneck = {"rate": "10Mbit", "buffer": "1bdp", "rtt": "20ms"}
+    return make_plan(validate({"name": "x", "bottleneck": bottleneck, "flows": [web, *others]}, "x"))
+
+
+def users_of(requests: dict[str, Any], group: dict[str, Any] | None = None) -> Any:
+    return plan_of(requests, group).flows[0].exchange.users
+
+
+def test_an_open_loop_asks_at_its_times() -> None:
+    (user,) = users_of({"size": "10kB", "gaps": "3s"}, {"start": "1s"})
+    assert [(one.time_ns / SECOND, one.size) for one in user] == [(4, 10_000), (7, 10_000), (10, 10_000)]
+
+
+def test_poisson_arrivals_have_their_mean_and_repeat_with_the_seed() -> None:
+    """10 s at 100/s: the count's standard deviation is its root; each user draws for itself."""
+    requests = {"size": {"pareto": {"shape": 1.2, "smallest": "1kB", "largest": "1MB"}}, "users": 2}
+    requests["gaps"] = {"exponential": {"mean": "10ms"}}
+    first, second = users_of(requests)
+    assert users_of(requests) == (first, second) and first != second
+    assert len(first) == pytest.approx(1000, abs=4 * 1000**0.5)
+    assert all(1000 <= one.size <= 1_000_000 for one in first)
+
+
+def test_a_closed_loop_has_as_many_requests_as_there_may_be_time_for() -> None:
+    """Each takes a round trip (20 ms), and 1,250 bytes 1 ms of 10 Mbit/s, after 79 ms: one every 100 ms."""
+    (user,) = users_of({"size": "1250B", "think": "79ms"})
+    assert [one.time_ns for one in user] == [0, *[79_000_000] * 99]
+    (fresh,) = users_of({"size": "1250B", "think": "59ms", "connections": "new"})
+    assert len(fresh) == 100
+
+
+def test_requests_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "asked.txt").write_text("0s 1kB\n\n500ms 20kB\n11s 3kB\n")
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "name: x\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\n"
+        "flows: [{cca: reno, start: 1s, duration: 10s, requests: {trace: {file: asked.txt}, users: 2}}]\n"
+    )
+    # The last one is after the end.
+    exchange = make_plan(load(file)).flows[0].exchange
+    assert exchange is not None
+    asked = [(one.time_ns / SECOND, one.size) for one in exchange.users[1]]
+    assert asked == [(1, 1000), (1.5, 20_000)]
+
+
+BOTH = {"from": "a", "to": "b"}
+
+
+@pytest.mark.parametrize(
+    ("requests", "group", "message"),
+    [
+        ({"size": "1kB"}, {}, "needs exactly one of gaps, think and trace"),
+        ({"size": "1kB", "gaps": "1s", "think": "1s"}, {}, "needs exactly one of gaps, think and trace"),
+        ({"gaps": "1s"}, {}, "has no size"),
+        ({"size": "1kB", "gaps": "0s"}, {}, "has gaps of 0"),
+        ({"size": "1kB", "think": "1s", "request": "15B"}, {}, "flows.0.requests.request"),
+        ({"trace": {"file": "f", "text": "1s 1kB\n1s"}}, {}, "has '1s' in line 2 of f"),
+        ({"trace": {"file": "f", "text": "1s 1kB\n0s 1kB"}}, {}, "has an earlier time in request 2 of f"),
+        ({"size": "1kB", "think": "1s"}, {"count": 2}, "has count, and requests"),
+        ({"size": "1kB", "think": "1s"}, {"duration": None}, "has no duration, and requests"),
+        ({"size": "1kB", "think": "1s"}, {"size": "1kB"}, "has size, and requests"),
+        ({"size": "1kB", "think": "1s"}, {"cca": None, "udp": {"rate": "1Mbit"}}, "has requests, and flows of udp"),
+        ({"size": "1B", "gaps": "1us"}, {}, "flows.0.requests: may make more than 100000 requests"),
+        ({"size": "1kB", "gaps": "200us", "connections": "new"}, {}, "flows.0: its requests may be 49999 connections"),
+    ],
+)
+def test_what_cannot_be_is_refused(requests: dict[str, Any], group: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        plan_of(requests, group)
+
+
+def test_packets_between_two_hosts_are_of_one_flow_of_requests() -> None:
+    with pytest.raises(InputError, match="'rival' is between the same hosts as requests"):
+        plan_of({"size": "1kB", "think": "1s"}, BOTH, {"name": "rival", "cca": "reno", "duration": "1s", **BOTH})
+
+
+def played(requests: dict[str, Any], duration_s: float, **changes: Any) -> list[dict[str, Any]]:
+    """Events of a flow whose hosts are this one."""
+    (flow,) = plan_of(requests, {"duration": "10s"}).flows
+    spec = specify(flow, None) | {
+        "server": "127.0.0.1", "client": "127.0.0.2", "server_port": 45_301, "client_port": 45_310,
+        "end_s": duration_s, **changes,
+    }  # fmt: skip
+    events: queue.Queue[dict[str, Any]] = queue.Queue()
+    exchanges = Exchanges(open_here, events.put)
+    exchanges.listen("server", [spec])
+    exchanges.prepare([spec])
+    thread = threading.Thread(target=exchanges.run, args=(time.monotonic(),))
+    thread.start()
+    found: list[dict[str, Any]] = []
+    try:
+        while not any("done" in event or "failed" in event for event in found):
+            found.append(events.get(timeout=10))
+    finally:
+        exchanges.stop()
+        thread.join()
+    return found
+
+
+@pytest.mark.parametrize("connections", ["kept", "new"])
+def test_every_response_has_its_times(connections: str) -> None:
+    started, ended, done = played(
+        {"size": "3MB", "think": "100ms", "users": 3, "connections": connections}, duration_s=0.35
+    )
+    record = ConnectionRecord.model_validate(ended["record"])
+    assert (started["number"], done["done"], record.ending) == (0, True, "delivered")
+    asked = record.responses or ()
+    # At 0, and after 0.1, 0.2 and 0.3 s and the responses: four at most, and loopback takes no 50 ms for each.
+    assert [sum(one.user == user for one in asked) for user in range(3)] == [4, 4, 4]
+    assert len({one.src_port for one in asked}) == (3 if connections == "kept" else 12)
+    for user in range(3):
+        own = [one for one in asked if one.user == user]
+        for before, after in itertools.pairwise(own):
+            assert before.done_s is not None and after.due_s == pytest.approx(before.done_s + 0.1, abs=0.01)
+        for one in own:
+            assert one.first_byte_s is not None and one.done_s is not None
+            assert one.due_s <= one.sent_s <= one.first_byte_s <= one.done_s
+    assert record.bytes_sent == len(asked) * 3_000_000
+
+
+def test_an_open_loop_does_not_wait_for_responses() -> None:
+    users = [[[0.1, 50_000_000], [0.1, 1000], [0.1, 1000]]]
+    *_, ended, _ = played({"size": "1kB", "gaps": "1s"}, duration_s=1, users=users)
+    asked = ConnectionRecord.model_validate(ended["record"]).responses or ()
+    assert [one.bytes for one in asked] == [50_000_000, 1000, 1000]
+    large, *small = asked
+    # One connection: what was asked first comes first, and the others have waited.
+    assert all(one.sent_s < 0.15 and (one.done_s or 0) >= (large.done_s or 9) for one in small)
+
+
+def test_a_port_in_use_fails_the_flow() -> None:
+    found = played({"size": "1kB", "gaps": "1s"}, duration_s=1, server="127.0.0.1", start_s=0.0, cca="reno",
+                   client_port=45_301, client="127.0.0.1")  # fmt: skip
+    assert [event["failed"] for event in found if "failed" in event] == ["Address already in use"]
