@@ -2,20 +2,28 @@
 # Sets a server of a testbed up for experiments, and back again. POSIX shell, ip, ethtool, sysctl, tc; runs as root.
 #
 #   host.sh apply INTERFACE NAME=VALUE...   set up; what was there before is kept for restore
+#   host.sh guard INTERFACE run=TOKEN       hold the machine for a run: restore when standard input ends, because the run or
+#                                           the connection did. It says "ready" once `apply ... run=TOKEN` may come
 #   host.sh silence INTERFACE               take the link down until restore
 #   host.sh check INTERFACE NAME=VALUE...   say what is missing, changing nothing: tools="NAME NAME", cca="NAME NAME",
-#                                           python=VERSION, netem=yes
+#                                           python=VERSION, netem=yes, dedicated=yes (nothing else uses the NIC), pair=NAME
 #   host.sh restore INTERFACE               put back what apply found; nothing to do is fine
 #   host.sh describe INTERFACE [CCA...]     one "name=value" line for everything a run depends on
 #
 # NAMEs of apply: address=A/P, mtu=N, buffer=BYTES (largest socket buffer), ecn=0|1, cca="NAME NAME",
 # nic=fast (fixed coalescing, no pause frames, processors at full clock and awake),
-# neighbour="ADDRESS/MAC ADDRESS/MAC", ports="LOW HIGH" (ephemeral), delay="ADDRESS/NANOSECONDS ...", limit=PACKETS.
+# neighbour="ADDRESS/MAC ADDRESS/MAC", ports="LOW HIGH" (ephemeral), delay="ADDRESS/NANOSECONDS ...", limit=PACKETS,
+# run=TOKEN (only while that run's guard holds the machine), directory=PATH (made, and removed with what is in it).
+# Of a NIC that is a port of a switch: quiet=yes (the kernel sends nothing of its own), queues=N (receive queues: with one,
+# frames are in order), interrupts=CPULIST (where they are handled), pair=NAME (INTERFACE and NAME are made: two ends of a
+# cable within this machine).
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 
 PROGRAM=host.sh
+# The guard of a run that was killed takes that long at most to put things back.
+TAKE_OVER_S=10
 # Segmentation and its inverse: packets must be on the wire as TCP made them. Checksums may stay with the NIC.
 OFFLOADS="tso gso gro lro"
 # Namespaces of one machine have state of their own.
@@ -38,6 +46,23 @@ remember() {
     printf '%s\n' "$1" >>"$STATE/$interface"
 }
 
+# One at a time changes this machine, or this namespace of it. Whoever ends lets others go on, however it ends.
+lock() {
+    while :; do
+        mkdir -p "$STATE"
+        exec 9<"$STATE"
+        flock 9
+        # Who had it may have removed it.
+        # shellcheck disable=SC3013
+        [ ! "$STATE" -ef "/proc/$$/fd/9" ] || return 0
+    done
+}
+
+# Whoever takes the lock makes the directory, if it is gone meanwhile.
+tidy() {
+    rmdir "$STATE" 2>/dev/null || true
+}
+
 need_python() {
     need python3
     python3 -I -c "import sys; sys.exit(sys.version_info < ($(echo "$1" | tr . ,)))" ||
@@ -52,8 +77,11 @@ has_netem() {
 }
 
 # What every machine must have.
-need_machine() {
-    need ip ethtool ss sysctl tc readlink
+need_tools() {
+    need ip ethtool ss sysctl tc readlink flock
+}
+
+need_interface() {
     [ -d "/sys/class/net/$interface" ] || fail "no interface $interface; there are: $(cd /sys/class/net && echo *)"
 }
 
@@ -113,7 +141,66 @@ set_rings() {
     done
 }
 
-# One interrupt a CPU of the NIC's own NUMA node, and nobody who moves them during a run.
+# One receive queue hands frames up in the order in which they came; several do so for each flow only.
+set_queues() {
+    for kind in Combined RX; do
+        now=$(queues_now "$kind")
+        case $now in *[!0-9]* | '' | 0) continue ;; esac
+        if [ "$now" != "$1" ]; then
+            flag=$(printf %s "$kind" | tr CRX crx)
+            remember "ethtool -L $interface $flag $now"
+            ethtool -L "$interface" "$flag" "$1" || fail "$interface: $flag cannot be set to $1 queues"
+        fi
+        break
+    done
+    now=$(receive_queues)
+    [ "$now" = "$1" ] || fail "$interface has $now receive queues, not $1; fix: a NIC whose driver can change that" \
+        "(ethtool -L), or queues in the inventory"
+}
+
+queues_now() {
+    ethtool -l "$interface" 2>/dev/null | sed -n "/Current/,\$s/^$1:[[:space:]]*//p" | head -n 1
+}
+
+receive_queues() {
+    for queue in "/sys/class/net/$interface"/queues/rx-*; do echo "$queue"; done | wc -l | tr -d ' '
+}
+
+# The kernel sends nothing of its own: no neighbour discovery of a machine that is only a cable here.
+set_quiet() {
+    [ ! -d "/proc/sys/net/ipv6/conf/$interface" ] || set_sysctl "net.ipv6.conf.$interface.disable_ipv6" 1
+}
+
+is_quiet() {
+    [ "$(cat "/proc/sys/net/ipv6/conf/$interface/disable_ipv6" 2>/dev/null || echo 1)" = 1 ] && echo yes || echo no
+}
+
+# A NIC by which this machine itself is reached must not become a port of a switch.
+used_by() {
+    ip -brief address show dev "$interface" scope global | awk 'NF > 2 {print "has the address " $3}'
+    [ ! -e "/sys/class/net/$interface/master" ] ||
+        echo "belongs to $(basename "$(readlink "/sys/class/net/$interface/master")")"
+}
+
+need_dedicated() {
+    used=$(used_by)
+    [ -z "$used" ] || fail "$interface $used; fix: a NIC that nothing else uses"
+}
+
+# A cable within this machine.
+make_pair() {
+    [ ! -d "/sys/class/net/$interface" ] || fail "$interface exists already; fix: ip link del $interface"
+    remember "ip link del $interface"
+    ip link add "$interface" type veth peer name "$1" || fail "no veth pair $interface, $1; fix: a kernel with veth"
+    for end in "$interface" "$1"; do
+        [ ! -d "/proc/sys/net/ipv6/conf/$end" ] || sysctl -q -w "net.ipv6.conf.$end.disable_ipv6=1"
+        for short in $OFFLOADS; do ethtool -K "$end" "$short" off 2>/dev/null || true; done
+        [ -z "$mtu" ] || ip link set dev "$end" mtu "$mtu"
+    done
+    ip link set dev "$1" up
+}
+
+# One interrupt a CPU of the NIC's own NUMA node (or of $interrupts), and nobody who moves them during a run.
 set_interrupts() {
     device=/sys/class/net/$interface/device
     [ -d "$device/msi_irqs" ] || return 0
@@ -121,9 +208,10 @@ set_interrupts() {
         remember "systemctl start irqbalance"
         systemctl stop irqbalance
     fi
-    [ -r "$device/local_cpulist" ] || return 0
-    cpus=$(tr ',' '\n' <"$device/local_cpulist" | while IFS=- read -r from to; do
-        seq "$from" "${to:-$from}"
+    cpus=${interrupts:-$(cat "$device/local_cpulist" 2>/dev/null)}
+    cpus=$(echo "$cpus" | tr ',' '\n' | while IFS=- read -r from to; do
+        [ -z "$from" ] ||
+            seq "$from" "${to:-$from}"
     done)
     [ -n "$cpus" ] || return 0
     # shellcheck disable=SC2086
@@ -247,7 +335,8 @@ set_ethtool() {
 
 # What 25-100 Gbit/s take: packets are handed up at once and evenly, nobody pauses the link, no processor sleeps.
 set_fast_nic() {
-    set_ethtool -c -C rx-usecs 8 rx-usecs tx-usecs 8 tx-usecs
+    # Adaptive moderation would have its own way with what is set after it.
+    set_ethtool -c -C adaptive-rx off 'Adaptive RX' rx-usecs 8 rx-usecs tx-usecs 8 tx-usecs
     set_ethtool -a -A autoneg off Autonegotiate rx off RX tx off TX
     for governor in /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor; do
         [ -w "$governor" ] || continue
@@ -267,12 +356,13 @@ set_fast_nic() {
 }
 
 undo_unless() {
-    [ "$1" = 0 ] || restore
+    [ "$1" = 0 ] || undo
     exit "$1"
 }
 
 apply() {
     address='' mtu='' buffer='' ecn='' cca='' neighbour='' ports='' delay='' limit=1000000 nic=''
+    run='' directory='' quiet='' queues='' interrupts='' cable=''
     for pair in "$@"; do
         value=${pair#*=}
         case ${pair%%=*} in
@@ -286,19 +376,35 @@ apply() {
         delay) delay=$value ;;
         limit) limit=$value ;;
         nic) nic=$value ;;
+        run) run=$value ;;
+        directory) directory=$value ;;
+        quiet) quiet=$value ;;
+        queues) queues=$value ;;
+        interrupts) interrupts=$value ;;
+        pair) cable=$value ;;
         *) fail "unknown setting '${pair%%=*}'" ;;
         esac
     done
-    need_machine
+    need_tools
+    lock
+    if [ "$(cat "$STATE/$interface.run" 2>/dev/null)" != "$run" ]; then
+        tidy
+        fail "$interface: the run that asked for this has ended"
+    fi
     # A run that was killed left its settings: begin from what was before it.
-    restore
-    mkdir -p "$STATE"
+    undo
+    [ -n "$cable" ] || need_interface
     : >"$STATE/$interface"
     chmod 600 "$STATE/$interface"
     mkdir -p "$FILES"
     chmod 700 "$FILES"
     # All or nothing.
     trap 'undo_unless $?' EXIT
+    [ -z "$cable" ] || make_pair "$cable"
+    if [ -n "$directory" ]; then
+        remember "rm -rf $(quote "$directory")"
+        mkdir -m 700 "$directory" || fail "$directory cannot be made"
+    fi
     load_ccas "$cca"
     if [ -n "$mtu" ]; then
         old=$(cat "/sys/class/net/$interface/mtu")
@@ -308,8 +414,10 @@ apply() {
         fi
     fi
     set_offloads
+    [ -z "$queues" ] || set_queues "$queues"
     set_rings
     set_interrupts
+    [ -z "$quiet" ] || set_quiet
     [ "$nic" != fast ] || set_fast_nic
     case $(ip -brief link show dev "$interface") in
     *"<"*",UP"* | *"<UP"*) ;;
@@ -339,7 +447,8 @@ apply() {
 }
 
 check() {
-    need_machine
+    need_tools
+    case " $* " in *" pair="*) ;; *) need_interface ;; esac
     for pair in "$@"; do
         case ${pair%%=*} in
         tools) for tool in ${pair#*=}; do need "$tool"; done ;;
@@ -350,12 +459,15 @@ check() {
         python) need_python "${pair#*=}" ;;
         netem) has_netem || fail "no delays: the kernel lacks sch_prio, sch_netem or cls_u32; fix: install the" \
             "package kernel-modules-extra or linux-modules-extra, or make the RTT elsewhere (delay.at)" ;;
+        dedicated) need_dedicated ;;
+        # What is not there is made.
+        pair) ;;
         *) fail "unknown requirement '${pair%%=*}'" ;;
         esac
     done
 }
 
-restore() {
+undo() {
     [ -f "$STATE/$interface" ] || return 0
     # Each line stands for itself: one that fails must not keep the others from being done.
     sed '1!G;h;$!d' "$STATE/$interface" | while IFS= read -r line; do
@@ -363,11 +475,49 @@ restore() {
     done
     rm -f "$STATE/$interface"
     rm -rf "$FILES"
-    rmdir "$STATE" 2>/dev/null || true
+}
+
+restore() {
+    [ -d "$STATE" ] || return 0
+    lock
+    undo
+    rm -f "$STATE/$interface.run"
+    tidy
+}
+
+# For as long as a run lives. What it leaves on its way out is put back by it, not by whoever comes next.
+guard() {
+    need_tools
+    token=${1#run=}
+    while :; do
+        lock
+        exec 8>>"$STATE/$interface.run"
+        exec 9<&-
+        # The guard of a run that was killed may be putting things back at this moment.
+        flock -w "$TAKE_OVER_S" 8 || fail "$interface is in use by another run; wait for its end"
+        lock
+        # shellcheck disable=SC3013
+        [ ! "$STATE/$interface.run" -ef "/proc/$$/fd/8" ] || break
+    done
+    printf '%s' "$token" >"$STATE/$interface.run"
+    exec 9<&-
+    # Whatever ends the connection: what was changed is put back all the same.
+    trap '' HUP INT TERM PIPE
+    echo ready
+    cat >/dev/null
+    [ -d "$STATE" ] || return 0
+    lock
+    # Another run may have this machine by now.
+    if [ "$(cat "$STATE/$interface.run" 2>/dev/null)" = "$token" ]; then
+        restore >/dev/null 2>&1
+    fi
+    tidy
 }
 
 # Nothing leaves this machine by the interface any more, until restore.
 silence() {
+    [ -f "$STATE/$interface" ] || fail "$interface is not set up"
+    lock
     [ -f "$STATE/$interface" ] || fail "$interface is not set up"
     remember "ip link set dev $interface up"
     ip link set dev "$interface" down
@@ -395,6 +545,7 @@ kernel_losses() {
 describe() {
     echo "kernel=$(uname -r)"
     echo "cpus=$(getconf _NPROCESSORS_ONLN)"
+    echo "isolated=$(cat /sys/devices/system/cpu/isolated 2>/dev/null)"
     echo "ccas=$(sysctl -n net.ipv4.tcp_available_congestion_control)"
     for tool in ip ethtool ss tc python3 sysctl; do
         command -v "$tool" >/dev/null 2>&1 && echo "tool.$tool=yes" || echo "tool.$tool=no"
@@ -417,6 +568,19 @@ describe() {
         for short in $OFFLOADS; do
             echo "offload.$short=$(feature_state "$short")"
         done
+        echo "queues=$(receive_queues)"
+        echo "quiet=$(is_quiet)"
+        echo "used=$(used_by)"
+        for name in rx-usecs adaptive-rx; do
+            value=$(ethtool_value -c "$(echo "$name" | sed 's/adaptive-rx/Adaptive RX/')")
+            [ -z "$value" ] || echo "coalescing.$name=$value"
+        done
+        for name in RX TX; do
+            value=$(ethtool_value -a "$name")
+            [ -z "$value" ] || echo "pause.$name=$value"
+            value=$(ethtool -g "$interface" 2>/dev/null | sed -n "/Current/,\$s/^$name:[[:space:]]*//p" | head -n 1)
+            [ -z "$value" ] || echo "ring.$name=$value"
+        done
     else
         echo "interface=no"
     fi
@@ -435,7 +599,7 @@ describe() {
     echo "files=$FILES"
 }
 
-[ $# -ge 2 ] || fail "usage: $PROGRAM apply|check|silence|restore|describe INTERFACE [NAME=VALUE...]"
+[ $# -ge 2 ] || fail "usage: $PROGRAM apply|guard|check|silence|restore|describe INTERFACE [NAME=VALUE...]"
 action=$1
 interface=$2
 shift 2
@@ -445,9 +609,10 @@ case $action in
 apply)
     apply "$@"
     ;;
+guard) guard "$@" ;;
 check) check "$@" ;;
 silence) silence ;;
 restore) restore ;;
 describe) describe ;;
-*) fail "unknown action '$action'; allowed: apply, check, silence, restore, describe" ;;
+*) fail "unknown action '$action'; allowed: apply, guard, check, silence, restore, describe" ;;
 esac

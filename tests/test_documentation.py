@@ -40,9 +40,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, results: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkout after the README's first command: experiments, an inventory copied, and results of runs."""
+    """A checkout after the README's first command: experiments, inventories copied, and results of runs."""
     (tmp_path / "experiments").symlink_to(ROOT / "experiments")
     shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
+    shutil.copy(ROOT / "deploy" / "soft-inventory.example.yaml", tmp_path / "box.yaml")
     for name in ("experiment", "first", "shallow-buffers", "bbrv3"):
         shutil.copy(ROOT / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
     for name in ("demo", "tofino", "bbrv1", "bbrv3", "shallow", "shallow-virtual"):

@@ -11,10 +11,11 @@ from narrows.errors import RunError
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.hosts.lab import machines, preflight
-from narrows.hosts.lab.inventory import Lab, Machine
+from narrows.hosts.lab import preflight
+from narrows.hosts.lab.inventory import Lab, Machine, Nic
 from narrows.hosts.lab.machines import SshTestbed, machines_of
 from narrows.hosts.lab.preflight import Preflight
+from narrows.hosts.lab.ssh import HOST_SCRIPT
 from pydantic import ValidationError
 
 
@@ -23,7 +24,8 @@ class Cables(Lab):
 
     speeds: dict[str, int]
 
-    def speed_bps(self, machine: Machine) -> int:
+    def speed_bps(self, machine: Nic) -> int:
+        assert isinstance(machine, Machine)
         return self.speeds[machine.port]
 
 
@@ -67,15 +69,15 @@ def test_a_nic_is_set_up_for_its_own_speed() -> None:
     """From 25 Gbit/s on: the receiver's, not the sender's."""
     plan, lab = plan_of(), Cables.model_validate(lab_data())
     testbed = SshTestbed(plan, lab, Path("unused"), 1500)
-    fast = {machine.name for host, machine in machines_of(plan, lab).items() if "nic=fast" in testbed._settings(host)}
+    fast = {machine.name for host, machine in machines_of(plan, lab).items() if "nic=fast" in testbed.settings(host)}
     assert fast == {"carol"}
 
 
 def test_each_machine_is_asked_once_for_what_it_is_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, tuple[str, ...]]] = []
 
-    def run(machine: Machine, arguments: list[str], *, text: str) -> str:
-        assert text == machines.HOST_SCRIPT.read_text()
+    def run(machine: Nic, arguments: list[str], *, text: str) -> str:
+        assert text == HOST_SCRIPT.read_text()
         asked.append((machine.name, tuple(arguments[5:])))
         if machine.name == "carol":
             raise RunError("carol: no netem")

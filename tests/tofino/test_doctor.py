@@ -10,6 +10,7 @@ import pytest
 from fakeswitch.fixtures import RECEIVER_PORT, inventory_data
 from fakeswitch.server import FakeSwitch
 from narrows.errors import RunError
+from narrows.hosts.lab import examination
 from narrows.hosts.lab.inventory import Machine
 from narrows.targets.tofino import doctor
 from narrows.targets.tofino.testbed.inventory import Inventory
@@ -17,7 +18,8 @@ from narrows.targets.tofino.testbed.inventory import Inventory
 GOOD = {
     "kernel": "6.8.0", "ccas": "reno cubic bbr", "interface": "yes", "carrier": "1", "speed": "100000",
     "clock": "Normal", "applied": "no", "python": "3.10", "netem": "yes",
-    **{f"tool.{tool}": "yes" for tool in doctor.TOOLS}, **{f"offload.{name}": "on" for name in doctor.OFFLOADS},
+    **{f"tool.{tool}": "yes" for tool in examination.TOOLS},
+    **{f"offload.{name}": "on" for name in examination.OFFLOADS},
 }  # fmt: skip
 
 
@@ -45,7 +47,7 @@ def examined(
         speed = {"speed": "25000"} if machine.name == "dave" else {}
         return "\n".join(f"{name}={value}" for name, value in {"mac": machine.mac, **GOOD, **speed, **facts}.items())
 
-    monkeypatch.setattr(doctor, "run", answer)
+    monkeypatch.setattr(examination, "run", answer)
     monkeypatch.setattr(doctor, "find_binary", lambda name: None if refuses == name else f"/bin/{name}")
     return {found.subject: found.problem for found in doctor.examine(testbed, ["cubic"])}
 
@@ -93,7 +95,9 @@ def test_without_a_session_ports_are_not_known(switch: FakeSwitch, monkeypatch: 
     """A link that is down then is no fault of the cable: perhaps the switch has no port yet."""
     testbed = Inventory.model_validate({**inventory_data("tofino", switch.address)})
     facts = {**GOOD, "carrier": "0", "speed": "-1"}
-    monkeypatch.setattr(doctor, "run", lambda *_, **__: "\n".join(f"{name}={value}" for name, value in facts.items()))
+    monkeypatch.setattr(
+        examination, "run", lambda *_, **__: "\n".join(f"{name}={value}" for name, value in facts.items())
+    )
     switch.stop()
     found = {one.subject: one for one in doctor.examine(testbed, ["cubic"])}
     assert found["switch: BF Runtime"].problem != ""

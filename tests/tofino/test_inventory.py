@@ -154,12 +154,12 @@ def test_narrows_plan_shows_every_point_of_a_sweep_or_refuses_all(tmp_path: Path
     file.write_text(EXPERIMENT + "sweep: {bottleneck.rate: [1Gbit, 99Gbit]}\n")
     refused = CliRunner().invoke(app, ["plan", str(file), "--inventory", str(EXAMPLE)])
     assert isinstance(refused.exception, InputError) and "98.439Gbit" in str(refused.exception)
-    wrong = CliRunner().invoke(app, ["plan", str(file), "--inventory", str(EXAMPLE), "--target", "soft"])
+    wrong = CliRunner().invoke(app, ["plan", str(file), "--inventory", str(EXAMPLE), "--target", "bmv2"])
     assert isinstance(wrong.exception, InputError)
 
 
 def test_narrows_doctor_needs_an_inventory_for_tofino() -> None:
     result = CliRunner().invoke(app, ["doctor", "--target", "tofino"])
     assert isinstance(result.exception, InputError) and "--inventory: is needed" in str(result.exception)
-    result = CliRunner().invoke(app, ["doctor", "--inventory", "x.yaml"])
+    result = CliRunner().invoke(app, ["doctor", "--target", "bmv2", "--inventory", "x.yaml"])
     assert isinstance(result.exception, InputError) and "has no testbed" in str(result.exception)

@@ -158,8 +158,8 @@ def test_two_directions_meet_at_the_ports_of_their_receivers() -> None:
     assert report_load(plan).packets_s == pytest.approx(10e9 / 8 / FRAME + 100e6 / 8 / 66)
     testbed = SshTestbed(plan, inventory, Path("unused"), 1500)
     receiver, sender = plan.flows[0].receiver, plan.flows[0].sender
-    assert f"delay={plan.host(sender).address}/10000000" in testbed._settings(receiver)
-    assert not [word for word in testbed._settings(sender) if word.startswith("delay=")]
+    assert f"delay={plan.host(sender).address}/10000000" in testbed.settings(receiver)
+    assert not [word for word in testbed.settings(sender) if word.startswith("delay=")]
 
 
 def test_who_sends_and_receives_is_a_sender_that_holds_what_its_peers_wait_for() -> None:
@@ -172,7 +172,7 @@ def test_who_sends_and_receives_is_a_sender_that_holds_what_its_peers_wait_for()
     assert [(host.name, host.port) for host in plan.end_hosts] == [("a", SENDERS[0]), ("b", SENDERS[1])]
     testbed = SshTestbed(plan, inventory, Path("unused"), 1500)
     held = {
-        name: [int(word.rpartition("/")[2]) for word in testbed._settings(name) if word.startswith("delay=1")]
+        name: [int(word.rpartition("/")[2]) for word in testbed.settings(name) if word.startswith("delay=1")]
         for name in ("a", "b")
     }
     # One of them holds what is for the other, so that both flows have their RTT.

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 from fakeswitch.fixtures import inventory_data, make_experiment
-from fakeswitch.machines import CLOCKS_APART_S, Machines
 from fakeswitch.server import FakeSwitch
+from lab_machines import CLOCKS_APART_S, Machines
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
@@ -168,12 +168,44 @@ def test_a_killed_run_s_settings_are_put_back_by_the_next(
 ) -> None:
     before = {name: facts(machines, name) for name in NAMES}
     killed = only_machines(SshTestbed(plan, inventory, tmp_path, 1400))
-    killed.create()
-    killed._locks.give_back()  # as the kernel does
+    killed._token = ""  # as from a shell: nothing holds the machines
+    killed._everywhere(list(killed._machines), killed._apply)
+    assert {name: facts(machines, name) for name in NAMES} != before
     second = only_machines(SshTestbed(plan, inventory, tmp_path, 1450))
     second.create()
     second.remove()
     assert {name: facts(machines, name) for name in NAMES} == before
+
+
+def test_a_killed_run_s_machines_put_themselves_back(testbed: SshTestbed, machines: Machines) -> None:
+    """What the kernel does to a process that is killed: the guards' pipes end. No command comes any more."""
+    before = {name: facts(machines, name) for name in NAMES}
+    testbed.create()
+    assert {name: facts(machines, name) for name in NAMES} != before
+    for guard in testbed._guards:
+        assert guard._process is not None and guard._process.stdin is not None
+        guard._process.stdin.close()
+    deadline = time.monotonic() + 10
+    while {name: facts(machines, name) for name in NAMES} != before:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    # What was on its way to a machine then changes nothing there.
+    with pytest.raises(RunError, match="ens1f0: the run that asked for this has ended"):
+        testbed._apply("sender0")
+    assert facts(machines, "alice") == before["alice"]
+
+
+def test_a_machine_that_a_run_elsewhere_has_is_not_touched(
+    testbed: SshTestbed, plan: Plan, inventory: Inventory, machines: Machines, tmp_path: Path
+) -> None:
+    """Runs that are started on different machines do not see each other's locks; the machines' guards do."""
+    testbed.create()
+    busy = {name: facts(machines, name) for name in NAMES}
+    (tmp_path / "elsewhere").mkdir()
+    other = only_machines(SshTestbed(plan, inventory, tmp_path / "elsewhere", 9000))
+    with pytest.raises(RunError, match=r"alice: it cannot be held for the run: .* is in use by another run"):
+        other.create()
+    assert {name: facts(machines, name) for name in NAMES} == busy
 
 
 def test_delays_are_made_or_the_lack_is_named(plan: Plan, machines: Machines, tmp_path: Path) -> None:

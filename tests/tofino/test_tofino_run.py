@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 import yaml
 from fakeswitch.fixtures import inventory_data
-from fakeswitch.machines import Machines
+from lab_machines import Machines
 from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from narrows.hosts.state import all_runs
 from narrows.targets.tofino.programming.audit import outstanding, read_audit

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from narrows.errors import InputError
-from narrows.targets.registry import TOFINO
+from narrows.targets.registry import TOFINO, check_options
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,19 +25,20 @@ RATES_BPS = (20_000_000, 100_000_000)
 
 def calibrate(
     inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML).", show_default=False)] = None,
-    target: Annotated[str, typer.Option(help=f"{TOFINO}, or {SOFT}: the software switch, to see how it is.")] = TOFINO,
+    target: Annotated[
+        str, typer.Option(help=f"{TOFINO}, or {SOFT}: the software switch, in a lab or here, to see how it is.")
+    ] = TOFINO,
 ) -> None:
     """Measure a testbed's switch once: rate, depth, latency.
 
-    Sends UDP from the first sender to the receiver for half a minute. The result is written beside the inventory, as
-    NAME.calibration.yaml, and every later run uses it.
+    Sends UDP from the first sender to the receiver for half a minute. A Tofino's result is written beside the
+    inventory, as NAME.calibration.yaml, and every later run uses it; the software switch needs no correction.
     """
     import asyncio
 
     if target not in (TOFINO, SOFT):
         raise InputError(f"--target {target}: cannot be calibrated; allowed: {TOFINO}, {SOFT}")
-    if (inventory is None) == (target == TOFINO):
-        raise InputError(f"--inventory: belongs to --target {TOFINO}; allowed: an inventory file, with that target")
+    check_options(target, None, inventory)
     from rich.console import Console
 
     console = Console()
@@ -73,7 +74,7 @@ async def _measure(target: str, inventory: Path | None, console: Console) -> tup
                 yield one
 
         found = await measure(bench, RATES_BPS, lambda words: console.print(f"calibrate: {words}", highlight=False))
-    if inventory is None or device is None:
+    if target != TOFINO or inventory is None or device is None:
         return found, None
     from narrows.targets.tofino.testbed.calibration import Calibration, RateStep
     from narrows.targets.tofino.testbed.inventory import load_inventory

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from narrows.cli.options import Inventory
 from narrows.errors import EXIT_FAILED
-from narrows.targets.registry import LOCAL, check_options, target_class
+from narrows.targets.registry import LOCAL, TOFINO, check_options, target_class
 
 if TYPE_CHECKING:
-    from narrows.targets.tofino.doctor import Diagnosis
+    from narrows.hosts.diagnosis import Diagnosis
 
 
 def findings(target: str = "soft") -> list[Diagnosis]:
@@ -20,8 +21,8 @@ def findings(target: str = "soft") -> list[Diagnosis]:
     from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 
     from narrows.hosts import machine
+    from narrows.hosts.diagnosis import Diagnosis
     from narrows.hosts.state import dead_runs
-    from narrows.targets.tofino.doctor import Diagnosis
     from narrows.virtual import kernels
 
     missing_tools = machine.missing_tools()
@@ -52,7 +53,7 @@ def findings(target: str = "soft") -> list[Diagnosis]:
 
 def _virtual_time() -> list[Diagnosis]:
     """The kernels that guests can boot; nobody needs one."""
-    from narrows.targets.tofino.doctor import Diagnosis
+    from narrows.hosts.diagnosis import Diagnosis
     from narrows.virtual import kernels
 
     found = []
@@ -67,9 +68,9 @@ def _virtual_time() -> list[Diagnosis]:
 def doctor(
     target: Annotated[
         str,
-        typer.Option(help=f"{', '.join(LOCAL)}, or tofino: a testbed instead of this machine."),
+        typer.Option(help=f"{', '.join(LOCAL)}, or tofino; with an inventory a testbed instead of this machine."),
     ] = "soft",
-    inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+    inventory: Inventory = None,
     as_json: Annotated[bool, typer.Option("--json", help="The findings as JSON.")] = False,
 ) -> None:
     """Show what this machine or testbed can run.
@@ -96,7 +97,12 @@ def _findings_of(target: str, inventory: Path | None) -> list[Diagnosis]:
     check_options(target, None, inventory)
     if inventory is None:
         return findings(target)
-    from narrows.targets.tofino.doctor import examine
-    from narrows.targets.tofino.testbed.inventory import load_inventory
+    if target == TOFINO:
+        from narrows.targets.tofino import doctor as tofino_doctor
+        from narrows.targets.tofino.testbed.inventory import load_inventory
 
-    return examine(load_inventory(inventory))
+        return tofino_doctor.examine(load_inventory(inventory))
+    from narrows.targets.soft import lab_doctor
+    from narrows.targets.soft.inventory import load_inventory as load_lab
+
+    return lab_doctor.examine(load_lab(inventory))

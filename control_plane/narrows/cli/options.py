@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,6 +20,7 @@ KernelName = Annotated[
 Jobs = Annotated[
     int | None, typer.Option(min=1, help="Runs of --virtual at once, a core each.", show_default="all cores")
 ]
+Inventory = Annotated[Path | None, typer.Option(help="The testbed (YAML), for soft or tofino.", show_default=False)]
 Settings = Annotated[
     list[str] | None,
     typer.Option(

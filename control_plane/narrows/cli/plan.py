@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
 from narrows.errors import InputError
+from narrows.targets.registry import IN_A_LAB, TOFINO
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from narrows.experiment.model import Experiment
+    from narrows.targets.soft.planner import PlannedSetting
     from narrows.targets.tofino.writes.planned import PlannedWrite
 
-TARGET = "tofino"
+EXAMPLES = {TOFINO: "inventory.example.yaml", "soft": "soft-inventory.example.yaml"}
+Planned: TypeAlias = "PlannedWrite | PlannedSetting"
 # So many entries of one table are shown; of longer rows the rest is counted.
 SHOWN = 4
 
@@ -26,7 +31,7 @@ def plan(
     inventory: Annotated[
         Path | None, typer.Option(help="The testbed (YAML).", show_default="an example with two senders")
     ] = None,
-    target: Annotated[str, typer.Option(help=f"Switch to plan for: {TARGET}.")] = TARGET,
+    target: Annotated[str, typer.Option(help=f"Switch to plan for: {', '.join(IN_A_LAB)}.")] = TOFINO,
     all_entries: Annotated[bool, typer.Option("--all", help="Show every entry, however many.")] = False,
 ) -> None:
     """Show every write that a run would make to a switch.
@@ -35,31 +40,44 @@ def plan(
     """
     from narrows.experiment.sweep import load_series
     from narrows.paths import data
-    from narrows.targets.tofino.planner import plan as plan_writes
-    from narrows.targets.tofino.testbed.inventory import load_inventory
 
-    if target != TARGET:
-        raise InputError(f"--target {target}: has no switch to write to; allowed: {TARGET}")
+    if target not in IN_A_LAB:
+        raise InputError(f"--target {target}: has no testbed; allowed: {', '.join(IN_A_LAB)}")
     from rich.console import Console
 
     console = Console()
     if inventory is None:
-        inventory = data("deploy") / "inventory.example.yaml"
+        inventory = data("deploy") / EXAMPLES[target]
         console.print(f"no --inventory: planned for the example testbed, {inventory}", highlight=False, soft_wrap=True)
-    testbed = load_inventory(inventory)
+    writes_of, switch = _planner(target, inventory)
     series = load_series(file)
     for point in series.points:
         try:
-            writes = plan_writes(point.experiment, testbed)
+            writes = writes_of(point.experiment)
         except InputError as error:
             raise error.at(point.origin) from None
         if point.directory:
             console.print(f"{point.directory}:", style="bold", highlight=False, markup=False)
         _show(writes, console, len(writes) if all_entries else SHOWN)
-        console.print(f"{len(writes)} writes to a {testbed.switch.chip} as its driver leaves it", highlight=False)
+        console.print(f"{len(writes)} writes to a {switch}", highlight=False)
 
 
-def _show(writes: list[PlannedWrite], console: Console, most: int) -> None:
+def _planner(target: str, inventory: Path) -> tuple[Callable[[Experiment], Sequence[Planned]], str]:
+    """What plans an experiment in a testbed, and what the switch is called."""
+    if target == TOFINO:
+        from narrows.targets.tofino.planner import plan as plan_writes
+        from narrows.targets.tofino.testbed.inventory import load_inventory
+
+        testbed = load_inventory(inventory)
+        return lambda experiment: plan_writes(experiment, testbed), f"{testbed.switch.chip} as its driver leaves it"
+    from narrows.targets.soft.inventory import load_inventory as load_lab
+    from narrows.targets.soft.planner import plan as plan_settings
+
+    lab = load_lab(inventory)
+    return lambda experiment: plan_settings(experiment, lab), "softswitch and the machines around it"
+
+
+def _show(writes: Sequence[Planned], console: Console, most: int) -> None:
     for _, row in groupby(writes, key=lambda write: (write.operation, write.table)):
         entries = list(row)
         for write in entries[:most]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from narrows.cli.options import Jobs, KernelName, Settings, Virtual, way_of
+from narrows.cli.options import Inventory, Jobs, KernelName, Settings, Virtual, way_of
 from narrows.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, InputError
 from narrows.targets.registry import LOCAL, NAMES, check_options, target_factory
 
@@ -33,7 +33,7 @@ def run(
         Path | None,
         typer.Option(help="simple_switch_grpc, or the directory it is in.", show_default="$NARROWS_BMV2, or PATH"),
     ] = None,
-    inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+    inventory: Inventory = None,
     virtual: Virtual = False,
     kernel: KernelName = None,
     jobs: Jobs = None,
@@ -82,6 +82,8 @@ def run(
     check_options(target, bmv2_path, inventory)
     if virtual and target not in LOCAL:
         raise InputError(f"--virtual: --target {target} runs as time passes; allowed: with --target soft or bmv2")
+    if virtual and inventory is not None:
+        raise InputError(f"--virtual: the machines of {inventory} have a clock of their own; allowed: one of the two")
     if cluster is not None:
         _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
     way = way_of(target, virtual, kernel, jobs)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from narrows_analysis.studies.names import NAMES as STUDIES
 
+from narrows.cli.options import Inventory
 from narrows.errors import EXIT_FAILED, EXIT_OK, InputError
 from narrows.studies.processors import CPUS_A_RUN, this_machine
 from narrows.targets.registry import LOCAL, NAMES, target_factory
@@ -52,7 +53,7 @@ def study(
         int | None, typer.Option(min=1, help="Repetitions of each point, at most.", show_default="all")
     ] = None,
     target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(NAMES)}.")] = "soft",
-    inventory: Annotated[Path | None, typer.Option(help="The testbed (YAML), for tofino.", show_default=False)] = None,
+    inventory: Inventory = None,
     out: Annotated[
         Path | None,
         typer.Option(

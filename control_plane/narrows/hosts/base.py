@@ -24,6 +24,14 @@ class SwitchAttachment:
     namespace: str
 
 
+@dataclass(frozen=True)
+class Listening:
+    """A Unix socket of a server on a host: its path there, and the address that gRPC reaches it by from here."""
+
+    path: str
+    address: str
+
+
 class Testbed(Protocol):
     """Hosts wired to the ports of one switch."""
 
@@ -93,6 +101,30 @@ class Testbed(Protocol):
 
         Raises:
             RunError: it cannot be made.
+        """
+        ...
+
+    async def program(self, host: str, program: Path) -> str:
+        """The path of one of our programs on a host, where it is the same file as here.
+
+        Raises:
+            RunError: the host cannot be reached, or it cannot be run there.
+        """
+        ...
+
+    def listening(self, host: str, name: str) -> Listening:
+        """Where a server on a host is to listen, and how it is reached; gone with the run. To be asked once a name."""
+        ...
+
+    def directory(self, host: str, local: Path) -> str:
+        """The directory on a host that stands for one of ours until `fetch`."""
+        ...
+
+    async def fetch(self, host: str, local: Path) -> None:
+        """Have what a host wrote to its `directory` in ours.
+
+        Raises:
+            RunError: the host cannot be reached, or something does not arrive.
         """
         ...
 

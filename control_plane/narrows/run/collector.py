@@ -38,11 +38,13 @@ class TelemetryCollector:
             RunError: it does not come up.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
+        program = await self._testbed.program(HOST, binary(COLLECTOR))
+        out = self._testbed.directory(HOST, self._directory)
         if pipe is None:
             source = ["--interface", self._testbed.interface(HOST), "--rings", str(self._settings.rings)]
         else:
             source = ["--pipe", str(pipe)]
-        command = [str(binary(COLLECTOR)), "collect", *source, "--out", str(self._directory)]
+        command = [program, "collect", *source, "--out", out]
         command += ["--port", str(self._settings.dst_port)]
         command += ["--switch", f"{self._settings.src_address}:{self._settings.src_port}"]
         errors = self._testbed.state_dir / "collector.err"
@@ -68,5 +70,6 @@ class TelemetryCollector:
             return
         process, self._process = self._process, None
         code = await process.stop(FLUSH_S)
+        await self._testbed.fetch(HOST, self._directory)
         if code != 0:
             raise RunError(f"the collector ended with exit code {code}{process.last_words()}")

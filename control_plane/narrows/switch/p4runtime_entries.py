@@ -36,9 +36,13 @@ def entities(plan: Plan, profile: TargetProfile, schema: P4Schema) -> list[Writa
         RunError: the program does not have what this needs (it is another program or version).
     """
     session = P4CloneSessionEntry(COLLECTOR_SESSION, replicas=[plan.collector.port])
+    return [session, *table_entries(plan_entries(plan, profile), schema)]
+
+
+def plan_entries(plan: Plan, profile: TargetProfile) -> Iterator[ProgramEntry]:
+    """Table entries of a plan in the program's own words, in the order in which they are installed."""
     unit = profile.depth_unit_bytes or plan.frame_bytes
-    entries = program_entries(plan, lambda link: (ecn_threshold(link, unit), profile.depth_unit))
-    return [session, *table_entries(entries, schema)]
+    return program_entries(plan, lambda link: (ecn_threshold(link, unit), profile.depth_unit))
 
 
 def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Writable]:

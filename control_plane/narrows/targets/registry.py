@@ -21,8 +21,10 @@ CLASSES = {
     "tofino": "narrows.targets.tofino.target:TofinoTarget",
 }
 NAMES = tuple(CLASSES)
-# A switch and machines of a lab, named in an inventory; all others are on this machine, or in a guest.
+# Always a switch and machines of a lab, named in an inventory; all others may be on this machine, or in a guest.
 TOFINO = "tofino"
+# Those that may be between the machines of an inventory, and their classes there.
+IN_A_LAB = {"soft": "narrows.targets.soft.lab:LabSoftTarget", TOFINO: CLASSES[TOFINO]}
 LOCAL = tuple(name for name in NAMES if name != TOFINO)
 
 
@@ -38,15 +40,16 @@ def check_options(name: str, bmv2_path: Path | None, inventory: Path | None) -> 
         raise InputError(f"--target {name}: no such target{suggestion(name, NAMES)}")
     if bmv2_path is not None and name != "bmv2":
         raise InputError(f"--bmv2-path {bmv2_path}: --target {name} does not run BMv2; allowed: with --target bmv2")
-    if inventory is not None and name != TOFINO:
-        raise InputError(f"--inventory {inventory}: --target {name} has no testbed; allowed: with --target {TOFINO}")
+    if inventory is not None and name not in IN_A_LAB:
+        allowed = " or ".join(IN_A_LAB)
+        raise InputError(f"--inventory {inventory}: --target {name} has no testbed; allowed: with --target {allowed}")
     if inventory is None and name == TOFINO:
         raise InputError(f"--inventory: is needed for --target {TOFINO}; allowed: an inventory file")
 
 
-def target_class(name: str) -> type[Target]:
-    """The class of one of `NAMES`."""
-    module, _, attribute = CLASSES[name].partition(":")
+def target_class(name: str, in_a_lab: bool = False) -> type[Target]:
+    """The class of one of `NAMES`, between the machines of a lab or on this machine."""
+    module, _, attribute = (IN_A_LAB if in_a_lab else CLASSES)[name].partition(":")
     return cast("type[Target]", getattr(importlib.import_module(module), attribute))
 
 
@@ -62,7 +65,7 @@ def target_factory(
     Args:
         name: one of `NAMES`.
         bmv2_path: simple_switch_grpc or the directory it is in, for bmv2 only.
-        inventory: the file that describes the testbed, for tofino only.
+        inventory: the file that describes the testbed, for targets of `IN_A_LAB`.
         results: where the results go; the log of what is changed on a Tofino switch is beside it.
         virtual: whether they are for guests, in virtual time; of `LOCAL` only.
 
@@ -72,4 +75,4 @@ def target_factory(
     from narrows.targets.base import TargetOptions
 
     check_options(name, bmv2_path, inventory)
-    return target_class(name).factory(TargetOptions(results, bmv2_path, inventory, virtual))
+    return target_class(name, inventory is not None).factory(TargetOptions(results, bmv2_path, inventory, virtual))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from ipaddress import IPv4Interface, IPv6Interface
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -12,7 +13,9 @@ from typing import Annotated, Literal, Self
 from narrows_formats.validation import refuse
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
+from narrows.experiment.plan import Plan
 from narrows.experiment.quantities import Model, Name
+from narrows.hosts.base import SWITCH
 
 DELAY_LINE = "delay-line"
 _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\Z")
@@ -47,13 +50,19 @@ class Ssh(Model):
         return word
 
 
-class Machine(Model):
-    """A server, its NIC that faces the switch, and the switch port that NIC is cabled to. No ``ssh``: this machine."""
+class Nic(Model):
+    """A network interface of a machine that is reached by ``ssh``; without, of this one. ``name`` is for people."""
+
+    name: str
+    ssh: Ssh | None = None
+    interface: str
+
+
+class Machine(Nic):
+    """A server, its NIC that faces the switch, and the switch port that NIC is cabled to."""
 
     name: Name
-    ssh: Ssh | None = None
     port: str
-    interface: str
     mac: Mac
     address: IPv4Interface | None = None
     address6: IPv6Interface | None = None
@@ -97,13 +106,14 @@ class Delay(Model):
 class Lab(Model, ABC):
     """The machines of one testbed; its switch is a target's to add.
 
-    It has one ``receiver``, or ``receivers`` for experiments whose flows end at several hosts.
+    It has one ``receiver``, or ``receivers`` for experiments whose flows end at several hosts. A target whose switch
+    can collect its reports itself needs no ``collector``.
     """
 
     senders: Annotated[tuple[Machine, ...], Field(min_length=1)]
     receiver: Machine | None = None
     receivers: tuple[Machine, ...] = ()
-    collector: CollectorMachine
+    collector: CollectorMachine | None = None
     delay: Delay = Delay()
 
     @model_validator(mode="after")
@@ -121,11 +131,11 @@ class Lab(Model, ABC):
                 if machine is not receiver and machine.port == receiver.port:
                     whose = "the receiver's" if self.receivers == () else f"{receiver.name}'s"
                     raise refuse(f"{machine.name} shares {whose} port '{machine.port}'", "a port of its own")
-            if machine is not self.collector and machine.port == self.collector.port:
+            if machine != self.collecting and machine.port == self.collecting.port:
                 raise refuse(f"{machine.name} shares the collector's port '{machine.port}'", "a port of its own")
         if self.delay.port in [sender.port for sender in self.senders]:
             raise refuse(f"the delay line shares a sender's port '{self.delay.port}'", "a port of its own")
-        if self.collector.ssh is not None:
+        if self.collector is not None and self.collector.ssh is not None:
             raise refuse(f"{self.collector.name}: reports are collected where Narrows runs", "a collector without ssh")
         return self
 
@@ -133,7 +143,26 @@ class Lab(Model, ABC):
     def machines(self) -> tuple[Machine, ...]:
         """Senders, receivers, collector, and the delay line's NIC where there is one."""
         line = self.delay_line
-        return (*self.senders, *self.all_receivers, self.collector, *(() if line is None else (line,)))
+        return (*self.senders, *self.all_receivers, self.collecting, *(() if line is None else (line,)))
+
+    @property
+    def collecting(self) -> CollectorMachine:
+        """Where reports are collected."""
+        assert self.collector is not None
+        return self.collector
+
+    def switch_nics(self, plan: Plan) -> Mapping[str, Nic]:
+        """NICs that a software switch has in a bound plan; the machine of the first, `SWITCH`, is where it runs."""
+        line = self.delay_line
+        return {} if line is None else {SWITCH: line}
+
+    def nic_settings(self, host: str) -> Mapping[str, str]:
+        """What host.sh is to set on a NIC that is no end host's, beside its MTU, and what it is to read back as."""
+        return {}
+
+    def needs(self, host: str) -> tuple[str, ...]:
+        """What host.sh is to look for on the machine of a NIC that is no end host's."""
+        return ()
 
     @property
     def all_receivers(self) -> tuple[Machine, ...]:
@@ -149,5 +178,5 @@ class Lab(Model, ABC):
         return Machine(name=DELAY_LINE, port=delay.port, interface=delay.interface, mac=delay.mac)
 
     @abstractmethod
-    def speed_bps(self, machine: Machine) -> int:
+    def speed_bps(self, machine: Nic) -> int:
         """Speed of the link between a machine and the switch in bit/s, L1."""

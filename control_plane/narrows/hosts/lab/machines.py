@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import sys
 from collections.abc import Callable, Sequence
@@ -14,24 +15,25 @@ from typing import Any
 
 from narrows.errors import RunError
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
-from narrows.hosts.base import SWITCH, SwitchAttachment
+from narrows.hosts.base import Listening, SwitchAttachment
 from narrows.hosts.exclusive import Exclusive
-from narrows.hosts.lab import relay, remote_clock
-from narrows.hosts.lab.inventory import Lab, Machine
-from narrows.hosts.lab.ssh import machine_command, run
+from narrows.hosts.lab import copies, relay, remote_clock
+from narrows.hosts.lab.guard import Guard
+from narrows.hosts.lab.inventory import Lab, Nic
+from narrows.hosts.lab.socket_bridge import SocketBridge
+from narrows.hosts.lab.ssh import HOST_SCRIPT, REMOTE_SCRIPT, machine_command, run
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
-from narrows.paths import data
 
-HOST_SCRIPT = data("deploy") / "host.sh"
-REMOTE_SCRIPT = data("deploy") / "remote.sh"
 MAX_PARALLEL = 16
 LEAD_S = 2.0
 # From this speed on packets come faster than a processor that sleeps or pauses can take them.
 FAST_BPS = 25_000_000_000
 # Segmentation and its inverse, which host.sh turns off.
 OFFLOADS = ("tso", "gso", "gro", "lro")
+# What host.sh says of a switch's NIC as it was asked to set it.
+DESCRIBED = ("quiet", "queues")
 # Where a machine loses frames, by how counters of them begin in its description.
 LOSSES = {"nic.": "NIC", "kernel.": "kernel"}
 # A kernel may take a minute to forget the connections of the run before.
@@ -60,6 +62,9 @@ class SshTestbed:
         self._described: dict[str, Any] = {}
         self._files: dict[str, str] = {}
         self._changed: list[str] = []
+        self._token = secrets.token_hex(8)
+        self._guards: list[Guard] = []
+        self._bridges: list[SocketBridge] = []
         self._locks = Exclusive(state_dir if record is None else record.root)
 
     @property
@@ -91,8 +96,10 @@ class SshTestbed:
             f"{machine.name} ({machine.ssh.host if machine.ssh else 'this machine'}, {machine.interface})"
             for machine in self._machines.values()
         )
-        self._changed = list(self._machines)
         try:
+            # From here on machines are put back whatever happens to us. Nothing is changed on any that another run has.
+            self._everywhere(list(self._machines), self._hold)
+            self._changed = list(self._machines)
             self._everywhere(self._changed, self._apply)
             found = self._everywhere(self._changed, self._describe)
             self._files = {host: facts.pop("files", "") for host, facts in zip(self._changed, found, strict=True)}
@@ -118,9 +125,15 @@ class SshTestbed:
             RunError: a machine could not be put back; the others are.
         """
         hosts, self._changed = self._changed, []
+        guards, self._guards = self._guards, []
+        bridges, self._bridges = self._bridges, []
         try:
+            for bridge in bridges:
+                bridge.close()
             self._everywhere(hosts, lambda host: self._script(host, "restore"))
         finally:
+            for guard in guards:
+                guard.close()
             self._locks.give_back()
 
     async def spawn(
@@ -140,9 +153,10 @@ class SshTestbed:
         else:
             remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
             command = relayed(remote)
-        process = await spawn(command, name, stdout=stdout, stderr=stderr)
-        if self._record is not None:
-            self._record.add_process(process.pid)
+        if self._record is None:
+            return await spawn(command, name, stdout=stdout, stderr=stderr)
+        process = await spawn(command, name, stdout=stdout, stderr=stderr, launch=self._record.launch())
+        self._record.add_process(process.pid)
         return process
 
     async def python(self, host: str, script: Path) -> list[str]:
@@ -173,6 +187,26 @@ class SshTestbed:
         path = f"{self._files[host]}/{name}"
         await asyncio.to_thread(run, machine, ["sh", "-c", 'cat >"$1"', "sh", path], text=text)
         return path
+
+    async def program(self, host: str, program: Path) -> str:
+        """See `narrows.hosts.base.Testbed.program`."""
+        return await asyncio.to_thread(copies.install, self._machines[host], program, self._files[host])
+
+    def listening(self, host: str, name: str) -> Listening:
+        """See `narrows.hosts.base.Testbed.listening`: on another machine among what host.sh keeps."""
+        nic, here = self._machines[host], self.state_dir / name
+        there = str(here) if nic.ssh is None else f"{self._files[host]}/{name}"
+        if nic.ssh is not None:
+            self._bridges.append(SocketBridge(nic, there, here))
+        return Listening(there, f"unix:{here}")
+
+    def directory(self, host: str, local: Path) -> str:
+        """See `narrows.hosts.base.Testbed.directory`: on another machine one on its disk, which host.sh removes."""
+        return str(local) if self._machines[host].ssh is None else f"{self._disk}/{local.name}"
+
+    async def fetch(self, host: str, local: Path) -> None:
+        """See `narrows.hosts.base.Testbed.fetch`."""
+        await asyncio.to_thread(copies.fetch, self._machines[host], self.directory(host, local), local)
 
     async def clock_offset_s(self, host: str) -> float:
         """See `narrows.hosts.base.Testbed.clock_offset_s`.
@@ -223,8 +257,13 @@ class SshTestbed:
             "machines": {host: {"name": self._machines[host].name, **found} for host, found in self._described.items()},
         }
 
+    def _hold(self, host: str) -> None:
+        guard = Guard(self._machines[host], self._token)
+        self._guards.append(guard)
+        guard.open()
+
     def _apply(self, host: str) -> str:
-        return self._script(host, "apply", *self._settings(host))
+        return self._script(host, "apply", *self.settings(host), f"run={self._token}")
 
     def _describe(self, host: str) -> dict[str, str]:
         """Settings; counts are no part of them."""
@@ -235,11 +274,14 @@ class SshTestbed:
         lines = self._script(host, "describe").splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
-    def _settings(self, host: str) -> list[str]:
+    def settings(self, host: str) -> list[str]:
+        """What host.sh is asked to set on a host's machine."""
         plan = self._plan
-        if host in (plan.collector_host.name, SWITCH):
+        if not self._is_end(host):
             # They only take frames off the wire, and put them there.
-            return [f"mtu={self._mtu}", *self._nic(host)]
+            beside = (f"{name}={value}" for name, value in self._inventory.nic_settings(host).items())
+            disk = host == plan.collector_host.name and self._machines[host].ssh is not None
+            return [f"mtu={self._mtu}", *self._nic(host), *beside, *([f"directory={self._disk}"] if disk else [])]
         own = plan.host(host)
         peers = plan.peers(own)
         settings = [
@@ -259,7 +301,10 @@ class SshTestbed:
     def _asked(self, host: str) -> dict[str, str]:
         """What a machine that was set up is to say of itself, by the names of host.sh's description."""
         asked = {"mtu": str(self._mtu), **{f"offload.{short}": "off" for short in OFFLOADS}}
-        if host not in (self._plan.collector_host.name, SWITCH):
+        if not self._is_end(host):
+            settings = self._inventory.nic_settings(host)
+            asked |= {name: settings[name] for name in DESCRIBED if name in settings}
+        else:
             buffer = self._plan.tcp_buffer_bytes
             asked |= {
                 "sysctl.tcp_rmem": f"4096 131072 {buffer}",
@@ -268,6 +313,14 @@ class SshTestbed:
                 "sysctl.tcp_ecn": str(int(self._plan.marks_ecn)),
             }
         return asked
+
+    @property
+    def _disk(self) -> str:
+        """What a collector on another machine writes into."""
+        return f"/var/tmp/narrows-{self._token}"
+
+    def _is_end(self, host: str) -> bool:
+        return any(end.name == host for end in self._plan.end_hosts)
 
     def _nic(self, host: str) -> list[str]:
         """What NICs at the switch's higher rates need beside."""
@@ -299,14 +352,13 @@ class SshTestbed:
         return found
 
 
-def machines_of(plan: Plan, inventory: Lab) -> dict[str, Machine]:
-    """The machines that a bound plan uses, by the names of its hosts; `SWITCH` is where a delay line runs."""
-    line = inventory.delay_line
+def machines_of(plan: Plan, inventory: Lab) -> dict[str, Nic]:
+    """NICs of the machines that a bound plan uses, by the names of its hosts, and those of a software switch."""
     return {
-        **({} if line is None else {SWITCH: line}),
+        **inventory.switch_nics(plan),
         **{host.name: machine for host, machine in zip(plan.senders, inventory.senders, strict=False)},
         **{host.name: machine for host, machine in zip(only_receivers(plan), inventory.all_receivers, strict=False)},
-        plan.collector_host.name: inventory.collector,
+        plan.collector_host.name: inventory.collecting,
     }
 
 

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan
-from narrows.hosts.base import SWITCH
-from narrows.hosts.lab.inventory import Lab, Machine
-from narrows.hosts.lab.machines import HOST_SCRIPT, MAX_PARALLEL, ccas_of, delays_at, machines_of
-from narrows.hosts.lab.ssh import run
+from narrows.hosts.lab.inventory import Lab, Nic
+from narrows.hosts.lab.machines import MAX_PARALLEL, ccas_of, delays_at, machines_of
+from narrows.hosts.lab.ssh import HOST_SCRIPT, run
 
 # What our own senders and readers of sockets need on a machine.
 PYTHON = "3.8"
@@ -26,10 +25,11 @@ class Preflight:
 
     def problems(self, plan: Plan) -> list[str]:
         """One line for every machine of an adapted plan that cannot be used for it as it is."""
-        wanted: list[tuple[Machine, tuple[str, ...]]] = []
+        wanted: list[tuple[Nic, tuple[str, ...]]] = []
+        ends = {host.name for host in plan.end_hosts}
         for host, machine in machines_of(plan, self._inventory).items():
             # The traffic tools are not needed where reports are collected.
-            tools = [] if host in (plan.collector_host.name, SWITCH) else [f"python={PYTHON}"]
+            tools = [f"python={PYTHON}"] if host in ends else self._inventory.needs(host)
             delays = ["netem=yes"] if delays_at(plan, host, self._inventory) else []
             wanted.append((machine, (*tools, *delays, f"cca={' '.join(ccas_of(plan, host))}")))
         new = [(machine, needs) for machine, needs in wanted if (machine.name, needs) not in self._found]
@@ -39,7 +39,7 @@ class Preflight:
         return [problem for machine, needs in wanted if (problem := self._found[machine.name, needs])]
 
 
-def _ask(machine: Machine, needs: tuple[str, ...]) -> str:
+def _ask(machine: Nic, needs: tuple[str, ...]) -> str:
     try:
         run(machine, ["sh", "-s", "--", "check", machine.interface, *needs], text=HOST_SCRIPT.read_text())
     except RunError as error:

@@ -9,7 +9,7 @@ import time
 from typing import IO
 
 from narrows.errors import RunError
-from narrows.hosts.lab.inventory import Machine
+from narrows.hosts.lab.inventory import Nic
 from narrows.hosts.lab.ssh import machine_command
 
 READINGS = 20
@@ -17,7 +17,7 @@ LIMIT_S = 30.0
 _ANSWER = "import sys, time\nfor _ in sys.stdin: print(repr(time.monotonic()), flush=True)"
 
 
-def offset_s(machine: Machine) -> float:
+def offset_s(machine: Nic) -> float:
     """A machine's monotonic clock minus ours, wrong by at most half the shortest of `READINGS` round trips.
 
     Raises:

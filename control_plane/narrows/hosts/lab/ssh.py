@@ -8,8 +8,12 @@ import subprocess
 from collections.abc import Sequence
 
 from narrows.errors import RunError
-from narrows.hosts.lab.inventory import Machine, Ssh
+from narrows.hosts.lab.inventory import Nic, Ssh
+from narrows.paths import data
 
+# What is run on machines: it sets a NIC up and puts it back; it lets a process live as long as its connection.
+HOST_SCRIPT = data("deploy") / "host.sh"
+REMOTE_SCRIPT = data("deploy") / "remote.sh"
 CONNECT_S = 10
 COMMAND_S = 60.0
 # What ssh itself exits with when it cannot connect.
@@ -46,7 +50,7 @@ def ssh_command(ssh: Ssh, options: Sequence[str] = (), command: str | None = Non
     return words if command is None else [*words, "--", command]
 
 
-def machine_command(machine: Machine, arguments: Sequence[str]) -> list[str]:
+def machine_command(machine: Nic, arguments: Sequence[str]) -> list[str]:
     """What to start here so that ``arguments`` run as root on a machine."""
     if machine.ssh is None:
         return list(arguments)
@@ -54,7 +58,7 @@ def machine_command(machine: Machine, arguments: Sequence[str]) -> list[str]:
     return ssh_command(machine.ssh, command=shlex.join(words))
 
 
-def run(machine: Machine, arguments: Sequence[str], *, text: str = "", timeout_s: float = COMMAND_S) -> str:
+def run(machine: Nic, arguments: Sequence[str], *, text: str = "", timeout_s: float = COMMAND_S) -> str:
     """Run a command on a machine and return what it printed.
 
     Args:

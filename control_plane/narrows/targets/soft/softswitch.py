@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
 READY_S = 20.0
 STOP_S = 10.0
+# Starts a program on processors of its own; a control group may allow others only, and the kernel does not say so.
+PINNED = """
+taskset -cp "$1" $$ >/dev/null || exit 1
+found=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)
+[ "$found" = "$1" ] || { echo "it may run on processors $found, not $1 (cores in the inventory)" >&2; exit 1; }
+shift
+exec "$@"
+"""
 
 
 def missing_parts() -> list[str]:
@@ -53,7 +61,12 @@ class Softswitch:
         self._manager: TrafficManagerClient | None = None
 
     async def start(
-        self, testbed: Testbed, interfaces: Mapping[int, str], seed: int, loopbacks: Sequence[int] = ()
+        self,
+        testbed: Testbed,
+        interfaces: Mapping[int, str],
+        seed: int,
+        loopbacks: Sequence[int] = (),
+        cores: str | None = None,
     ) -> None:
         """Start it and connect to it; it has no program yet.
 
@@ -62,6 +75,7 @@ class Softswitch:
             interfaces: interface of each port.
             seed: of its random numbers.
             loopbacks: ports whose output comes in again.
+            cores: processors that it is to run on, as the kernel writes a list of them; any if None.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -70,8 +84,10 @@ class Softswitch:
         from narrows.switch.traffic_manager import TrafficManagerClient
 
         files = testbed.state_dir / self._name.replace(" ", "-")
-        address = f"unix:{files.with_suffix('.sock')}"
-        command = [str(binary(SOFTSWITCH)), "serve", "--grpc", address, "--seed", str(seed)]
+        socket = testbed.listening(SWITCH, f"{files.name}.sock")
+        program = await testbed.program(SWITCH, binary(SOFTSWITCH))
+        pinned = [] if cores is None else ["sh", "-c", PINNED, "sh", cores]
+        command = [*pinned, program, "serve", "--grpc", f"unix:{socket.path}", "--seed", str(seed)]
         for port, interface in sorted(interfaces.items()):
             command += ["--port", f"{port}@{interface}"]
         for port in loopbacks:
@@ -86,7 +102,7 @@ class Softswitch:
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
         device_config, p4info = compiled_program("v1model")
-        self._session = P4RuntimeSession(address, p4info, device_config)
+        self._session = P4RuntimeSession(socket.address, p4info, device_config)
         await self._session.open()
         self._manager = TrafficManagerClient(self._session.channel)
 

@@ -145,33 +145,15 @@ class SoftTarget(P4RuntimeTarget):
         Raises:
             RunError: the switch refuses something, or a setting reads back differently.
         """
-        from narrows.switch import traffic_manager_pb2 as pb
-        from narrows.switch.link_models import delay_message, rate_message, variation
         from narrows.switch.p4runtime_entries import entities
+        from narrows.targets.soft.settings import port_delays, queue_requests
 
         session, manager = self._switch.session, self._switch.manager
         await session.push_pipeline()
-        for link in plan.links:
-            await manager.configure(
-                pb.ConfigureRequest(
-                    port=link.port,
-                    queue=link.queue,
-                    rate_bps=link.rate_bps,
-                    # A depth in packets is kept as one: the byte limit would count a short packet for less.
-                    limit_bytes=link.limit_bytes if link.limit_packets is None else 0,
-                    limit_packets=link.limit_packets or 0,
-                    # Until the experiment starts, its nominal rate holds.
-                    rate_schedule=None if link.schedule is None else rate_message(link.schedule),
-                    # Set alone, a constant delay would end the schedule.
-                    delay_ns=None if link.delay_steps is None else link.delay_ns,
-                    delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
-                    variation=variation(link, self._seed + link.index),
-                )
-            )
-        scheduled = {link.port for link in plan.links if link.delay_steps is not None}
-        for port in plan.ports:
-            if port.delay_ns and port.number not in scheduled:
-                await self._switch.set_delay(port.number, port.delay_ns)
+        for request in queue_requests(plan, self._seed):
+            await manager.configure(request)
+        for port, delay_ns in port_delays(plan).items():
+            await self._switch.set_delay(port, delay_ns)
         # Paths are connected last: no packet passes a switch that is half set up.
         entries = entities(plan, PROFILE, session.schema)
         await session.insert(entries)

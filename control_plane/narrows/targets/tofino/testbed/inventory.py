@@ -13,7 +13,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt,
 from narrows.errors import InputError
 from narrows.experiment.loader import check, read_mapping
 from narrows.experiment.quantities import Model
-from narrows.hosts.lab.inventory import Lab, Machine, Ssh
+from narrows.hosts.lab.inventory import CollectorMachine, Lab, Machine, Nic, Ssh
 from narrows.targets.tofino.bfrt.client import DEFAULT_PORT, Endpoint, Tls
 from narrows.targets.tofino.chip.model import CHIPS, PORTS_PER_PIPE, Chip
 from narrows.targets.tofino.testbed.calibration import Calibration, calibration_path, load_calibration
@@ -98,6 +98,7 @@ class Inventory(Lab):
     """
 
     switch: Switch
+    collector: CollectorMachine
     ports: Annotated[tuple[Port, ...], Field(min_length=3)]
     loopback: tuple[str, ...] = ()
     _calibration: Calibration | None = PrivateAttr(None)
@@ -152,8 +153,9 @@ class Inventory(Lab):
         """The switch port a machine is cabled to."""
         return next(port for port in self.ports if port.name == machine.port)
 
-    def speed_bps(self, machine: Machine) -> int:
+    def speed_bps(self, machine: Nic) -> int:
         """See `Lab.speed_bps`: as the switch's port is set."""
+        assert isinstance(machine, Machine)
         return self.port_of(machine).speed_bps
 
     def port(self, dev_port: int) -> Port:

@@ -20,10 +20,14 @@ def _do(*command: str, check: bool = True) -> None:
 
 
 class Machines:
-    """Namespaces on a management network, one NIC each towards a bridge that stands in for the switch's cables."""
+    """Namespaces on a management network, one NIC each towards a bridge that stands in for a switch's cables.
 
-    def __init__(self, names: list[str], directory: Path) -> None:
+    Not `bridged`, they have no NIC but those of `wire`.
+    """
+
+    def __init__(self, names: list[str], directory: Path, bridged: bool = True) -> None:
         self.names = names
+        self.bridged = bridged
         self.directory = directory
         self.daemons: list[subprocess.Popen[bytes]] = []
         self._tag = f"{os.getpid() % 10_000}"
@@ -50,12 +54,14 @@ class Machines:
     def _create_one(self, hub: str, number: int, name: str) -> None:
         space = self.namespace(name)
         _do("ip", "netns", "add", space)
-        for inner, bridge in (("mgmt0", "management"), ("ens1f0", "cables")):
+        nics = [("mgmt0", "management"), *([("ens1f0", "cables")] if self.bridged else [])]
+        for inner, bridge in nics:
             outer = f"{bridge[0]}{number}"
             _do("ip", "-n", space, "link", "add", inner, "type", "veth", "peer", "name", outer, "netns", hub)
             _do("ip", "-n", hub, "link", "set", outer, "master", bridge, "up")
             _do("ip", "-n", space, "link", "set", inner, "up")
-        _do("ip", "-n", space, "link", "set", "ens1f0", "address", f"02:00:00:00:00:{number:02x}")
+        if self.bridged:
+            _do("ip", "-n", space, "link", "set", "ens1f0", "address", self.mac(name))
         _do("ip", "-n", space, "link", "set", "lo", "up")
         _do("ip", "-n", space, "address", "add", f"{MANAGEMENT}.{number}/24", "dev", "mgmt0")
         config = self.directory / f"sshd-{name}"
@@ -76,6 +82,20 @@ class Machines:
         command = ["ip", "netns", "exec", space, *clock, SSHD, "-D", "-e", "-f", str(config)]
         with (self.directory / f"sshd-{name}.log").open("wb") as log:
             self.daemons.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+
+    def mac(self, name: str) -> str:
+        """Address of a machine's first NIC."""
+        return f"02:00:00:00:00:{self.names.index(name) + 1:02x}"
+
+    def wire(self, name: str, interface: str, other: str, other_interface: str, queues: int = 1) -> None:
+        """Connect two NICs; the other one has several queues."""
+        ends = (
+            ["name", interface, "address", self.mac(name), "netns", self.namespace(name)],
+            ["name", other_interface, "netns", self.namespace(other), "numrxqueues", str(queues)],
+        )
+        _do("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+        _do("ip", "-n", self.namespace(name), "link", "set", interface, "up")
+        _do("ip", "-n", self.namespace(other), "link", "set", other_interface, "up")
 
     def add_nic(self, name: str, interface: str, mac: str) -> None:
         """One more NIC on the cables."""

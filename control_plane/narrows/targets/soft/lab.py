@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The softswitch between the machines of a lab, on a Linux machine's NICs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from narrows.errors import InputError
+from narrows.experiment.plan import L1_OVERHEAD_BYTES, Plan
+from narrows.hosts.base import Testbed
+from narrows.hosts.lab.binding import Ports, place
+from narrows.hosts.lab.machines import LOSSES, SshTestbed
+from narrows.hosts.lab.preflight import Preflight
+from narrows.hosts.state import RunState
+from narrows.switch.readings import Balance
+from narrows.targets.base import AppliedSettings, Target, TargetOptions
+from narrows.targets.soft.inventory import Inventory, load_inventory
+from narrows.targets.soft.target import SoftTarget
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
+
+# Counters of a NIC, not of its machine's kernel, which counts what else comes in as well.
+OF_THE_NIC = LOSSES["nic."]
+MAX_LOOPBACKS = 64
+
+
+def bind(plan: Plan, inventory: Inventory) -> Plan:
+    """The plan with the inventory's NICs as ports, MAC and IP addresses.
+
+    Raises:
+        InputError: see `narrows.hosts.lab.binding.place`; or hosts that share a port are to have several delays.
+    """
+    numbers = inventory.numbers
+    names = {number: name for name, number in numbers.items()}
+    free = range(len(numbers) + 1, len(numbers) + 1 + MAX_LOOPBACKS)
+    bound = place(plan, inventory, Ports(lambda machine: numbers[machine.port], lambda number: names[number], free))
+    delays: dict[int, dict[int, str]] = defaultdict(dict)
+    for port in bound.ports:
+        delays[port.number].setdefault(port.delay_ns, port.host)
+    for number, hosts in delays.items():
+        if len(hosts) > 1:
+            raise InputError(
+                f"flows: {' and '.join(hosts.values())} share port {names[number]} of the switch, which holds what "
+                "leaves there for one time; allowed: the same RTT for both, or a port for each"
+            )
+    return bound
+
+
+class LabSoftTarget(SoftTarget):
+    """One softswitch between machines."""
+
+    hosts_are_machines = True
+
+    def __init__(self, seed: int, inventory: Inventory, preflight: Preflight | None = None) -> None:
+        """``preflight`` asks the machines, and remembers their answers from run to run."""
+        super().__init__(seed)
+        self._inventory = inventory
+        self._preflight = preflight or Preflight(inventory)
+        self._plan: Plan | None = None
+        self._machines: SshTestbed | None = None
+        self._lost_before: dict[str, int] = {}
+        self._received_before: dict[int, tuple[int, int]] = {}
+
+    @classmethod
+    def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
+        """Targets of one lab, whose machines are asked once, with the experiments' seeds."""
+        assert options.inventory is not None
+        inventory = load_inventory(options.inventory)
+        preflight = Preflight(inventory)
+        return lambda experiment: cls(experiment.seed, inventory, preflight)
+
+    def adapt(self, plan: Plan) -> Plan:
+        """The plan on the lab's NICs and machines.
+
+        Raises:
+            InputError: the lab has too few machines, or not the addresses.
+        """
+        return bind(plan, self._inventory)
+
+    def machine_problems(self, plan: Plan) -> list[str]:
+        """What the machines lack: access, tools, the interface, congestion controls."""
+        return self._preflight.problems(plan)
+
+    def refusals(self, plan: Plan) -> list[str]:
+        """What the softswitch does not go up to, and rates that a NIC does not carry."""
+        speeds = {self._inventory.numbers[port.name]: port for port in self._inventory.switch.ports}
+        beyond = []
+        for link in plan.links:
+            on_the_wire = link.rates_bps.most * (plan.frame_bytes + L1_OVERHEAD_BYTES) // plan.frame_bytes
+            if link.port in speeds and on_the_wire > speeds[link.port].speed_bps:
+                port = speeds[link.port]
+                most = port.speed_bps * plan.frame_bytes // (plan.frame_bytes + L1_OVERHEAD_BYTES)
+                beyond.append(
+                    f"{link.field}.rate: is more than port {port.name} carries ({port.speed}, with preamble, FCS and "
+                    f"gap); allowed: up to {most} bit/s"
+                )
+        return [*super().refusals(plan), *beyond]
+
+    def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
+        """The machines of an adapted plan, by SSH."""
+        self._plan, self._loopbacks = plan, plan.loopbacks
+        self._machines = SshTestbed(plan, self._inventory, state.directory, mtu, state)
+        return self._machines
+
+    async def start(self, testbed: Testbed) -> None:
+        """Start the switch on its machine's NICs and connect to it.
+
+        Raises:
+            RunError: it does not come up; the message has its last output.
+        """
+        assert self._plan is not None
+        interfaces = self._inventory.interfaces(self._plan)
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, self._inventory.switch.cores)
+
+    async def configure(self, plan: Plan) -> AppliedSettings:
+        """See `SoftTarget.configure`; what NICs have counted until then is not this run's."""
+        applied = await super().configure(plan)
+        self._lost_before = self._lost(plan)
+        self._received_before = await self._received(plan)
+        return applied
+
+    async def losses_elsewhere(self, plan: Plan) -> list[str]:
+        """Packets lost anywhere but at a link's queue or by loss emulation, in the switch's NICs too."""
+        found = await super().losses_elsewhere(plan)
+        for counter, lost in self._lost(plan).items():
+            if more := lost - self._lost_before.get(counter, 0):
+                found.append(f"{counter}: {more} packets not taken in by the switch's machine")
+        return found
+
+    async def balances(self, plan: Plan) -> list[Balance]:
+        """What left each port for end hosts against what their NICs handed on."""
+        names = {number: name for name, number in self._inventory.numbers.items()}
+        found = []
+        for number, (sent, received) in (await self._received(plan)).items():
+            sent_before, received_before = self._received_before[number]
+            place = f"between the switch's port {names[number]} and the NICs there"
+            found.append(Balance(place, sent - sent_before, received - received_before))
+        return found
+
+    def _lost(self, plan: Plan) -> dict[str, int]:
+        """What the switch's NICs have lost so far, by NIC and counter."""
+        assert self._machines is not None
+        lost: dict[str, int] = {}
+        for host, nic in self._inventory.switch_nics(plan).items():
+            counters = self._machines.received(host)[1]
+            lost |= {f"{nic.name}: {name}": n for name, n in counters.items() if name.startswith(OF_THE_NIC)}
+        return lost
+
+    async def _received(self, plan: Plan) -> dict[int, tuple[int, int]]:
+        """Frames that have left each port for end hosts, and those that the hosts' NICs have handed on, by port."""
+        assert self._machines is not None
+        sent = {port.port: port.tx_packets for port in await self.ports()}
+        received: dict[int, int] = defaultdict(int)
+        for host in plan.end_hosts:
+            received[host.port] += self._machines.received(host.name)[0]
+        return {number: (sent[number], count) for number, count in received.items()}

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan asks of the softswitch's traffic manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from narrows.experiment.plan import Plan
+from narrows.switch import traffic_manager_pb2 as pb
+from narrows.switch.link_models import delay_message, rate_message, variation
+
+
+def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
+    """What the traffic manager is asked for each link's queue."""
+    for link in plan.links:
+        yield pb.ConfigureRequest(
+            port=link.port,
+            queue=link.queue,
+            rate_bps=link.rate_bps,
+            # A depth in packets is kept as one: the byte limit would count a short packet for less.
+            limit_bytes=link.limit_bytes if link.limit_packets is None else 0,
+            limit_packets=link.limit_packets or 0,
+            # Until the experiment starts, its nominal rate holds.
+            rate_schedule=None if link.schedule is None else rate_message(link.schedule),
+            # Set alone, a constant delay would end the schedule.
+            delay_ns=None if link.delay_steps is None else link.delay_ns,
+            delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
+            variation=variation(link, seed + link.index),
+        )
+
+
+def port_delays(plan: Plan) -> dict[int, int]:
+    """Nanoseconds that what leaves a port is held; ports whose delay is a schedule of their link's have none."""
+    scheduled = {link.port for link in plan.links if link.delay_steps is not None}
+    return {port.number: port.delay_ns for port in plan.ports if port.delay_ns and port.number not in scheduled}

@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows run --target soft --inventory`` as a lab calls it: a Linux machine's NICs as ports, machines over sshd.
+
+Machines are network namespaces, cables veth pairs: everything else is what a lab has, to the last report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from difflib import ndiff
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lab_machines import Machines
+from narrows.errors import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK
+from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+
+pytestmark = pytest.mark.needs("root", "sshd", "ssh", COLLECTOR, SOFTSWITCH)
+
+ENDS = ["alice", "bob", "carol"]
+BOX, DESK = "box", "desk"
+NICS = {"alice": "left", "bob": "left2", "carol": "right"}
+QUEUES = 4
+ENVIRONMENT = {
+    **os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "control_plane"), "COLUMNS": "200"
+}  # fmt: skip
+NARROWS = [sys.executable, "-c", "from narrows.cli import main; main()"]
+DEMO = Path(__file__).resolve().parents[2] / "experiments" / "demo.yaml"
+# What set-up touches, what runs, and what is in places for files.
+FACTS = (
+    "for nic in $(ls /sys/class/net | grep -v -E '^(lo|mgmt0)$'); do ip -brief address show dev $nic scope global; "
+    "ip -brief link show dev $nic; ip neighbour show dev $nic nud permanent; "
+    "ethtool -k $nic | grep -E 'tcp-seg|generic-'; cat /sys/class/net/$nic/mtu; ls /sys/class/net/$nic/queues; "
+    "sysctl net.ipv6.conf.$nic.disable_ipv6; done; sysctl net.ipv4.tcp_rmem net.ipv4.tcp_wmem "
+    "net.ipv4.tcp_no_metrics_save net.ipv4.tcp_ecn net.ipv4.ip_local_port_range; ls -a /run/narrows-host/$("
+    "readlink /proc/self/ns/net | tr -dc 0-9) 2>&1 | wc -l; ss -Htlnp | grep -v sshd || true"
+)
+
+
+def inside_pids(machines: Machines, name: str) -> list[str]:
+    """What runs in a namespace, but for its ssh server and this look at it."""
+    pids = subprocess.run(
+        ["ip", "netns", "pids", machines.namespace(name)], capture_output=True, text=True, check=True
+    ).stdout.split()
+    found = []
+    for pid in pids:
+        try:
+            found.append(Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ").strip())
+        except OSError:
+            continue
+    return [words for words in found if words and not words.startswith(("/usr/sbin/sshd", "sshd", "unshare"))]
+
+
+class Lab:
+    """A testbed, the desk that Narrows is run at (the switch's own machine, or another one), and how all was before."""
+
+    def __init__(self, machines: Machines, desk: str, directory: Path) -> None:
+        self.machines, self.desk, self.directory = machines, desk, directory
+        self.out = directory / "results" / "run"
+        self.data: dict[str, Any] = {
+            "switch": {
+                "ports": [{"name": nic, "interface": nic, "speed": "1G"} for nic in NICS.values()],
+                **({} if desk == BOX else {"ssh": machines.ssh(BOX)}),
+            },
+            "senders": [self._machine("alice", 1), self._machine("bob", 2)],
+            "receiver": self._machine("carol", 3),
+        }
+        self._before = self._state()
+
+    def _machine(self, name: str, number: int) -> dict[str, Any]:
+        return {
+            "name": name,
+            "ssh": self.machines.ssh(name),
+            "port": NICS[name],
+            "interface": "ens1f0",
+            "mac": self.machines.mac(name),
+            "address": f"10.0.0.{number}/24",
+            "address6": f"2001:db8::{number}/64",
+        }
+
+    def start(self, *arguments: str, experiment: Path = DEMO, command: str = "run") -> subprocess.Popen[str]:
+        self.out.parent.mkdir(exist_ok=True)
+        (self.directory / "lab.yaml").write_text(yaml.safe_dump(self.data))
+        words = [*NARROWS, command, str(experiment), "--target", "soft", "--inventory", "lab.yaml", *arguments]
+        return subprocess.Popen(
+            ["ip", "netns", "exec", self.machines.namespace(self.desk), *words],
+            cwd=self.directory, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def run(self, *arguments: str, **options: Any) -> tuple[int, str]:
+        process = self.start("--out", str(self.out), *arguments, **options)
+        printed, _ = process.communicate(timeout=120)
+        return process.returncode, printed
+
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads((self.out / "run.json").read_text())
+        return record
+
+    def summary(self) -> dict[str, Any]:
+        summary: dict[str, Any] = json.loads((self.out / "summary.json").read_text())
+        return summary
+
+    def _state(self) -> dict[str, str]:
+        facts = {name: self.machines.inside(name, "sh", "-c", FACTS) for name in [*ENDS, BOX]}
+        running = {f"{name} runs": "\n".join(inside_pids(self.machines, name)) for name in facts}
+        return {**facts, **running, "left": "\n".join(sorted(map(str, Path("/var/tmp").glob("narrows-*"))))}
+
+    def differences(self) -> list[str]:
+        before, now = (
+            [f"{name}: {line}" for name, facts in state.items() for line in facts.splitlines()]
+            for state in (self._before, self._state())
+        )
+        return [line for line in ndiff(before, now) if line[0] in "+-"]
+
+    def assert_restored(self, within_s: float = 0.0) -> None:
+        deadline = time.monotonic() + within_s
+        while (found := self.differences()) and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert found == []
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    made = Machines([*ENDS, BOX, DESK], tmp_path_factory.mktemp("machines"), bridged=False)
+    try:
+        made.create()
+        for name, nic in NICS.items():
+            made.wire(name, "ens1f0", BOX, nic, QUEUES)
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture(params=[BOX, DESK])
+def lab(request: pytest.FixtureRequest, machines: Machines, tmp_path: Path) -> Lab:
+    return Lab(machines, request.param, tmp_path)
+
+
+SHORT = ["--set", "flows.0.duration=3s", "--set", "flows.1.duration=3s"]
+
+
+def test_the_demo_runs_between_machines_and_leaves_them_as_they_were(lab: Lab) -> None:
+    code, printed = lab.run(*SHORT)
+    assert code == EXIT_OK, printed
+    lab.assert_restored()
+    record, summary = lab.record(), lab.summary()
+    assert record["status"] == "complete" and record["target_profile"]["name"] == "soft"
+    assert [flow["src"] for flow in record["flows"]] == ["10.0.0.1", "10.0.0.2"]
+    # Every report is here, and says the same as the switch's own counters.
+    assert summary["telemetry"]["lost"] == 0 and summary["telemetry"]["reports"] > 10_000
+    assert record["drop_cross_check"]["bottleneck"]["holds"]
+    assert all(balance["lost"] == 0 for balance in record["balances"])
+    # 100 Mbit/s of full frames, less what TCP takes to fill it.
+    assert 0.7 < summary["bottleneck"]["utilization"] <= 1.0001
+    # The RTT is the switch's: 40 ms, and what machines and cables of one machine take.
+    assert all(0.040 <= flow["rtt_s"]["min"] < 0.045 for flow in summary["flows"])
+    described = record["host"]["testbed"]["machines"]
+    assert described["switch"]["queues"] == "1" and described["switch"]["quiet"] == "yes"
+    assert {one["name"] for one in described.values()} >= {"alice", "bob", "carol", "switch (left)", "switch (right)"}
+
+
+# More than the link carries, from one host: what comes of it is arithmetic.
+OFFERED_BPS, RATE_BPS, QUEUE_S, FRAME, HEADERS = 12_500_000, 10_000_000, 0.02, 1514, 42
+PAYLOAD = FRAME - HEADERS
+STEADY = {
+    "name": "steady",
+    "bottleneck": {"rate": f"{RATE_BPS}bit", "buffer": "20ms", "rtt": "10ms"},
+    "flows": [
+        {
+            "name": "cbr",
+            "udp": {"rate": f"{OFFERED_BPS * PAYLOAD // FRAME}bit", "payload": f"{PAYLOAD}B"},
+            "duration": "4s",
+        }
+    ],
+}
+
+
+def test_what_is_measured_is_what_a_local_run_measures(machines: Machines, tmp_path: Path) -> None:
+    """And both are what theory says: a constant bit rate loses what exceeds the link's, and a full queue its depth."""
+    experiment = tmp_path / "steady.yaml"
+    experiment.write_text(yaml.safe_dump(STEADY))
+    lab = Lab(machines, DESK, tmp_path)
+    code, printed = lab.run(experiment=experiment)
+    assert code == EXIT_OK, printed
+    lab.assert_restored()
+    here = [*NARROWS, "run", str(experiment), "--out", str(tmp_path / "here")]
+    local = subprocess.run(here, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=False)
+    assert local.returncode == EXIT_OK, local.stdout + local.stderr
+    for summary in (lab.summary(), json.loads((tmp_path / "here" / "summary.json").read_text())):
+        bottleneck = summary["bottleneck"]
+        # The queue fills within its depth by what exceeds the rate: 80 ms of 4 s at the most.
+        assert bottleneck["utilization"] == pytest.approx(1, abs=0.02)
+        assert bottleneck["loss_ratio"] == pytest.approx(1 - RATE_BPS / OFFERED_BPS, abs=0.02)
+        assert bottleneck["queue_delay_s"]["p99"] == pytest.approx(QUEUE_S, abs=0.001)
+        assert summary["telemetry"]["lost"] == 0
+
+
+def test_an_interrupted_run_is_partial_and_leaves_everything_as_it_was(lab: Lab) -> None:
+    process = lab.start("--out", str(lab.out))
+    while "python3" not in lab.machines.inside("alice", "ss", "-Htnp"):
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == EXIT_INTERRUPTED, printed
+    assert "partial run: interrupted by SIGINT" in printed and "Traceback" not in printed
+    assert lab.summary()["telemetry"]["reports"] > 0
+    lab.assert_restored()
+
+
+LONGEST_S = 12.0
+
+
+def killed(lab: Lab, moment_s: float) -> None:
+    """A run that is killed at a moment; its machines are given the time that ``host.sh`` needs."""
+    process = lab.start("--out", str(lab.out))
+    time.sleep(moment_s)
+    process.kill()
+    process.communicate()
+    lab.assert_restored(20.0)
+    # The record of it, and unfinished results: no business of the machines.
+    subprocess.run([*NARROWS, "clean"], env=ENVIRONMENT, capture_output=True, check=True)
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_machines_are_as_they_were_after_a_kill_at_any_moment(lab: Lab, part: int) -> None:
+    """In the first half, while the testbed is made, and in the second, while traffic flows: all by themselves."""
+    killed(lab, random.uniform(part, part + 1) * LONGEST_S / 2)
+
+
+@pytest.mark.needs("stress")
+@pytest.mark.parametrize("number", range(20))
+def test_machines_are_as_they_were_after_many_kills(lab: Lab, number: int) -> None:
+    killed(lab, random.uniform(number, number + 1) * LONGEST_S / 20)
+
+
+def test_a_nic_that_is_in_use_never_becomes_a_port(lab: Lab) -> None:
+    lab.machines.inside(BOX, "ip", "address", "add", "203.0.113.1/24", "dev", "right")
+    try:
+        code, printed = lab.run(*SHORT)
+        assert code == EXIT_BAD_INPUT, printed
+        assert "switch (right): " in printed and "right has the address 203.0.113.1/24; fix: a NIC that" in printed
+    finally:
+        lab.machines.inside(BOX, "ip", "address", "del", "203.0.113.1/24", "dev", "right")
+    assert not lab.out.exists()
+    lab.assert_restored()
+
+
+def test_processors_that_the_switch_may_not_have_fail_the_run(lab: Lab) -> None:
+    lab.data["switch"]["cores"] = "0,4000"
+    code, printed = lab.run(*SHORT)
+    assert code == EXIT_FAILED, printed
+    assert "it may run on processors 0, not 0,4000 (cores in the inventory)" in printed
+    lab.assert_restored()
+
+
+def test_the_switch_runs_on_its_processors(lab: Lab) -> None:
+    lab.data["switch"] |= {"cores": "0", "interrupts": "1"}
+    process = lab.start("--out", str(lab.out), *SHORT)
+    allowed = ""
+    while not allowed:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.1)
+        for pid in lab.machines.inside(BOX, "sh", "-c", f"pgrep -f '^[^ ]*{SOFTSWITCH} serve' || true").split():
+            if Path(f"/proc/{pid}/ns/net").stat().st_ino == box_network(lab):
+                status = Path(f"/proc/{pid}/status").read_text()
+                allowed = next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
+    printed, _ = process.communicate(timeout=60)
+    assert process.returncode == EXIT_OK, printed
+    assert allowed == "0"
+
+
+def box_network(lab: Lab) -> int:
+    return Path("/run/netns", lab.machines.namespace(BOX)).stat().st_ino
