@@ -76,7 +76,7 @@ def test_every_figure_is_drawn(opened: Opened) -> None:
     assert ids == ["goodput", "jain", "depth", "delay", "drops", "loss", "cdf-queue-delay-s", "cdf-queue-bytes", "rtt"]
     for name in ids:
         paths = opened.page.eval_on_selector_all(f"#{name} path.line", "n => n.map(x => x.getAttribute('d'))")
-        assert len(paths) == (2 if name in ("goodput", "drops", "loss", "rtt") else 1), name
+        assert len(paths) == {"goodput": 3, "drops": 2, "loss": 2, "rtt": 2}.get(name, 1), name
         assert all(path.count("L") > 5 and "NaN" not in path for path in paths), name
         assert opened.page.locator(f"#{name} svg").bounding_box()["height"] > 150
 
@@ -88,6 +88,8 @@ def test_a_flow_has_one_colour_everywhere(opened: Opened) -> None:
         name: opened.page.eval_on_selector_all(f"#{name} path.line", stroke)
         for name in ("goodput", "drops", "loss", "rtt")
     }
+    *lines["goodput"], total = lines["goodput"]
+    assert total not in lines["goodput"]
     assert len(set(map(tuple, lines.values()))) == 1 and len(set(lines["rtt"])) == 2
     swatches = opened.page.eval_on_selector_all(
         "#flows .swatch", "n => n.map(x => getComputedStyle(x).backgroundColor)"
@@ -223,7 +225,12 @@ def test_figures_hold_the_series(competition: Competition) -> None:
     raw = html.split('id="charts">')[1].split("</script>")[0].replace("\\u003c", "<")
     charts = {chart["id"]: chart for chart in json.loads(raw)}
     flows = pd.read_parquet(run_dir / "flows.parquet")
-    for number, series in enumerate(charts["goodput"]["series"]):
+    *of_flows, total = charts["goodput"]["series"]
+    sums = flows[flows["flow"] >= 0].groupby("time_s")["goodput_bps"].sum().to_numpy() / 1e6
+    drawn = np.frombuffer(base64.b64decode(total["y"]), dtype="<f4")
+    assert total["name"] == "all flows" and len(sums) - 1 <= len(drawn) <= len(sums)
+    np.testing.assert_allclose(drawn, sums[: len(drawn)], rtol=1e-6)
+    for number, series in enumerate(of_flows):
         drawn = np.frombuffer(base64.b64decode(series["y"]), dtype="<f4")
         mine = flows[flows["flow"] == number].set_index("time_s")["goodput_bps"]
         kept = drawn[~np.isnan(drawn)]

@@ -88,9 +88,11 @@ def test_the_page_shows_the_numbers(live: LivePage, opened: Opened) -> None:
     assert (opened.text("#left"), opened.text("#time")) == ("26 s", "4 s elapsed, 2 flows running")
     rows = [row.split("\t") for row in opened.text("#flows tbody").splitlines()]
     assert rows == [["bbr-1", "bbr", "72.0", "75 %", "60"], ["cubic-1", "cubic", "24.0", "25 %", "40"]]
-    assert (opened.points("rates"), opened.points("depth")) == ([5, 5], [5])
+    assert (opened.points("rates"), opened.points("depth")) == ([5, 5, 5], [5])
     styles = opened.page.eval_on_selector_all("#rates path.line", "n => n.map(x => x.getAttribute('style'))")
-    assert [style.split(";")[0] for style in styles] == ["stroke:var(--c0)", "stroke:var(--c1)"]
+    assert [style.split(";")[0] for style in styles] == [f"stroke:var(--c{number})" for number in (0, 1, 6)]
+    names = opened.page.eval_on_selector_all("#rates svg text", "n => n.map(x => x.textContent)")
+    assert {"bbr-1", "cubic-1", "all flows", "rate of the link"} <= set(names)
 
 
 def test_the_page_follows(live: LivePage, opened: Opened) -> None:
@@ -107,6 +109,24 @@ def test_the_page_follows(live: LivePage, opened: Opened) -> None:
     opened.page.get_by_text("The run is over.").wait_for()
 
 
+def test_the_report_can_be_read_when_the_server_is_gone(browser: Any) -> None:
+    html = "<!doctype html><title>r</title><h1>The report</h1><script>document.body.dataset.ran = 'yes'</script>"
+    with LivePage() as live:
+        live.publish("run", {"title": NAME, "setting": ""})
+        opened = Opened(browser, live)
+        opened.page.wait_for_selector("#title:has-text('bbr')")
+        assert not opened.page.is_visible("#report")
+        live.publish("ended", {"run": 0, "status": "complete", "left_s": None})
+        live.publish("report", {"run": 0, "html": html})
+    opened.page.get_by_text("The run is over.").wait_for()
+    with opened.page.expect_popup() as popup:
+        opened.page.click("#report")
+    assert popup.value.inner_text("h1") == "The report"
+    assert popup.value.evaluate("document.body.dataset.ran") == "yes"
+    opened.page.close()
+    assert opened.problems == []
+
+
 def test_a_rate_that_varies_is_a_curve(live: LivePage, opened: Opened) -> None:
     """Of the four readings the first has no time before it to be a mean of."""
     for second, offered in enumerate((100_000_000, 80_000_000, 40_000_000, 80_000_000)):
@@ -114,8 +134,9 @@ def test_a_rate_that_varies_is_a_curve(live: LivePage, opened: Opened) -> None:
             "snapshot", snapshot(float(second), {"link_bps": offered, **({} if second else {"rate_bps": None})})
         )
     opened.wait(4)
-    assert opened.points("rates") == [3, 4, 4]
+    assert opened.points("rates") == [3, 4, 4, 3]
     assert "(link)" in opened.text("#rates")
+    assert opened.page.locator("#rates .reference").count() == 0
 
 
 def test_what_is_not_known_is_a_dash(live: LivePage, opened: Opened) -> None:
@@ -134,7 +155,7 @@ def test_many_flows_become_groups(live: LivePage, opened: Opened) -> None:
         live.publish("snapshot", snapshot(float(second), flows=flows))
     opened.wait(3)
     assert [row.split("\t")[0] for row in opened.text("#flows tbody").splitlines()] == ["bbr", "cubic"]
-    assert opened.points("rates") == [3, 3]
+    assert opened.points("rates") == [3, 3, 3]
 
 
 def test_runs_at_once_are_all_there(live: LivePage, opened: Opened) -> None:

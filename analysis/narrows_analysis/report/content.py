@@ -267,6 +267,12 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         means = [section["inflight_bytes"]["mean"] for section in summary["flows"]]
         for row, size in zip_longest(rows, means):
             row.append(number(units.size(size), size))
+    marks = [section["ce_marks"] for section in summary["flows"]]
+    if any(marks):
+        names.append("CE\nmarks")
+        note += " CE marks are those of the queue."
+        for row, count in zip_longest(rows, marks):
+            row.append(number(units.count(count), count))
     columns = [{"name": name, "text": name in ("Flow", "CCA")} for name in names]
     return {"id": "flows", "title": "Flows", "columns": columns, "rows": rows, "note": note}
 

@@ -27,7 +27,9 @@ References = list[tuple[float, str]]
 MAX_LINES = 24
 # So many different RTTs without queue are drawn; of more the shortest and the longest.
 MAX_RTT_LINES = 4
-FLOW_COLUMNS = ("link", "time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops", "queue_delay_mean_s")
+FLOW_COLUMNS = (
+    "link", "time_s", "interval_s", "flow", "goodput_bps", "arrivals", "drops", "ce_marks", "queue_delay_mean_s"
+)  # fmt: skip
 LOSS_WINDOW_S = 0.5
 MBIT, KILOBYTE, MILLISECOND = 1e6, 1e3, 1e-3
 
@@ -146,8 +148,20 @@ class RunFigures:
         return Chart(
             "goodput", f"Goodput per {self._line}",
             f"Payload bytes leaving the bottleneck for the first time, per whole interval of {self.interval_s:g} s.",
-            self.x_range, f"Goodput ({unit})", "goodput", unit, self._lines(matrix, scale), references, height=320,
+            self.x_range, f"Goodput ({unit})", "goodput", unit, [*self._lines(matrix, scale), *self._total(scale)],
+            references, height=320,
         )  # fmt: skip
+
+    def _total(self, scale: float) -> list[ChartSeries]:
+        """The sum of all flows' goodput; nothing where one flow is all."""
+        matrix = self._ended(self._matrix("goodput_bps"))
+        if len(matrix) < 2 or not matrix.size:
+            return []
+        known = np.isfinite(matrix).any(axis=0)
+        total = np.where(known, np.nansum(matrix, axis=0), np.nan)
+        factor = merge_factor(len(total))
+        mean, dx = merged(total, factor, "mean") / scale, self.interval_s * factor
+        return [ChartSeries("all flows", mean, "c6", dx=dx, width=1.1)]
 
     def fairness(self) -> Chart | None:
         """Jain's index of each interval."""
@@ -258,6 +272,17 @@ class RunFigures:
         return Chart(
             "drops", f"Drops per {self._line}", caption, self.x_range, "Drops (packets)", "drops", "packets",
             self._lines(self._ended(self._matrix("drops")), 1.0, step=True),
+        )  # fmt: skip
+
+    def marks(self) -> Chart | None:
+        """CE marks of each flow over time, where there are any."""
+        marks = self._ended(self._matrix("ce_marks"))
+        if not np.nansum(marks):
+            return None
+        return Chart(
+            "marks", f"CE marks per {self._line}",
+            f"Packets that the queue marked as having met congestion (ECN), per {self.interval_s:g} s.",
+            self.x_range, "Marks (packets)", "marks", "packets", self._lines(marks, 1.0, step=True),
         )  # fmt: skip
 
     def loss(self) -> Chart | None:

@@ -120,7 +120,7 @@ def link_figures(
         )
         rows: ROWS = [[build.throughput()], [build.fairness()]] if data.flows else []
         rows += [[build.link_rate()], [build.link_delay()], [build.depth()], [build.delay()]]
-        rows += [[build.drops()], [build.loss()]] if data.flows else []
+        rows += [[build.drops()], [build.marks()], [build.loss()]] if data.flows else []
         rows += [[build.delay_cdf(), build.depth_cdf()]]
         for row in rows:
             for chart in row:

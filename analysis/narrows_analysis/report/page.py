@@ -85,6 +85,7 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, ROWS]]:
                 [build.depth()],
                 [build.delay()],
                 [build.drops()],
+                [build.marks()],
                 [build.loss()],
             ],
         ),

@@ -6,6 +6,8 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const LABEL_PITCH = 15;
+// Longer names of references do not fit beside a plot.
+const MOST_BESIDE = 17;
 
 function element(name, attributes, parent) {
   const node = document.createElementNS(SVG, name);
@@ -32,6 +34,9 @@ function formatNumber(value) {
   const size = Math.abs(value);
   return value.toLocaleString("en", { maximumFractionDigits: size >= 100 ? 1 : size >= 1 ? 2 : 4 }).replace(/,/g, "\u2009");
 }
+
+// Text in the colour of a line, dark (or, on dark, light) enough to be read.
+const inkOf = (color) => `color-mix(in srgb, ${color} 45%, var(--ink))`;
 
 // A colour of the page's style sheet, with so many percent of its background.
 function paint({ color, tint }) {
@@ -133,13 +138,13 @@ class Chart {
     element("rect", frame, element("clipPath", { id: clip }, svg));
     const marks = element("g", { "clip-path": `url(#${clip})`, class: "marks" }, svg);
     for (const series of this.series) this.drawSeries(marks, series, x0, x1);
-    this.drawReferences(svg, marks, y0, y1, margin && !labelled);
-    if (labelled) this.drawLabels(svg, x0, x1, y0, y1);
+    const beside = this.drawReferences(svg, marks, y0, y1, margin, narrow);
+    this.drawLabels(svg, [...beside, ...(labelled ? this.namesOfSeries(x0, x1, y0, y1) : [])]);
     this.cursor = element("line", { class: "cursor", y1: box.top, y2: box.top + inner.height, visibility: "hidden" }, svg);
     this.selection = element("rect", { class: "selection", y: box.top, height: inner.height, width: 0 }, svg);
     this.plot.replaceChildren(svg);
     this.svg = svg;
-    this.legend(!labelled);
+    this.legend(labelled ? [] : this.series.filter((series) => series.name), narrow);
   }
 
   axes(svg, [x0, x1], [y0, y1], narrow) {
@@ -214,21 +219,25 @@ class Chart {
     }
   }
 
-  drawReferences(svg, marks, y0, y1, outside) {
-    const right = this.box.left + this.inner.width;
+  // Gives those whose names stand beside the plot; on a narrow one they are in the legend.
+  drawReferences(svg, marks, y0, y1, margin, narrow) {
+    const right = this.box.left + this.inner.width, beside = [];
     for (const reference of this.spec.references) {
       if (reference.y < y0 || reference.y > y1) continue;
       const y = this.py(reference.y);
       element("line", { class: "reference", x1: this.box.left, x2: right, y1: y, y2: y }, marks);
-      const inside = { x: this.box.left + 6, y: y - 5 < this.box.top + 8 ? y + 14 : y - 5 };
-      const text = element("text", outside ? { x: right + 8, y: y + 4 } : inside, svg);
-      text.setAttribute("style", "paint-order:stroke;stroke:var(--paper);stroke-width:4px");
-      text.textContent = reference.label;
+      if (margin && reference.label.length <= MOST_BESIDE) beside.push({ name: reference.label, y });
+      else if (!narrow) {
+        const text = element("text", { x: this.box.left + 6, y: y - 5 < this.box.top + 8 ? y + 14 : y - 5 }, svg);
+        text.setAttribute("style", "paint-order:stroke;stroke:var(--paper);stroke-width:4px");
+        text.textContent = reference.label;
+      }
     }
+    return beside;
   }
 
-  drawLabels(svg, x0, x1, y0, y1) {
-    const labels = [];
+  namesOfSeries(x0, x1, y0, y1) {
+    const names = [];
     for (const series of this.series) {
       if (!series.name) continue;
       const [from, to] = series.range(x0, x1);
@@ -237,8 +246,12 @@ class Chart {
       for (let i = Math.max(from, to - Math.max(3, Math.round((to - from) / 12))); i < to; i++) {
         if (!Number.isNaN(series.y[i])) { sum += series.y[i]; count++; }
       }
-      if (count) labels.push({ series, y: this.py(Math.min(y1, Math.max(y0, sum / count))) });
+      if (count) names.push({ name: series.name, color: series.color, y: this.py(Math.min(y1, Math.max(y0, sum / count))) });
     }
+    return names;
+  }
+
+  drawLabels(svg, labels) {
     labels.sort((a, b) => a.y - b.y);
     for (let round = 0; round < 40; round++) {
       for (let i = 1; i < labels.length; i++) {
@@ -249,26 +262,31 @@ class Chart {
     // Beside the plot, not below its axis.
     let limit = this.box.top + this.inner.height;
     for (let i = labels.length - 1; i >= 0; i--) { labels[i].y = Math.min(labels[i].y, limit); limit = labels[i].y - LABEL_PITCH; }
-    for (const { series, y } of labels) {
-      const text = element("text", { class: "label", x: this.box.left + this.inner.width + 8, y: y + 4 }, svg);
-      text.setAttribute("style", `fill:${series.color}`);
-      text.textContent = series.name;
+    for (const { name, color, y } of labels) {
+      const text = element("text", { x: this.box.left + this.inner.width + 8, y: y + 4 }, svg);
+      if (color) {
+        text.setAttribute("class", "label");
+        text.setAttribute("style", `fill:${inkOf(color)}`);
+      }
+      text.textContent = name;
     }
   }
 
-  legend(shown) {
+  legend(named, narrow) {
     this.figure.querySelector(".legend")?.remove();
-    const named = this.series.filter((series) => series.name);
-    if (!shown || !named.length) return;
+    const dashed = narrow ? this.spec.references : [];
+    if (!named.length && !dashed.length) return;
     const legend = document.createElement("div");
     legend.className = "legend";
-    for (const series of named) {
+    const add = (name, kind, color) => {
       const item = document.createElement("span"), swatch = document.createElement("i");
-      swatch.className = "swatch";
-      swatch.style.background = series.color;
-      item.append(swatch, series.name);
+      swatch.className = kind;
+      if (color) swatch.style.background = color;
+      item.append(swatch, name);
       legend.appendChild(item);
-    }
+    };
+    for (const series of named) add(series.name, "swatch", series.color);
+    for (const reference of dashed) add(reference.label, "dash");
     this.plot.before(legend);
   }
 

@@ -48,6 +48,27 @@ function makeTools(figure, chart, title) {
   add("CSV", "Save the data", () => download(`${chart.spec.id}.csv`, "text/csv", chart.csv()));
 }
 
+// Says of tables that are wider than the page that they can be scrolled, and lets the keyboard do it.
+function hintAtScrolling() {
+  for (const area of document.querySelectorAll(".scroll")) {
+    const wide = area.scrollWidth > area.clientWidth + 1, hinted = area.nextElementSibling?.classList.contains("hint");
+    if (wide && !hinted) {
+      const hint = document.createElement("p");
+      hint.className = "hint";
+      hint.textContent = "more columns: scroll sideways \u2192";
+      area.after(hint);
+      area.tabIndex = 0;
+      area.setAttribute("role", "group");
+      area.setAttribute("aria-label", "Table, wider than the page");
+    } else if (!wide && hinted) {
+      area.nextElementSibling.remove();
+      area.removeAttribute("tabindex");
+      area.removeAttribute("role");
+      area.removeAttribute("aria-label");
+    }
+  }
+}
+
 function start() {
   const timeline = new Timeline();
   for (const spec of JSON.parse(document.getElementById("charts").textContent)) {
@@ -57,6 +78,8 @@ function start() {
     makeTools(figure, chart, spec.title);
   }
   document.querySelectorAll("table.sortable").forEach(makeSortable);
+  hintAtScrolling();
+  addEventListener("resize", hintAtScrolling);
   const theme = document.getElementById("theme"), root = document.documentElement;
   theme.hidden = false;
   theme.addEventListener("click", () => {

@@ -32,8 +32,9 @@ class LivePage:
 
     Events are JSON objects with a ``kind``. ``runs`` names all runs that there will be, and most others say by ``run``
     which one they are of (the first without it): ``run`` begins it and empties its history, ``phase``, ``pace`` and
-    ``snapshot`` belong to it, ``ended`` says what became of it. ``end`` is the last of all. A page that comes late gets
-    the snapshots of the runs under way, and the latest event of each other kind.
+    ``snapshot`` belong to it, ``ended`` says what became of it. ``report`` has its page as ``html``: this server is
+    gone when somebody reads it. ``end`` is the last of all. A page that comes late gets the snapshots of the runs under
+    way, and the latest event of each other kind.
     """
 
     def __init__(self, port: int = 0) -> None:

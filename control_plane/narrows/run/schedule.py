@@ -186,6 +186,11 @@ class Schedule:
                 left.done(tasks[number].expected_s, took_s)
                 status = outcome.status if isinstance(outcome, Outcome) else "failed"
                 publish("ended", {"run": number, "status": status, "left_s": left.seconds})
+                # Of a series the pages are too many to send.
+                if self._page is not None and len(tasks) == 1 and isinstance(outcome, Outcome):
+                    report = outcome.directory / files.REPORT
+                    if report.is_file():
+                        publish("report", {"run": number, "html": report.read_text(encoding="utf-8")})
                 ended = Ended(tasks[number], outcome, left.seconds)
                 yield ended
                 if ended.interrupted:
