@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 OTHER_GROUP = "(other)"  # all traffic through the bottleneck that is not part of the experiment
+ANYWHERE = "0.0.0.0"  # one end of a flow of programs, of which only the other is known
 
 
 class Recorded(Protocol):

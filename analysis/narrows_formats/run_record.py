@@ -147,7 +147,8 @@ class FlowRecord(_Record):
     dst_port: Whole | None = None
     """TCP or UDP port of the receiver."""
     by_addresses: bool = False
-    """It is all packets between its two addresses, whatever protocol and ports: what programs send."""
+    """It is all packets between its two addresses, whatever protocol and ports: what programs send. Of the hosts of a
+    shell that reaches another network the address at the other end is 0.0.0.0: any."""
     application: dict[str, Any] | None = None
     """Programs that made it: `user` and `group` as which they ran; of `client` and `server` the command, exit code or
     signal, processor time (`cpu_s`), bytes of both outputs, processes left behind; `notes`; `files` has the outputs."""

@@ -168,6 +168,8 @@ class ConnectionSummary(TypedDict):
     """One connection of a program, data only; counts are of packets, and null where its flow index is shared."""
 
     protocol: int
+    src: str
+    dst: str
     src_port: int
     dst_port: int
     start_s: float

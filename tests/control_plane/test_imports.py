@@ -14,7 +14,8 @@ OURS = {
     "narrows_formats", "narrows_formats.files", "narrows_formats.units",
     *(f"narrows.cli.{command}" for command in ("analyze", "calibrate", "clean", "collect", "collector_command",
                                                "check", "compare", "doctor", "export", "kernel", "new", "options",
-                                               "plan", "report", "run", "runs", "schema", "streams", "test", "study")),
+                                               "plan", "report", "run", "runs", "schema", "shell", "streams", "test",
+                                               "study")),
 }  # fmt: skip
 SLOW = {"finsy", "grpc", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "thrift", "yaml"}
 

@@ -8,20 +8,30 @@ import ipaddress
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
+from narrows_formats.flow_names import ANYWHERE
 
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.records.run_directory import Run
+from narrows_analysis.records.run_directory import FlowSpec, Run
 
 Int64Array = npt.NDArray[np.int64]
 OTHER = -1
 Key = tuple[int, int]
-FIVE_TUPLE = ("protocol", "src", "dst", "src_port", "dst_port")
+
+
+class FiveTuple(NamedTuple):
+    """Whose packets a connection's are."""
+
+    protocol: int
+    src: str
+    dst: str
+    src_port: int
+    dst_port: int
 
 
 @dataclass
@@ -29,14 +39,13 @@ class FlowTable:
     """Report keys (flow index, signature) of the flows of a run at one link.
 
     `keys_of` holds those of each position in the run's flows: one of a TCP connection, none where the telemetry has
-    none, one for each connection of a program, whose protocol and ports are in `connections`. `unmatched` and `guessed`
-    are such positions.
+    none, one for each connection of a program, which is in `connections`. `unmatched` and `guessed` are such positions.
     """
 
     keys_of: list[list[Key]]
     unmatched: list[int] = field(default_factory=list)
     guessed: list[int] = field(default_factory=list)
-    connections: dict[Key, tuple[int, int, int]] = field(default_factory=dict)
+    connections: dict[Key, FiveTuple] = field(default_factory=dict)
     _keys: Int64Array = field(init=False, repr=False)
     _numbers: Int64Array = field(init=False, repr=False)
 
@@ -88,7 +97,7 @@ def read_flow_table(run: Run) -> FlowTable:
     rows.sort(key=lambda row: int(row["first_timestamp"]))
     keys_of: list[list[Key]] = [[] for _ in run.flows]
     unmatched, guessed = [], []
-    connections: dict[Key, tuple[int, int, int]] = {}
+    connections: dict[Key, FiveTuple] = {}
     taken: set[tuple[int, int]] = set()
     canonical = functools.cache(_address)
     between: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
@@ -99,11 +108,13 @@ def read_flow_table(run: Run) -> FlowTable:
             keys_of[position] = [flow.key]
             continue
         if flow.by_addresses:
-            rows_of_it = between[canonical(flow.src), canonical(flow.dst)]
+            rows_of_it = [row for ends, own in between.items() if _is_between(ends, flow) for row in own]
             for row in rows_of_it:
                 key = _checked((row["flow"], row["signature"]), path)
                 keys_of[position].append(key)
-                connections[key] = int(row["protocol"]), int(row["src_port"]), int(row["dst_port"])
+                connections[key] = FiveTuple(
+                    int(row["protocol"]), row["src"], row["dst"], int(row["src_port"]), int(row["dst_port"])
+                )
             if not rows_of_it:
                 unmatched.append(position)
             continue
@@ -125,6 +136,11 @@ def read_flow_table(run: Run) -> FlowTable:
         taken.add(key)
         keys_of[position] = [key]
     return FlowTable(keys_of, unmatched, guessed, connections)
+
+
+def _is_between(ends: tuple[str, str], flow: FlowSpec) -> bool:
+    """Whether packets between two addresses are those of programs' flow."""
+    return all(own == ANYWHERE or _address(own) == end for own, end in zip((flow.src, flow.dst), ends, strict=True))
 
 
 def _checked(key: tuple[Any, Any], path: Path) -> Key:
@@ -150,7 +166,7 @@ def reverse_keys(run: Run, table: FlowTable) -> dict[int, set[tuple[int, int]]]:
     numbers = {keys[0]: number for number, keys in enumerate(table.keys_of) if len(keys) == 1}
     by_tuple: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
     for row in rows:
-        by_tuple.setdefault(tuple(row[name] for name in FIVE_TUPLE), set()).add((row["bottleneck"], row["flow"]))
+        by_tuple.setdefault(tuple(row[name] for name in FiveTuple._fields), set()).add((row["bottleneck"], row["flow"]))
     found: dict[int, set[tuple[int, int]]] = {}
     for row in rows:
         number = numbers.get((row["flow"], row["signature"]))

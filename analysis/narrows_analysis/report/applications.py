@@ -13,10 +13,11 @@ from narrows_analysis.report.cells import Cell, number
 MAX_ROWS = 200
 PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}
 _NAMES = (
-    "Flow", "Protocol", "Ports", "Begins", "Ends", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean", "maximum",
+    "Flow", "Protocol", "From", "To", "Begins", "Ends", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean",
+    "maximum",
 )  # fmt: skip
 _DELAYS: tuple[Literal["queue_delay_mean_s", "queue_delay_max_s"], ...] = ("queue_delay_mean_s", "queue_delay_max_s")
-_TEXT = ("Flow", "Protocol", "Ports")
+_TEXT = ("Flow", "Protocol", "From", "To")
 
 
 def connection_table(summary: Summary) -> dict[str, Any] | None:
@@ -25,8 +26,8 @@ def connection_table(summary: Summary) -> dict[str, Any] | None:
     for flow in summary["flows"]:
         for one in flow["connections"] or []:
             protocol = PROTOCOLS.get(one["protocol"], str(one["protocol"]))
-            ports = f"{one['src_port']} to {one['dst_port']}"
-            texts = [Cell(text, text, text_column=True) for text in (flow["name"], protocol, ports)]
+            ends = (f"{one['src']} {one['src_port']}", f"{one['dst']} {one['dst_port']}")
+            texts = [Cell(text, text, text_column=True) for text in (flow["name"], protocol, *ends)]
             times = [number(units.duration(value), value) for value in (one["start_s"], one["end_s"])]
             values = (one["payload_bytes"], one["departures"], one["drops"], one["ce_marks"])
             counts = [number(units.count(value), value) for value in values]

@@ -18,12 +18,14 @@ def connection_rows(aggregation: Aggregation | None, table: FlowTable, number: i
         total = aggregation.connections.get(key)
         if total is None:
             continue
-        protocol, src_port, dst_port = table.connections[key]
+        one = table.connections[key]
         shared, reports = bool(aggregation.collided[key[0]]), total["reports"]
         row: ConnectionSummary = {
-            "protocol": protocol,
-            "src_port": src_port,
-            "dst_port": dst_port,
+            "protocol": one.protocol,
+            "src": one.src,
+            "dst": one.dst,
+            "src_port": one.src_port,
+            "dst_port": one.dst_port,
             "start_s": aggregation.ticks_from_origin(total["first_arrival"]) * unit_s,
             "end_s": aggregation.ticks_from_origin(total["last_timestamp"]) * unit_s,
             "payload_bytes": total["payload_bytes"],

@@ -26,6 +26,7 @@ from narrows.cli import (
     run,
     runs,
     schema,
+    shell,
     study,
     test,
 )
@@ -64,6 +65,7 @@ for command in (
     schema.schema,
 ):
     app.command()(command)
+app.command(context_settings=shell.CONTEXT)(shell.shell)
 app.add_typer(kernel.app, name="kernel")
 
 

@@ -104,7 +104,7 @@ def run(
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
         workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
         for outcome in run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or ()):
-            _show(outcome, results)
+            show(outcome, results)
             made.append(_as_json(outcome))
             if outcome.status == "partial":
                 code = EXIT_INTERRUPTED
@@ -149,7 +149,8 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _show(outcome: Outcome, console: Console) -> None:
+def show(outcome: Outcome, console: Console) -> None:
+    """Show the figures of a run, what is to be noted, and where its report is."""
     from narrows.cli.table import bottleneck_lines, summary_table
 
     if outcome.summary is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from narrows_formats.flow_names import connection_name
+from narrows_formats.flow_names import ANYWHERE, connection_name
 from narrows_formats.schedules import DelaySteps, RateSchedule
 from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS, bdp_bytes
@@ -40,6 +40,8 @@ MAX_PORT = 510  # v1model ports are 9 bits wide and 511 means "drop"
 
 FIRST_SERVER_PORT = 5201
 DATA_PORTS = range(10_000, 40_000)
+# The kind of a shell's flows.
+SHELL = "shell"
 # The control connections of the traffic tool; disjoint from DATA_PORTS, so that they can be told from data.
 EPHEMERAL_PORTS = (40_000, 60_999)
 
@@ -197,7 +199,8 @@ class Application:
     """Programs that make a flow: the words of each, placeholders not replaced yet (`narrows.experiment.application`).
 
     The server is ready when something listens at port ``tcp`` or is bound to ``udp``, or when it has printed ``line``;
-    with none of them, at the flow's own port. ``sends`` is at the flow's sender.
+    with none of them, at the flow's own port. ``sends`` is at the flow's sender. With ``terminal`` the client has our
+    standard files, terminal and environment; with ``anywhere`` its peers are behind a gateway, at any address.
     """
 
     client: tuple[str, ...]
@@ -209,6 +212,8 @@ class Application:
     timeout_ns: int
     env: tuple[tuple[str, str], ...]
     cwd: str | None
+    terminal: bool = False
+    anywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -308,6 +313,13 @@ class Flow:
             return None
         return socket.IPPROTO_TCP if self.sending is None else socket.IPPROTO_UDP
 
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Source and destination as results have them."""
+        if self.application is None or not self.application.anywhere:
+            return self.src, self.dst
+        return (ANYWHERE, self.dst) if self.application.sends == "server" else (self.src, ANYWHERE)
+
     def connection_name(self, number: int) -> str:
         """What its connection ``number``, from 0, is called in all results."""
         return connection_name(self.name, number, self.repeat)
@@ -332,7 +344,8 @@ class Plan:
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
     those that hosts have on (``gro``, or ``lro``, which is their cards'). ``seed`` is that of the run. ``sysctls`` are
-    kernel settings of all end hosts.
+    kernel settings of all end hosts. Its peers reach this machine's network through the host ``gateway``, None: hosts
+    reach each other only.
     """
 
     end_hosts: tuple[Host, ...]
@@ -354,6 +367,7 @@ class Plan:
     offloads: tuple[str, ...] = ()
     seed: int = 1
     sysctls: tuple[tuple[str, str], ...] = ()
+    gateway: str | None = None
 
     @property
     def in_guest(self) -> bool:
@@ -374,6 +388,11 @@ class Plan:
     def has_payload(self) -> bool:
         """Whether what packets carry matters to those who receive them."""
         return any(flow.by_addresses for flow in self.flows)
+
+    @property
+    def shell(self) -> Flow | None:
+        """The flow whose client is what a shell was opened for: the run lasts as long as it."""
+        return next((flow for flow in self.flows if flow.kind == SHELL), None)
 
     @property
     def senders(self) -> tuple[Host, ...]:

@@ -18,7 +18,7 @@ from typing import Any
 from narrows_formats.units import MIN_IPV6_MTU
 
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
-from narrows.hosts import routes, tcp_counters, unprivileged
+from narrows.hosts import routes, tcp_counters, unprivileged, uplink
 from narrows.hosts.base import SWITCH, Listening, SwitchAttachment
 from narrows.hosts.hystart import set_hystart
 from narrows.hosts.links import (
@@ -72,6 +72,7 @@ class NetnsTestbed:
         self._sysctls: dict[str, dict[str, str]] = {}
         self._ccas: dict[str, str] = {}
         self._routes: dict[str, dict[str, dict[str, str]]] = {}
+        self._uplink: dict[str, Any] = {}
 
     @property
     def state_dir(self) -> Path:
@@ -103,6 +104,8 @@ class NetnsTestbed:
             set_hystart(self._plan.hystart)
         switch = self._state.namespace(SWITCH)
         hosts = self._plan.hosts
+        if self._plan.shell is not None and not self._plan.in_guest:
+            self._state.guard()
         self._add_namespaces(switch, *(self._state.namespace(host.name) for host in hosts))
         # The switch's kernel must not speak on its ports.
         set_sysctls(switch, QUIET)
@@ -126,6 +129,10 @@ class NetnsTestbed:
             address = f"{host.address}/{host.prefix}" if host.address else None
             require_interface(End(self._state.namespace(host.name), HOST_INTERFACE), self._mtu, host.mac, address)
             require_interface(End(switch, f"port{host.port}"), self._mtu)
+        if self._plan.gateway is not None:
+            gateway = self._plan.host(self._plan.gateway)
+            self._uplink = uplink.connect(self._state, gateway, self._plan.peers(gateway), HOST_INTERFACE)
+            uplink.give_resolver(self.state_dir)
 
     def remove(self) -> None:
         """Remove the namespaces and what runs in them.
@@ -143,11 +150,13 @@ class NetnsTestbed:
         stdout: Path | None = None,
         stderr: Path | None = None,
         nobody: bool = False,
+        inherited: Sequence[int] | None = None,
     ) -> Process:
-        """Start a process in a host's namespace and put it on record."""
+        """Start a process in a host's namespace and put it on record; ``inherited`` as for `process.spawn`."""
         command = ["ip", "netns", "exec", self._state.namespace(host), *(AS_NOBODY if nobody else ()), *arguments]
         name = f"{Path(arguments[0]).name} on {host}"
-        process = await spawn(command, name, stdout=stdout, stderr=stderr, launch=self._state.launch())
+        launch = self._state.launch()
+        process = await spawn(command, name, stdout=stdout, stderr=stderr, launch=launch, inherited=inherited)
         self._state.add_process(process.pid)
         return process
 
@@ -213,6 +222,7 @@ class NetnsTestbed:
             **({"default_ccas": self._ccas} if self._ccas else {}),
             **({"routes": self._routes} if self._routes else {}),
             **({} if self._plan.hystart is None else {"hystart": self._plan.hystart}),
+            **({"uplink": self._uplink} if self._uplink else {}),
         }
 
     def _add_namespaces(self, *names: str) -> None:

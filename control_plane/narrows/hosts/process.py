@@ -171,8 +171,12 @@ async def spawn(
     stdout: Path | None = None,
     stderr: Path | None = None,
     launch: Launch = subprocess.Popen,
+    inherited: Sequence[int] | None = None,
 ) -> Process:
     """Start a process in its own session, so that Ctrl-C on the terminal reaches only Narrows.
+
+    With ``inherited``, descriptors that it is to have too, it stays in our session, whose terminal it can use; a
+    process group of its own keeps Ctrl-C from it then.
 
     Raises:
         RunError: the program cannot be started.
@@ -180,13 +184,16 @@ async def spawn(
     with contextlib.ExitStack() as files:
         out = files.enter_context(stdout.open("wb")) if stdout else subprocess.PIPE
         err = files.enter_context(stderr.open("wb")) if stderr else subprocess.DEVNULL
+        place: dict[str, Any] = {"start_new_session": True}
+        if inherited is not None:
+            place = {"process_group": 0, "pass_fds": tuple(inherited)}
         try:
             process = launch(
                 list(arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                start_new_session=True,
+                **place,
                 env={**os.environ, "LC_ALL": "C.UTF-8"},
             )
         except OSError as error:

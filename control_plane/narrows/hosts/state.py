@@ -7,13 +7,17 @@ pids are used again.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -22,17 +26,23 @@ from narrows_formats import storage
 
 from narrows.errors import RunError
 from narrows.hosts.process import Launch, ProcessNamespace, start_time
+from narrows.hosts.read_back import require
 
 STATE_ROOT = Path("/run/narrows")
 NAMESPACE_PREFIX = "narrows-"
 KILL_WAIT_S = 5.0
+LINKS, SETTINGS = Path("/sys/class/net"), Path("/proc/sys")
 # Of a record's fields.
-NOT_STORED = ("root", "inside")
+NOT_STORED = ("root", "inside", "guardian")
 
 
 @dataclass
 class RunState:
-    """The record of one run: who owns it and what has to go when it ends."""
+    """The record of one run: who owns it and what has to go when it ends.
+
+    ``interfaces`` and nftables ``tables`` (family ip) are this machine's own, outside of namespaces, and so are the
+    kernel's ``settings``, with the values that they are to have again.
+    """
 
     run_id: str
     owner_pid: int
@@ -40,8 +50,12 @@ class RunState:
     namespaces: list[str] = field(default_factory=list)
     processes: dict[str, int] = field(default_factory=dict)
     directories: list[str] = field(default_factory=list)
+    interfaces: list[str] = field(default_factory=list)
+    tables: list[str] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
     root: Path = STATE_ROOT
     inside: ProcessNamespace | None = field(default=None, compare=False, repr=False)
+    guardian: subprocess.Popen[bytes] | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def create(cls, root: Path = STATE_ROOT) -> RunState:
@@ -119,6 +133,67 @@ class RunState:
             self.processes[str(pid)] = started
             self.save()
 
+    def add_interface(self, name: str) -> None:
+        """Record a link of this machine, before it is made."""
+        self.interfaces.append(name)
+        self.save()
+
+    def add_table(self, name: str) -> None:
+        """Record a table of this machine's packet filter, before it is made."""
+        self.tables.append(name)
+        self.save()
+
+    def change_setting(self, name: str, value: str) -> None:
+        """Set one of this machine's kernel settings (``net/ipv4/...``) for as long as a run needs it, and read it back.
+
+        Raises:
+            RunError: it cannot be set.
+        """
+        with self._settings_locked():
+            # Of several runs that need it the last one puts it back.
+            others = [run.settings[name] for run in all_runs(self.root) if name in run.settings]
+            self.settings[name] = others[0] if others else setting(name)
+            self.save()
+            try:
+                (SETTINGS / name).write_text(value)
+            except OSError as error:
+                raise RunError(f"{name} cannot be set to {value}: {error.strerror}") from error
+            require("this machine", {name: value}, {name: setting(name)})
+
+    def _put_settings_back(self) -> list[str]:
+        if not self.settings:
+            return []
+        with self._settings_locked():
+            own, self.settings = self.settings, {}
+            self.save()
+            needed = {name for run in all_runs(self.root) for name in run.settings}
+            # A link that is gone has none any more.
+            found = {name: value for name, value in own.items() if name not in needed and (SETTINGS / name).exists()}
+            for name, value in found.items():
+                (SETTINGS / name).write_text(value)
+        return [f"setting {name}, which is {value} again" for name, value in found.items()]
+
+    @contextmanager
+    def _settings_locked(self) -> Iterator[None]:
+        with (self.root / "settings.lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def guard(self) -> None:
+        """Have the run taken down by somebody else should its owner be killed: what others rest on is changed for it.
+
+        Raises:
+            RunError: the guard cannot be started.
+        """
+        quiet = subprocess.DEVNULL
+        command = [sys.executable, "-m", "narrows.hosts.guardian", str(self.file)]
+        try:
+            self.guardian = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet, start_new_session=True
+            )
+        except OSError as error:
+            raise RunError(f"the guard of the run cannot be started: {error.strerror}") from error
+
     def remove_process(self, pid: int) -> None:
         """Forget a process that has ended."""
         if self.processes.pop(str(pid), None) is not None:
@@ -159,14 +234,21 @@ class RunState:
             self.inside.close()
             self.inside = None
         kill(victims)
+        removed += self._put_settings_back()
+        existing_links = {path.name for path in LINKS.iterdir()}
+        for name in [name for name in self.interfaces if name in existing_links]:
+            _remove(["ip", "link", "delete", name], f"link {name}")
+            removed.append(f"link {name}")
+        for name in self.tables:
+            # Adding one that is there changes nothing: so it may be deleted whether it had been made or not.
+            _remove(["nft", f"add table ip {name}; delete table ip {name}"], f"table {name}")
+            removed.append(f"table {name} of the packet filter")
         for name in namespaces:
             # Deleting a namespace deletes its veth ends and with them their peers.
-            result = subprocess.run(["ip", "netns", "delete", name], capture_output=True, text=True)
-            if result.returncode != 0:
-                raise RunError(f"namespace {name} cannot be removed: {result.stderr.strip()}")
+            _remove(["ip", "netns", "delete", name], f"namespace {name}")
             removed.append(f"namespace {name}")
         shutil.rmtree(self.directory, ignore_errors=True)
-        self.namespaces, self.processes = [], {}
+        self.namespaces, self.processes, self.interfaces, self.tables = [], {}, [], []
         self.save()
         return removed
 
@@ -182,7 +264,20 @@ class RunState:
                 shutil.rmtree(directory)
                 removed.append(f"unfinished results {directory}")
         self.file.unlink(missing_ok=True)
+        if self.guardian is not None:
+            self.guardian.communicate()
         return removed
+
+
+def _remove(command: Sequence[str], what: str) -> None:
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        raise RunError(f"{what} cannot be removed: {result.stderr.strip()}")
+
+
+def setting(name: str) -> str:
+    """One of this machine's kernel settings (``net/ipv4/ip_forward``)."""
+    return (SETTINGS / name).read_text().strip()
 
 
 def existing_namespaces() -> set[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -29,13 +30,16 @@ class Page(Protocol):
 class RunProgress:
     """Progress of one run; a context manager."""
 
+    live = True
+    """Whether a terminal shows figures that change, and other places lines of them."""
+
     def __init__(self, console: Console, title: str, setting: str = "", page: Page | None = None) -> None:
         """``title`` begins every line; ``setting`` says on the page what the run is."""
         self._console = console
         self._title = title
         self._setting = setting
         self._page = page
-        self._terminal = console.is_terminal
+        self._terminal = console.is_terminal and self.live
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -64,6 +68,9 @@ class RunProgress:
         if self._terminal:
             self._live.stop()
 
+    def files_in(self, directory: Path) -> None:
+        """Processes of the run can read what is in this directory as long as it lasts."""
+
     def phase(self, text: str, total_s: float | None = None) -> None:
         """Begin a phase; ``total_s`` is how long it will take, if that is known."""
         if self._task is not None:
@@ -85,7 +92,7 @@ class RunProgress:
             parts = [snapshot_text.left(snapshot), snapshot_text.running(snapshot), snapshot_text.queue(snapshot)]
             detail = ", ".join(part for part in parts if part)
             self._progress.update(self._task, completed=snapshot.time_s, detail=detail)
-        if not self._terminal and snapshot.time_s >= self._next_line_s:
+        if self.live and not self._terminal and snapshot.time_s >= self._next_line_s:
             self._next_line_s += LINE_EVERY_S
             self._console.print(
                 f"{self._title}: {snapshot_text.line(snapshot)}", highlight=False, markup=False, soft_wrap=True

@@ -105,10 +105,17 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
     return CheckedRun(experiment, plan, target, environment, notes)
 
 
-def execute(run: CheckedRun, directory: Path, console: Console, title: str, page: Page | None = None) -> Outcome:
+def execute(
+    run: CheckedRun,
+    directory: Path,
+    console: Console,
+    title: str,
+    page: Page | None = None,
+    shown: type[RunProgress] = RunProgress,
+) -> Outcome:
     """Make a run; its results are in ``directory`` afterwards, also when it was cut short.
 
-    Progress goes to ``console``, under ``title``, and to ``page``.
+    Progress goes to ``console``, under ``title``, and to ``page``, as ``shown`` has it.
 
     Raises:
         RunError: it failed before any traffic flowed, or something could not be removed.
@@ -118,7 +125,8 @@ def execute(run: CheckedRun, directory: Path, console: Console, title: str, page
     with _on_record(run.environment) as state:
         results = RunDirectory(directory, state.run_id)
         measurement = run.environment.measurement(experiment, plan, run.target, state, results)
-        with RunProgress(console, title, _setting(experiment), page) as progress:
+        with shown(console, title, _setting(experiment), page) as progress:
+            progress.files_in(state.directory)
             state.add_directory(results.path)
             with stop_signals_afterwards(), _on_full_disk(results):
                 results.create(experiment)

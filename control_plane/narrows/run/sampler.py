@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from narrows_formats.digest import address
+from narrows_formats.flow_names import ANYWHERE
 from narrows_formats.units import NANOSECONDS
 
 from narrows.experiment.plan import Link, Plan
@@ -103,9 +104,7 @@ class Sampler:
         self._owner: dict[Key, int] = {}
         self._links = {link.name: link for link in plan.reported}
         self._by_server = {(flow.dst, flow.dst_port): number for number, flow in enumerate(plan.flows)}
-        self._by_addresses = {
-            (flow.src, flow.dst): number for number, flow in enumerate(plan.flows) if flow.by_addresses
-        }
+        self._by_addresses = {flow.ends: number for number, flow in enumerate(plan.flows) if flow.by_addresses}
         self._readings: deque[Reading] = deque()
         # Of the last link of each flow: whose index it is, and what is known of it.
         self._ends: dict[int, int] = {}
@@ -133,8 +132,9 @@ class Sampler:
     def _number(self, record: dict[str, Any]) -> int | None:
         """Which flow of the plan a record is of."""
         src, dst = address(record, "src"), address(record, "dst")
-        if (number := self._by_addresses.get((src, dst))) is not None:
-            return number
+        for ends in ((src, dst), (ANYWHERE, dst), (src, ANYWHERE)):
+            if (number := self._by_addresses.get(ends)) is not None:
+                return number
         number = self._by_server.get((dst, record["dst_port"]))
         if number is None:
             return None

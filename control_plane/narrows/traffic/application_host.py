@@ -90,6 +90,9 @@ def listens(protocol: str, port: int) -> bool:
 class Supervisor:
     """One program from its start to the end of all that came of it."""
 
+    first_signal = signal.SIGTERM
+    """What asks a program to end."""
+
     def __init__(self, spec: dict[str, Any]) -> None:
         """Take what is to be run."""
         self._spec = spec
@@ -170,7 +173,19 @@ class Supervisor:
         return True
 
     def _start(self) -> None:
-        spec, at_s = self._spec, self._at_s
+        process = self._popen(self._at_s)
+        self._pid = process.pid
+        # It is waited for here, with all that it leaves.
+        process.returncode = 0
+        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                self._files[name] = (pipe, open(self._spec[name], "wb", buffering=0))  # noqa: PTH123, SIM115
+                self._poll.register(pipe, selectors.EVENT_READ, name)
+
+    def _popen(self, at_s: float) -> subprocess.Popen[bytes]:
+        """Have the program executed at its time."""
+        spec = self._spec
 
         def limit() -> None:
             most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
@@ -182,18 +197,10 @@ class Supervisor:
         user: dict[str, Any] = {}
         if os.geteuid() == 0:
             user = {"user": spec["user"][0], "group": spec["user"][1], "extra_groups": spec["groups"]}
-        process = subprocess.Popen(
+        return subprocess.Popen(
             spec["words"], cwd=spec["cwd"], env=spec["env"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True, preexec_fn=limit, **user,
         )  # fmt: skip
-        self._pid = process.pid
-        # It is waited for here, with all that it leaves.
-        process.returncode = 0
-        for name, pipe in (("stdout", process.stdout), ("stderr", process.stderr)):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
-            self._files[name] = (pipe, open(spec[name], "wb", buffering=0))  # noqa: PTH123, SIM115
-            self._poll.register(pipe, selectors.EVENT_READ, name)
 
     def _serve(self, until: float | None) -> None:
         """Until the program has ended, and of a server its children, or until it was killed."""
@@ -227,26 +234,35 @@ class Supervisor:
     def _end(self, now: float) -> None:
         """Ask the program to end, and kill it if it does not."""
         assert self._asked_to_stop_s is not None
-        number = signal.SIGTERM
+        number = self.first_signal
         if now - self._asked_to_stop_s > self._spec["grace_s"]:
             number, self._killed = signal.SIGKILL, True
-        if number is signal.SIGTERM and self._told_to_end:
+        elif self._told_to_end:
             return
         self._told_to_end = True
         for pid in descendants():
             _kill(pid, number)
+            # One that is suspended hears of it too.
+            _kill(pid, signal.SIGCONT)
 
     def _reap(self) -> None:
         while True:
             try:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
+                pid, status, used = os.wait4(-1, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:
                 return
             if pid == 0:
                 return
+            if os.WIFSTOPPED(status):
+                if pid == self._pid:
+                    self._note_stop(os.WSTOPSIG(status))
+                continue
             self._cpu_s += used.ru_utime + used.ru_stime
             if pid == self._pid:
                 self._status = status
+
+    def _note_stop(self, number: int) -> None:
+        """The program has been suspended; nobody is at a terminal to continue it."""
 
     def _kill_all(self) -> None:
         """End what the program has left. Stopped first: what is stopped makes no more of them."""

@@ -128,14 +128,33 @@ class Applications(Generator):
         return self._testbed.state_dir / flow.name
 
     async def _spawn(self, flow: Flow, role: str, words: Sequence[str]) -> None:
+        name = f"{flow.name}-{role}"
+        host = self._host(flow, role)
+        path = await self._testbed.put(host, f"{name}.json", json.dumps(self._specification(flow, role, words)))
+        errors = self._testbed.state_dir / f"{name}.err"
+        process = await self._launch(flow, role, path, errors)
+        self._supervisors[flow.name, role] = process
+        self._readers[flow.name, role] = asyncio.create_task(self._read(flow, role, process))
+
+    async def _launch(self, flow: Flow, role: str, specification: str, errors: Path) -> Process:
+        """Start a program's supervisor on its host."""
+        script = [sys.executable, "-IS", application_host.__file__, specification]
+        return await self._testbed.spawn(self._host(flow, role), script, stderr=errors)
+
+    def _host(self, flow: Flow, role: str) -> str:
+        assert flow.application is not None
+        return flow.sender if role == flow.application.sends else flow.receiver
+
+    def _specification(self, flow: Flow, role: str, words: Sequence[str]) -> dict[str, Any]:
+        """What a supervisor is to do (`narrows.traffic.application_host.Supervisor`)."""
         application = flow.application
         assert application is not None
-        host = flow.sender if role == application.sends else flow.receiver
+        host = self._host(flow, role)
         values = self._placeholders(flow)
         directory = str(self._directory(flow))
         own = {"PATH": SEARCH_PATH, "HOME": directory, "TMPDIR": directory, "LC_ALL": "C.UTF-8"}
         duration_s = None if role == "server" or flow.duration_ns is None else flow.duration_ns / NANOSECONDS
-        specification = {
+        return {
             "words": [_find(words[0], application) or words[0], *(fill(word, values) for word in words[1:])],
             "env": own | {name: fill(value, values) for name, value in application.env},
             "cwd": application.cwd or directory,
@@ -150,13 +169,6 @@ class Applications(Generator):
             "limit_bytes": MOST_OUTPUT_BYTES,
             **{name: str(self._output(flow, role, name)) for name in ("stdout", "stderr")},
         }
-        name = f"{flow.name}-{role}"
-        path = await self._testbed.put(host, f"{name}.json", json.dumps(specification))
-        script = [sys.executable, "-IS", application_host.__file__]
-        errors = self._testbed.state_dir / f"{name}.err"
-        process = await self._testbed.spawn(host, [*script, path], stderr=errors)
-        self._supervisors[flow.name, role] = process
-        self._readers[flow.name, role] = asyncio.create_task(self._read(flow, role, process))
 
     def _placeholders(self, flow: Flow) -> dict[str, str]:
         assert flow.application is not None
@@ -190,16 +202,22 @@ class Applications(Generator):
                 ended = True
                 self._give_up(flow, f"its {role} {event['failed']}")
             elif "started" in event and role == "client":
-                started_s = event["started"] - self._origin_s
-                self._found[flow.name][0] = ApplicationConnection(
-                    flow, 0, started_s, programs=self._programs[flow.name], user=self._user,
-                    notes=self._notes[flow.name],
-                )  # fmt: skip
+                self._began(flow, event["started"] - self._origin_s)
+            elif "stopped_by" in event:
+                self._suspended(process)
             elif "ended" in event:
                 ended = True
                 self._ended(flow, role, event)
         if not ended and not self._ends[flow.name].done():
             self._give_up(flow, f"the supervisor of its {role} ended{process.last_words()}")
+
+    def _began(self, flow: Flow, started_s: float) -> None:
+        self._found[flow.name][0] = ApplicationConnection(
+            flow, 0, started_s, programs=self._programs[flow.name], user=self._user, notes=self._notes[flow.name]
+        )
+
+    def _suspended(self, supervisor: Process) -> None:
+        """A program has been stopped, to be continued by who has its terminal."""
 
     def _ended(self, flow: Flow, role: str, event: dict[str, Any]) -> None:
         """Note what became of a program; one that failed is a failed flow."""
@@ -210,7 +228,7 @@ class Applications(Generator):
         self._notes[flow.name] += _remarks(role, event)
         if role == "client" and 0 in self._found[flow.name]:
             self._found[flow.name][0].ended_s = ended_s
-        if not event["stopped"] and (event["exit_code"] or event["signal"]):
+        if self._has_failed(role, event):
             how = f"exit code {event['exit_code']}" if event["signal"] is None else event["signal"]
             self._give_up(flow, f"its {role} ({words[0]}) ended with {how}{self._last_words(flow, role)}")
         elif role == "client":
@@ -218,6 +236,10 @@ class Applications(Generator):
                 self._ends[flow.name].set_result(None)
         elif not self._ready[flow.name].done():
             self._give_up(flow, f"its server ({words[0]}) ended before it was ready{self._last_words(flow, role)}")
+
+    def _has_failed(self, role: str, event: dict[str, Any]) -> bool:
+        """Whether a program that has ended so is a failed flow."""
+        return not event["stopped"] and bool(event["exit_code"] or event["signal"])
 
     def _give_up(self, flow: Flow, why: str) -> None:
         self._fail(flow.name, why)

@@ -40,14 +40,15 @@ class Connection:
         """The connection as an entry of run.json's ``flows``."""
         flow = self.flow
         start = self._planned_start_s()
+        src, dst = flow.ends
         by_addresses = {"src_port": None, "dst_port": None, "by_addresses": True} if flow.by_addresses else {}
         return {
             "name": flow.connection_name(self.number),
             "group": flow.group,
             "cca": flow.cca,
             "protocol": flow.protocol,
-            "src": flow.src,
-            "dst": flow.dst,
+            "src": src,
+            "dst": dst,
             "src_port": self.src_port,
             "dst_port": flow.dst_port,
             "links": list(flow.links),

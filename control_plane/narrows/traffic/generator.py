@@ -35,6 +35,9 @@ SLOWDOWN = 20
 class Generator(ABC):
     """Makes some flows of a run."""
 
+    ends_the_run = False
+    """Whether no other flow goes on once one of its own has ended."""
+
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """Take the plan and those of its flows that are to be made; ``results`` takes connections' records."""
         self._plan = plan

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from narrows.experiment.plan import SHELL
+
 if TYPE_CHECKING:
     from narrows.experiment.plan import Flow, Plan
     from narrows.hosts.base import Testbed
@@ -40,6 +42,7 @@ KINDS = {
     "probe": _DATAGRAMS,
     "requests": Kind("narrows.traffic.exchanges:make"),
     "application": Kind("narrows.traffic.applications:make"),
+    SHELL: Kind("narrows.traffic.shell:Shell"),
 }
 
 

@@ -82,15 +82,19 @@ class Traffic:
 
         async def follow(generator: Generator, flow: Flow) -> None:
             await generator.follow(flow.name)
+            if generator.ends_the_run:
+                for task in following:
+                    task.cancel()
+                return
             running.remove(flow.group)
             if flow.group not in running:
                 await asyncio.gather(*(one.group_ended(flow.group) for one in self._generators))
 
+        following: list[asyncio.Task[None]] = []
         try:
             async with asyncio.TaskGroup() as group:
                 for generator in self._generators:
-                    for flow in generator.flows:
-                        group.create_task(follow(generator, flow))
+                    following += [group.create_task(follow(generator, flow)) for flow in generator.flows]
         except* RunError as errors:
             raise RunError("\n".join(dict.fromkeys(str(error) for error in errors.exceptions))) from errors
 

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``narrows shell``."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from narrows.cli.options import KernelName, Settings, Virtual, way_of
+from narrows.errors import InputError
+from narrows.targets.registry import LOCAL, target_factory
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment
+    from narrows.run.runner import Outcome
+
+FILE_SUFFIXES = (".yaml", ".yml")
+# Of a shell without a name.
+SHELL = "/bin/sh"
+# Options of the command are its own.
+CONTEXT = {"allow_interspersed_args": False}
+
+
+def shell(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[FILE] [--] [COMMAND]...",
+            help="An experiment file (.yaml), whose links and flows there are; the command and its arguments, your "
+            "shell without one.",
+            show_default=False,
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(help="Rate of the link, towards the command.", show_default="20Mbit")
+    ] = None,
+    upload: Annotated[str | None, typer.Option(help="Rate of its other direction.", show_default="the same")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="In place of --rate: a file as Mahimahi's mm-link has it.", show_default=False)
+    ] = None,
+    upload_trace: Annotated[
+        Path | None, typer.Option(help="In place of --upload: such a file.", show_default=False)
+    ] = None,
+    buffer: Annotated[str | None, typer.Option(help="Depth of both queues.", show_default="1bdp")] = None,
+    rtt: Annotated[str | None, typer.Option(help="Base round-trip time.", show_default="40ms")] = None,
+    loss: Annotated[str | None, typer.Option(help="Random loss in both directions.", show_default="0")] = None,
+    settings: Settings = None,
+    nat: Annotated[
+        bool, typer.Option("--nat", help="Let the command reach this machine's network, through the link.")
+    ] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="A program at the other end, which listens at {port} before the command starts.",
+            show_default=False,
+        ),
+    ] = None,
+    target: Annotated[str, typer.Option(help=f"Switch to run on: {', '.join(LOCAL)}.")] = "soft",
+    virtual: Virtual = False,
+    kernel: KernelName = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Directory for the results; must not exist.", show_default="results/shell-TIME")
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Show the figures on a local web page as well.")] = False,
+    live_port: Annotated[
+        int | None,
+        typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing but what the command writes.")] = False,
+) -> None:
+    """Run a command, or a shell, behind a bottleneck.
+
+    Its exit code is the command's, or 128 and the number of the signal that ended it. What is said of the run goes to
+    standard error, and while the command runs into the title of the terminal, and into the file $NARROWS_FIGURES.
+    """
+    from rich.console import Console
+
+    from narrows.cli.run import show
+    from narrows.experiment import shell as shells
+    from narrows.run.results import check_free, default_directory
+    from narrows.run.runner import execute
+    from narrows.run.shell import ShellProgress, check_shell, exit_code
+    from narrows.run.side_by_side import PageOfRun
+
+    if target not in LOCAL:
+        raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
+    file, command = split(words or [])
+    if virtual and not command:
+        raise InputError("--virtual: a guest has no terminals, and does not wait for anybody; allowed: with a COMMAND")
+    way = way_of(target, virtual, kernel)
+    given = {"rate": rate, "upload": upload, "trace": trace, "upload-trace": upload_trace, "buffer": buffer, "rtt": rtt,
+             "loss": loss}  # fmt: skip
+    options = {name: None if value is None else str(value) for name, value in given.items()}
+    experiment, origin = _experiment(file, options, settings or (), command, server)
+    console = Console(stderr=True, quiet=quiet)
+    directory = out or default_directory(shells.NAME)
+    check_free(directory)
+    made = target_factory(target, None, None, directory, virtual)(experiment)
+    run = check_shell(experiment, made, origin, nat=nat, environment=way.environment)
+    for note in run.notes:
+        console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
+    with contextlib.ExitStack() as stack:
+        page = None
+        if live or live_port is not None:
+            from narrows.live.server import LivePage
+
+            live_page = stack.enter_context(LivePage(live_port or 0))
+            console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
+            live_page.publish("runs", {"titles": [shells.NAME]})
+            page = PageOfRun(0, live_page.publish)
+        outcome = execute(run, directory, console, shells.NAME, page, ShellProgress)
+        if page is not None:
+            page.publish("ended", {"status": outcome.status, "left_s": 0.0})
+    if virtual:
+        _hand_on(outcome)
+    show(outcome, console)
+    raise typer.Exit(exit_code(outcome))
+
+
+def split(words: list[str]) -> tuple[Path | None, list[str]]:
+    """The experiment file, if there is one, and the command."""
+    rest, file = list(words), None
+    if rest and rest[0].endswith(FILE_SUFFIXES):
+        file = Path(rest.pop(0))
+    if rest[:1] == ["--"]:
+        rest.pop(0)
+    return file, rest
+
+
+def _experiment(
+    file: Path | None, options: dict[str, str | None], settings: list[str] | tuple[()], command: list[str],
+    server: str | None,
+) -> tuple[Experiment, str]:  # fmt: skip
+    """The experiment of a file or of options, and what error messages about it begin with."""
+    from narrows.experiment import shell as shells
+
+    data: dict[str, Any]
+    if file is not None:
+        given = [name for name, value in options.items() if value is not None]
+        if given:
+            raise InputError(f"--{given[0]}: beside {file}; allowed: --set FIELD=VALUE")
+        data, origin = shells.read(file, settings), str(file)
+    else:
+        data, origin = shells.by_options(options, settings), "shell"
+    words = command or [os.environ.get("SHELL") or SHELL]
+    program = shutil.which(words[0])
+    if program is None:
+        raise InputError(f"{words[0]}: is not there, or cannot be executed; allowed: a program")
+    wanted = shells.Command(
+        (str(Path(program).absolute()), *words[1:]), str(Path.cwd()),
+        None if server is None else shells.server_words(server),
+    )  # fmt: skip
+    return shells.experiment_of(data, wanted, origin), origin
+
+
+def _hand_on(outcome: Outcome) -> None:
+    """Write what a command in a guest has written."""
+    from narrows.experiment.shell import DOWNLOAD
+
+    for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+        with contextlib.suppress(OSError):
+            stream.buffer.write((outcome.directory / "hosts" / f"{DOWNLOAD}-1" / f"client.{name}").read_bytes())
+            stream.flush()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs the command of a shell on its host: as the invoking user, with our standard files and terminal.
+
+Used as ``shell_host.py SPECIFICATION``, like `narrows.traffic.application_host`, whose events it tells, and one more:
+``stopped_by``, the signal that has suspended the command; SIGUSR1 lets it go on. It is in our session, since that is
+what a terminal belongs to, and in a process group of its own. Only the standard library is used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+# Started by its path, without a look at what is installed.
+sys.path.append(str(Path(__file__).parents[2]))
+
+from narrows.traffic.application_host import LIBRARY, Supervisor, own_processes, say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+RESOLVER = "/etc/resolv.conf"
+MS_BIND = 0x1000  # linux/mount.h
+# What we ignore or take, and a command has as usual.
+USUAL = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+
+
+class OnTerminal(Supervisor):
+    """A command in the foreground of a terminal, or with files in its place."""
+
+    # A shell does not heed SIGTERM; this is what it hears when its terminal is closed.
+    first_signal = signal.SIGHUP
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        """Take what is to be run; ``terminal`` is a descriptor, or null where we are not in its foreground."""
+        super().__init__(spec)
+        self._terminal: int | None = spec["terminal"]
+        # Who is not in the foreground, as this process, is stopped by what it does to a terminal otherwise.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, lambda *_: self.stop())
+        signal.signal(signal.SIGUSR1, lambda *_: self._go_on())
+
+    def _popen(self, at_s: float) -> subprocess.Popen[bytes]:
+        spec = self._spec
+        changed: dict[str, str | None] = spec["env"]
+        env = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
+
+        def take_terminal() -> None:
+            os.setpgid(0, 0)
+            time.sleep(max(0.0, at_s - time.monotonic()))
+            if self._terminal is not None:
+                os.tcsetpgrp(self._terminal, os.getpgrp())
+            for number in USUAL:
+                signal.signal(number, signal.SIG_DFL)
+
+        user: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            user = {"user": spec["user"][0], "group": spec["user"][1], "extra_groups": spec["groups"]}
+        files = dict(zip(("stdin", "stdout", "stderr"), spec["files"], strict=True))
+        return subprocess.Popen(
+            spec["words"], cwd=spec["cwd"], env=env, preexec_fn=take_terminal, **files, **user
+        )  # fmt: skip
+
+    def _note_stop(self, number: int) -> None:
+        say(stopped_by=signal.Signals(number).name)
+
+    def _go_on(self) -> None:
+        """Continue the command, in the foreground if its terminal is not somebody else's."""
+        if self._terminal is not None:
+            os.tcsetpgrp(self._terminal, self._pid)
+        os.killpg(self._pid, signal.SIGCONT)
+
+
+def use_resolver(path: str) -> None:
+    """Have programs of this mount namespace read another file in place of the resolver's.
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    if LIBRARY.mount(path.encode(), RESOLVER.encode(), None, MS_BIND, None) != 0:
+        raise OSError(ctypes.get_errno(), f"{RESOLVER} cannot be replaced: {os.strerror(ctypes.get_errno())}")
+
+
+if __name__ == "__main__":
+    specification: dict[str, Any] = json.loads(Path(sys.argv[1]).read_text())
+    own_processes()
+    if specification["resolver"] is not None:
+        use_resolver(specification["resolver"])
+    OnTerminal(specification).run()
