@@ -2,11 +2,16 @@
 // SPDX-License-Identifier: Apache-2.0
 use narrows_pipeline::Packet;
 
-use super::tcp::{TcpFrame, ACK, FIN, PSH};
+use super::tcp::{TcpFrame, ACK, CWR, ECE, FIN, PSH};
 use super::vnet::VnetHeader;
 
 /// Longest IP packet.
 const MAX_PACKET: usize = 0xffff;
+/// Feedback of congestion, which joined segments have in common: with the flag before them (AE), which is among the constant
+/// parts, they are the counter of accurate ECN (draft-ietf-tcpm-accurate-ecn, 2.2).
+const FEEDBACK: u8 = CWR | ECE;
+/// Flags of the last segment, which the joined one has too.
+const LAST: u8 = PSH | FIN;
 /// Flows that are joined at once, as many as Linux's GRO would.
 const MAX_FLOWS: usize = 64;
 
@@ -71,8 +76,9 @@ impl Open {
         let frame = packet.bytes();
         let segment = payload_of(packet, &parts);
         let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
-        let can_go_on = segment > 0 && parts.flags(frame) == ACK;
-        can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags: ACK })
+        let flags = parts.flags(frame);
+        let can_go_on = segment > 0 && flags & !FEEDBACK == ACK;
+        can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags })
     }
 
     /// True if `frame` is of the same flow as `first`.
@@ -86,7 +92,7 @@ impl Open {
         let frame = packet.bytes();
         let payload = payload_of(packet, parts);
         *parts == self.parts
-            && parts.flags(frame) & !(PSH | FIN) == ACK
+            && parts.flags(frame) & !LAST == self.flags
             && (1..=self.segment).contains(&payload)
             && self.parts.payload + self.total + payload <= MAX_PACKET
             && parts.sequence(frame) == self.next_sequence
@@ -100,7 +106,7 @@ impl Open {
         self.total += payload;
         self.next_sequence = self.next_sequence.wrapping_add(payload as u32);
         delivery.rest.push(frame);
-        payload == self.segment && self.flags == ACK
+        payload == self.segment && self.flags & LAST == 0
     }
 
     /// Nothing follows any more: what the headers say of the first segment becomes true of all.
@@ -277,8 +283,10 @@ mod tests {
             segment(HEADER, 100, 101),
             segment(HEADER, 100, 0),
             with_flags(0x02 | ACK),
-            with_flags(0x40 | ACK),
-            with_flags(0x80 | ACK),
+            // Other feedback of congestion: ECE, CWR, and AE, the lowest bit of the byte before the flags.
+            with_flags(ECE | ACK),
+            with_flags(CWR | ACK),
+            with_byte(46, 0x80),
             // ECN's field (a mark of congestion), time to live, an acknowledgement, the window, a timestamp.
             with_byte(15, 0),
             with_byte(22, 64),
@@ -296,6 +304,28 @@ mod tests {
         assert_eq!(counts(&[first.clone(), segment(HEADER, 100, 99), segment(HEADER, 199, 1)]), [2, 1]);
         assert_eq!(counts(&[first.clone(), with_flags(ACK | PSH), segment(HEADER, 200, 100)]), [2, 1]);
         assert_eq!(counts(&[first, with_flags(ACK | FIN)]), [2]);
+    }
+
+    #[test]
+    fn equal_feedback_of_congestion_is_kept() {
+        // A counter of 5, at which accurate ECN begins: AE and ECE; one of 2: CWR.
+        for (ae, flags) in [(1, ECE | ACK), (0, CWR | ACK), (1, CWR | ECE | ACK)] {
+            let counting = |number: u32, flags| {
+                let mut frame = segment(Header { flags, ..HEADER }, number * 100, 100);
+                frame[46] |= ae;
+                let parts = TcpFrame::parse(&frame, frame.len()).expect("TCP");
+                parts.leave_checksum(&mut frame, 132);
+                checksum::complete(&mut frame, parts.checksum());
+                frame
+            };
+            let frames: Vec<_> =
+                (0..3).map(|number| counting(number, flags)).chain([counting(3, flags | PSH)]).collect();
+            let found = joined_of(&frames);
+            assert_eq!(found.len(), 1);
+            let bytes = whole(&found[0]);
+            assert_eq!((bytes[46] & 1, bytes[47]), (ae, flags | PSH));
+            assert_eq!(counts(&[frames[0].clone(), counting(1, flags ^ ECE)]), [1, 1]);
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ const FLAGS: usize = 13;
 pub const FIN: u8 = 0x01;
 pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
+pub const ECE: u8 = 0x40;
+pub const CWR: u8 = 0x80;
 
 /// Where the parts of a frame are that holds one TCP segment, in IP without options and nothing behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
