@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from models import codel, dualpi2, pie, red
+from models import codel, dualpi2, fair, head_drop, pie, red
 from models.link import CE, ECT_0, ECT_1, NOT_ECT, Arrival, Fate, Outcome, Waiting, run
 
 MS = 1_000_000
@@ -210,3 +210,75 @@ def test_red_spreads_its_drops(average: int, draw: int, picked: list[int]) -> No
     for number in range(1, 14):
         queue.enqueue(Waiting(number, Arrival(0, 0, SIZE)), 0)
     assert fates == picked
+
+
+def order(queue: fair.Fair, arrivals: Sequence[Arrival]) -> list[int]:
+    """Flows in the order in which their packets leave, the first of which met an idle link."""
+    outcomes = run(queue, arrivals, RATE)
+    sent = [number for number in range(len(arrivals)) if outcomes[number].fate is not Fate.TAIL_DROP]
+    return [arrivals[number].flow for number in sorted(sent, key=lambda number: outcomes[number].time_ns)]
+
+
+def test_fair_queues_share_by_bytes_and_new_ones_go_first() -> None:
+    """RFC 8290, 4.2, with a quantum of 1000: flow 1 sends two packets of 500 for each one of flow 0's 1000.
+
+    Flow 2 comes at 2.9 ms, when both others are old, and is served before them once.
+    """
+    arrivals = [Arrival(0, flow, size) for _ in range(4) for flow, size in ((0, 1000), (1, 500), (1, 500))]
+    late = Arrival(29 * MS // 10, 2, 100)
+    # A packet of 1000 bytes takes 0.667 ms, two of 500 as long: at 2.9 ms the one that began at 2.67 ms is under way.
+    assert order(fair.Fair(queues=4, quantum=1000), [*arrivals, late]) == [0, 1, 1, 0, 1, 1, 0, 2, 1, 1, 0, 1, 1]
+
+
+def test_an_emptied_queue_is_new_again_only_after_its_turn_among_the_old() -> None:
+    """RFC 8290, 4.2: a flow that has a packet whenever its queue ran empty does not go before the others each time.
+
+    Flow 0 sends two packets a turn. Flow 1's first is sent at 2 ms; its second comes when the next turn of flow 0 has
+    begun, which first comes to its end.
+    """
+    arrivals = [*(Arrival(0, 0, SIZE) for _ in range(6)), Arrival(1, 1, 100), Arrival(5 * MS // 2, 1, 100)]
+    assert order(fair.Fair(queues=2, quantum=2 * SIZE), arrivals) == [0, 0, 1, 0, 0, 1, 0, 0]
+
+
+def test_a_full_link_takes_from_the_longest_queue() -> None:
+    """RFC 8290, 4.1: half of its packets, 64 at most; the longest is that of most bytes, not of most packets."""
+    short = [Arrival(0, 0, 100) for _ in range(10)]
+    for big, dropped in ((4, 2), (200, 64)):
+        arrivals = [*short, *(Arrival(0, 1, SIZE) for _ in range(big))]
+        # The first packet of all is on the link, and no longer in a queue.
+        outcomes = run(fair.Fair(queues=2, limit=len(arrivals) - 2), arrivals, RATE)
+        assert which(outcomes, Fate.TAIL_DROP) == list(range(10, 10 + dropped))
+
+
+def test_each_fair_queue_has_its_own_codel() -> None:
+    """Flow 0 offers as much as the link carries and flow 1 a tenth: only the first has a queue that stands."""
+    arrivals = [Arrival(number * MS, 0, SIZE, ECT_0) for number in range(2000)]
+    arrivals += [Arrival(number * 10 * MS, 1, SIZE, ECT_0) for number in range(200)]
+    arrivals.sort(key=lambda one: one.time_ns)
+    outcomes = run(fair.fq_codel(queues=2), arrivals, RATE)
+    marked = {arrivals[number].flow for number in which(outcomes, Fate.MARKED)}
+    assert marked == {0}
+    assert which(outcomes, Fate.AQM_DROP) == []
+
+
+def test_one_fair_queue_with_codel_is_codel() -> None:
+    alone = run(codel.CoDel(ecn=True, limit=10**6), overload(2000, ECT_0), RATE)
+    assert run(fair.fq_codel(queues=1, limit=10**6), overload(2000, ECT_0), RATE) == alone
+
+
+def test_backlog_of_other_queues_counts_only_where_it_is_asked_for() -> None:
+    """A flow of one packet at a time beside a long one has no backlog of its own: nothing of it is dropped."""
+    # 40 flows with a packet every 80 ms each are twice what the link carries; each has at most its own few.
+    arrivals = [Arrival(number * MS // 2, number % 40, SIZE) for number in range(800)]
+    alone = run(fair.fq_codel(queues=64), arrivals, RATE)
+    whole = run(fair.fq_codel(queues=64, whole_backlog=True), arrivals, RATE)
+    assert len(which(whole, Fate.AQM_DROP)) > len(which(alone, Fate.AQM_DROP))
+
+
+def test_a_full_head_drop_queue_loses_its_oldest() -> None:
+    """Room for three of 1500 bytes behind the one on the link: of six that come at once the second and third go."""
+    outcomes = run(head_drop.HeadDrop(3 * SIZE), [Arrival(0, 0, SIZE)] * 6, RATE)
+    assert which(outcomes, Fate.TAIL_DROP) == [1, 2]
+    # A small one makes a whole packet go, and one that never fits makes none go.
+    arrivals = [Arrival(0, 0, SIZE)] * 4 + [Arrival(0, 0, 100), Arrival(0, 0, 4 * SIZE)]
+    assert which(run(head_drop.HeadDrop(3 * SIZE), arrivals, RATE), Fate.TAIL_DROP) == [1, 5]

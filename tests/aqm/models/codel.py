@@ -53,10 +53,10 @@ class Control:
         self.dropping = False
         self.first_above = self.next_drop = self.count = self.count_at_entry = 0
 
-    def _take(self, queue: Fifo, now: int) -> tuple[Waiting | None, bool]:
+    def _take(self, queue: Fifo, now: int, others: int) -> tuple[Waiting | None, bool]:
         """The head, and whether it may be dropped."""
         packet = queue.pop()
-        if packet is None or now - packet.arrival.time_ns < self.target or queue.bytes <= self.mtu:
+        if packet is None or now - packet.arrival.time_ns < self.target or queue.bytes + others <= self.mtu:
             self.first_above = 0
             return packet, False
         if self.first_above == 0:
@@ -64,10 +64,10 @@ class Control:
             return packet, False
         return packet, now >= self.first_above
 
-    def dequeue(self, queue: Fifo, now: int) -> tuple[Waiting | None, list[Waiting]]:
-        """The packet that leaves, and those dropped before it."""
+    def dequeue(self, queue: Fifo, now: int, others: int = 0) -> tuple[Waiting | None, list[Waiting]]:
+        """The packet that leaves, and those dropped before it; ``others`` are bytes of backlog elsewhere."""
         dropped: list[Waiting] = []
-        packet, may_drop = self._take(queue, now)
+        packet, may_drop = self._take(queue, now, others)
         if self.dropping:
             self.dropping = may_drop
             while self.dropping and now >= self.next_drop:
@@ -78,14 +78,14 @@ class Control:
                     self.next_drop += self.root.of(self.interval)
                     break
                 dropped.append(packet)
-                packet, self.dropping = self._take(queue, now)
+                packet, self.dropping = self._take(queue, now, others)
                 if self.dropping:
                     self.next_drop += self.root.of(self.interval)
         elif may_drop:
             assert packet is not None
             if not (self.ecn and packet.mark()):
                 dropped.append(packet)
-                packet, _ = self._take(queue, now)
+                packet, _ = self._take(queue, now, others)
             self.dropping = True
             since = self.count - self.count_at_entry
             again = since > 1 and now - self.next_drop < REMEMBERED * self.interval
