@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import pickle
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,11 +75,11 @@ class Place:
 
 
 # Makes a link for as long as the block runs. What it gives is called when the flows are over, and tells the link's
-# queue over monotonic time, as the columns ``QUEUE``.
-Link = Callable[[Place], AbstractAsyncContextManager[Callable[[], pd.DataFrame]]]
+# queue over monotonic time, as the columns ``QUEUE`` and perhaps more. Some take options.
+Link = Callable[..., AbstractAsyncContextManager[Callable[[], pd.DataFrame]]]
 
 
-async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Kernel) -> Passage:
+async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Kernel, *options: object) -> Passage:
     """Run an experiment's flows through a link, in a guest of its own.
 
     Args:
@@ -87,6 +87,7 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
         experiment: with the kernel's names of algorithms.
         plan: of it.
         kernel: of the guest.
+        options: of the link.
 
     Raises:
         RunError: something cannot be set up in it, or a flow fails.
@@ -94,7 +95,7 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
     with core() as cpu, tempfile.TemporaryDirectory(prefix="narrows-passage-") as scratch:
         directory = Path(scratch)
         needed = (INIT.parent, *needed_directories(directory))
-        (directory / TASK_FILE).write_bytes(pickle.dumps((link, experiment, plan, needed)))
+        (directory / TASK_FILE).write_bytes(pickle.dumps((link, options, experiment, plan, needed)))
         guest = await Guest.start(kernel, room.memory_bytes(plan), python(str(INIT)), cpu, directory)
         try:
             async for _ in guest.lines():
@@ -105,7 +106,7 @@ async def send_through(link: str, experiment: Experiment, plan: Plan, kernel: Ke
         raise RunError(f"{experiment.name}: the guest ended{guest.last_words()}")
 
 
-async def measure(link: str, experiment: Experiment, plan: Plan) -> Passage:
+async def measure(link: str, options: Sequence[object], experiment: Experiment, plan: Plan) -> Passage:
     """The guest's part.
 
     Raises:
@@ -122,7 +123,7 @@ async def measure(link: str, experiment: Experiment, plan: Plan) -> Passage:
             testbed.create()
             place = Place(plan, state, {attachment.port: attachment for attachment in testbed.attachments})
             _delay(place, testbed)
-            async with make_link(place) as read_queue:
+            async with make_link(place, *options) as read_queue:
                 traffic = Traffic(hosts, testbed, results, experiment.telemetry.sockets)
                 try:
                     await traffic.start()

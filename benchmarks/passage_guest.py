@@ -18,13 +18,13 @@ def main() -> None:
     """The life of a guest; its kernel runs in the directory that has the task and takes what is found."""
     try:
         directory = Path("/proc/self/cwd").resolve()
-        link, experiment, plan, needed = pickle.loads((directory / TASK_FILE).read_bytes())
+        link, options, experiment, plan, needed = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
         init.prepare(needed, (directory,))
         # It needs the guest's own /proc as it is imported.
         from passage import measure
 
-        (directory / FOUND_FILE).write_bytes(pickle.dumps(asyncio.run(measure(link, experiment, plan))))
+        (directory / FOUND_FILE).write_bytes(pickle.dumps(asyncio.run(measure(link, options, experiment, plan))))
         init.write_out(directory)
         init.Channel().tell(measured=True)
     except Exception:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import accuracy
 import analyzer
+import aqm
 import collecting
 import delay
 import delay_line
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "analyzer": analyzer.run,
     "collecting": collecting.run,
     "emulators": emulators.run,
+    "aqm": aqm.run,
     "virtual": virtual.run,
     "virtual-accuracy": virtual_accuracy.run,
     "virtual-bmv2": virtual_bmv2.run,
