@@ -273,3 +273,20 @@ def test_a_configuration_stands_for_patches_and_adjustments(tmp_path: Path, monk
     salts.append(build.salt([]))
     assert len(set(salts)) == 6
     assert all(build.OPTION.fullmatch(f"CONFIG_BUILD_SALT={salt}") for salt in salts)
+
+
+def test_compilers_are_not_in_a_digest() -> None:
+    chosen = '# Linux/um 7.3.4 Kernel Configuration\nCONFIG_HZ=250\nCONFIG_BUILD_SALT="narrows-1"\n'
+    here = (
+        f"# Compiler: gcc 12\nCONFIG_GCC_VERSION=120200\nCONFIG_RUSTC_VERSION=109500\n{chosen}CONFIG_CC_HAS_INT128=y\n"
+    )
+    there = f"CONFIG_GCC_VERSION=140000\nCONFIG_RUSTC_HAS_SPAN_FILE=y\n{chosen}"
+    assert kernels.digest_of(here) == kernels.digest_of(there)
+    # What was chosen is in it, and so are the source's version and what became of it.
+    changes = (
+        ("250", "1000"),
+        ("narrows-1", "narrows-2"),
+        ("7.3.4", "7.3.5"),
+        ("CONFIG_HZ", "CONFIG_SMP=y\nCONFIG_HZ"),
+    )
+    assert len({kernels.digest_of(text) for text in (chosen, *(chosen.replace(*one) for one in changes))}) == 5

@@ -186,9 +186,16 @@ class AtOneOf:
     check: Check
 
 
+@dataclass(frozen=True)
+class Readings:
+    """What is published can be read as any of these checks; where they do not say the same it cannot be compared."""
+
+    checks: tuple[Check, ...]
+
+
 Check = (
     Within | Compare | Farthest | Nearest | Trend | Straight | Crossing | Extreme | Model | Spread | MedianError |
-    Sometimes | Every | AtOneOf
+    Sometimes | Every | Readings | AtOneOf
 )  # fmt: skip
 
 
@@ -221,7 +228,7 @@ def compare(
 
 def picks(check: Check) -> tuple[Pick, ...]:
     """What a check looks at."""
-    if isinstance(check, Every):
+    if isinstance(check, Every | Readings):
         return tuple(pick for one in check.checks for pick in picks(one))
     if isinstance(check, AtOneOf):
         return picks(check.check)

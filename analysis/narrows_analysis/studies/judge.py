@@ -69,10 +69,11 @@ class _Judge:
         self._measure = ""
 
     def judge(self, check: checks.Check) -> Judgement:
-        if isinstance(check, checks.Every):
+        if isinstance(check, checks.Every | checks.Readings):
             parts = [self.judge(one) for one in check.checks]
+            joined = every if isinstance(check, checks.Every) else whichever
             return Judgement(
-                every([part.decision for part in parts]),
+                joined([part.decision for part in parts]),
                 "; ".join(part.ours for part in parts),
                 min(part.count for part in parts),
             )

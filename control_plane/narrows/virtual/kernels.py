@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass
@@ -21,6 +22,9 @@ from narrows.errors import InputError, RunError
 DEFAULT = "default"
 IMAGE, DESCRIPTION = "linux", "kernel.json"
 TIME_TRAVEL = "CONFIG_UML_TIME_TRAVEL_SUPPORT=y"
+VERSION = "Kernel Configuration"  # the end of the line that has it
+# Options that are found and not chosen: compiler, assembler, linker and Rust, their versions and what they can do.
+TOOLS = re.compile(r"CONFIG_(CC|GCC\d*|CLANG|AS|LD|LLD|RUSTC|PAHOLE|TOOLS)_")
 # A reading for each packet of a window is nothing beside its round-trip time.
 FINE_STEP_NS = 10
 # Mainline's BBR states no version; later ones do, and a kernel that has both calls the first one bbr1.
@@ -29,7 +33,7 @@ UNVERSIONED = {"bbr": "BBRv1", "bbr1": "BBRv1"}
 
 @dataclass(frozen=True)
 class About:
-    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is of its configuration.
+    """What a kernel is: ``versions`` are those that its algorithms state, ``config_sha256`` is its `config_digest`.
 
     ``clock_step_ns``: how far time goes on when a process reads the clock. ``repeatable``: its random numbers come from
     the seed of a run alone, not from this machine.
@@ -153,8 +157,14 @@ def configuration(kernel: Kernel) -> str:
 
 
 def config_digest(kernel: Kernel) -> str:
-    """SHA-256 of a kernel's configuration."""
-    return hashlib.sha256(configuration(kernel).encode()).hexdigest()
+    """SHA-256 of a kernel's configuration, without what it says of compilers: in virtual time they decide nothing."""
+    return digest_of(configuration(kernel))
+
+
+def digest_of(options: str) -> str:
+    """SHA-256 of a source's version and options, in the order of their names, without what it was built with."""
+    lines = [line for line in options.splitlines() if line.startswith("CONFIG_") or line.endswith(VERSION)]
+    return hashlib.sha256("\n".join(sorted(line for line in lines if not TOOLS.match(line))).encode()).hexdigest()
 
 
 def remembered(kernel: Kernel) -> About | None:
@@ -162,8 +172,9 @@ def remembered(kernel: Kernel) -> About | None:
     try:
         data: dict[str, Any] = json.loads(_memory(kernel).read_text())
         versions, step_ns, repeatable = dict(data["versions"]), int(data["clock_step_ns"]), bool(data["repeatable"])
-        return About(data["release"], data["config_sha256"], tuple(data["ccas"]), versions, step_ns, repeatable)
-    except (OSError, ValueError, KeyError, TypeError):
+        # Older versions wrote another digest; the kernel knows.
+        return About(data["release"], config_digest(kernel), tuple(data["ccas"]), versions, step_ns, repeatable)
+    except (OSError, ValueError, KeyError, TypeError, InputError):
         return None
 
 
