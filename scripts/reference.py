@@ -33,6 +33,7 @@ from narrows.experiment.impairment_settings import (
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
+from narrows.experiment.video import Video
 from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
@@ -157,6 +158,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
     "ready": [(Ready, "ready.{}")],
     "udp": [(Udp, "{}"), (Bursts, "bursts.{}")],
     "requests": [(Requests, "{}"), (TextFile, "trace.{}")],
+    "video": [(Video, "{}")],
     "probe": [(Probe, "{}")],
     "workload": [(Workload, "{}")],
     "distributions": [

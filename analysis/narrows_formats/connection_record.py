@@ -82,6 +82,21 @@ class Response(_Record):
     """Bytes of the response."""
     src_port: Whole
     """Port of who asked: which connection it was."""
+    bitrate_bps: Positive | None = None
+    """Bitrate of a segment of a video."""
+    buffer_s: NotNegative | None = None
+    """What the player held with it."""
+
+
+class VideoSession(_Record):
+    """What a video player did; times from the start of the experiment."""
+
+    segment_s: Positive
+    """Length of a segment."""
+    playing_s: Time | None = None
+    """When playback began; null: it did not."""
+    stalls: tuple[tuple[Time, Time], ...] = ()
+    """Begin and end of each time at which nothing was left to play."""
 
 
 class ConnectionRecord(_Record):
@@ -100,14 +115,14 @@ class ConnectionRecord(_Record):
     ending: Literal["delivered", "time_over", "interrupted", "failed"]
     """How it ended: all had arrived; its time was over; the run was stopped; it failed."""
     bytes_sent: Whole
-    """Payload handed to the socket; of requests, what complete responses carried."""
+    """Payload handed to the socket; of requests and video, what complete responses carried."""
     retransmits: Whole | None = None
     """Segments sent again."""
     mss_bytes: Whole | None = None
     """Payload of a full-size segment."""
     rtt_min_s: NotNegative | None = None
     """Smallest round-trip time of a packet (of Linux: within the last `net.ipv4.tcp_min_rtt_wlen`)."""
-    kind: Literal["tcp", "udp", "probe", "requests"] = "tcp"
+    kind: Literal["tcp", "udp", "probe", "requests", "video"] = "tcp"
     """What it is."""
     packets_sent: Whole | None = None
     """Datagrams handed to the socket; null of TCP."""
@@ -117,5 +132,7 @@ class ConnectionRecord(_Record):
     """What arrived of them; null of TCP."""
     responses: tuple[Response, ...] | None = None
     """Requests and their responses, in the order in which they were made; null of others."""
+    video: VideoSession | None = None
+    """What a video player did; null of others."""
     samples: tuple[ConnectionSample, ...] = ()
     """The socket once a second, and at the end."""

@@ -164,6 +164,19 @@ class ResponseSummary(TypedDict):
 
 
 @_exactly
+class VideoSummary(TypedDict):
+    """What a viewer noticed: of the segments that were fetched, and of playback."""
+
+    segments: int
+    bitrate_bps: float | None
+    switches: int
+    startup_s: float | None
+    stalls: int
+    stall_s: float
+    stall_ratio: float | None
+
+
+@_exactly
 class ConnectionSummary(TypedDict):
     """One connection of a program, data only; counts are of packets, and null where its flow index is shared."""
 
@@ -188,8 +201,8 @@ class FlowSummary(TypedDict):
     """One flow; ``fct_reason`` says why it has no completion time.
 
     ``limited_by`` is the part of its time in which each link of its path was its bottleneck. ``datagrams`` is null of
-    TCP, ``responses`` of all but requests, ``connections`` of all but those and what programs make; they are those
-    behind the last link of the path.
+    TCP, ``responses`` of all but requests and video, ``video`` of all but that, ``connections`` of all but those and
+    what programs make; they are those behind the last link of the path.
     """
 
     name: str
@@ -221,6 +234,7 @@ class FlowSummary(TypedDict):
     limited_by: dict[str, float]
     datagrams: DatagramSummary | None
     responses: ResponseSummary | None
+    video: VideoSummary | None
     connections: list[ConnectionSummary] | None
 
 

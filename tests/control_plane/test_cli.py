@@ -23,7 +23,8 @@ FLOW: dict[str, Any] = {
     **dict.fromkeys(("arrivals", "departures", "retransmit_ratio", "start_s", "end_s", "bytes", "fct_s")),
     **dict.fromkeys(("throughput_bps", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")),
     **dict.fromkeys(("fct_reason", "inflight_source")),
-    **{"links": ["bottleneck"], "limited_by": {}, "datagrams": None, "responses": None, "connections": None},
+    **{"links": ["bottleneck"], "limited_by": {}},
+    **dict.fromkeys(("datagrams", "responses", "video", "connections")),
     **{"src": "10.0.0.1", "dst": "10.0.1.1", "inflight_bytes": {"mean": None, "max": None}},
 }
 SUMMARY: Any = {

@@ -8,13 +8,14 @@ from pathlib import Path
 from statistics import fmean
 from typing import cast
 
-from narrows_formats.connection_record import ConnectionRecord, Response
-from narrows_formats.summary import DatagramSummary, DelayDistribution, ResponseSummary
+from narrows_formats.connection_record import ConnectionRecord, Response, VideoSession
+from narrows_formats.summary import DatagramSummary, DelayDistribution, ResponseSummary, VideoSummary
 from narrows_formats.validation import problems
 from pydantic import ValidationError
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.responses import distribution
+from narrows_analysis.metrics.video import mean_bitrate, rebuffering_ratio, stalled, switches
 from narrows_analysis.records import iperf3
 from narrows_analysis.records.host_record import HostRecord
 from narrows_analysis.records.json_files import read_json
@@ -57,8 +58,24 @@ def _of(record: ConnectionRecord) -> HostRecord:
         remote_port=record.dst_port,
         datagrams=_datagrams(record),
         responses=None if record.responses is None else _responses(record.responses),
+        video=record.video,
+        viewed=None if record.video is None else _viewed(record, record.video),
         response_series=record.responses or (),
     )
+
+
+def _viewed(record: ConnectionRecord, session: VideoSession) -> VideoSummary:
+    bitrates = [one.bitrate_bps for one in record.responses or () if one.done_s is not None and one.bitrate_bps]
+    stall_s, playing_s = stalled(session.stalls), session.playing_s
+    return {
+        "segments": len(bitrates),
+        "bitrate_bps": mean_bitrate(bitrates),
+        "switches": switches(bitrates),
+        "startup_s": None if playing_s is None else playing_s - record.started_s,
+        "stalls": len(session.stalls),
+        "stall_s": stall_s,
+        "stall_ratio": None if playing_s is None else rebuffering_ratio(stall_s, playing_s, record.ended_s),
+    }
 
 
 def _responses(found: Sequence[Response]) -> ResponseSummary:

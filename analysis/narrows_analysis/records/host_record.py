@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from narrows_formats.connection_record import Response
-from narrows_formats.summary import DatagramSummary, ResponseSummary
+from narrows_formats.connection_record import Response, VideoSession
+from narrows_formats.summary import DatagramSummary, ResponseSummary, VideoSummary
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,7 @@ class HostRecord:
     remote_port: int | None = None
     datagrams: DatagramSummary | None = None
     responses: ResponseSummary | None = None
+    video: VideoSession | None = None
+    viewed: VideoSummary | None = None
     response_series: tuple[Response, ...] = ()
     error: str | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run's page shows of programs: their connections."""
+"""What a run's page shows of programs, requests and players: their connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT = ("Flow", "Protocol", "From", "To")
 
 
 def connection_table(summary: Summary) -> dict[str, Any] | None:
-    """A row for each connection of programs; None if there is none."""
+    """A row for each connection; None if there is none."""
     rows = []
     for flow in summary["flows"]:
         for one in flow["connections"] or []:
@@ -37,5 +37,5 @@ def connection_table(summary: Summary) -> dict[str, Any] | None:
         return None
     columns = [{"name": name, "text": name in _TEXT} for name in _NAMES]
     left = f" The first {MAX_ROWS} of {len(rows)}; summary.json has all." if len(rows) > MAX_ROWS else ""
-    note = f"Connections that programs opened, in the direction of their flow.{left}"
+    note = f"Connections of programs, of requests and of players, in the direction of their flow.{left}"
     return {"id": "connections", "title": "Connections", "columns": columns, "rows": rows[:MAX_ROWS], "note": note}

@@ -21,6 +21,7 @@ from narrows_analysis.report.cells import Cell, number
 from narrows_analysis.report.datagrams import datagram_table
 from narrows_analysis.report.links import flow_link_table, link_table
 from narrows_analysis.report.responses import response_table
+from narrows_analysis.report.video import video_table
 from narrows_analysis.summary.sections import NOT_ASSESSABLE, SOCKET_SOURCE, SWITCH_RTT_SOURCE
 
 MAX_BARS = 24
@@ -182,6 +183,8 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
         result.append(_group_table(run, summary))
     if (datagrams := datagram_table(summary)) is not None:
         result.append(datagrams)
+    if (video := video_table(summary)) is not None:
+        result.append(video)
     if (responses := response_table(summary)) is not None:
         result.append(responses)
     if (connections := connection_table(summary)) is not None:

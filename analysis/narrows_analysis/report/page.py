@@ -26,6 +26,7 @@ from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.report.links import ROWS, link_figures, path_figures
+from narrows_analysis.report.video import video_charts
 from narrows_analysis.summary.file import read_summary
 
 _DIGEST_LIMIT_BYTES = 1 << 30
@@ -72,10 +73,13 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, ROWS]]:
     sockets = read_sockets(run)
     build = RunFigures(run, summary, flows, queue, distributions, sockets, labels, colors)
     senders: ROWS = [[build.rtt()], [build.cwnd()], [build.inflight()], [build.pacing()]]
-    if len(summary["links"]) > 1:
+    alone = len(summary["links"]) == 1
+    video: ROWS = [[chart] for chart in video_charts(run, labels, build.x_range, build.delay() if alone else None)]
+    if not alone:
         at_links = link_figures(run, summary, flows, queue, distributions, sockets)
-        return [("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
+        return [("Video", video), ("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
     return [
+        ("Video", video),
         ("Competition", [[build.throughput()], [build.fairness()]]),
         (
             "Queue",

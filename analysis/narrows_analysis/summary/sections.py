@@ -351,6 +351,7 @@ def _flow_section(
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
+        "video": host.viewed,
         "connections": connection_rows(aggregation, table, number) if flow.by_addresses else None,
     }  # fmt: skip
     if aggregation is None or aggregation.last_departure[number] < aggregation.first_arrival[number]:

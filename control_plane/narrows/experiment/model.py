@@ -37,6 +37,7 @@ from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, Li
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
 from narrows.experiment.tcp_settings import Sysctls, TcpFields
 from narrows.experiment.varying import LinkRate
+from narrows.experiment.video import Video
 from narrows.experiment.workload import Workload
 
 MAX_TCP_BUFFER = (1 << 31) - 1  # of Linux
@@ -149,6 +150,11 @@ class FlowGroup(ApplicationFields, TcpFields):
         description="Requests of users to a server, whose responses are the data, for a `duration`. The group is one "
         "flow, between hosts that no other group has both of.",
     )
+    video: Video | None = Field(
+        default=None,
+        description="A video player that fetches segments at a bitrate which its buffer decides, for a `duration`. The "
+        "group is one flow, as with `requests`.",
+    )
     count: Count = Field(default=1, description="Flows in the group.")
     start: Time = Field(default=0, description="When the group's first flow starts, from the start of the experiment.")
     stagger: Time = Field(default=0, description="Time between the starts of two flows of the group.")
@@ -207,8 +213,8 @@ class FlowGroup(ApplicationFields, TcpFields):
             return "workload"
         if self.sends_datagrams:
             return "udp" if self.udp is not None else "probe"
-        if self.requests is not None:
-            return "requests"
+        if self.requests is not None or self.video is not None:
+            return "requests" if self.video is None else "video"
         return "bulk" if self.size is None else "sized"
 
     @property
@@ -219,7 +225,7 @@ class FlowGroup(ApplicationFields, TcpFields):
     @model_validator(mode="after")
     def _tcp_udp_or_probe(self) -> Self:
         if self.client is not None:
-            own = ("udp", "probe", "size", "workload", "requests")
+            own = ("udp", "probe", "size", "workload", "requests", "video")
             unsuited = [name for name in own if getattr(self, name) is not None]
             unsuited += [name for name in ("count", "repeat") if getattr(self, name) != 1]
             if unsuited or self.until not in (None, EXIT) or (self.until and self.duration):
@@ -232,7 +238,8 @@ class FlowGroup(ApplicationFields, TcpFields):
         if len(what) != 1:
             raise refuse(f"has {' beside '.join(what) or 'no cca'}", "one of cca (TCP), udp and probe, or a client")
         if self.sends_datagrams:
-            unsuited = [n for n in ("size", "workload", "requests", "until") if getattr(self, n) is not None]
+            not_theirs = ("size", "workload", "requests", "video", "until")
+            unsuited = [name for name in not_theirs if getattr(self, name) is not None]
             if unsuited or self.duration is None:
                 problem = f"has {unsuited[0]}" if unsuited else "has no duration"
                 raise refuse(f"{problem}, and flows of {what[0]}", f"a duration with {what[0]}")
@@ -245,13 +252,16 @@ class FlowGroup(ApplicationFields, TcpFields):
 
     @model_validator(mode="after")
     def _requests_alone(self) -> Self:
-        if self.requests is None:
+        if self.requests is None and self.video is None:
             return self
+        what = "requests" if self.video is None else "video"
         unsuited = [name for name in ("size", "workload", "until") if getattr(self, name) is not None]
         unsuited += ["count"] if self.count != 1 else []
+        unsuited += ["requests"] if self.requests is not None and self.video is not None else []
         if unsuited or self.duration is None:
             problem = f"has {unsuited[0]}" if unsuited else "has no duration"
-            raise refuse(f"{problem}, and requests", "a duration with requests; users of requests in place of count")
+            users = "users in place of count" if what == "requests" else "a group for each player"
+            raise refuse(f"{problem}, and {what}", f"a duration with {what}; {users}")
         return self
 
     @model_validator(mode="after")

@@ -225,8 +225,26 @@ class Ask:
 
 
 @dataclass(frozen=True)
+class Player:
+    """A video player whose buffer decides at which of ascending bitrates it fetches each segment.
+
+    Of ``buffer_ns``, up to the reservoir the lowest, above reservoir and cushion the highest. Playback begins, and goes
+    on after a stall, with ``start_ns``.
+    """
+
+    bitrates_bps: tuple[int, ...]
+    segment_ns: int
+    buffer_ns: int
+    reservoir_ns: int
+    cushion_ns: int
+    start_ns: int
+
+
+@dataclass(frozen=True)
 class Exchange:
     """What each user of a server asks for, in order; the responses are the flow's data, from its sender.
+
+    What a ``player`` asks for is up to it.
 
     ``closed``: times of requests count from the responses before. ``kept``: a user has one connection; else each
     request has its own. Connections are made from the flow's receiver, from its source port on, to its destination
@@ -237,6 +255,7 @@ class Exchange:
     closed: bool
     kept: bool
     request_bytes: int
+    player: Player | None = None
 
     @property
     def connections(self) -> int:

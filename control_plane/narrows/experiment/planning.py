@@ -186,6 +186,8 @@ def _exchange(experiment: Experiment, network: Topology, position: int) -> Excha
         InputError: it is too much.
     """
     group, route = experiment.flows[position], network.routes[position]
+    if group.video is not None:
+        return group.video.exchange()
     if group.requests is None:
         return None
     assert group.duration is not None

@@ -158,13 +158,17 @@ class User:
         self.done = 0
         self.channel: Channel | None = None
 
+    def take(self, row: Row, now_s: float) -> None:
+        """A response is complete."""
+        self.done += 1
+
     @property
     def is_over(self) -> bool:
         """Whether all responses are there, and nothing more is asked for."""
         return self.done == self.next == len(self.asks)
 
-    def following(self, now_s: float) -> tuple[float, int] | None:
-        """When the next request is to be made, and for how many bytes; None: at no time that is known."""
+    def following(self, now_s: float) -> tuple[float, int, Row] | None:
+        """When the next request is to be made, its response's bytes, and what else is to be noted; None: not known."""
         if self.next == len(self.asks) or (self.flow["closed"] and self.done < self.next):
             return None
         after_s, size = self.asks[self.next]
@@ -172,7 +176,96 @@ class User:
         if self.flow["closed"] and at_s >= self.flow["end_s"]:
             self.asks = self.asks[: self.next]
             return None
-        return at_s, int(size)
+        return at_s, int(size), {}
+
+
+class Player(User):
+    """One who watches a video, segment by segment, at the bitrate that the buffer decides.
+
+    Source: T.-Y. Huang, R. Johari, N. McKeown, M. Trunnell, M. Watson, "A Buffer-Based Approach to Rate Adaptation",
+    SIGCOMM 2014, algorithm 1 (BBA-0): the bitrate stays until the rate that the buffer maps to passes the next one.
+    """
+
+    def __init__(self, flow: Flow, number: int, _: object) -> None:
+        """Take a flow, and which of its users it is."""
+        super().__init__(flow, number, [])
+        self._settings = flow["player"]
+        self._bitrate: int | None = None
+        self._is_playing = False
+        # What is held, and when that was.
+        self._level_s, self._at_s = 0.0, 0.0
+        self.playing_s: float | None = None
+        self.stalls: list[list[float]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Never by itself."""
+        return False
+
+    def following(self, now_s: float) -> tuple[float, int, Row] | None:
+        """See `User.following`; it waits until there is room for a segment."""
+        if self.done < self.next:
+            return None
+        settings = self._settings
+        self._play(now_s)
+        wait_s = max(0.0, self._level_s + settings["segment_s"] - settings["buffer_s"]) if self._is_playing else 0.0
+        bitrates = settings["bitrates_bps"]
+        self._bitrate = choose(bitrates, self._bitrate, self._level_s - wait_s, settings)
+        size = int(bitrates[self._bitrate] * settings["segment_s"] / 8)
+        return now_s + wait_s, size, {"bitrate_bps": float(bitrates[self._bitrate])}
+
+    def take(self, row: Row, now_s: float) -> None:
+        """See `User.take`."""
+        super().take(row, now_s)
+        self._play(now_s)
+        self._level_s += self._settings["segment_s"]
+        row["buffer_s"] = self._level_s
+        if not self._is_playing and self._level_s >= self._settings["start_s"] - 1e-9:
+            self._is_playing = True
+            if self.playing_s is None:
+                self.playing_s = now_s
+            else:
+                self.stalls[-1][1] = now_s
+
+    def close(self, now_s: float) -> None:
+        """The session ends; a stall that lasts ends with it."""
+        self._play(now_s)
+        if self.stalls and not self._is_playing:
+            self.stalls[-1][1] = now_s
+
+    def _play(self, now_s: float) -> None:
+        """Play up to a time, or until nothing is held any more."""
+        if self._is_playing:
+            passed_s = now_s - self._at_s
+            if passed_s > self._level_s:
+                self._is_playing = False
+                stalled_s = self._at_s + self._level_s
+                self.stalls.append([stalled_s, stalled_s])
+            self._level_s = max(0.0, self._level_s - passed_s)
+        self._at_s = now_s
+
+
+def choose(bitrates: Sequence[float], before: int | None, level_s: float, settings: dict[str, Any]) -> int:
+    """Position of the bitrate of the next segment, ``level_s`` being held when it is asked for.
+
+    Args:
+        bitrates: ascending.
+        before: position of the one before; None of the first segment.
+        level_s: seconds of video.
+        settings: ``reservoir_s`` and ``cushion_s``.
+    """
+    reservoir_s, cushion_s = settings["reservoir_s"], settings["cushion_s"]
+    highest = len(bitrates) - 1
+    if before is None or not highest or level_s <= reservoir_s:
+        return 0
+    if level_s >= reservoir_s + cushion_s:
+        return highest
+    mapped = bitrates[0] + (bitrates[-1] - bitrates[0]) * (level_s - reservoir_s) / cushion_s
+    if mapped >= bitrates[min(before + 1, highest)]:
+        return max(number for number, rate in enumerate(bitrates) if rate < mapped)
+    if mapped <= bitrates[max(before - 1, 0)]:
+        return min(number for number, rate in enumerate(bitrates) if rate > mapped)
+    return before
 
 
 class Exchanges(flow_host.Loop):
@@ -214,7 +307,8 @@ class Exchanges(flow_host.Loop):
     def prepare(self, flows: Sequence[Flow]) -> None:
         """Know the flows whose users are served by this process."""
         for flow in flows:
-            self._users[flow["name"]] = [User(flow, number, asks) for number, asks in enumerate(flow["users"])]
+            kind = User if flow["player"] is None else Player
+            self._users[flow["name"]] = [kind(flow, number, asks) for number, asks in enumerate(flow["users"])]
             self._rows[flow["name"]] = []
             self._ports[flow["name"]] = flow["client_port"]
             self._at(flow["start_s"], partial(self._begin, flow))
@@ -287,7 +381,15 @@ class Exchanges(flow_host.Loop):
             if name not in self._started_s:
                 return  # It has failed.
             self._go_on(user)
+        if flow["player"] is not None:
+            self._at(flow["end_s"], partial(self._finish, flow))
         self._end_if_over(flow)
+
+    def _finish(self, flow: Flow) -> None:
+        """The time of a session is over."""
+        if flow["name"] in self._started_s:
+            self._end(flow, "time_over")
+            self._tell({"flow": flow["name"], "done": True})
 
     def _connect(self, user: User) -> Channel | None:
         flow = user.flow
@@ -309,10 +411,10 @@ class Exchanges(flow_host.Loop):
     def _go_on(self, user: User) -> None:
         """Have the user's next request made at its time, if that is known."""
         if (following := user.following(self._now_s())) is not None:
-            at_s, size = following
-            self._at(at_s, partial(self._ask, user, at_s, size))
+            at_s, size, noted = following
+            self._at(at_s, partial(self._ask, user, at_s, size, noted))
 
-    def _ask(self, user: User, due_s: float, size: int) -> None:
+    def _ask(self, user: User, due_s: float, size: int, noted: Row) -> None:
         name = user.flow["name"]
         if name not in self._started_s:
             return
@@ -321,7 +423,7 @@ class Exchanges(flow_host.Loop):
             return
         row = {
             "user": user.number, "due_s": due_s, "sent_s": self._now_s(), "first_byte_s": None, "done_s": None,
-            "bytes": size, "src_port": channel.socket.getsockname()[1],
+            "bytes": size, "src_port": channel.socket.getsockname()[1], **noted,
         }  # fmt: skip
         self._rows[name].append(row)
         user.next += 1
@@ -340,7 +442,8 @@ class Exchanges(flow_host.Loop):
         except flow_host.Failed as error:
             self._fail(user.flow, str(error))
             return
-        user.done += len(done)
+        for row in done:
+            user.take(row, row["done_s"])
         if done and not user.flow["kept"]:
             self._close(channel.socket)
         if done and user.flow["closed"]:
@@ -361,7 +464,7 @@ class Exchanges(flow_host.Loop):
             if user.channel is not None:
                 self._close(user.channel.socket)
         rows = self._rows[name]
-        record = {
+        record: dict[str, Any] = {
             "kind": "requests",
             "congestion_control": flow["cca"],
             "src_port": flow["server_port"],
@@ -372,6 +475,12 @@ class Exchanges(flow_host.Loop):
             "bytes_sent": sum(row["bytes"] for row in rows if row["done_s"] is not None),
             "responses": rows,
         }
+        for user in self._users[name]:
+            if isinstance(user, Player):
+                user.close(now_s)
+                segment_s = flow["player"]["segment_s"]
+                video = {"segment_s": segment_s, "playing_s": user.playing_s, "stalls": user.stalls}
+                record |= {"kind": "video", "video": video}
         self._tell({"flow": name, "number": 0, "ended_s": now_s, "record": record})
 
     def _fail(self, flow: Flow, why: str) -> None:

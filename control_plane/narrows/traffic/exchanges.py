@@ -13,7 +13,7 @@ from typing import Any
 from narrows_formats.units import NANOSECONDS
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Ask, Flow, Plan
+from narrows.experiment.plan import Ask, Flow, Plan, Player
 from narrows.hosts.base import Testbed
 from narrows.traffic import exchange_host, flow_host
 from narrows.traffic.flows import THREAD_LEAD_S, HostGenerator, ProcessFlows, Side, socket_settings
@@ -41,7 +41,19 @@ def specify(flow: Flow, ecn: bool | None) -> dict[str, Any]:
         "kept": exchange.kept,
         "request_bytes": exchange.request_bytes,
         "users": [[[ask.time_ns / NANOSECONDS, ask.size] for ask in user] for user in exchange.users],
+        "player": None if exchange.player is None else _player(exchange.player),
         **socket_settings(flow, ecn),
+    }
+
+
+def _player(player: Player) -> dict[str, Any]:
+    return {
+        "bitrates_bps": player.bitrates_bps,
+        "segment_s": player.segment_ns / NANOSECONDS,
+        "buffer_s": player.buffer_ns / NANOSECONDS,
+        "reservoir_s": player.reservoir_ns / NANOSECONDS,
+        "cushion_s": player.cushion_ns / NANOSECONDS,
+        "start_s": player.start_ns / NANOSECONDS,
     }
 
 

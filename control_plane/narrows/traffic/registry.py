@@ -34,13 +34,15 @@ class Kind:
 
 _FLOW_SOCKETS = Kind("narrows.traffic.flows:make")
 _DATAGRAMS = Kind("narrows.traffic.datagrams:make")
+_EXCHANGES = Kind("narrows.traffic.exchanges:make")
 KINDS = {
     "bulk": _FLOW_SOCKETS,
     "sized": _FLOW_SOCKETS,
     "workload": _FLOW_SOCKETS,
     "udp": _DATAGRAMS,
     "probe": _DATAGRAMS,
-    "requests": Kind("narrows.traffic.exchanges:make"),
+    "requests": _EXCHANGES,
+    "video": _EXCHANGES,
     "application": Kind("narrows.traffic.applications:make"),
     SHELL: Kind("narrows.traffic.shell:Shell"),
 }
