@@ -13,11 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 import synthetic
+import yaml
 from narrows.cli import app
 from narrows.run import sweep_table
 from narrows_analysis import AnalysisError, analyze_run
 from narrows_analysis.comparison.differences import Difference, as_frame, compare, hedges_g, only_in_one
 from narrows_analysis.comparison.page import write_comparison
+from narrows_analysis.comparison.settings import differing
 from narrows_analysis.comparison.sides import Side, read_side
 from narrows_analysis.export import parse_formats
 from narrows_analysis.sweep import intervals, load_sweep, write_sweep_report
@@ -87,7 +89,11 @@ def test_differences_of_sweeps(sides: tuple[Side, Side]) -> None:
     assert one.difference.mean == pytest.approx(0.09)
     expected = stats.ttest_ind([0.90, 0.92, 0.91], [0.80, 0.82, 0.84], equal_var=False).confidence_interval()
     assert one.difference.interval == pytest.approx((expected.low, expected.high))
-    assert one.clear is True
+    # Alone it were clear; so likely is it among all, as likely as the goodput of either group, which is ten times it.
+    alone = stats.ttest_ind([0.90, 0.92, 0.91], [0.80, 0.82, 0.84], equal_var=False).pvalue
+    assert alone < 0.05
+    assert one.p_value == pytest.approx(len(differences) * alone)
+    assert one.clear is False
     # 0.09 in pooled standard deviations of sqrt((0.0004 + 0.0001) / 2), times 0.8 for four degrees of freedom.
     assert one.effect == pytest.approx(0.09 / np.sqrt(0.00025) * 0.7979, rel=1e-3)
     # A quantity of groups has one value a group, one of the link a single one.
@@ -186,6 +192,34 @@ def test_page_tables_and_figures(sides: tuple[Side, Side], tmp_path: Path) -> No
     assert len(as_frame(differences)) == len(table)
 
 
+def test_many_repetitions_make_a_difference_clear(run_directory: Path, tmp_path: Path) -> None:
+    """What was set otherwise stands on top, and in each format what is clear is the same."""
+    for name, seed, buffer in (("before", 1, "25kB"), ("after", 2, "50kB")):
+        rng = np.random.default_rng(seed)
+        sweep = write_sweep(tmp_path / name, {"1bdp": runs(*(0.6 + 0.1 * seed + 0.01 * rng.standard_normal(8)))})
+        shutil.copytree(run_directory, sweep / "1bdp-r1")
+        experiment = {"name": name, "bottleneck": {"buffer": buffer, "rate": "20Mbit"}, "seed": seed}
+        (sweep / "1bdp-r1" / "experiment.yaml").write_text(yaml.safe_dump(experiment))
+    before, after = (read_side(tmp_path / name) for name in ("before", "after"))
+    assert differing(before.settings, after.settings) == []
+    assert "bottleneck.rate" in before.settings and "seed" not in before.settings
+    # The swept one is no setting of its own.
+    (tmp_path / "after" / "1bdp-r1" / "experiment.yaml").write_text("bottleneck: {buffer: 50kB, rate: 10Mbit}")
+    after = read_side(tmp_path / "after")
+    assert differing(before.settings, after.settings) == [("bottleneck.rate", "20Mbit", "10Mbit")]
+    clear = {(one.place.quantity.column, one.place.group) for one in compare(before, after) if one.clear}
+    assert clear == {("utilization", ""), ("goodput_bps", "a"), ("goodput_bps", "b")}
+    words = ["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--out", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*words, "--format", "tex"], env={"COLUMNS": "80"}, catch_exceptions=False)
+    assert result.stdout.startswith("bottleneck.rate: 20Mbit -> 10Mbit\n")
+    assert "3 of 11 differences are clear" in result.stdout and "Jain" not in result.stdout
+    assert "\N{HORIZONTAL ELLIPSIS}" not in result.stdout
+    page = (tmp_path / "out" / "comparison.html").read_text()
+    assert page.index("bottleneck.rate") < page.index("Clear differences") < page.index("All differences")
+    assert page.count('class="bars forest"') == 2
+    assert r"Link used (\%)" in (tmp_path / "out" / "comparison.tex").read_text()
+
+
 def test_an_unknown_format_is_refused_with_the_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
     assert parse_formats("csv, svg,csv") == ("csv", "svg")
@@ -200,7 +234,10 @@ def test_the_command_compares_two_sweeps(tmp_path: Path) -> None:
     after = write_sweep(tmp_path / "after", {"1bdp": runs(0.90, 0.92, 0.91)})
     result = CliRunner().invoke(app, ["compare", str(before), str(after), "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    assert "Link used" in result.output
+    assert "Link used" not in result.output
+    assert "0 of 11 differences are clear" in result.output and "--all shows the others" in result.output
+    result = CliRunner().invoke(app, ["compare", str(before), str(after), "--all"])
+    assert "used" in result.output and "--all" not in result.output
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".html", ".csv", ".svg"}
 
 
@@ -210,7 +247,7 @@ def test_the_command_gives_differences_as_json(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["compare", str(before), str(after), "--json"], catch_exceptions=False)
     found = {one["quantity"]: one for one in json.loads(result.stdout)["differences"]}["utilization"]
     welch = stats.ttest_ind([0.90, 0.92, 0.91], [0.80, 0.82, 0.84], equal_var=False).confidence_interval()
-    assert (found["setting"], found["group"], found["clear"]) == ({"bottleneck.buffer": "1bdp"}, None, True)
+    assert (found["setting"], found["group"], found["clear"]) == ({"bottleneck.buffer": "1bdp"}, None, False)
     assert found["difference"]["mean"] == pytest.approx(0.09)
     assert found["difference"]["interval"] == pytest.approx([welch.low, welch.high])
     assert (found["first"]["n"], found["first"]["missing"]) == (3, 0)

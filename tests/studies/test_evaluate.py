@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import pytest
-from narrows_analysis.metrics.confidence import estimate
+from narrows_analysis.metrics.confidence import estimate, holm
 from narrows_analysis.studies.catalogue import STUDIES
 from narrows_analysis.studies.checks import (
     AtOneOf,
@@ -26,7 +26,7 @@ from narrows_analysis.studies.checks import (
     picks,
     within,
 )
-from narrows_analysis.studies.decision import Decision, every, holm, simes, some, whichever
+from narrows_analysis.studies.decision import Decision, every, simes, some, whichever
 from narrows_analysis.studies.evaluate import Finding, evaluate, evaluate_all, evidence, moved, verdict_text
 from narrows_analysis.studies.judge import crossing
 from narrows_analysis.studies.model import Point, Statement, Study, says

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, variance
 
 import pandas as pd
 
 from narrows_analysis.comparison.sides import Place, Side
 from narrows_analysis.errors import AnalysisError
-from narrows_analysis.metrics.confidence import Estimate, estimate
+from narrows_analysis.metrics.confidence import LEVEL, Estimate, estimate, holm
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,8 @@ class Difference:
     """A quantity at a place of both sides.
 
     ``difference`` is the second side's mean less the first one's; ``effect`` Hedges' g, None where values do not vary
-    or are too few.
+    or are too few; ``p_value`` how likely so large a difference is by chance, corrected for all that were compared
+    together (Holm), None where there is no interval or a repetition does not have the quantity.
     """
 
     place: Place
@@ -28,14 +29,12 @@ class Difference:
     second: Estimate
     difference: Estimate
     effect: float | None
+    p_value: float | None = None
 
     @property
     def clear(self) -> bool | None:
-        """Whether the interval of the difference does not hold 0; None without an interval."""
-        interval = self.difference.interval
-        if interval is None or self.difference.missing:
-            return None
-        return not interval[0] <= 0 <= interval[1]
+        """Whether there is a difference: at most 5 % is the chance that any of those said to be clear is none."""
+        return None if self.p_value is None else self.p_value < 1 - LEVEL
 
 
 def compare(first: Side, second: Side) -> list[Difference]:
@@ -56,7 +55,17 @@ def compare(first: Side, second: Side) -> list[Difference]:
     differences = [one for one in found if one is not None]
     if not differences:
         raise AnalysisError(f"{first.name} and {second.name} have no setting and quantity in common")
-    return differences
+    return _judged_together(differences)
+
+
+def _judged_together(differences: Sequence[Difference]) -> list[Difference]:
+    known = {
+        number: p_value
+        for number, one in enumerate(differences)
+        if (p_value := one.difference.p_value) is not None and not one.difference.missing
+    }
+    adjusted = dict(zip(known, holm(list(known.values())), strict=True))
+    return [replace(one, p_value=adjusted.get(number)) for number, one in enumerate(differences)]
 
 
 def only_in_one(first: Side, second: Side) -> list[str]:
@@ -120,5 +129,6 @@ def _row(one: Difference) -> dict[str, object]:
         "difference_low": low,
         "difference_high": high,
         "hedges_g": one.effect,
+        "p_value": one.p_value,
         "clear": one.clear,
     }

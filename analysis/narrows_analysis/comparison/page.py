@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from narrows_analysis.comparison.differences import Difference, as_frame, only_in_one
+from narrows_analysis.comparison.settings import differing
 from narrows_analysis.comparison.sides import Side
 from narrows_analysis.export import FIGURES, TABLES, save_figure, save_table
 from narrows_analysis.metrics.confidence import Estimate
@@ -34,8 +38,9 @@ def write_comparison(
     page = place / f"{NAME}.html"
     page.write_text(_page(first, second, differences), encoding="utf-8")
     written = [page]
-    frame = as_frame(differences)
-    written += [save_table(frame, place / NAME, one) for one in formats if one in TABLES]
+    # CSV is for programs, LaTeX for readers.
+    frames = {"csv": as_frame(differences), "tex": labelled(first, second, differences)}
+    written += [save_table(frames[one], place / NAME, one) for one in formats if one in TABLES]
     for quantity in dict.fromkeys(one.place.quantity for one in differences):
         mine = [one for one in differences if one.place.quantity == quantity]
         for one in formats:
@@ -58,58 +63,125 @@ def draw(quantity: Quantity, differences: Sequence[Difference]) -> Figure:
     axes.set_yticks(list(places), [str(one.place) for one in differences], fontsize=8)
     axes.set_ylim(0.4, len(differences) + 0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_xlabel(f"{quantity.title}: difference" + (f" ({quantity.unit})" if quantity.unit else ""))
+    axes.set_xlabel(f"Difference of {titled(quantity)}")
     return figure
 
 
 def _page(first: Side, second: Side, differences: Sequence[Difference]) -> str:
-    names = ["Setting", "Quantity", first.name, second.name, "Difference\n(95 %)", "Hedges' g", "Clear"]
-    texts = {0, 1, 6}
-    rows = [
-        [
-            {"text": text, "raw": raw, "style": "", "text_column": position in texts}
-            for position, (text, raw) in enumerate(_cells(one))
-        ]
-        for one in differences
-    ]
-    note = (
-        f"Difference: {second.name} less {first.name}. Intervals are Welch's, over {first.basis}, not corrected for "
-        "the number of rows. Hedges' g: the difference in pooled standard deviations. Clear: the interval does not "
-        "hold 0."
-    )
-    if first.basis == "parts of a run":
-        note += " They tell how steady these two runs were, not how much others would differ: repeat them for that."
-    table: dict[str, Any] = {
-        "id": "differences",
-        "title": "Differences",
-        "columns": [{"name": name, "text": position in texts} for position, name in enumerate(names)],
-        "rows": rows,
-        "note": note,
-    }
     warnings = [{"severity": "warning", "message": text} for text in only_in_one(first, second)]
+    clear = [one for one in differences if one.clear]
     return render(
         "comparison.html.j2",
         title=f"{second.name} against {first.name}",
         setting=f"{len(differences)} quantities, over {first.basis}",
+        verdict=clear_text(differences),
         warnings=warnings,
-        tables=[table],
+        names=[first.name, second.name],
+        settings=differing(first.settings, second.settings),
+        settings_known=bool(first.settings and second.settings),
+        forests=[_forest(quantity, differences) for quantity in dict.fromkeys(one.place.quantity for one in clear)],
+        tables=[
+            *([_table(first, second, clear, "clear", "Clear differences")] if clear else []),
+            _table(first, second, differences, "differences", "All differences"),
+        ],
         charts=inline_json([]),
         js=scripts(),
     )
 
 
+def clear_text(differences: Sequence[Difference]) -> str:
+    """How many differences are clear, in words."""
+    clear, known = sum(one.clear is True for one in differences), sum(one.clear is not None for one in differences)
+    return f"{clear} of {known} differences are clear (Holm's correction: 5 % for a false one among all)."
+
+
+def _table(first: Side, second: Side, shown: Sequence[Difference], name: str, title: str) -> dict[str, Any]:
+    names = ["Setting", "Quantity", first.name, second.name, "Difference\n(95 %)", "Hedges' g", "p", "Clear"]
+    texts = {0, 1, 7}
+    rows = [
+        [
+            {"text": text, "raw": raw, "style": "", "text_column": position in texts}
+            for position, (text, raw) in enumerate(_cells(one))
+        ]
+        for one in shown
+    ]
+    note = (
+        f"Difference: {second.name} less {first.name}. Intervals are Welch's, each for itself, over {first.basis}. "
+        "Hedges' g: the difference in pooled standard deviations. p: how likely so large a difference is by chance, "
+        "corrected for all that are compared here (Holm). Clear: p is below 5 %."
+    )
+    if first.basis == "parts of a run":
+        note += " They tell how steady these two runs were, not how much others would differ: repeat them for that."
+    columns = [{"name": one, "text": position in texts} for position, one in enumerate(names)]
+    return {"id": name, "title": title, "columns": columns, "rows": rows, "note": note}
+
+
+def _forest(quantity: Quantity, differences: Sequence[Difference]) -> dict[str, Any]:
+    """A quantity's differences with their intervals, in percent of the width of a plot with 0 in it."""
+    mine = [one for one in differences if one.place.quantity == quantity]
+    ends = [end for one in mine for end in (*(one.difference.interval or (one.difference.mean,)), 0.0)]
+    low, span = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def at(value: float) -> float:
+        return float(2 + 96 * (value - low) / span)
+
+    rows = []
+    for one in mine:
+        begin, end = one.difference.interval or (one.difference.mean, one.difference.mean)
+        rows.append(
+            {
+                "name": str(one.place), "text": in_unit(one.difference, quantity), "clear": one.clear is True,
+                "from": at(begin), "to": at(end), "mean": at(one.difference.mean),
+            }
+        )  # fmt: skip
+    return {"title": titled(quantity), "zero": at(0.0), "rows": rows}
+
+
 def _cells(one: Difference) -> list[tuple[str, object]]:
     quantity = one.place.quantity
-    title = quantity.title + (f" ({quantity.unit})" if quantity.unit else "")
     return [
         (str(one.place), str(one.place)),
-        (title, title),
+        (titled(quantity), titled(quantity)),
         (in_unit(one.first, quantity), one.first.mean),
         (in_unit(one.second, quantity), one.second.mean),
         (in_unit(one.difference, quantity), one.difference.mean),
         (units.MISSING if one.effect is None else units.significant(one.effect, 3), one.effect or ""),
+        (_chance(one.p_value), one.p_value),
         (CLEAR[one.clear], CLEAR[one.clear]),
     ]
+
+
+def _chance(p_value: float | None) -> str:
+    if p_value is None:
+        return units.MISSING
+    return "< 0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def titled(quantity: Quantity) -> str:
+    """A quantity's title with its unit."""
+    return quantity.title + (f" ({quantity.unit})" if quantity.unit else "")
+
+
+def labelled(first: Side, second: Side, differences: Sequence[Difference]) -> pd.DataFrame:
+    """The differences as the page has them, for a paper: titles, and values in the units of the titles."""
+    rows = []
+    for one in differences:
+        scale = one.place.quantity.scale
+        low, high = one.difference.interval or (math.nan, math.nan)
+        rows.append(
+            {
+                "Setting": str(one.place),
+                "Quantity": titled(one.place.quantity),
+                first.name: one.first.mean / scale,
+                second.name: one.second.mean / scale,
+                "Difference": one.difference.mean / scale,
+                "95 % from": low / scale,
+                "to": high / scale,
+                "Hedges' g": one.effect,
+                "p": one.p_value,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def in_unit(value: Estimate, quantity: Quantity) -> str:

@@ -9,13 +9,15 @@ another run would differ.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pandas as pd
+from narrows_formats import files
 
+from narrows_analysis.comparison.settings import settings_of
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.metrics.fairness import jain_index
 from narrows_analysis.run_data import RunData
@@ -46,11 +48,15 @@ Basis = Literal["repetitions", "parts of a run"]
 
 @dataclass(frozen=True)
 class Side:
-    """One of two things that are compared: values at each place; NaN where a repetition does not have the quantity."""
+    """One of two things that are compared: values at each place; NaN where a repetition does not have the quantity.
+
+    ``settings`` are those of its only run, or, but for the swept ones, of its first; none where no run is there.
+    """
 
     name: str
     basis: Basis
     values: Mapping[Place, Sequence[float]]
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_side(directory: Path) -> Side:
@@ -75,7 +81,10 @@ def _of_sweep(directory: Path) -> Side:
             place = Place(setting, str(row["group"]) if quantity.per_group else "", quantity)
             value = row[quantity.column]
             values.setdefault(place, []).append(np.nan if value is None else float(value))
-    return Side(sweep.name, "repetitions", values)
+    places = [sweep.path / str(name) for name in complete["directory"]]
+    here = next((place for place in places if (place / files.RUN).exists()), None)
+    settings = {} if here is None else settings_of(here, (*sweep.fields, "seed"))
+    return Side(sweep.name, "repetitions", values, settings)
 
 
 def _of_run(run: RunData) -> Side:
@@ -105,7 +114,7 @@ def _of_run(run: RunData) -> Side:
         series["loss_ratio", str(group)] = _loss(mine)
     known = {quantity.column: quantity for quantity in COMPARED}
     values = {Place((), group, known[name]): [float(value) for value in line] for (name, group), line in series.items()}
-    return Side(run.path.resolve().name, "parts of a run", values)
+    return Side(run.path.resolve().name, "parts of a run", values, settings_of(run.path))
 
 
 def _common_time(run: RunData) -> tuple[float, float]:

@@ -99,3 +99,17 @@ def estimate(*samples: Sequence[float], constant: float = 0.0, missing: int = 0)
         tuple(Sample(variance(values) if len(values) > 1 else 0.0, len(values)) for values in samples),
         missing,
     )
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """P-values of several hypotheses that are judged together, so that 5 % is the chance of one false verdict in all.
+
+    Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6,
+    1979.
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
+        adjusted[index] = largest
+    return adjusted

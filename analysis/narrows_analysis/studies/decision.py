@@ -115,17 +115,3 @@ def _joined(decisions: Sequence[Decision], holds: float, fails: float, leaning: 
 def simes(p_values: Sequence[float]) -> float:
     """How likely the least of several independent p-values are by chance where all hypotheses are true."""
     return min(len(p_values) * p_value / rank for rank, p_value in enumerate(sorted(p_values), 1))
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values of several hypotheses that are judged together, so that 5 % is the chance of one false verdict in all.
-
-    Source: S. Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6,
-    1979.
-    """
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    adjusted, largest = [0.0] * len(p_values), 0.0
-    for rank, index in enumerate(order):
-        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[index]))
-        adjusted[index] = largest
-    return adjusted

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from narrows_analysis.metrics.confidence import LEVEL, Estimate
+from narrows_analysis.metrics.confidence import LEVEL, Estimate, holm
 from narrows_analysis.studies.checks import Pick, picks
-from narrows_analysis.studies.decision import NOTHING_KNOWN, Decision, Value, holm
+from narrows_analysis.studies.decision import NOTHING_KNOWN, Decision, Value
 from narrows_analysis.studies.judge import NotRun, describe, judge
 from narrows_analysis.studies.linear import Key, Repetitions, single
 from narrows_analysis.studies.model import Point, Statement

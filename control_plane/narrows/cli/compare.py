@@ -29,15 +29,18 @@ def compare(
         str,
         typer.Option("--format", help="Of tables (csv, tex) and figures (png, svg, pdf, pgf), with commas."),
     ] = "csv,svg",
+    every: Annotated[bool, typer.Option("--all", help="Show what is no clear difference as well.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The differences as JSON, in base units.")] = False,
 ) -> None:
     """Compare two runs or two sweeps.
 
-    Differences with 95 % confidence intervals, and effect sizes.
+    What was set otherwise, and the differences that are clear, with 95 % confidence intervals and effect sizes. What is
+    clear is corrected for the number of quantities (Holm).
     """
     from narrows_analysis.comparison.differences import compare as differences_of
     from narrows_analysis.comparison.differences import only_in_one
-    from narrows_analysis.comparison.page import CLEAR, in_unit, write_comparison
+    from narrows_analysis.comparison.page import CLEAR, clear_text, in_unit, titled, write_comparison
+    from narrows_analysis.comparison.settings import differing
     from narrows_analysis.comparison.sides import read_side
     from narrows_analysis.errors import AnalysisError
     from narrows_analysis.export import parse_formats
@@ -55,21 +58,31 @@ def compare(
         written = [] if out is None else write_comparison(one, other, differences, out, wanted)
     except AnalysisError as error:
         raise InputError(str(error)) from error
+    settings = differing(one.settings, other.settings)
     if as_json:
         rows = [_as_json(difference) for difference in differences]
-        print_json({"over": one.basis, "differences": rows, "only_in_one": list(only_in_one(one, other))})
-    table = Table("", "quantity", str(first), str(second), "difference (95 %)", "g", "clear", title=f"over {one.basis}")
-    for found in differences:
-        quantity = found.place.quantity
-        table.add_row(
-            str(found.place),
-            quantity.title + (f" ({quantity.unit})" if quantity.unit else ""),
-            *(in_unit(value, quantity) for value in (found.first, found.second, found.difference)),
-            "-" if found.effect is None else f"{found.effect:.2f}",
-            CLEAR[found.clear],
-            style=CLEAR_STYLE[found.clear],
-        )
-    console.print(table)
+        otherwise = [{"setting": name, "first": mine, "second": theirs} for name, mine, theirs in settings]
+        only = list(only_in_one(one, other))
+        print_json({"over": one.basis, "settings": otherwise, "differences": rows, "only_in_one": only})
+    for name, mine, theirs in settings:
+        console.print(f"{name}: {mine} -> {theirs}", highlight=False, markup=False, soft_wrap=True)
+    shown = [found for found in differences if every or found.clear]
+    if shown:
+        table = Table(title=f"over {one.basis}", title_justify="left")
+        for head in ("", "quantity", str(first), str(second), "difference (95 %)", "g", "clear"):
+            table.add_column(head, overflow="fold")
+        for found in shown:
+            table.add_row(
+                str(found.place),
+                titled(found.place.quantity),
+                *(in_unit(value, found.place.quantity) for value in (found.first, found.second, found.difference)),
+                "-" if found.effect is None else f"{found.effect:.2f}",
+                CLEAR[found.clear],
+                style=CLEAR_STYLE[found.clear] if every else "",
+            )
+        console.print(table)
+    rest = "" if len(shown) == len(differences) else " --all shows the others."
+    console.print(clear_text(differences) + rest, highlight=False, soft_wrap=True)
     for line in only_in_one(one, other):
         console.print(line, style="yellow", highlight=False)
     for path in written:
@@ -87,6 +100,7 @@ def _as_json(found: Difference) -> dict[str, Any]:
         "second": _estimate(found.second),
         "difference": _estimate(found.difference),
         "effect": found.effect,
+        "p_value": found.p_value,
         "clear": found.clear,
     }
 

@@ -104,12 +104,14 @@ def run(
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
         workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
         for outcome in run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or ()):
-            show(outcome, results)
+            show(outcome, results, alone=series.single)
             made.append(_as_json(outcome))
             if outcome.status == "partial":
                 code = EXIT_INTERRUPTED
             elif outcome.status == "failed" or outcome.summary is None:
                 code = max(code, EXIT_FAILED)
+    if not series.single:
+        _close(directory, results)
     if not series.single and (page := directory / "report.html").exists():
         results.print(f"report of all runs: {page}", soft_wrap=True, highlight=False)
     if as_json:
@@ -149,11 +151,21 @@ def _as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def show(outcome: Outcome, console: Console) -> None:
-    """Show the figures of a run, what is to be noted, and where its report is."""
+def _close(directory: Path, console: Console) -> None:
+    from narrows.cli.sweep_table import closing_table
+
+    if (table := closing_table(directory)) is not None:
+        console.print(table)
+
+
+def show(outcome: Outcome, console: Console, *, alone: bool = True) -> None:
+    """Show the figures of a run, what is to be noted, and where its report is; of one of several in a line."""
+    from narrows.cli.sweep_table import run_line
     from narrows.cli.table import bottleneck_lines, summary_table
 
-    if outcome.summary is not None:
+    if outcome.summary is not None and not alone:
+        console.print(f"{outcome.directory.name}: {run_line(outcome.summary)}", highlight=False, soft_wrap=True)
+    elif outcome.summary is not None:
         console.print(summary_table(outcome.summary, outcome.directory.name))
         for line in bottleneck_lines(outcome.summary):
             console.print(line, highlight=False, soft_wrap=True)
@@ -162,5 +174,7 @@ def show(outcome: Outcome, console: Console) -> None:
     if outcome.status != "complete":
         console.print(f"{outcome.status} run: {outcome.reason}", style="bold red", highlight=False, markup=False)
     report = outcome.directory / "report.html"
+    if not alone and report.exists() and outcome.status == "complete":
+        return
     console.print(f"{'report' if report.exists() else 'results'}: ", end="")
     console.print(str(report if report.exists() else outcome.directory), soft_wrap=True, highlight=False)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was set for a run, as flat names with their values: in what two of them differ says what a difference is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from narrows_formats import files
+
+from narrows_analysis.records.run_directory import read_run
+
+NONE = "not set"
+
+
+def settings_of(directory: Path, swept: tuple[str, ...] = ()) -> dict[str, str]:
+    """The experiment of a run by the names that ``--set`` uses, without the swept ones, and what it ran on.
+
+    Raises:
+        AnalysisError: the directory is no run.
+    """
+    run = read_run(directory)
+    path = directory / files.EXPERIMENT
+    written = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    found = {name: str(value) for name, value in _flat(written) if name != "name" and name not in swept}
+    guest = run.raw.get("virtual_time") or {}
+    ran_on = {
+        "target": run.profile.name,
+        "time": "virtual" if guest else "real",
+        "kernel": f"{guest['kernel']} ({guest['release']})" if guest else (run.raw.get("host") or {}).get("kernel"),
+        "narrows": run.raw.get("narrows_version"),
+        "commit": (run.raw.get("commit") or "")[:12] or None,
+    }
+    return found | {name: str(value) for name, value in ran_on.items() if value is not None}
+
+
+def differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    """Name and both values of the settings that are not the same, in the order of the first."""
+    names = dict.fromkeys([*first, *second])
+    pairs = [(name, first.get(name, NONE), second.get(name, NONE)) for name in names]
+    return [one for one in pairs if one[1] != one[2]]
+
+
+def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, inner in items:
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    else:
+        yield name, value
