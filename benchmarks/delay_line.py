@@ -17,7 +17,7 @@ from measuring import alternate
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
-from narrows.hosts.base import Testbed
+from narrows.hosts.base import SharedFiles, Testbed
 from narrows.hosts.links import run as call
 from narrows.hosts.process import Process, spawn
 from narrows.targets.tofino.delay_line import DelayLine
@@ -33,7 +33,7 @@ RATES = (50_000, 100_000, 150_000, 200_000, 250_000, 300_000, 400_000, 500_000, 
 DRAIN_S = RTT_MS / 1000 + 0.5
 
 
-class Machine:
+class Machine(SharedFiles):
     """As much of a testbed as the delay line needs: it runs in one namespace."""
 
     def __init__(self, namespace: str, directory: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_the_line_lacks_is_told_first(monkeypatch: pytest.MonkeyPatch, tmp_
     assert without.missing() == []
 
 
-class Namespaces:
+class Namespaces(hosts.SharedFiles):
     """As much of a testbed as a softswitch needs: it runs in one namespace."""
 
     def __init__(self, directory: Path, host: str) -> None:

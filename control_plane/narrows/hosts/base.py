@@ -158,3 +158,25 @@ class Testbed(Protocol):
     def describe(self) -> dict[str, Any]:
         """What was set on the hosts and read back, for run.json."""
         ...
+
+
+class SharedFiles:
+    """What of a `Testbed` is the same for all whose hosts share this machine's files."""
+
+    state_dir: Any  # a Path; of some a property
+
+    async def program(self, host: str, program: Path) -> str:
+        """See `Testbed.program`: the file itself."""
+        return str(program)
+
+    def listening(self, host: str, name: str) -> Listening:
+        """See `Testbed.listening`."""
+        path = self.state_dir / name
+        return Listening(str(path), f"unix:{path}")
+
+    def directory(self, host: str, local: Path) -> str:
+        """See `Testbed.directory`: itself."""
+        return str(local)
+
+    async def fetch(self, host: str, local: Path) -> None:
+        """Nothing: it is there."""

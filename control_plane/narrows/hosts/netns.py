@@ -19,7 +19,7 @@ from narrows_formats.units import MIN_IPV6_MTU
 
 from narrows.experiment.plan import EPHEMERAL_PORTS, Host, Plan
 from narrows.hosts import routes, tcp_counters, unprivileged, uplink
-from narrows.hosts.base import SWITCH, Listening, SwitchAttachment
+from narrows.hosts.base import SWITCH, SharedFiles, SwitchAttachment
 from narrows.hosts.hystart import set_hystart
 from narrows.hosts.links import (
     QUIET,
@@ -52,7 +52,7 @@ AS_NOBODY = (
 )  # fmt: skip
 
 
-class NetnsTestbed:
+class NetnsTestbed(SharedFiles):
     """The namespaces of one run. Everything made is on record in the run's state before it is made."""
 
     def __init__(self, plan: Plan, state: RunState, mtu: int, card: Collection[str] = ()) -> None:
@@ -176,22 +176,6 @@ class NetnsTestbed:
         path = self.state_dir / name
         path.write_text(text, encoding="utf-8")
         return str(path)
-
-    async def program(self, host: str, program: Path) -> str:
-        """See `narrows.hosts.base.Testbed.program`: the file itself."""
-        return str(program)
-
-    def listening(self, host: str, name: str) -> Listening:
-        """See `narrows.hosts.base.Testbed.listening`: namespaces share this machine's files."""
-        path = self.state_dir / name
-        return Listening(str(path), f"unix:{path}")
-
-    def directory(self, host: str, local: Path) -> str:
-        """See `narrows.hosts.base.Testbed.directory`: itself."""
-        return str(local)
-
-    async def fetch(self, host: str, local: Path) -> None:
-        """Nothing: it is there."""
 
     async def clock_offset_s(self, host: str) -> float:
         """None: it is this machine's clock."""
