@@ -93,6 +93,12 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     "default-kernel": lambda: None if _has_default() else "the default kernel is not built; `make kernel` does",
     "p4c-tofino": _compiler,
     "sde": lambda: None if _has_sde() else "the SDE's client is not on PYTHONPATH; no package has it",
+    "prometheus": lambda: (
+        None
+        if shutil.which("prometheus")
+        else "no Prometheus; Debian's package prometheus has it, and starts it as a service"
+    ),
+    "telegraf": lambda: None if shutil.which("telegraf") else "no Telegraf; no Debian package has it",
     "no-sde": lambda: "what a machine without the SDE says, and this one has it" if _has_sde() else None,
     "stress": lambda: None if "NARROWS_STRESS" in os.environ else "what takes minutes, `make stress` runs it",
     "no-netem": lambda: "what a kernel without netem is told, and this one has it" if _has_netem() else None,

@@ -49,7 +49,7 @@ def collecting(capture: Path, directory: Path, reports: int, *options: str) -> I
     pipe, metrics = directory / "pipe", directory / "metrics"
     os.mkfifo(pipe)
     files = ("--pipe", str(pipe), "--out", str(directory / "out"))
-    command = [str(BINARY), "collect", *files, "--metrics", f"unix:{metrics}", *options]
+    command = [str(BINARY), "collect", *files, "--metrics", f"unix:{metrics}", "--depth-unit-bytes", "1", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == b"ready\n"
@@ -113,6 +113,7 @@ def test_values_are_the_truth_to_the_packet(tmp_path: Path) -> None:
     assert any(key[0] == "narrows_flow_arrivals_packets_total" and ("dst_port", "5201") in key[1] for key in samples)
     name = "narrows_link_queue_delay_seconds"
     assert samples[of(f"{name}_count", bottleneck="0")] == truth["departures"]
+    assert 0 <= samples[of("narrows_link_queue_depth_bytes", bottleneck="0")] <= truth["depth_max"]
     assert samples[of(f"{name}_sum", bottleneck="0")] == pytest.approx(truth["delay_sum"] * 1e-9)
     buckets = sorted(
         (float(dict(labels)[LE]), value) for (sample, labels), value in samples.items() if sample == f"{name}_bucket"

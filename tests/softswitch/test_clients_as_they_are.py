@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controllers and collectors as they are: what they send over gRPC, and what they take of the answers, nothing more.
 
-Telegraf's P4Runtime input and the P4 tutorials' controller are not in a registry of ours; these clients make the same
-requests. p4runtime-shell and finsy, which are, have tests of their own.
+The P4 tutorials' controller is in no registry, and Telegraf in none that tests install from; these clients make the
+same requests. p4runtime-shell and finsy have tests of their own, and so has Telegraf where it is installed.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -57,6 +58,11 @@ def run(
         int | None,
         typer.Option(help="TCP port of that page, on 127.0.0.1; implies --live.", show_default="any free one"),
     ] = None,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Serve figures to Prometheus meanwhile.")] = False,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(help="HOST:PORT where; implies --metrics.", show_default="127.0.0.1:9464"),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Results only, no progress.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Results as JSON: each run's directory, status, notes and summary.")
@@ -87,6 +93,8 @@ def run(
     if cluster is not None:
         _check_cluster(cluster, virtual, kernel, jobs, bmv2_path)
     way = way_of(target, virtual, kernel, jobs)
+    if (metrics or metrics_address is not None) and virtual:
+        raise InputError("--metrics: a clock that jumps is none for Prometheus; allowed: without --virtual")
     series = load_series(file, settings or ())
     directory = out or default_directory(series.experiment.name)
     make_target = target_factory(target, bmv2_path, inventory, directory, virtual)
@@ -102,6 +110,13 @@ def run(
 
             live_page = stack.enter_context(LivePage(live_port or 0))
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
+        if metrics or metrics_address is not None:
+            from narrows.live.metrics import DEFAULT_ADDRESS, MetricsPage
+            from narrows.run.environment import ThisMachine
+
+            figures = stack.enter_context(MetricsPage(metrics_address or DEFAULT_ADDRESS))
+            console.print(f"metrics: {figures.url}", soft_wrap=True, highlight=False)
+            way = replace(way, environment=ThisMachine(figures))
         workers = None if cluster is None else stack.enter_context(contextlib.closing(Cluster(cluster)))
         for outcome in run_series(series, make_target, directory, console, live_page, way, jobs, workers, add or ()):
             show(outcome, results, alone=series.single)

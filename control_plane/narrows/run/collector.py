@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narrows_formats.programs import COLLECTOR
+from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Collector
@@ -28,11 +29,12 @@ class TelemetryCollector:
         self._directory = directory
         self._process: Process | None = None
 
-    async def start(self, pipe: Path | None = None) -> None:
+    async def start(self, pipe: Path | None = None, figures: tuple[Path, TargetProfile] | None = None) -> None:
         """Start it and wait until it captures.
 
         Args:
             pipe: what the switch writes its reports into; None if it sends them.
+            figures: a new socket at which it shows figures for Prometheus, and their units; None if nobody reads them.
 
         Raises:
             RunError: it does not come up.
@@ -47,6 +49,12 @@ class TelemetryCollector:
         command = [program, "collect", *source, "--out", out]
         command += ["--port", str(self._settings.dst_port)]
         command += ["--switch", f"{self._settings.src_address}:{self._settings.src_port}"]
+        if figures is not None:
+            metrics, profile = figures
+            command += ["--metrics", f"unix:{metrics}", "--time-unit-s", repr(profile.time_unit_s)]
+            command += ["--empty-queue-delay", str(profile.empty_queue_delay)]
+            if profile.depth_unit_bytes is not None:
+                command += ["--depth-unit-bytes", str(profile.depth_unit_bytes)]
         errors = self._testbed.state_dir / "collector.err"
         self._process = await self._testbed.spawn(HOST, command, stderr=errors)
         await self._process.wait_for_line("ready", READY_S)

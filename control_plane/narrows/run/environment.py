@@ -11,6 +11,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import STATE_ROOT, RunState
+from narrows.run.figures import Figures
 from narrows.run.measurement import Measured, Measurement
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
@@ -98,6 +99,10 @@ class ThisMachine:
 
     kernel, records = "", STATE_ROOT
 
+    def __init__(self, figures: Figures | None = None) -> None:
+        """Show ``figures`` what is measured."""
+        self._figures = figures
+
     def refusals(self, plan: Plan) -> list[str]:
         """Models of hosts that are what they are."""
         modelled = {
@@ -141,7 +146,7 @@ class ThisMachine:
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
     ) -> Measuring:
         """On a testbed of namespaces or machines."""
-        return Measurement(plan, target, state, results, experiment.telemetry.sockets)
+        return Measurement(plan, target, state, results, experiment.telemetry.sockets, self._figures)
 
 
 THIS_MACHINE = ThisMachine()

@@ -26,6 +26,7 @@ from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import draining
 from narrows.run.collector import TelemetryCollector
+from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
 from narrows.run.sampler import Snapshot
@@ -116,7 +117,13 @@ class Measurement:
     """One run on one testbed."""
 
     def __init__(
-        self, plan: Plan, target: Target, state: RunState, results: RunDirectory, socket_interval_ns: int
+        self,
+        plan: Plan,
+        target: Target,
+        state: RunState,
+        results: RunDirectory,
+        socket_interval_ns: int,
+        figures: Figures | None = None,
     ) -> None:
         """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0."""
         mtu = plan.frame_bytes - ETHERNET_HEADER_BYTES
@@ -129,6 +136,7 @@ class Measurement:
         self._traffic = Traffic(plan, self._testbed, results.hosts, socket_interval_ns)
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
+        self._figures = figures
         self._applied: AppliedSettings | None = None
         self._clock_offset_ns: int | None = None
         self._counters: Counters | None = None
@@ -179,9 +187,18 @@ class Measurement:
         self._applied = await self._target.configure(self._plan)
         await self._observer.start()
         progress.phase("starting collector and servers")
-        await self._collector.start(self._target.reports_pipe())
+        await self._start_collector()
         await self._traffic.start()
         self._clock_offset_ns = await self._measure_clock_offset()
+
+    async def _start_collector(self) -> None:
+        # Another machine's socket is out of reach.
+        shows = self._figures is not None and not self._target.hosts_are_machines
+        metrics = self._testbed.state_dir / "metrics.sock" if shows else None
+        figures = None if metrics is None else (metrics, self._target.profile)
+        await self._collector.start(self._target.reports_pipe(), figures)
+        if self._figures is not None:
+            self._figures.begin(self._plan, metrics)
 
     async def _flow(self, progress: Progress) -> None:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
@@ -220,6 +237,10 @@ class Measurement:
             await draining.wait_for_quiescence(self._link_queues, self._plan)
             await self._traffic.finish()
             self._tcp_counters = self._testbed.tcp_counters()
+            if self._figures is not None:
+                await asyncio.sleep(SHOWN_AFTER_S)
+                self._figures.queues(await self._link_queues())
+                self._figures.end()
         with self._remembering_failure():
             await self._collector.stop()
         with self._remembering_failure():
@@ -241,6 +262,8 @@ class Measurement:
         while True:
             self._collector.check()
             queues = await self._link_queues()
+            if self._figures is not None:
+                self._figures.queues(queues)
             elapsed_s = max(0.0, time.monotonic() - self._traffic.origin_s)
             progress.show(await self._observer.sample(queues, elapsed_s, self._traffic.active))
             await asyncio.sleep(POLL_S)

@@ -3,6 +3,7 @@
 #![warn(missing_docs)]
 
 mod listener;
+mod metrics;
 mod p4runtime;
 mod port_options;
 pub mod serve;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use narrows_metrics::{Endpoint, DEFAULT_ADDRESS};
 use narrows_pipeline::DigestRecord;
 use narrows_privileges::{give_up, Capability};
 use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
@@ -20,6 +21,7 @@ use tokio::sync::mpsc::Receiver;
 use tonic::transport::Server;
 
 use crate::listener::{check_reach, Address, Listener};
+use crate::metrics;
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
 use crate::services::Services;
@@ -41,6 +43,9 @@ pub struct ServeArgs {
     grpc: Address,
     #[command(flatten)]
     tls: TlsArgs,
+    /// Serve queues, ports and discards at /metrics in Prometheus' text format: host:port or unix:/path/to.sock
+    #[arg(long, num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS, value_name = "ADDRESS", conflicts_with = "virtual_time")]
+    metrics: Option<narrows_metrics::Address>,
     /// A port of the switch on a Linux interface: NUMBER@INTERFACE (repeatable)
     #[arg(long = "port", value_name = "N@IF")]
     ports: Vec<PortSpec>,
@@ -197,11 +202,20 @@ pub fn run(args: &ServeArgs) -> Result<(), Failure> {
     check_reach(&args.grpc, args.tls.is_given())?;
     let server = args.tls.secure(Server::builder().max_concurrent_streams(STREAMS_PER_CONNECTION))?;
     let listener = Listener::open(&args.grpc)?;
+    let metrics = args.metrics.as_ref().map(|address| {
+        let opened = Endpoint::open(address);
+        opened.map_err(|error| Failure::usage(format!("--metrics {address}: {error}")))
+    });
+    let metrics = metrics.transpose()?;
     // Before the first thread is started.
     give_up(&NEEDED, listener.files()).map_err(|error| Failure::internal(error.to_string()))?;
     let (digest_sender, digest_receiver) = tokio::sync::mpsc::channel(DIGEST_CHANNEL);
     let running = spawn(switch, ports, pace, digest_sender)
         .map_err(|error| Failure::internal(format!("data-path thread: {error}")))?;
+    if let Some(endpoint) = metrics {
+        let served = metrics::serve(endpoint, running.handle.clone());
+        served.map_err(|error| Failure::internal(format!("--metrics: {error}")))?;
+    }
     serve(args, server, &listener, running, digest_receiver)
 }
 

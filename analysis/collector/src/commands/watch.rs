@@ -20,9 +20,9 @@ pub struct WatchArgs {
     /// Seconds in a time unit of the switch, for what is shown live.
     #[arg(long, default_value_t = 1e-9, value_name = "S")]
     time_unit_s: f64,
-    /// Bytes in a depth unit, for what is shown live.
-    #[arg(long, default_value_t = 1, value_name = "BYTES")]
-    depth_unit_bytes: u32,
+    /// Bytes in a depth unit; without it no depth is shown live.
+    #[arg(long, value_name = "BYTES")]
+    depth_unit_bytes: Option<u32>,
     /// Time units that reports give as queue delay while nothing waits; taken off what is shown live.
     #[arg(long, default_value_t = 0, value_name = "UNITS")]
     empty_queue_delay: u32,

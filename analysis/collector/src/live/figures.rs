@@ -17,7 +17,8 @@ const FLOW_INDICES: usize = 1 << 16;
 pub struct Units {
     /// Seconds in a time unit of the switch.
     pub time_unit_s: f64,
-    pub depth_unit_bytes: u32,
+    /// `None`: a depth unit, such as a packet, has no fixed size.
+    pub depth_unit_bytes: Option<u32>,
     /// Time units that reports give as queue delay while nothing waits; taken off.
     pub empty_queue_delay: u32,
 }

@@ -81,11 +81,13 @@ impl State {
         let State { figures, keys, most_flows, .. } = self;
         let all = || figures.bottlenecks.iter();
         let labelled = |index: &u8| of_bottleneck(*index);
-        let depth = |bottleneck: &Bottleneck| f64::from(bottleneck.depth()) * f64::from(figures.units.depth_unit_bytes);
+        let depth = |bottleneck: &Bottleneck| {
+            figures.units.depth_unit_bytes.map(|unit| f64::from(bottleneck.depth()) * f64::from(unit))
+        };
         page.gauges(
             "narrows_link_queue_depth_bytes",
             "Bytes that the latest reported packet left behind in the queue",
-            all().map(|(index, bottleneck)| (labelled(index), depth(bottleneck))),
+            all().filter_map(|(index, bottleneck)| Some((labelled(index), depth(bottleneck)?))),
         );
         page.histograms(
             "narrows_link_queue_delay_seconds",
