@@ -4,7 +4,7 @@ runs, and no link of the site is dead."""
 
 from __future__ import annotations
 
-import ast
+import importlib.util
 import json
 import os
 import re
@@ -126,20 +126,20 @@ def test_links_of_the_pages_outside_the_site() -> None:
 
 
 def test_the_notebook_runs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cell by cell, each one's last expression shown as a notebook would."""
-    monkeypatch.setenv("NARROWS_RUN", "results/demo")
+    """Where it is, with results above it; what each cell shows is stored with it, in the same kinds."""
+    spec = importlib.util.spec_from_file_location("notebook", ROOT / "scripts" / "notebook.py")
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    (project / "docs" / "tutorials").mkdir(parents=True)
+    monkeypatch.chdir(project / "docs" / "tutorials")
+    monkeypatch.delenv("NARROWS_RUN", raising=False)
     names: dict[str, Any] = {}
     shown = []
-    for cell in json.loads((ROOT / "docs" / "tutorials" / "notebook.ipynb").read_text())["cells"]:
-        if cell["cell_type"] != "code":
-            continue
-        tree = ast.parse("".join(cell["source"]))
-        final = tree.body[-1]
-        last = final if isinstance(final, ast.Expr) else None
-        if last is not None:
-            tree.body.pop()
-        exec(compile(tree, "notebook", "exec"), names)
-        if last is not None:
-            shown.append(eval(compile(ast.Expression(last.value), "notebook", "eval"), names))
+    for cell, value in script.execute(json.loads(script.NOTEBOOK.read_text())["cells"], names):
+        kinds = [one["data"].keys() for one in cell["outputs"]]
+        assert kinds == ([] if value is None else [script.output(value, 1)["data"].keys()])
+        shown += [] if value is None else [value]
+    assert names["run"].path == project / "results" / "demo"
     assert "<table" in shown[0]._repr_html_()
-    assert (project / "queue-delay.pdf").stat().st_size > 1000
+    assert Path("queue-delay.pdf").stat().st_size > 1000

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs docs/tutorials/notebook.ipynb on a run and stores what its cells show: readers see it without running anything.
+
+Usage: .venv/bin/python scripts/notebook.py RUN. It needs no Jupyter: cells are Python, and show their last expression.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+NOTEBOOK = Path(__file__).resolve().parents[1] / "docs" / "tutorials" / "notebook.ipynb"
+
+
+def execute(cells: list[dict[str, Any]], names: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """Run code cells with common ``names``, and give each with what it shows, None where it ends with no expression."""
+    for cell in cells:
+        if cell["cell_type"] != "code":
+            continue
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+        exec(compile(tree, "notebook", "exec"), names)
+        value = None if last is None else eval(compile(ast.Expression(last.value), "notebook", "eval"), names)
+        yield cell, value
+
+
+def output(value: Any, number: int) -> dict[str, Any]:
+    """What Jupyter would store of a value that cell ``number`` shows."""
+    data: dict[str, Any] = {"text/plain": repr(value).splitlines(keepends=True)}
+    if isinstance(value, Figure):
+        image = io.BytesIO()
+        value.savefig(image, format="png", dpi=90, metadata={"Software": None})
+        data["image/png"] = base64.b64encode(image.getvalue()).decode()
+    elif hasattr(value, "_repr_html_"):
+        data["text/html"] = value._repr_html_().splitlines(keepends=True)
+    return {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": data}
+
+
+def main(run: Path) -> None:
+    """Run it where it leaves nothing, and store what it shows."""
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    os.environ["NARROWS_RUN"] = str(run.resolve())
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        for number, (cell, value) in enumerate(execute(notebook["cells"], {}), 1):
+            cell["execution_count"] = number
+            cell["outputs"] = [] if value is None else [output(value, number)]
+    NOTEBOOK.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
