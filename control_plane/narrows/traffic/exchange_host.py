@@ -23,7 +23,7 @@ from functools import partial
 from pathlib import Path
 
 TYPE_CHECKING = False
-if TYPE_CHECKING or __name__ != "__main__":
+if TYPE_CHECKING or __package__:
     from narrows.traffic import flow_host
 else:
     sys.path.insert(0, str(Path(__file__).parent))
