@@ -197,7 +197,9 @@ class Applications(Generator):
             except ValueError:  # the last line of one that was killed
                 continue
             if "ready" in event:
-                self._ready[flow.name].set_result(None)
+                # One that is ready too late has been given up.
+                if not self._ready[flow.name].done():
+                    self._ready[flow.name].set_result(None)
             elif "failed" in event:
                 ended = True
                 self._give_up(flow, f"its {role} {event['failed']}")
