@@ -122,6 +122,12 @@ class ConnectionRecord(_Record):
     """Payload of a full-size segment."""
     rtt_min_s: NotNegative | None = None
     """Smallest round-trip time of a packet (of Linux: within the last `net.ipv4.tcp_min_rtt_wlen`)."""
+    ecn: Literal["off", "classic", "accurate"] | None = None
+    """Feedback of congestion that both ends agreed on: RFC 3168's, or accurate ECN; null: not TCP, or its kernel does
+    not say which."""
+    delivered_ce: Whole | None = None
+    """Segments that came with the ECN field CE, by the receiver's feedback; the classic one does not count them: its
+    sender takes all that an acknowledgement with ECE acknowledges."""
     kind: Literal["tcp", "udp", "probe", "requests", "video"] = "tcp"
     """What it is."""
     packets_sent: Whole | None = None

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from narrows.traffic.flow_host import FlowSockets
+from narrows.traffic.flow_host import FlowSockets, ecn_mode
 from narrows_formats.connection_record import ConnectionRecord
 
 PORT = 45_201
@@ -178,3 +178,20 @@ def test_the_thread_is_idle_when_nothing_is_due() -> None:
         before = time.process_time()
         time.sleep(0.8)
         assert time.process_time() - before < 0.03
+
+
+@pytest.mark.parametrize(
+    ("length", "options", "mode", "expected"),
+    [
+        # Linux 7: two bits of byte 276, whatever else is in it.
+        (280, 0, 0, "off"), (280, 8, 1, "classic"), (280, 8, 0xFC | 2, "accurate"), (280, 8, 3, None),
+        # Linux 6.1's tcp_info is shorter, and only says that ECN is in use.
+        (240, 0, 0, "off"), (240, 8, 0, None),
+    ],
+)  # fmt: skip
+def test_the_mode_of_ecn_is_told_where_the_kernel_tells_it(
+    length: int, options: int, mode: int, expected: str | None
+) -> None:
+    info = bytearray(280)
+    info[5], info[276] = options, mode
+    assert ecn_mode(bytes(info[:length])) == expected

@@ -57,9 +57,11 @@ POLL_S = 0.005
 TURN_S = 0.001
 
 # struct tcp_info (linux/tcp.h): options are a byte, the others 32-bit words, by byte offset.
-TCP_INFO_BYTES = 192
+TCP_INFO_BYTES = 280
 OPTIONS = 5
-WORDS = {"rto": 8, "mss": 16, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148}
+WORDS = {"rto": 8, "mss": 16, "rtt": 68, "cwnd": 80, "retransmits": 100, "min_rtt": 148, "delivered_ce": 196}
+# The two low bits of a byte that kernels before accurate ECN do not have, and what they say (TCPI_ECN_MODE_*).
+ECN_MODE, ECN_MODES = 276, ("off", "classic", "accurate", None)
 NO_MIN_RTT = (1 << 32) - 1  # the kernel has measured none
 OPTION_ECN = 8  # TCPI_OPT_ECN: both ends have agreed on it
 TICK_S = 0.01  # timeouts are whole ticks, and no kernel has longer ones
@@ -138,6 +140,13 @@ def tcp_info(connection: socket.socket) -> dict[str, int]:
     """What the kernel knows of a connection, by the names of `WORDS`."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
     return {name: int(struct.unpack_from("=I", info, at)[0]) for name, at in WORDS.items()}
+
+
+def ecn_mode(info: bytes) -> str | None:
+    """The feedback of congestion that a connection uses, from its tcp_info; None: its kernel does not say which."""
+    if len(info) > ECN_MODE:
+        return ECN_MODES[info[ECN_MODE] & 3]
+    return None if info[OPTIONS] & OPTION_ECN else "off"
 
 
 def congestion_control(connection: socket.socket) -> str:
@@ -249,6 +258,8 @@ class Connection:
             "retransmits": info["retransmits"],
             "mss_bytes": info["mss"],
             "rtt_min_s": None if info["min_rtt"] == NO_MIN_RTT else info["min_rtt"] / 1e6,
+            "ecn": ecn_mode(self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)),
+            "delivered_ce": info["delivered_ce"],
             "samples": self._samples,
         }
 
