@@ -19,6 +19,7 @@ from dissector import dissector
 from narrows.cli import app
 from narrows.experiment.application import Ready
 from narrows.experiment.datagrams import Bursts, Probe, Udp
+from narrows.experiment.events import Event
 from narrows.experiment.exchanges import Requests
 from narrows.experiment.impairment_settings import (
     DelayStep,
@@ -37,7 +38,7 @@ from narrows.experiment.video import Video
 from narrows.experiment.workload import Exponential, Lognormal, Pareto, Sizes, Workload
 from narrows_formats.columns import TABLES, telemetry_columns
 from narrows_formats.connection_record import ConnectionRecord, ConnectionSample
-from narrows_formats.run_record import FlowRecord, LinkRecord, RunRecord
+from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, RunRecord
 from narrows_formats.target_profile import TargetProfile
 from pydantic import BaseModel
 
@@ -115,6 +116,7 @@ def reference() -> str:
         "outside the queue), `virtual_time` (the guest's kernel, and how long the run took).\n"
     )
     text += f"\n### run.json: links\n\n{_fields(LinkRecord)}\n### run.json: flows\n\n{_fields(FlowRecord)}"
+    text += f"\n### run.json: events\n\n{_fields(EventRecord)}"
     text += f"\n### run.json: target_profile\n\n{TargetProfile.__doc__}\n"
     text += (
         "\n## hosts/NAME.json\n\nOne connection as its sender knows it; what there is none of, or is not known, is "
@@ -153,6 +155,7 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
         (ParetoJitter, "jitter.pareto.{}"),
         (TextFile, "jitter.samples.{}"),
     ],
+    "events": [(Event, "{}")],
     "flows": [(FlowGroup, "{}")],
     "tcp": [(TcpSettings, "tcp.{}")],
     "ready": [(Ready, "ready.{}")],

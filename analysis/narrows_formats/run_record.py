@@ -188,6 +188,20 @@ class FlowRecord(_Record):
         return {"record": data["iperf3"], **{name: value for name, value in data.items() if name != "iperf3"}}
 
 
+class EventRecord(_Record):
+    """Something that happened at a time that the experiment says; nanoseconds from the experiment's start."""
+
+    what: Text
+    """What it was, in words."""
+    at_ns: Whole
+    """When it was to happen."""
+    achieved_ns: StrictInt | None = None
+    """When it did: as the switch or the flow's host has it; null: not before the end of the run."""
+    timed_by: Literal["schedule", "software", "host"]
+    """`schedule`: the switch had it before, and is exact. `software`: asked for at its time; in virtual time the switch
+    stands still meanwhile. `host`: a flow's host started or stopped it."""
+
+
 class RunRecord(_Record):
     """The whole file. ``clock_origin_ns`` is the switch's time at the experiment's start."""
 
@@ -223,6 +237,8 @@ class RunRecord(_Record):
     """The switch's time at the experiment's start: t = 0 of all times in seconds."""
     clock_origin_source: str | None = None
     """What that is known by: the switch clock, or the first report."""
+    events: tuple[EventRecord, ...] = ()
+    """What the experiment's `events` came to, in order of time, see below."""
     flows: Annotated[tuple[FlowRecord, ...], BeforeValidator(lambda value: [] if value is None else value)] = ()
     """One entry for each TCP connection, see below. Its position is the flow's number in all tables."""
 

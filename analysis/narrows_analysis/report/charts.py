@@ -58,6 +58,14 @@ class Reference:
     fit: bool = True
 
 
+@dataclass(frozen=True)
+class Mark:
+    """A vertical line where something happened, with what that was."""
+
+    x: float
+    label: str
+
+
 @dataclass
 class Chart:
     """One figure."""
@@ -71,6 +79,7 @@ class Chart:
     y_unit: str
     series: list[ChartSeries]
     references: list[Reference] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
     time: bool = True
     x_label: str = TIME_LABEL
     x_name: str = "time"
@@ -82,11 +91,12 @@ class Chart:
 
     def as_dict(self) -> dict[str, Any]:
         """For the page."""
-        plain = {key: value for key, value in vars(self).items() if key not in ("series", "references")}
+        plain = {key: value for key, value in vars(self).items() if key not in ("series", "references", "marks")}
         plain["x_range"] = list(self.x_range)
         return plain | {
             "series": [series.as_dict() for series in self.series],
             "references": [asdict(reference) for reference in self.references],
+            "marks": [asdict(mark) for mark in self.marks],
         }
 
 

@@ -19,6 +19,7 @@ from narrows_analysis.report import units
 from narrows_analysis.report.applications import connection_table
 from narrows_analysis.report.cells import Cell, number
 from narrows_analysis.report.datagrams import datagram_table
+from narrows_analysis.report.events import event_table
 from narrows_analysis.report.links import flow_link_table, link_table
 from narrows_analysis.report.responses import response_table
 from narrows_analysis.report.video import video_table
@@ -181,6 +182,8 @@ def tables(run: Run, summary: Summary) -> list[dict[str, Any]]:
         result = [link_table(summary), *result, flow_link_table(run, summary)]
     if 1 < len(summary["groups"]) < len(run.flows):
         result.append(_group_table(run, summary))
+    if (events := event_table(run.events)) is not None:
+        result.append(events)
     if (datagrams := datagram_table(summary)) is not None:
         result.append(datagrams)
     if (video := video_table(summary)) is not None:

@@ -24,6 +24,7 @@ from narrows_analysis.records.sockets import read_sockets
 from narrows_analysis.report import units
 from narrows_analysis.report.charts import Chart, as_dicts
 from narrows_analysis.report.content import dynamics, parameters, provenance, setting, shares, tables, tiles, verdict
+from narrows_analysis.report.events import add_marks
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.report.links import ROWS, link_figures, path_figures
 from narrows_analysis.report.video import video_charts
@@ -139,6 +140,7 @@ def write_report(run_dir: Run | Path | str) -> Path:
             if kept:
                 sections.append({"title": title, "rows": kept})
                 charts += [chart for row in kept for chart in row]
+    add_marks(charts, run.events)
     experiment = run.path / "experiment.yaml"
     page = render(
         "report.html.j2",

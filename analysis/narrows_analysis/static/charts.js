@@ -137,6 +137,7 @@ class Chart {
     const frame = { x: box.left, y: box.top - 2, width: inner.width, height: inner.height + 4 };
     element("rect", frame, element("clipPath", { id: clip }, svg));
     const marks = element("g", { "clip-path": `url(#${clip})`, class: "marks" }, svg);
+    this.drawMarks(marks, x0, x1);
     for (const series of this.series) this.drawSeries(marks, series, x0, x1);
     const beside = this.drawReferences(svg, marks, y0, y1, margin, narrow);
     this.drawLabels(svg, [...beside, ...(labelled ? this.namesOfSeries(x0, x1, y0, y1) : [])]);
@@ -234,6 +235,21 @@ class Chart {
       }
     }
     return beside;
+  }
+
+  // What happened at a time: a line, and in words beside it as far as the next one leaves room.
+  drawMarks(marks, x0, x1) {
+    const shown = (this.spec.marks || []).filter((mark) => mark.x >= x0 && mark.x <= x1), { box, inner, px } = this;
+    shown.forEach((mark, i) => {
+      const x = px(mark.x), group = element("g", { class: "mark" }, marks);
+      element("line", { x1: x, x2: x, y1: box.top, y2: box.top + inner.height }, group);
+      element("title", {}, group).textContent = mark.label;
+      const next = i + 1 < shown.length ? px(shown[i + 1].x) : box.left + inner.width;
+      const letters = Math.floor((next - x - 8) / 5.6);
+      if (letters < 3) return;
+      const text = element("text", { x: x + 4, y: box.top + 10 }, group);
+      text.textContent = mark.label.length <= letters ? mark.label : `${mark.label.slice(0, letters - 1)}…`;
+    });
   }
 
   namesOfSeries(x0, x1, y0, y1) {

@@ -14,7 +14,7 @@ from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, Literal, Self
 
-from narrows_formats.link_names import ONLY_LINK
+from narrows_formats.link_names import ONLY_LINK, REVERSE
 from narrows_formats.units import MIN_IPV6_MTU, NANOSECONDS, format_time
 from narrows_formats.validation import refuse
 from pydantic import (
@@ -31,6 +31,7 @@ from pydantic_core import PydanticSerializationError
 
 from narrows.experiment.application import EXIT, ApplicationFields
 from narrows.experiment.datagrams import Probe, Udp, largest_payload
+from narrows.experiment.events import Event
 from narrows.experiment.exchanges import Requests
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
@@ -460,6 +461,10 @@ class Experiment(Model):
         description="Of all random numbers of a run: loss emulation, workloads. Repetition r uses seed + r - 1.",
     )
     repeat: Count = Field(default=1, description="Runs of every point.")
+    events: tuple[Event, ...] = Field(
+        default=(),
+        description="What changes at given times: settings of links, and which flows send.",
+    )
     expect: tuple[str, ...] = Field(
         default=(),
         description="What `narrows test` sees to: a number of summary.json, a comparison and a bound each, such as "
@@ -528,6 +533,14 @@ class Experiment(Model):
         return self
 
     @property
+    def directions(self) -> dict[str, DirectionSettings]:
+        """Each direction of each link that has settings, by name."""
+        reverse = {
+            f"{name}{REVERSE}": link.reverse for name, link in self.all_links.items() if link.reverse is not None
+        }
+        return {**self.all_links, **reverse}
+
+    @property
     def expectations(self) -> tuple[Expectation, ...]:
         """What `narrows test` sees to."""
         return tuple(map(self.expectation, self.expect))
@@ -538,8 +551,7 @@ class Experiment(Model):
         Raises:
             BadExpectation: it cannot be.
         """
-        reverse = [f"{name}.reverse" for name, link in self.all_links.items() if link.reverse is not None]
-        return parse(text, {group.name: group.count for group in self.flows}, (*self.all_links, *reverse))
+        return parse(text, {group.name: group.count for group in self.flows}, tuple(self.directions))
 
     @property
     def all_links(self) -> dict[str, LinkSettings]:

@@ -8,7 +8,7 @@ and nanoseconds, and every flow with the 5-tuple it will have.
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -132,8 +132,8 @@ class Link(ReportedLink):
 
     ``rate_bps`` is L2; ``l1_rate_bps`` is set only for a rate written as L1, ``limit_packets`` only for a depth in
     packets. A rate that varies is ``schedule``, from the experiment's start on, and ``rate_bps`` what its BDP is of
-    (`narrows_formats.schedules`). ``field`` is where an experiment file has it. With ``sample_auto`` a target whose
-    collector holds less may raise ``sample_shift``.
+    (`narrows_formats.schedules`). ``later_limits_bytes`` are what `Plan.changes` make of its limit. ``field`` is where
+    an experiment file has it. With ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
     """
 
     port: int
@@ -144,6 +144,12 @@ class Link(ReportedLink):
     l1_rate_bps: int | None = None
     sample_auto: bool = False
     schedule: RateSchedule | None = None
+    later_limits_bytes: tuple[int, ...] = ()
+
+    @property
+    def most_limit_bytes(self) -> int:
+        """The most that may ever wait."""
+        return max((self.limit_bytes, *self.later_limits_bytes))
 
     @property
     def rates_bps(self) -> Span:
@@ -160,6 +166,25 @@ class Link(ReportedLink):
     def bdp_bytes(self) -> Fraction:
         """Bandwidth-delay product of the link alone."""
         return bdp_bytes(self.rate_bps, self.rtt_ns)
+
+
+@dataclass(frozen=True)
+class Change:
+    """New settings of a link at a time, in nanoseconds since the experiment's start; None: as they are.
+
+    ``limit`` is in bytes, and in packets for a depth in packets. ``loss`` is a ratio.
+    """
+
+    at_ns: int
+    link: str
+    limit: tuple[int, int | None] | None = None
+    loss: float | None = None
+
+    def of(self, link: Link) -> Link:
+        """The link as it is from then on."""
+        limit_bytes, limit_packets = self.limit or (link.limit_bytes, link.limit_packets)
+        loss = link.loss if self.loss is None else self.loss
+        return replace(link, limit_bytes=limit_bytes, limit_packets=limit_packets, loss=loss)
 
 
 @dataclass(frozen=True)
@@ -362,9 +387,9 @@ class Plan:
     that grow, as usual. ``access_rate_bps`` is that of the links from the hosts to the switch where they are modelled;
     None: they are what they are. ``jitter_ns`` is the most that a sender takes for a frame, None: what suits the links.
     ``moderation`` is that of every host's network card, None: a frame is delivered when it arrives. ``offloads`` are
-    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``seed`` is that of the run. ``sysctls`` are
-    kernel settings of all end hosts. Its peers reach this machine's network through the host ``gateway``, None: hosts
-    reach each other only.
+    those that hosts have on (``gro``, or ``lro``, which is their cards'). ``changes`` are made while traffic flows, in
+    order of time. ``seed`` is that of the run. ``sysctls`` are kernel settings of all end hosts. Its peers reach this
+    machine's network through the host ``gateway``, None: hosts reach each other only.
     """
 
     end_hosts: tuple[Host, ...]
@@ -384,6 +409,7 @@ class Plan:
     jitter_ns: int | None = None
     moderation: Moderation | None = None
     offloads: tuple[str, ...] = ()
+    changes: tuple[Change, ...] = ()
     seed: int = 1
     sysctls: tuple[tuple[str, str], ...] = ()
     gateway: str | None = None
@@ -470,7 +496,7 @@ class Plan:
     def queueing_s(self, flow: Flow) -> float:
         """Seconds that a flow's data wait where all queues on its path are full."""
         crossed = [link for link in self.links if link.name in flow.links]
-        return sum(link.longest_s(link.limit_bytes) for link in crossed)
+        return sum(link.longest_s(link.most_limit_bytes) for link in crossed)
 
     def rate_bps(self, flow: Flow) -> int:
         """L2 rate of the slowest link that a flow's data cross."""

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from narrows_formats.flow_names import flow_name
 
 from narrows.errors import InputError
+from narrows.experiment.event_checks import check_events, flow_times
+from narrows.experiment.events import of_link
 from narrows.experiment.model import MAX_TCP_BUFFER, Experiment, FlowGroup, Hosts
 from narrows.experiment.plan import (
     DATA_PORTS,
@@ -19,6 +21,7 @@ from narrows.experiment.plan import (
     REPORT_LENGTH_BYTES,
     REPORT_SOURCE_PORT,
     REPORT_UDP_PORT,
+    Change,
     Collector,
     Exchange,
     Flow,
@@ -41,6 +44,7 @@ def make_plan(experiment: Experiment) -> Plan:
     """
     if len(experiment.flows) > MAX_SENDERS:
         raise InputError(f"flows: {len(experiment.flows)} groups; allowed: up to {MAX_SENDERS}, one switch port each")
+    check_events(experiment)
     hosts = experiment.hosts or Hosts()
     network = make_topology(experiment)
     flows = _flows(experiment, network)
@@ -70,9 +74,24 @@ def make_plan(experiment: Experiment) -> Plan:
         jitter_ns=hosts.jitter,
         moderation=None if hosts.rx_usecs is None else Moderation(hosts.rx_usecs, hosts.rx_frames),
         offloads=hosts.offloads,
+        changes=_changes(experiment, network),
         seed=experiment.seed,
         sysctls=tuple(hosts.sysctls.items()),
     )
+
+
+def _changes(experiment: Experiment, network: Topology) -> tuple[Change, ...]:
+    """What of the events no schedule of the switch has; topology has checked them, and gives the limits in bytes."""
+    found = []
+    for link in network.links:
+        limits = iter(link.later_limits_bytes)
+        for event in of_link(experiment.events, link.name):
+            limit = None
+            if event.buffer is not None:
+                limit = next(limits), int(event.buffer.value) if event.buffer.unit == "packets" else None
+            if limit is not None or event.loss is not None:
+                found.append(Change(event.at, link.name, limit, event.loss))
+    return tuple(sorted(found, key=lambda change: change.at_ns))
 
 
 def _tcp_buffer(network: Topology) -> int:
@@ -83,7 +102,7 @@ def _tcp_buffer(network: Topology) -> int:
     for route in network.routes:
         crossed = [links[name] for name in route.data if name in links]
         rate = min(link.rates_bps.most for link in crossed)
-        most = max(most, rate * longest // 8_000_000_000 + sum(link.limit_bytes for link in crossed))
+        most = max(most, rate * longest // 8_000_000_000 + sum(link.most_limit_bytes for link in crossed))
     return min(max(MIN_TCP_BUFFER, 4 * most), MAX_TCP_BUFFER)
 
 
@@ -107,8 +126,10 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
             )
         # Each flow draws numbers of its own.
         seed = (experiment.seed + position) * len(DATA_PORTS)
+        first_ns, stop_ns = flow_times(group, experiment)
         for number in range(group.count):
-            start_ns = group.start + number * group.stagger
+            start_ns = first_ns + number * group.stagger
+            duration_ns = group.duration if stop_ns is None else stop_ns - start_ns
             flows.append(
                 Flow(
                     name=flow_name(group.name, number + 1),
@@ -124,14 +145,14 @@ def _flows(experiment: Experiment, network: Topology) -> tuple[Flow, ...]:
                     src_port=first_port + number * repeat,
                     dst_port=FIRST_SERVER_PORT + len(flows),
                     start_ns=start_ns,
-                    duration_ns=group.duration,
+                    duration_ns=duration_ns,
                     size=group.size,
                     repeat=repeat,
                     gap_ns=group.gap,
                     rtt_ns=route.rtt_ns,
                     until=None if group.client is not None else group.until,
                     arrivals=arrivals,
-                    sending=_sending(group, start_ns, seed + number),
+                    sending=_sending(group, start_ns, duration_ns, seed + number),
                     application=group.application(),
                     exchange=exchange,
                     tcp=(group.tcp or TcpSettings()).planned(group.rate),
@@ -170,13 +191,13 @@ def _check_applications(experiment: Experiment, flows: Sequence[Flow]) -> None:
                     )
 
 
-def _sending(group: FlowGroup, start_ns: int, seed: int) -> Sending | None:
+def _sending(group: FlowGroup, start_ns: int, duration_ns: int | None, seed: int) -> Sending | None:
     """What a flow of datagrams sends, and when."""
     datagrams = group.udp or group.probe
     if datagrams is None:
         return None
-    assert group.duration is not None
-    return datagrams.sending(start_ns, start_ns + group.duration, seed)
+    assert duration_ns is not None
+    return datagrams.sending(start_ns, start_ns + duration_ns, seed)
 
 
 def _exchange(experiment: Experiment, network: Topology, position: int) -> Exchange | None:

@@ -10,12 +10,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from narrows_formats.link_names import REVERSE
+
 from narrows.errors import InputError
 from narrows.experiment.assignment import override
 from narrows.experiment.loader import read_experiment, validate
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import SHELL, Flow, Plan
-from narrows.experiment.topology import REVERSE
 from narrows.experiment.trace_files import inline_traces
 
 NAME = "shell"

@@ -91,7 +91,7 @@ def _points(experiment: Experiment, data: dict[str, Any], origin: str) -> list[P
         for field, value in zip(fields, values, strict=True):
             assign(varied, field, value, groups, f"{origin}: sweep.")
         parameters = {field: _shown(value) for field, value in zip(fields, values, strict=True)}
-        varied["flows"] = _named(varied["flows"], groups)
+        _rename(varied, groups)
         # A point is checked like a file of its own; an error names the point it belongs to.
         label = ", ".join(f"{field}={value}" for field, value in parameters.items())
         where = f"{origin}: sweep at {label}" if label else origin
@@ -124,17 +124,18 @@ def _leaves(value: Any) -> Iterator[str]:
         yield str(value)
 
 
-def _named(flows: list[Any], groups: list[str]) -> list[Any]:
+def _rename(data: dict[str, Any], groups: list[str]) -> None:
     """Groups at a point of a sweep: one without a name is called after the CCA that it runs there.
 
-    ``groups`` are their names in the file, by which they refer to each other.
+    ``groups`` are their names in the file, by which they, and events, refer to them.
     """
-    named = named_groups(flows)
-    now = {name: group.get("name", name) for name, group in zip(groups, named, strict=True)}
-    for group in named:
-        if isinstance(until := group.get("until"), str):
-            group["until"] = now.get(until, until)
-    return named
+    data["flows"] = named_groups(data["flows"])
+    now = {name: group.get("name", name) for name, group in zip(groups, data["flows"], strict=True)}
+    for referring, fields in ((data["flows"], ("until",)), (data.get("events", ()), ("start", "stop"))):
+        for one in referring:
+            for field in fields:
+                if isinstance(one, dict) and one.get(field) in now:
+                    one[field] = now[one[field]]
 
 
 def _directory(number: int, parameters: dict[str, Any], repetition: int, experiment: Experiment) -> str:

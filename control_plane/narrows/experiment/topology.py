@@ -14,10 +14,13 @@ from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address
 from typing import TYPE_CHECKING
 
+from narrows_formats.link_names import REVERSE
 from narrows_formats.suggestion import suggestion
+from narrows_formats.units import QueueDepth
 
 from narrows.errors import InputError
 from narrows.experiment.delays import NoDelays, host_delays
+from narrows.experiment.events import delay_steps, of_link, rate_steps
 from narrows.experiment.impairment_settings import LossModel
 from narrows.experiment.plan import (
     COLLECTOR_PORT,
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
 
 COLLECTOR = "collector"
-REVERSE = ".reverse"
 UNPLACED = -1
 
 
@@ -131,26 +133,26 @@ def _limited(
     experiment: Experiment, name: str, settings: DirectionSettings, rtt_ns: int, index: int, field: str
 ) -> Link:
     frame = experiment.mtu + ETHERNET_HEADER_BYTES
-    schedule = None if isinstance(settings.rate, int) else settings.rate.schedule
+    events = of_link(experiment.events, name)
+    schedule = rate_steps(settings.rate, events) if isinstance(settings.rate, int) else settings.rate.schedule
     if schedule is not None and settings.rate_layer == "l1":
         raise InputError(f"{field}.rate_layer: is l1 of a rate that varies; allowed: l2")
     rate = settings.rate if isinstance(settings.rate, int) else settings.rate.schedule.nominal_bps
     if settings.rate_layer == "l1":
         # Exact for full-size frames, the ones that fill a link; run.json states the L2 rate that was set.
         rate = round(Fraction(rate * frame, frame + L1_OVERHEAD_BYTES))
-    limit = settings.buffer.in_bytes(rate, rtt_ns, frame)
-    if limit < frame:
-        raise InputError(
-            f"{field}.buffer: {settings.buffer} is {limit} B, which no full-size frame of {frame} B fits into; "
-            f"allowed: {frame} B or more"
-        )
+    limit = _limit(settings.buffer, field, (rate, rtt_ns, frame))
+    later = [
+        _limit(event.buffer, f"events.{experiment.events.index(event)}", (rate, rtt_ns, frame))
+        for event in events
+        if event.buffer is not None
+    ]
     model = settings.loss.planned if isinstance(settings.loss, LossModel) else None
     loss = settings.loss if isinstance(settings.loss, float) else settings.loss.planned.mean_loss
-    if loss and model is None and not 0 < round(loss * 2**LOSS_BITS) < 2**LOSS_BITS:
-        raise InputError(
-            f"{field}.loss: {loss:g} cannot be told from {round(loss)}; allowed: 0, or "
-            f"2^-{LOSS_BITS} (2.3e-10) to 1 - 2^-{LOSS_BITS}"
-        )
+    if model is None:
+        _check_loss(loss, field)
+    for event in events:
+        _check_loss(event.loss or 0.0, f"events.{experiment.events.index(event)}")
     sample = experiment.telemetry.sample
     return Link(
         name=name,
@@ -162,12 +164,14 @@ def _limited(
         rate_bps=rate,
         limit_bytes=limit,
         limit_packets=int(settings.buffer.value) if settings.buffer.unit == "packets" else None,
-        ecn_threshold_bytes=_ecn_threshold(settings, field, (rate, rtt_ns, limit, frame)),
+        # The least buffer that there will be.
+        ecn_threshold_bytes=_ecn_threshold(settings, field, (rate, rtt_ns, min([limit, *later]), frame)),
         loss=loss,
         loss_model=model,
         rtt_ns=rtt_ns,
         delay_ns=settings.base_delay_ns,
-        delay_steps=None if isinstance(settings.delay, int) else settings.delay.schedule,
+        delay_steps=delay_steps(settings.delay, events) if isinstance(settings.delay, int) else settings.delay.schedule,
+        later_limits_bytes=tuple(later),
         jitter=None if settings.jitter is None else settings.jitter.planned,
         duplication=settings.duplication,
         sample_shift=0 if isinstance(sample, str) else sample.bit_length() - 1,
@@ -175,6 +179,34 @@ def _limited(
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
     )
+
+
+def _limit(buffer: QueueDepth, field: str, at: tuple[int, int, int]) -> int:
+    """What may wait in a queue, in bytes.
+
+    Args:
+        buffer: as it is written.
+        field: where that is.
+        at: rate, RTT and full-size frame, in base units.
+
+    Raises:
+        InputError: no full-size frame fits into it.
+    """
+    limit, frame = buffer.in_bytes(*at), at[-1]
+    if limit < frame:
+        raise InputError(
+            f"{field}.buffer: {buffer} is {limit} B, which no full-size frame of {frame} B fits into; "
+            f"allowed: {frame} B or more"
+        )
+    return limit
+
+
+def _check_loss(loss: float, field: str) -> None:
+    if loss and not 0 < round(loss * 2**LOSS_BITS) < 2**LOSS_BITS:
+        raise InputError(
+            f"{field}.loss: {loss:g} cannot be told from {round(loss)}; allowed: 0, or "
+            f"2^-{LOSS_BITS} (2.3e-10) to 1 - 2^-{LOSS_BITS}"
+        )
 
 
 def _ecn_threshold(settings: DirectionSettings, field: str, at: tuple[int, int, int, int]) -> int | None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, Protocol
 
 from narrows_formats.target_profile import TargetProfile
@@ -25,6 +26,7 @@ from narrows.experiment.plan import ETHERNET_HEADER_BYTES, Link, Plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import draining
+from narrows.run.changes import Changes, Made
 from narrows.run.collector import TelemetryCollector
 from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
@@ -105,6 +107,7 @@ class Measured:
     learned: list[dict[str, Any]]
     counters: Counters | None
     losses_elsewhere: list[str] | None
+    changes: tuple[Made, ...] = ()
 
 
 def with_reports_of_its_own(plan: Plan) -> Plan:
@@ -137,6 +140,7 @@ class Measurement:
         self._collector = TelemetryCollector(self._testbed, plan.collector, results.telemetry)
         self._observer = Observer(plan, target)
         self._figures = figures
+        self._changes = Changes(plan, target)
         self._applied: AppliedSettings | None = None
         self._clock_offset_ns: int | None = None
         self._counters: Counters | None = None
@@ -204,21 +208,30 @@ class Measurement:
         """Let all flows run; an interruption or a failure ends them early and is remembered, not raised."""
         end = self._plan.end_ns
         progress.phase("traffic", None if end is None else end / NANOSECONDS)
-        traffic = asyncio.create_task(self._traffic.run(self._begin))
-        monitor = asyncio.create_task(self._monitor(progress))
+        begun: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        tasks = [
+            asyncio.create_task(self._traffic.run(partial(self._begin, begun))),
+            asyncio.create_task(self._monitor(progress)),
+            *([asyncio.create_task(self._change(begun))] if self._plan.changes else []),
+        ]
         try:
-            await asyncio.wait((traffic, monitor), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             name = self._signal.name if self._signal else "the system"
             self._degrade("partial", f"interrupted by {name}")
         self._ending = True
-        for task in (traffic, monitor):
+        for task in tasks:
             task.cancel()
             with self._remembering_failure(), contextlib.suppress(asyncio.CancelledError):
                 await task
 
-    async def _begin(self, origin_s: float) -> None:
+    async def _change(self, begun: asyncio.Future[float]) -> None:
+        """Make the changes of links that no schedule has, counted from the experiment's start."""
+        await self._changes.run(await begun, self._clock_offset_ns)
+
+    async def _begin(self, begun: asyncio.Future[float], origin_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
+        begun.set_result(origin_s)
         if any(link.schedule is not None or link.delay_steps is not None for link in self._plan.links):
             offset_ns = 0 if self._target.times_schedules_here else self._clock_offset_ns
             if offset_ns is None:
@@ -337,6 +350,7 @@ class Measurement:
             learned=self._observer.learned,
             counters=self._counters,
             losses_elsewhere=self._losses,
+            changes=tuple(self._changes.made),
         )
 
     def _degrade(self, status: Status, reason: str) -> None:

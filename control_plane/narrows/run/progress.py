@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -109,6 +110,11 @@ class RunProgress:
         if not self._terminal and time.monotonic() >= self._next_pace:
             self._next_pace = time.monotonic() + PACE_EVERY_S
             self._console.print(f"{self._title}: {time_s:.3f} s of {total_s:g} s{left}", highlight=False)
+
+    def mark(self, marks: Sequence[tuple[float, str]]) -> None:
+        """What will happen at times, in seconds since the experiment's start, for the page's figures."""
+        if self._page is not None and marks:
+            self._page.publish("marks", {"marks": [{"x": time_s, "label": label} for time_s, label in marks]})
 
     def note(self, text: str) -> None:
         """A line that stays."""

@@ -14,11 +14,11 @@ from narrows_formats.schedules import as_json
 from narrows_formats.units import NANOSECONDS
 
 from narrows import __version__
-from narrows.experiment.model import DirectionSettings, Experiment, LinkSettings
+from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Link, Plan, ReportedLink
-from narrows.experiment.topology import REVERSE
 from narrows.paths import commit
 from narrows.run import clock, drop_accounting
+from narrows.run.event_record import events
 from narrows.run.measurement import Counters, LinkCounters, Measured, Status
 from narrows.run.results import RunDirectory
 from narrows.switch.readings import FlowDrops
@@ -153,6 +153,7 @@ def _record(
             "telemetry": {"sample": 1 << plan.links[0].sample_shift},
             "clock_origin_ns": origin.ns,
             "clock_origin_source": origin.source,
+            **({"events": events(experiment, measured)} if experiment.events else {}),
             "flows": [connection.as_json() for connection in measured.connections],
         }
     )
@@ -170,10 +171,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
     }
     if not isinstance(link, Link) or applied is None:
         return found
-    written: DirectionSettings = experiment.all_links[link.name.removesuffix(REVERSE)]
-    if link.direction == "reverse":
-        assert isinstance(written, LinkSettings) and written.reverse is not None
-        written = written.reverse
+    written = experiment.directions[link.name]
     return found | {
         "rate_bps": applied.rate_bps,
         "rate_layer": "l2",

@@ -12,7 +12,7 @@ from pathlib import Path
 import narrows_analysis
 from narrows_formats.programs import COLLECTOR, find_binary, missing_binary
 from narrows_formats.summary import Summary
-from narrows_formats.units import format_rate, format_time
+from narrows_formats.units import NANOSECONDS, format_rate, format_time
 from rich.console import Console
 
 from narrows.errors import InputError, Interrupted, NarrowsError, RunError
@@ -89,6 +89,11 @@ def check(experiment: Experiment, target: Target, origin: str, environment: Envi
         ] + refused
     elif plan.offloads:
         refused.append("hosts.offloads: set by Narrows in namespaces only; allowed: set them on the hosts")
+    if plan.changes and not target.changes_links:
+        refused.append(
+            f"events: {target.profile.name} cannot change buffer or loss while traffic flows; "
+            "allowed: with --target soft"
+        )
     if target.hosts_are_machines and needs_commands(plan):
         refused.append("flows: some are made by commands of their hosts; allowed: in namespaces only")
     problems = [f"{origin}: {problem}" for problem in refused]
@@ -127,6 +132,7 @@ def execute(
         measurement = run.environment.measurement(experiment, plan, run.target, state, results)
         with shown(console, title, _setting(experiment), page) as progress:
             progress.files_in(state.directory)
+            progress.mark([(event.at / NANOSECONDS, event.what) for event in experiment.events])
             state.add_directory(results.path)
             with stop_signals_afterwards(), _on_full_disk(results):
                 results.create(experiment)

@@ -108,20 +108,25 @@ def program_entries(
         if link.loss_model is not None:
             yield from _loss_model(link.index, link.loss_model)
         elif link.loss:
-            yield ProgramEntry(
-                "loss",
-                {"bottleneck": link.index},
-                "set_loss",
-                {"threshold": loss_threshold(link.loss)},
-                "emulated loss, counted apart from the queue's drops",
-                {"threshold": f"2^-32, a loss ratio of {link.loss:g}"},
-            )
+            yield loss_entry(link)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
         why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
         threshold, unit = ecn_threshold(link)
         yield _observe(link.index, threshold, unit, link.sample_shift, why)
     # Last: packets take a link only once all of it is there.
     yield from _paths(plan, share_of)
+
+
+def loss_entry(link: ReportedLink) -> ProgramEntry:
+    """Loss of each packet, independently of the others."""
+    return ProgramEntry(
+        "loss",
+        {"bottleneck": link.index},
+        "set_loss",
+        {"threshold": loss_threshold(link.loss)},
+        "emulated loss, counted apart from the queue's drops",
+        {"threshold": f"2^-32, a loss ratio of {link.loss:g}"},
+    )
 
 
 def _loss_model(index: int, model: GilbertElliott | LossPattern) -> Iterator[ProgramEntry]:

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import grpc
 from finsy import P4ClientError, P4CloneSessionEntry, P4DigestEntry, P4DigestList, P4Schema, P4TableEntry
@@ -119,7 +119,27 @@ class P4RuntimeSession:
         Raises:
             RunError: the switch refuses one of them.
         """
-        updates = [p4r.Update(type=p4r.Update.INSERT, entity=entity.encode(self.schema)) for entity in entities]
+        await self._write("INSERT", entities)
+
+    async def modify(self, entities: Sequence[Writable]) -> None:
+        """Change entities in one request.
+
+        Raises:
+            RunError: the switch refuses one of them.
+        """
+        await self._write("MODIFY", entities)
+
+    async def delete(self, entities: Sequence[Writable]) -> None:
+        """Delete entities in one request.
+
+        Raises:
+            RunError: the switch refuses one of them.
+        """
+        await self._write("DELETE", entities)
+
+    async def _write(self, kind: Literal["INSERT", "MODIFY", "DELETE"], entities: Sequence[Writable]) -> None:
+        what = p4r.Update.Type.Value(kind)
+        updates = [p4r.Update(type=what, entity=entity.encode(self.schema)) for entity in entities]
         request = p4r.WriteRequest(device_id=DEVICE_ID, election_id=ELECTION_ID, updates=updates)
         try:
             await self._stub.Write(request, timeout=TIMEOUT_S)

@@ -20,7 +20,7 @@ from narrows_formats.target_profile import TargetProfile
 from narrows.errors import RunError
 from narrows.experiment.plan import Plan, ReportedLink
 from narrows.paths import compiled_program
-from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, Range, program_entries
+from narrows.switch.entries import COLLECTOR_SESSION, ECN_OFF, Prefix, ProgramEntry, Range, loss_entry, program_entries
 from narrows.switch.p4runtime import P4RuntimeSession, Writable
 from narrows.switch.readings import FlowTotals
 
@@ -68,6 +68,22 @@ def table_entries(entries: Iterable[ProgramEntry], schema: P4Schema) -> list[Wri
             )
         )
     return found
+
+
+async def change_loss(session: P4RuntimeSession, before: ReportedLink, after: ReportedLink) -> None:
+    """Give a link another ratio of independent losses; read back.
+
+    Raises:
+        RunError: the switch refuses it, or it reads back differently.
+    """
+    if before.loss == after.loss:
+        return
+    entry = table_entries([loss_entry(after if after.loss else before)], session.schema)
+    if not after.loss:
+        await session.delete(entry)
+        return
+    await (session.modify(entry) if before.loss else session.insert(entry))
+    await session.require(entry)
 
 
 def _match(part: int | Prefix | Range) -> int | str:

@@ -45,6 +45,12 @@ class TrafficManagerClient:
         request = pb.StartSchedulesRequest(epoch_ns=epoch_ns, election_id=election_id)
         return await self._call("StartSchedules", request, pb.StartSchedulesResponse)
 
+    async def hold(self, at_ns: int | None) -> int:
+        """Have the switch stand still at a switch time, and wait until it does; None: it goes on. Returns its time."""
+        election_id = pb.ElectionId(high=ELECTION_ID.high, low=ELECTION_ID.low)
+        request = pb.HoldRequest(at_ns=at_ns, election_id=election_id)
+        return (await self._call("Hold", request, pb.HoldResponse, timeout_s=None)).timestamp_ns
+
     async def flow_drops(self, port: int, queue: int, cause: pb.Cause = pb.TAIL) -> pb.FlowDropsResponse:
         """Packets of one queue by flow index, dropped or lost by a cause; all, however many answers that takes."""
         found = pb.FlowDropsResponse()
@@ -60,14 +66,16 @@ class TrafficManagerClient:
         """Interface counters of all ports."""
         return await self._call("PortStats", pb.PortStatsRequest(), pb.PortStatsResponse)
 
-    async def _call(self, method: str, request: Message, answer: type[Answer]) -> Answer:
+    async def _call(
+        self, method: str, request: Message, answer: type[Answer], timeout_s: float | None = TIMEOUT_S
+    ) -> Answer:
         call = self._channel.unary_unary(
             f"/{SERVICE}/{method}",
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=answer.FromString,
         )
         try:
-            response: Answer = await call(request, timeout=TIMEOUT_S)
+            response: Answer = await call(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise RunError(f"TrafficManager.{method}: {error.code().name}: {error.details()}") from error
         return response

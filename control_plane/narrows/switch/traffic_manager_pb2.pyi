@@ -180,6 +180,22 @@ class StartSchedulesResponse(_message.Message):
     timestamp_ns: int
     def __init__(self, schedules: _Optional[int] = ..., timestamp_ns: _Optional[int] = ...) -> None: ...
 
+class HoldRequest(_message.Message):
+    __slots__ = ("at_ns", "election_id", "role")
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
+    ELECTION_ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    at_ns: int
+    election_id: ElectionId
+    role: str
+    def __init__(self, at_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ...) -> None: ...
+
+class HoldResponse(_message.Message):
+    __slots__ = ("timestamp_ns",)
+    TIMESTAMP_NS_FIELD_NUMBER: _ClassVar[int]
+    timestamp_ns: int
+    def __init__(self, timestamp_ns: _Optional[int] = ...) -> None: ...
+
 class ElectionId(_message.Message):
     __slots__ = ("high", "low")
     HIGH_FIELD_NUMBER: _ClassVar[int]

@@ -23,11 +23,11 @@ def unreported_waits(plan: Plan, delay_bits: int, unit_ns: int) -> list[str]:
     found = []
     for link in plan.links:
         most_bytes = -(-longest_ns * link.rate_bps // (8 * NANOSECONDS)) - 1 - plan.frame_bytes
-        if link.limit_bytes <= most_bytes:
+        if link.most_limit_bytes <= most_bytes:
             continue
-        wait_s = (link.limit_bytes + plan.frame_bytes) * 8 / link.rate_bps
+        wait_s = (link.most_limit_bytes + plan.frame_bytes) * 8 / link.rate_bps
         found.append(
-            f"{link.field}.buffer: {format_size(link.limit_bytes)} is a wait of {wait_s:.6g} s at "
+            f"{link.field}.buffer: {format_size(link.most_limit_bytes)} is a wait of {wait_s:.6g} s at "
             f"{format_rate(link.rate_bps)}, and reports hold less than {longest_ns / NANOSECONDS:.6g} s; "
             f"allowed: up to {format_size(most_bytes)}"
         )
@@ -37,8 +37,8 @@ def unreported_waits(plan: Plan, delay_bits: int, unit_ns: int) -> list[str]:
 def unreported_depths(plan: Plan) -> list[str]:
     """The same of the greatest depth in bytes."""
     return [
-        f"{link.field}.buffer: is {format_size(link.limit_bytes)}; allowed: up to {(1 << DEPTH_BITS) - 1} B, as "
+        f"{link.field}.buffer: is {format_size(link.most_limit_bytes)}; allowed: up to {(1 << DEPTH_BITS) - 1} B, as "
         "reports hold"
         for link in plan.links
-        if link.limit_bytes >= 1 << DEPTH_BITS
+        if link.most_limit_bytes >= 1 << DEPTH_BITS
     ]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from narrows_formats.target_profile import TargetProfile
 
 from narrows.errors import RunError
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Link, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
@@ -88,6 +88,12 @@ class Target(ABC):
 
     times_schedules_here: bool = False
     """Whether this machine, not the switch, makes the steps of links that vary: they begin by its monotonic clock."""
+
+    changes_links: bool = False
+    """Whether buffer and loss of links can be changed while traffic flows, and rates otherwise than by schedules."""
+
+    stands_still: bool = False
+    """Whether it can be made to stand still, together with time: see `hold`."""
 
     @classmethod
     @abstractmethod
@@ -168,6 +174,31 @@ class Target(ABC):
             RunError: the switch cannot, or that time is past.
         """
         raise RunError(f"{self.profile.name} has no links that vary")
+
+    async def change(self, before: Link, after: Link) -> int:
+        """Give a link other settings while traffic flows: a constant rate, its limit, its delay, its loss; read back.
+
+        Args:
+            before: as it is.
+            after: as it is to be.
+
+        Returns:
+            The time on the switch's clock from which all of it holds, in nanoseconds.
+
+        Raises:
+            RunError: the switch cannot, or refuses.
+        """
+        raise RunError(f"{self.profile.name} cannot change a link while traffic flows")
+
+    async def hold(self, at_ns: int | None) -> None:
+        """Stand still at a time of the switch's clock, once all that is due until then has happened, and return then.
+
+        What is changed and read until the next call is of that very instant. None: go on.
+
+        Raises:
+            RunError: the switch cannot, or that time is past.
+        """
+        raise RunError(f"{self.profile.name} runs in real time")
 
     def rate_steps(self) -> dict[str, dict[str, Any]]:
         """What became of the steps of links that vary, by name, as run.json has it; empty where they are exact."""

@@ -30,7 +30,7 @@ MEMORY = Path("/proc/meminfo")
 def memory_bytes(plan: Plan) -> int:
     """Memory for a guest in which no buffer of a plan is too small: whole MiB."""
     longest = max(port.delay_ns for port in plan.ports)
-    in_flight = sum(link.rates_bps.most * longest // 8_000_000_000 + link.limit_bytes for link in plan.links)
+    in_flight = sum(link.rates_bps.most * longest // 8_000_000_000 + link.most_limit_bytes for link in plan.links)
     # The rings are the kernel's own and whole from the start.
     rings = settings(adapted(plan)).ring_bytes * len(plan.hosts)
     made = HOST_BYTES * len(plan.hosts) + FLOW_BYTES * len(plan.flows)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use narrows_proto::narrows::v1::{self as narrows, traffic_manager_server::TrafficManager};
 use narrows_proto::p4::v1::Uint128;
-use narrows_switch::io::{link_is_up, DataPath, Handle};
+use narrows_switch::io::{link_is_up, DataPath, Handle, HoldError};
 use narrows_switch::switch::PortKind;
 use narrows_switch::tm::{Drops, PRIORITIES};
 use tonic::{Request, Response, Status};
@@ -91,6 +91,26 @@ impl TrafficManager for TrafficManagerService {
             control.handle.call(start).await.map_err(unavailable)?
         });
         started.await.map(Response::new)
+    }
+
+    async fn hold(&self, request: Request<narrows::HoldRequest>) -> Result<Response<narrows::HoldResponse>, Status> {
+        let request = request.into_inner();
+        let election_id = request.election_id.map(|id| Uint128 { high: id.high, low: id.low });
+        let hold = move |data_path: &mut DataPath| {
+            data_path.hold(request.at_ns).map_err(|error| match error {
+                HoldError::RealTime => Status::failed_precondition(error.to_string()),
+                HoldError::Past(_) => Status::invalid_argument(error.to_string()),
+            })
+        };
+        let control = Arc::clone(&self.control);
+        let asked = to_its_end(async move {
+            let _primary = control.of_primary(&request.role, election_id.as_ref()).await?;
+            control.handle.call(hold).await.map_err(unavailable)?
+        });
+        // Others may change what they want until then.
+        let reached = asked.await?.await;
+        let timestamp_ns = reached.map_err(|_| Status::aborted("another hold took the place of this one"))?;
+        Ok(Response::new(narrows::HoldResponse { timestamp_ns }))
     }
 
     async fn list(&self, _: Request<narrows::ListRequest>) -> Result<Response<narrows::ListResponse>, Status> {

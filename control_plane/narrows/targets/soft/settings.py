@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from narrows.experiment.plan import Plan
+from narrows.experiment.plan import Link, Plan
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message, variation
 
@@ -17,8 +17,7 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             port=link.port,
             queue=link.queue,
             rate_bps=link.rate_bps,
-            # A depth in packets is kept as one: the byte limit would count a short packet for less.
-            limit_bytes=link.limit_bytes if link.limit_packets is None else 0,
+            limit_bytes=limit_bytes(link),
             limit_packets=link.limit_packets or 0,
             # Until the experiment starts, its nominal rate holds.
             rate_schedule=None if link.schedule is None else rate_message(link.schedule),
@@ -27,6 +26,24 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
             variation=variation(link, seed + link.index),
         )
+
+
+def limit_bytes(link: Link) -> int:
+    """The limit in bytes: none of a depth in packets, since it would count a short packet for less."""
+    return link.limit_bytes if link.limit_packets is None else 0
+
+
+def change_request(before: Link, after: Link) -> pb.ConfigureRequest:
+    """What the traffic manager is asked for to make one constant link another."""
+    new_limit = (before.limit_bytes, before.limit_packets) != (after.limit_bytes, after.limit_packets)
+    return pb.ConfigureRequest(
+        port=after.port,
+        queue=after.queue,
+        rate_bps=after.rate_bps if before.rate_bps != after.rate_bps else None,
+        limit_bytes=limit_bytes(after) if new_limit else None,
+        limit_packets=(after.limit_packets or 0) if new_limit else None,
+        delay_ns=after.delay_ns if before.delay_ns != after.delay_ns else None,
+    )
 
 
 def port_delays(plan: Plan) -> dict[int, int]:

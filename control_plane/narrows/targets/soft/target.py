@@ -54,6 +54,8 @@ PROFILE = TargetProfile(
 class SoftTarget(P4RuntimeTarget):
     """The embedded target: one softswitch is all of it."""
 
+    changes_links = True
+
     def __init__(self, seed: int = 1) -> None:
         """Take the seed of the switch's random numbers (loss emulation)."""
         self._seed = seed
@@ -119,6 +121,7 @@ class SoftTarget(P4RuntimeTarget):
         plan = adapted(plan)
         self._switch = Softswitch("softswitch", settings(plan))
         self._card = CARD
+        self.stands_still = True
         return plan
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
@@ -168,6 +171,27 @@ class SoftTarget(P4RuntimeTarget):
                 if status.entries and status.epoch_ns != epoch_ns:
                     raise RunError(f"port {queue.port} of the softswitch: a schedule begins at {status.epoch_ns} ns")
 
+    async def change(self, before: Link, after: Link) -> int:
+        """See `Target.change`."""
+        from narrows.switch.p4runtime_entries import change_loss
+        from narrows.targets.soft.settings import change_request
+
+        await change_loss(self._switch.session, before, after)
+        if before.delay_ns != after.delay_ns and not after.loopback:
+            raise RunError(f"{after.name}: has no delay of its own that could change; fix: a delay from the start on")
+        # Asked for nothing it tells the time.
+        request = change_request(before, after)
+        made_ns = (await self._switch.manager.configure(request)).timestamp_ns
+        queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
+        queue = queues[after.port, after.queue]
+        if any(getattr(queue, field.name) != value for field, value in request.ListFields()):
+            raise RunError(f"the softswitch's queue for {after.name} reads back as {queue}, not {after}")
+        return made_ns
+
+    async def hold(self, at_ns: int | None) -> None:
+        """See `Target.hold`."""
+        await self._switch.manager.hold(at_ns)
+
     async def now_ns(self) -> int:
         """CLOCK_MONOTONIC of this host, as the switch tells it."""
         return (await self._switch.manager.list()).timestamp_ns
@@ -197,13 +221,13 @@ class SoftTarget(P4RuntimeTarget):
 
     async def _read_back(self, plan: Plan) -> AppliedSettings:
         from narrows.switch.p4runtime_entries import program_digests
+        from narrows.targets.soft.settings import limit_bytes
 
         queues = {(queue.port, queue.queue): queue for queue in await self.queues()}
         applied = {}
         for link in plan.links:
             queue = queues.get((link.port, link.queue))
-            limit = link.limit_bytes if link.limit_packets is None else 0
-            asked = (link.rate_bps, limit, link.limit_packets or 0)
+            asked = (link.rate_bps, limit_bytes(link), link.limit_packets or 0)
             if queue is None or (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != asked:
                 raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
             if link.schedule is not None or link.varies_behind:

@@ -102,7 +102,7 @@ def settings(plan: Plan) -> VirtualTime:
     batch = BATCH_FRAMES * plan.frame_bytes * 8 * NANOSECONDS // rate
     window = min(shortest // 2, batch, MAX_WINDOW_NS)
     longest = max(flow.rtt_ns for flow in plan.flows) + plan.extra_delay_ns
-    flight = rate * longest // (8 * NANOSECONDS) + sum(link.limit_bytes for link in plan.links)
+    flight = rate * longest // (8 * NANOSECONDS) + sum(link.most_limit_bytes for link in plan.links)
     # A host may send much of what it may have in flight in one instant, and twice what was acknowledged in a window
     # while it starts; flows that begin together send their first windows in one instant, and twice as much when those
     # are acknowledged; a host that waits for nobody (UDP) sends what its link carries. What does not fit is counted.

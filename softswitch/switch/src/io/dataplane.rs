@@ -13,6 +13,7 @@ use narrows_pipeline::DigestRecord;
 use tokio::sync::{oneshot, Semaphore};
 
 use super::clock::WallOffset;
+use super::hold::{Hold, HoldError};
 use super::port::Port;
 use super::ports::Ports;
 use super::real_time::{self, LoopSettings};
@@ -45,10 +46,18 @@ pub struct DataPath {
     records: Vec<DigestRecord>,
     /// Arrival time of the oldest frame of each port that has one; kept for its memory.
     heads: Vec<(u64, usize)>,
+    pub(super) hold: Hold,
     stop: bool,
 }
 
 impl DataPath {
+    /// Lets the loop stand still once everything until `at_ns` has happened; `None`: lets it go on. What is returned tells the
+    /// switch's time when it does. Errors: that is past, or the loop does not do it.
+    pub fn hold(&mut self, at_ns: Option<u64>) -> Result<oneshot::Receiver<u64>, HoldError> {
+        let now_ns = self.switch.now_ns();
+        self.hold.ask(at_ns, now_ns)
+    }
+
     /// Interfaces, in order of port number.
     pub fn ports(&mut self) -> &mut [Port] {
         &mut self.ports.list
@@ -138,8 +147,9 @@ pub fn spawn(
     let ports = Ports::new(ports, matches!(pace, Pace::RealTime(_)))?;
     let handle = Handle { commands: sender, room: Arc::new(Semaphore::new(COMMANDS_WAITING)), wake: Arc::clone(&wake) };
     let (alive, ended) = oneshot::channel::<()>();
+    let hold = Hold::new(matches!(pace, Pace::VirtualTime(_)));
     let data_path =
-        DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], stop: false };
+        DataPath { switch, ports, digests, digests_dropped: 0, records: vec![], heads: vec![], hold, stop: false };
     let thread = thread::Builder::new().name("data-path".into()).spawn(move || {
         // Dropped when the thread ends, also by a panic.
         let _alive = alive;
@@ -169,6 +179,25 @@ impl DataPath {
     pub(super) fn obey(&mut self, commands: &Receiver<Command>) -> bool {
         let command = commands.try_recv();
         command.map(|command| command(self)).is_ok()
+    }
+
+    /// Stands still at every hold until `now`, after all that arrived and was due until then, and obeys meanwhile. Returns how
+    /// many frames were taken, if it did.
+    pub(super) fn stand_still(&mut self, now: u64, offset: WallOffset, commands: &Receiver<Command>) -> Option<usize> {
+        let mut taken = None;
+        while let Some(at_ns) = self.hold.due().filter(|at_ns| *at_ns <= now) {
+            *taken.get_or_insert(0) += self.take_in(at_ns, offset, usize::MAX);
+            self.switch.advance(at_ns, &mut self.ports);
+            self.pass_digests();
+            self.hold.reached();
+            while self.hold.stands() && !self.stop {
+                match commands.recv() {
+                    Ok(command) => command(self),
+                    Err(_) => self.stop = true,
+                }
+            }
+        }
+        taken
     }
 
     /// Passes at most `budget` of the frames that have arrived until `now` to the switch, in order of arrival over all

@@ -7,6 +7,7 @@ mod clock;
 mod coalescing;
 mod dataplane;
 mod helper;
+mod hold;
 mod launch;
 mod lookahead;
 mod moderation;
@@ -31,6 +32,7 @@ mod xdp;
 
 pub use access::AccessSettings;
 pub use dataplane::{spawn, DataPath, Gone, Handle, Pace, Running, DIGEST_CHANNEL};
+pub use hold::HoldError;
 pub use moderation::ModerationSettings;
 pub use port::{Port, PortCounters, PortSettings, RingSettings, Sending};
 pub use real_time::LoopSettings;

@@ -40,7 +40,11 @@ pub(super) fn run(
     let mut offset = WallOffset::between_readings();
     let mut next_maintenance = now + MAINTENANCE_NS;
     loop {
-        let taken = data_path.take_in(now, offset, usize::MAX);
+        let held = data_path.stand_still(now, offset, commands);
+        if held.is_some() {
+            clock = now_ns();
+        }
+        let taken = held.unwrap_or(0) + data_path.take_in(now, offset, usize::MAX);
         data_path.switch.advance(now, &mut data_path.ports);
         let horizon = lookahead.horizon_ns(now);
         data_path.switch.release(horizon, &mut data_path.ports);
@@ -58,7 +62,8 @@ pub(super) fn run(
         }
         let underway = data_path.ports.next_arrival(offset, now);
         let exit = data_path.switch.next_exit().into_iter().chain(data_path.ports.held_until()).min();
-        (now, clock) = match lookahead.next(now, taken > 0, underway, data_path.switch.next_inside(), exit) {
+        let inside = data_path.switch.next_inside().into_iter().chain(data_path.hold.due()).min();
+        (now, clock) = match lookahead.next(now, taken > 0, underway, inside, exit) {
             Wait::Until(due) => {
                 sleep_until(due);
                 (due, now_ns())

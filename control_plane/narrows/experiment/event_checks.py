@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the events of an experiment are about what it has, and what they mean for the times of its flows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from narrows_formats.units import format_time
+
+from narrows.errors import InputError
+
+if TYPE_CHECKING:
+    from narrows.experiment.model import Experiment, FlowGroup
+
+# Kinds of flows that send until they are stopped.
+LASTING = ("bulk", "udp", "probe")
+
+
+def check_events(experiment: Experiment) -> None:
+    """See that every event can happen, and changes something.
+
+    Raises:
+        InputError: a line for each that does not.
+    """
+    problems = [*_of_links(experiment), *_of_groups(experiment)]
+    if problems:
+        raise InputError("\n".join(problems))
+
+
+def flow_times(group: FlowGroup, experiment: Experiment) -> tuple[int, int | None]:
+    """When a group's first flow starts, and when all of its flows stop where an event says so, in nanoseconds."""
+    start = next((event.at for event in experiment.events if event.start == group.name), group.start)
+    return start, next((event.at for event in experiment.events if event.stop == group.name), None)
+
+
+def _of_links(experiment: Experiment) -> Iterator[str]:
+    directions = experiment.directions
+    seen: set[tuple[str, str, int]] = set()
+    last: dict[str, tuple[int, int, int]] = {}
+    for number, event in enumerate(experiment.events):
+        if event.link is None:
+            continue
+        settings = directions.get(event.link)
+        if settings is None:
+            yield f"events.{number}.link: unknown link '{event.link}'; allowed: {', '.join(directions)}"
+            continue
+        for name in event.settings:
+            if (key := (event.link, name, event.at)) in seen:
+                yield f"events.{number}.{name}: is changed twice at {format_time(event.at)}; allowed: once at a time"
+            seen.add(key)
+            if name != "buffer" and not isinstance(getattr(settings, name), int | float):
+                yield f"events.{number}.{name}: '{event.link}' has one that varies by itself; allowed: events, or that"
+        jitter = settings.jitter
+        if event.delay is not None and jitter is not None and event.delay + jitter.planned.least_ns < 0:
+            least = format_time(-jitter.planned.least_ns)
+            yield f"events.{number}.delay: is less than what the jitter takes; allowed: {least} or more"
+        if event.rate is not None:
+            last[event.link] = max(last.get(event.link, (0, 0, 0)), (event.at, number, event.rate))
+    for _, number, rate in last.values():
+        if not rate:
+            yield f"events.{number}.rate: is 0 for good, so that what waits never leaves; allowed: a later one above 0"
+
+
+def _of_groups(experiment: Experiment) -> Iterator[str]:
+    groups = {group.name: group for group in experiment.flows}
+    seen: set[tuple[str, str]] = set()
+    for number, event in enumerate(experiment.events):
+        for verb, name in (("start", event.start), ("stop", event.stop)):
+            if name is None:
+                continue
+            field = f"events.{number}.{verb}"
+            if name not in groups:
+                yield f"{field}: unknown group '{name}'; allowed: {', '.join(groups)}"
+                continue
+            if (verb, name) in seen:
+                yield f"{field}: '{name}' has another one; allowed: one start and one stop of a group"
+            seen.add((verb, name))
+            group = groups[name]
+            if verb == "start" and group.start:
+                yield f"{field}: '{name}' has a start of its own; allowed: one of both"
+            if verb == "stop":
+                yield from _stop(field, event.at, group, experiment)
+
+
+def _stop(field: str, at_ns: int, group: FlowGroup, experiment: Experiment) -> Iterator[str]:
+    if group.kind not in LASTING:
+        yield f"{field}: the flows of '{group.name}' end by themselves; allowed: of the kinds {', '.join(LASTING)}"
+        return
+    first, _ = flow_times(group, experiment)
+    last, end = first + (group.count - 1) * group.stagger, first + (group.duration or 0)
+    if last >= end:
+        yield f"{field}: there is no time at which all flows of '{group.name}' send; allowed: a shorter stagger"
+    elif not last < at_ns < end:
+        yield (
+            f"{field}: at {format_time(at_ns)} not all flows of '{group.name}' send; "
+            f"allowed: after {format_time(last)} and before {format_time(end)}"
+        )

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of links that no schedule of the switch has: each made at its time while traffic flows."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from itertools import groupby
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Change, Plan
+from narrows.targets.base import Target
+
+# In real time the last of the wait is a loop: sleeping takes longer than asked for.
+LOOP_NS = 2_000_000
+
+
+@dataclass(frozen=True)
+class Made:
+    """A change, and when it was made, in nanoseconds since the experiment's start."""
+
+    change: Change
+    achieved_ns: int
+
+
+class Changes:
+    """The changes of one run."""
+
+    def __init__(self, plan: Plan, target: Target) -> None:
+        """Nothing is done before `run`."""
+        self._plan = plan
+        self._target = target
+        self.made: list[Made] = []
+        """Those that have been made."""
+
+    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+        """Make all of them, then wait to be cancelled.
+
+        Where time can stand still each is made at its very nanosecond.
+
+        Args:
+            origin_s: monotonic time of the experiment's start.
+            clock_offset_ns: the switch's clock minus that clock.
+
+        Raises:
+            RunError: the switch refuses one, or its clock cannot be read.
+        """
+        if clock_offset_ns is None:
+            raise RunError("events change a link, and the switch's clock cannot be read")
+        origin_ns = round(origin_s * NANOSECONDS)
+        links = {link.name: link for link in self._plan.links}
+        try:
+            for at_ns, changes in groupby(self._plan.changes, lambda change: change.at_ns):
+                if self._target.stands_still:
+                    await self._target.hold(origin_ns + clock_offset_ns + at_ns)
+                else:
+                    await _sleep_until(origin_ns + at_ns)
+                for change in changes:
+                    before, after = links[change.link], change.of(links[change.link])
+                    made_ns = await self._target.change(before, after)
+                    links[change.link] = after
+                    self.made.append(Made(change, made_ns - clock_offset_ns - origin_ns))
+            if self._target.stands_still:
+                await self._target.hold(None)
+            await asyncio.Event().wait()
+        finally:
+            if self._target.stands_still:
+                await self._target.hold(None)
+
+
+async def _sleep_until(monotonic_ns: int) -> None:
+    while (left_ns := monotonic_ns - time.monotonic_ns()) > LOOP_NS:
+        await asyncio.sleep((left_ns - LOOP_NS) / NANOSECONDS)
+    while time.monotonic_ns() < monotonic_ns:
+        pass

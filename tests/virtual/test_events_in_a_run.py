@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events of an experiment, in virtual time: each at its very nanosecond, as the packets around it show."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from narrows_formats.programs import COLLECTOR
+from test_in_a_guest import PATIENCE_S, start
+
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", COLLECTOR, "ip")
+MS = 1_000_000
+# A datagram of 125 bytes each millisecond, which a link of 20 Mbit/s is not busy with.
+UDP = """\
+name: events
+bottleneck: {rate: 20Mbit, buffer: 10packets, rtt: 20ms}
+flows: [{udp: {rate: 1Mbit, payload: 125B}, duration: 2s}]
+hosts: {jitter: 0s}
+events: [%s]
+"""
+
+
+def run(directory: Path, text: str) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Reports in the order of departures, times in nanoseconds from the experiment's start; and run.json."""
+    directory.mkdir(exist_ok=True)
+    assert start(directory, text).wait(PATIENCE_S) == 0, (directory / "said").read_text()
+    record = json.loads((directory / "out/run.json").read_text())
+    assert record["status"] == "complete", record["reason"]
+    assert all(check["holds"] for check in record["drop_cross_check"].values())
+    reports = pd.concat(
+        pd.read_parquet(path) for path in sorted((directory / "out/telemetry").glob("reports-*.parquet"))
+    )
+    left = reports["timestamp"].astype("int64") - record["clock_origin_ns"]
+    return reports.assign(left=left, came=left - reports["queue_delay"].astype("int64")), record
+
+
+def test_loss_begins_and_ends_at_its_nanosecond(tmp_path: Path) -> None:
+    """What arrives at the instant of a change is the last that does not meet it, what arrives a nanosecond later does.
+
+    All but one in 2^32 are lost in between. The arrivals are those of a run whose loss changes from nothing to nothing.
+    """
+    at = "{at: %dns, link: bottleneck, loss: %s}"
+    before, _ = run(tmp_path / "before", UDP % ", ".join((at % (500 * MS, "0"), at % (600 * MS, "0"))))
+    came = list(before["came"])
+    assert len(came) == 2000
+    for begins, ends in ((0, 0), (-1, -1), (-1, 0)):
+        events = at % (came[500] + begins, "0.9999999998"), at % (came[600] + ends, "0")
+        reports, record = run(tmp_path / f"{-begins}{-ends}", UDP % ", ".join(events))
+        assert list(reports["came"]) == came[: 501 + begins] + came[601 + ends :]
+        assert [(one["at_ns"], one["achieved_ns"]) for one in record["events"]] == [
+            (came[500] + begins, came[500] + begins),
+            (came[600] + ends, came[600] + ends),
+        ]
+
+
+def test_links_and_flows_change_at_their_times(tmp_path: Path) -> None:
+    """The rate halves, the buffer shrinks, a flow comes and goes: each is seen in the packets."""
+    text = """\
+name: events
+bottleneck: {rate: 20Mbit, buffer: 40packets, rtt: 20ms, delay: 8ms}
+flows:
+  - {cca: cubic, duration: 4s}
+  - {name: guest, udp: {rate: 2Mbit, payload: 500B}, duration: 3s}
+events:
+  - {at: 3000000007ns, link: bottleneck, buffer: 5packets}
+  - {at: 1500000003ns, link: bottleneck, rate: 10Mbit, delay: 2ms}
+  - {at: 1s, start: guest}
+  - {at: 2.25s, stop: guest}
+"""
+    reports, record = run(tmp_path, text)
+    assert [(one["at_ns"], one["timed_by"]) for one in record["events"]] == [
+        (1_000_000_000, "host"), (1_500_000_003, "schedule"), (2_250_000_000, "host"), (3_000_000_007, "software"),
+    ]  # fmt: skip
+    late = [one["achieved_ns"] - one["at_ns"] for one in record["events"]]
+    assert (late[1], late[3]) == (0, 0)
+    # A sender of datagrams ends with the last of them, 2 ms before there would be another one.
+    assert 0 <= late[0] < 1000 and -2 * MS <= late[2] < 1000
+    # Full-size frames back to back: 1514 bytes are 605,600 ns at 20 Mbit/s and 1,211,200 at 10.
+    full = reports[(reports["packet_length"] == 1514) & (reports["queue_delay"] > 0)]
+    for first, last, gap in ((0, 1_500_000_003, 605_600), (1_503_000_000, 4_000_000_000, 1_211_200)):
+        starts = full[(full["left"] >= first) & (full["left"] < last)]["left"]
+        assert abs(starts.diff().min() - gap) <= 1
+    depths = reports["enqueue_depth"]
+    early = reports["came"] < 3_000_000_007
+    assert depths[early].max() > 30 * 1514 and depths[~early].max() <= 4 * 1514
+    flow = next(
+        one for one in json.loads((tmp_path / "out/summary.json").read_text())["flows"] if one["group"] == "guest"
+    )
+    # 2 Mbit/s in datagrams of 500 bytes are one every 2 ms, for 1.25 s.
+    assert flow["datagrams"]["sent"] == 625
