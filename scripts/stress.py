@@ -54,7 +54,7 @@ GROUPS = (
           "tests/analysis/test_broken_captures.py"), 600),
     Group("Results of released versions", (*PYTEST, "tests/formats"), 200),
     Group("Root on behalf of a user, and not root", (*PYTEST, "tests/control_plane/test_for_a_user.py",
-          "tests/control_plane/test_unprivileged.py"), 200),
+          "tests/control_plane/test_unprivileged.py", "tests/control_plane/e2e/test_shell_at_a_terminal.py"), 500),
     Group("Ten hours of changes, 64 bottlenecks, 60,000 flows", (*PYTEST, "tests/softswitch/test_load.py"), 900,
           {"NARROWS_HOURS": "10"}),
     Group("1,000 TCP flows at once", (*PYTEST, "tests/virtual/test_many_flows.py"), 1200, {"NARROWS_STRESS": "1"}),

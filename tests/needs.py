@@ -12,12 +12,14 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from _pytest.outcomes import Skipped
+from narrows.hosts.users import can_execute
 from narrows.targets.bmv2 import simple_switch
 from narrows.virtual import build, kernels
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary, missing_binary
@@ -33,6 +35,12 @@ class Absent(Skipped):
 
     # pytest puts the class before the reason, and the module of what is not built in.
     __module__ = "builtins"
+
+
+def python_for_all() -> str | None:
+    """An interpreter that has the modules of this one, and that users other than root can execute."""
+    own = (sys.executable, f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
+    return next((path for path in own if Path(path).exists() and can_execute(path)), None)
 
 
 def _compiler() -> str | None:
@@ -76,6 +84,7 @@ def _has_netem() -> bool:
 # What may be absent, and how a machine without it is told: None where it is there.
 ABSENCES: dict[str, Callable[[], str | None]] = {
     ROOT: lambda: None if os.geteuid() == 0 else "no root: it is needed for network namespaces; `make test` has it",
+    "python-for-all": lambda: None if python_for_all() else "no Python of this version that every user can execute",
     "bmv2": simple_switch.missing,
     "repeatable-kernel": lambda: None if _repeatable() else "no kernel of today's sources is built; `make kernel` does",
     "seeded-kernel": lambda: None if _seeded() else "the default kernel is of other adjustments; `make kernel` does",

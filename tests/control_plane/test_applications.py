@@ -103,8 +103,9 @@ def supervise(tmp_path: Path, *words: str, grace_s: float = 0.3, **others: Any) 
     tmp_path.chmod(0o755)
     spec = {
         "words": words, "env": {"PATH": os.defpath}, "cwd": "/", "user": [APPLICATION_ID] * 2, "groups": [],
-        "origin": None, "start_s": 0.0, "duration_s": None, "ready": None, "stays": False, "grace_s": grace_s,
-        "limit_bytes": LIMIT, "stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err"), **others,
+        "mapped": False, "origin": None, "start_s": 0.0, "duration_s": None, "ready": None, "stays": False,
+        "grace_s": grace_s, "limit_bytes": LIMIT,
+        "stdout": str(tmp_path / "out"), "stderr": str(tmp_path / "err"), **others,
     }  # fmt: skip
     (tmp_path / "spec").write_text(json.dumps(spec))
     script = [sys.executable, "-IS", application_host.__file__, str(tmp_path / "spec")]

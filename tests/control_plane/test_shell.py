@@ -17,7 +17,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts import state as states
-from narrows.hosts import uplink
+from narrows.hosts import uplink, user_namespace
 from narrows.hosts.state import RunState
 from narrows.run.sampler import Sampler
 from narrows_formats.flow_names import ANYWHERE
@@ -124,6 +124,22 @@ def test_what_cannot_be_done_is_refused(arguments: list[str], says: str) -> None
     result = CliRunner().invoke(app, ["shell", *arguments])
     assert isinstance(result.exception, InputError)
     assert str(result.exception).startswith(says)
+
+
+def test_without_root_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+
+    def refuse(uid: int, gid: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(user_namespace, "_unshare", refuse)
+    result = CliRunner().invoke(app, ["shell", "true"])
+    assert str(result.exception) == (
+        "network namespaces need root, and this machine lets users have none of their own (Operation not permitted); "
+        "fix: run with sudo, or --virtual with a command"
+    )
+    result = CliRunner().invoke(app, ["shell", "--nat", "true"])
+    assert str(result.exception).startswith("--nat: needs root")
 
 
 def test_the_link_to_this_machine_is_where_nothing_else_is() -> None:

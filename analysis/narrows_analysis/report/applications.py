@@ -5,37 +5,44 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from narrows_formats.summary import Summary
+from narrows_formats.summary import ConnectionSummary, Summary
 
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, number
 
-MAX_ROWS = 200
+MAX_ROWS = 40
 PROTOCOLS = {6: "TCP", 17: "UDP", 132: "SCTP"}
 _NAMES = (
-    "Flow", "Protocol", "From", "To", "Begins", "Ends", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean",
+    "Flow", "From", "To", "Begins", "Ends", "Payload", "Packets", "Drops", "CE", "Queue delay\nmean",
     "maximum",
 )  # fmt: skip
 _DELAYS: tuple[Literal["queue_delay_mean_s", "queue_delay_max_s"], ...] = ("queue_delay_mean_s", "queue_delay_max_s")
-_TEXT = ("Flow", "Protocol", "From", "To")
+_TEXT = ("Flow", "From", "To")
 
 
 def connection_table(summary: Summary) -> dict[str, Any] | None:
-    """A row for each connection; None if there is none."""
-    rows = []
-    for flow in summary["flows"]:
-        for one in flow["connections"] or []:
-            protocol = PROTOCOLS.get(one["protocol"], str(one["protocol"]))
-            ends = (f"{one['src']} {one['src_port']}", f"{one['dst']} {one['dst_port']}")
-            texts = [Cell(text, text, text_column=True) for text in (flow["name"], protocol, *ends)]
-            times = [number(units.duration(value), value) for value in (one["start_s"], one["end_s"])]
-            values = (one["payload_bytes"], one["departures"], one["drops"], one["ce_marks"])
-            counts = [number(units.count(value), value) for value in values]
-            delays = [number(units.duration(one[name]), one[name]) for name in _DELAYS]
-            rows.append([*texts, *times, *counts, *delays])
-    if not rows:
+    """A row for each connection, of many those with the most payload; None if there is none."""
+    found = [(flow["name"], one) for flow in summary["flows"] for one in flow["connections"] or []]
+    if not found:
         return None
+    most = sorted(range(len(found)), key=lambda number: -found[number][1]["payload_bytes"])[:MAX_ROWS]
     columns = [{"name": name, "text": name in _TEXT} for name in _NAMES]
-    left = f" The first {MAX_ROWS} of {len(rows)}; summary.json has all." if len(rows) > MAX_ROWS else ""
+    left = f" The {MAX_ROWS} of {len(found)} that carried most; summary.json has all." if len(most) < len(found) else ""
     note = f"Connections of programs, of requests and of players, in the direction of their flow.{left}"
-    return {"id": "connections", "title": "Connections", "columns": columns, "rows": rows[:MAX_ROWS], "note": note}
+    rows = [_row(*found[number]) for number in sorted(most)]
+    return {"id": "connections", "title": "Connections", "columns": columns, "rows": rows, "note": note}
+
+
+def _row(flow: str, one: ConnectionSummary) -> list[Cell]:
+    protocol = PROTOCOLS.get(one["protocol"], str(one["protocol"]))
+    ends = (f"{protocol} {_end(one['src'], one['src_port'])}", _end(one["dst"], one["dst_port"]))
+    texts = [Cell(text, text, text_column=True) for text in (flow, *ends)]
+    times = [number(units.duration(value), value) for value in (one["start_s"], one["end_s"])]
+    values = (one["payload_bytes"], one["departures"], one["drops"], one["ce_marks"])
+    counts = [number(units.count(value), value) for value in values]
+    delays = [number(units.duration(one[name]), one[name]) for name in _DELAYS]
+    return [*texts, *times, *counts, *delays]
+
+
+def _end(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -80,6 +80,13 @@ def shell(
     Its exit code is the command's, or 128 and the number of the signal that ended it. What is said of the run goes to
     standard error, and while the command runs into the title of the terminal, and into the file $NARROWS_FIGURES.
     """
+    if target not in LOCAL:
+        raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
+    file, command = split(words or [])
+    if virtual and not command:
+        raise InputError("--virtual: a guest has no terminals, and does not wait for anybody; allowed: with a COMMAND")
+    if not virtual:
+        _have_networks(nat)
     from rich.console import Console
 
     from narrows.cli.run import show
@@ -89,11 +96,6 @@ def shell(
     from narrows.run.shell import ShellProgress, check_shell, exit_code
     from narrows.run.side_by_side import PageOfRun
 
-    if target not in LOCAL:
-        raise InputError(f"--target {target}: allowed: {', '.join(LOCAL)}")
-    file, command = split(words or [])
-    if virtual and not command:
-        raise InputError("--virtual: a guest has no terminals, and does not wait for anybody; allowed: with a COMMAND")
     way = way_of(target, virtual, kernel)
     given = {"rate": rate, "upload": upload, "trace": trace, "upload-trace": upload_trace, "buffer": buffer, "rtt": rtt,
              "loss": loss}  # fmt: skip
@@ -122,6 +124,19 @@ def shell(
         _hand_on(outcome)
     show(outcome, console)
     raise typer.Exit(exit_code(outcome))
+
+
+def _have_networks(nat: bool) -> None:
+    """See that this process can make network namespaces, as root or in a user namespace.
+
+    Raises:
+        InputError: it cannot.
+    """
+    if nat and os.geteuid() != 0:
+        raise InputError("--nat: needs root, since it changes this machine's network; fix: run with sudo")
+    from narrows.hosts.user_namespace import enter
+
+    enter()
 
 
 def split(words: list[str]) -> tuple[Path | None, list[str]]:

@@ -36,6 +36,7 @@ from narrows.hosts.links import (
 from narrows.hosts.process import Process, spawn
 from narrows.hosts.read_back import require
 from narrows.hosts.state import RunState
+from narrows.hosts.users import in_user_namespace
 
 HOST_INTERFACE = "eth0"
 DEFAULT_CCA = "cubic"
@@ -153,7 +154,14 @@ class NetnsTestbed(SharedFiles):
         inherited: Sequence[int] | None = None,
     ) -> Process:
         """Start a process in a host's namespace and put it on record; ``inherited`` as for `process.spawn`."""
-        command = ["ip", "netns", "exec", self._state.namespace(host), *(AS_NOBODY if nobody else ()), *arguments]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            self._state.namespace(host),
+            *(AS_NOBODY if nobody and not in_user_namespace() else ()),
+            *arguments,
+        ]
         name = f"{Path(arguments[0]).name} on {host}"
         launch = self._state.launch()
         process = await spawn(command, name, stdout=stdout, stderr=stderr, launch=launch, inherited=inherited)
@@ -163,7 +171,7 @@ class NetnsTestbed(SharedFiles):
     async def python(self, host: str, script: Path) -> list[str]:
         """See `narrows.hosts.base.Testbed.python`. What the user has in the environment must not change the script."""
         # A guest has no users, and its root may write where the results are.
-        first = [] if self._plan.in_guest else [unprivileged.__file__]
+        first = [] if self._plan.in_guest or in_user_namespace() else [unprivileged.__file__]
         # Without a look at the installed packages (-S), which takes longer than all the rest of the start.
         return [sys.executable, "-IS", *first, str(script)]
 
@@ -236,6 +244,9 @@ class NetnsTestbed(SharedFiles):
             "net.ipv4.tcp_ecn": routes.ecn_setting(self._plan),
             "net.ipv4.ip_local_port_range": f"{EPHEMERAL_PORTS[0]}\t{EPHEMERAL_PORTS[1]}",
         }
+        if in_user_namespace():
+            # Nobody is given the right to raw sockets by a file there.
+            settings["net.ipv4.ping_group_range"] = "0\t0"
         if self._mtu >= MIN_IPV6_MTU:
             interface = f"net.ipv6.conf.{HOST_INTERFACE}"
             settings |= {

@@ -11,6 +11,8 @@ from typing import NamedTuple
 # be out of reach. In a guest it is the group of all programs, by which its kernel recognises them.
 APPLICATION_ID = 65533
 SUDO = ("SUDO_UID", "SUDO_GID")
+# Set where everybody is root for themselves only (`narrows.hosts.user_namespace`): who it is really.
+OUTSIDE = ("NARROWS_UID", "NARROWS_GID")
 
 
 class User(NamedTuple):
@@ -24,10 +26,15 @@ def invoking_user() -> User:
     """Who asked for a run: under sudo who called it; for root itself a user who owns nothing."""
     if os.geteuid() != 0:
         return User(os.geteuid(), os.getegid())
-    uid, gid = (os.environ.get(name, "") for name in SUDO)
+    uid, gid = (os.environ.get(name, "") for name in (OUTSIDE if in_user_namespace() else SUDO))
     if uid.isdecimal() and gid.isdecimal() and int(uid):
         return User(int(uid), int(gid))
     return User(APPLICATION_ID, APPLICATION_ID)
+
+
+def in_user_namespace() -> bool:
+    """Whether root is an ordinary user outside: there is nobody else to be then."""
+    return all(name in os.environ for name in OUTSIDE)
 
 
 def as_environment() -> dict[str, str]:
@@ -38,6 +45,8 @@ def as_environment() -> dict[str, str]:
 def can_execute(path: str) -> bool:
     """Whether the invoking user can execute a file: directories above it may be out of reach."""
     if os.geteuid() != 0:
+        return os.access(path, os.X_OK)
+    if in_user_namespace():
         return os.access(path, os.X_OK)
     user = invoking_user()
     words = ["test", "-f", path, "-a", "-x", path]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 LIBRARY = ctypes.CDLL(None, use_errno=True)
 PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+CLONE_NEWUSER = 0x10000000  # linux/sched.h
 POLL_S = 0.005
 # A process is made that long before its program's time, at which nothing is left to do but to execute it.
 AHEAD_S = 0.2
@@ -188,19 +189,32 @@ class Supervisor:
         spec = self._spec
 
         def limit() -> None:
+            self._become_user()
             most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
             bound = MOST_PROCESSES if most == resource.RLIM_INFINITY else min(MOST_PROCESSES, most)
             resource.setrlimit(resource.RLIMIT_NPROC, (bound, bound))
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             time.sleep(max(0.0, at_s - time.monotonic()))
 
-        user: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            user = {"user": spec["user"][0], "group": spec["user"][1], "extra_groups": spec["groups"]}
         return subprocess.Popen(
             spec["words"], cwd=spec["cwd"], env=spec["env"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, start_new_session=True, preexec_fn=limit, **user,
+            stderr=subprocess.PIPE, start_new_session=True, preexec_fn=limit, **self._user(),
         )  # fmt: skip
+
+    def _user(self) -> dict[str, Any]:
+        """What `subprocess.Popen` is told of the program's user."""
+        if os.geteuid() != 0 or self._spec["mapped"]:
+            return {}
+        return {"user": self._spec["user"][0], "group": self._spec["user"][1], "extra_groups": self._spec["groups"]}
+
+    def _become_user(self) -> None:
+        """In a user namespace, have the number that is that user's outside, and nothing of its root's."""
+        if self._spec["mapped"]:
+            if LIBRARY.unshare(CLONE_NEWUSER) != 0:
+                raise OSError(ctypes.get_errno(), "no user namespace can be made")
+            Path("/proc/self/setgroups").write_text("deny")
+            for kind, number in zip(("uid", "gid"), self._spec["user"], strict=True):
+                Path(f"/proc/self/{kind}_map").write_text(f"{number} 0 1")
 
     def _serve(self, until: float | None) -> None:
         """Until the program has ended, and of a server its children, or until it was killed."""

@@ -22,7 +22,7 @@ from narrows.experiment.application import fill
 from narrows.experiment.plan import Application, Flow, Plan
 from narrows.hosts.base import Testbed
 from narrows.hosts.process import Process
-from narrows.hosts.users import APPLICATION_ID, User, can_execute, invoking_user
+from narrows.hosts.users import APPLICATION_ID, User, can_execute, in_user_namespace, invoking_user
 from narrows.traffic import application_host
 from narrows.traffic.connection import Connection
 from narrows.traffic.generator import GRACE_S, Generator
@@ -120,7 +120,7 @@ class Applications(Generator):
         (self._results / flow.name).mkdir()
         directory = self._directory(flow)
         directory.mkdir(mode=0o700)
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and not in_user_namespace():
             os.chown(directory, *self._user)
 
     def _directory(self, flow: Flow) -> Path:
@@ -159,6 +159,7 @@ class Applications(Generator):
             "env": own | {name: fill(value, values) for name, value in application.env},
             "cwd": application.cwd or directory,
             "user": self._user,
+            "mapped": in_user_namespace(),
             "groups": [APPLICATION_ID] if self._plan.in_guest else [],
             "origin": None if role == "server" else str(self._origin_file(host)),
             "start_s": flow.start_ns / NANOSECONDS,

@@ -53,6 +53,7 @@ class OnTerminal(Supervisor):
         env = {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
 
         def take_terminal() -> None:
+            self._become_user()
             os.setpgid(0, 0)
             time.sleep(max(0.0, at_s - time.monotonic()))
             if self._terminal is not None:
@@ -60,12 +61,9 @@ class OnTerminal(Supervisor):
             for number in USUAL:
                 signal.signal(number, signal.SIG_DFL)
 
-        user: dict[str, Any] = {}
-        if os.geteuid() == 0:
-            user = {"user": spec["user"][0], "group": spec["user"][1], "extra_groups": spec["groups"]}
         files = dict(zip(("stdin", "stdout", "stderr"), spec["files"], strict=True))
         return subprocess.Popen(
-            spec["words"], cwd=spec["cwd"], env=env, preexec_fn=take_terminal, **files, **user
+            spec["words"], cwd=spec["cwd"], env=env, preexec_fn=take_terminal, **files, **self._user()
         )  # fmt: skip
 
     def _note_stop(self, number: int) -> None:

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +22,10 @@ from typing import Any
 import pytest
 from narrows.hosts.links import namespace, run
 from narrows.hosts.state import STATE_ROOT, RunState, existing_namespaces
+from narrows.hosts.users import invoking_user
+from narrows.virtual.guest import modules
 from narrows_formats.programs import COLLECTOR, SOFTSWITCH
+from needs import python_for_all
 
 pytestmark = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR, "nft")
 
@@ -30,6 +34,7 @@ PROMPT = "outer> "
 INNER = "env PS1='inner> ' bash --norc --noprofile -i"
 LIMIT_S = 40.0
 SIZE = 3_000_000
+ORDINARY = invoking_user()
 TITLE = re.compile("\x1b\\]2;([^\x07]*)\x07|\x1b\\[2[23];0t|\x1b\\[\\?2004[hl]\r?")
 
 
@@ -101,12 +106,11 @@ class Terminal:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
-    """A directory that any user can work in."""
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o755)
-    tmp_path.chmod(0o777)
-    return tmp_path
+def place() -> Iterator[Path]:
+    """A directory that any user can work in, which pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="narrows-shell-") as name:
+        Path(name).chmod(0o777)
+        yield Path(name)
 
 
 @pytest.fixture
@@ -290,3 +294,52 @@ def test_this_machine_is_as_before_when_it_is_killed(terminal: Terminal, world: 
     terminal.expect("\nreached\r\n")
     os.kill(terminal.owner, signal.SIGKILL)
     terminal.expect("code 137")
+
+
+def as_ordinary_user(place: Path, *words: str) -> subprocess.Popen[str]:
+    """``narrows shell`` as a user without rights; all processes that come of it have the directory's name."""
+    python = python_for_all()
+    assert python is not None
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": modules(), "HOME": str(place), "MADE_IN": str(place)}
+    command = [python, "-c", "import narrows.cli; narrows.cli.main()", "shell", "-q", *words]
+    return subprocess.Popen(
+        command, cwd=place, env=env, user=ORDINARY.uid, group=ORDINARY.gid, extra_groups=[],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def processes_in(place: Path) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if f"MADE_IN={place}".encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_text())
+    return found
+
+
+@pytest.mark.needs("python-for-all")
+def test_without_root_it_is_in_a_user_namespace_of_its_own(place: Path) -> None:
+    """The round trip is the link's; the command has its own user's number and no rights over the network."""
+    look = "id -u; ping -q -c 3 $NARROWS_SERVER; ip link set eth0 down; exit 4"
+    out, errors = (process := as_ordinary_user(place, "--out", f"{place}/r", "--", "sh", "-c", look)).communicate()
+    assert (process.returncode, out.split()[0]) == (4, str(ORDINARY.uid)), errors
+    assert 0.04 <= float(out.partition("mdev = ")[2].partition("/")[0]) / 1000 < 0.06
+    assert "Operation not permitted" in errors
+    run = json.loads((place / "r/run.json").read_text())
+    assert (run["status"], run["flows"][0]["application"]["user"]) == ("complete", ORDINARY.uid)
+    assert (place / "r").stat().st_uid == ORDINARY.uid
+    assert processes_in(place) == []
+
+
+@pytest.mark.needs("python-for-all")
+def test_nothing_is_left_without_root_when_it_is_killed(place: Path) -> None:
+    process = as_ordinary_user(place, "--out", f"{place}/r", "--", "sh", "-c", "echo begun; setsid sleep 4242")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    assert len(processes_in(place)) > 3
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 15
+    while (left := processes_in(place)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert left == []
