@@ -3,16 +3,23 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow.parquet as pq
 import pytest
 import synthetic
 from narrows.cli import app
+from narrows_formats.programs import COLLECTOR, find_binary
 from scapy.fields import BitField, ByteField, IntField, ShortField, XShortField
 from scapy.layers.inet import IP, TCP
+from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 from typer.testing import CliRunner
 
@@ -138,6 +145,74 @@ def test_what_does_not_fit_its_field_is_the_reserved_value(tmp_path: Path) -> No
             assert (individual.in_type, individual.d, individual.q, inner) == (0, 1, 1, b"")
             assert metadata["hop_latency"] == expected
             assert (metadata["queue"], metadata["occupancy"]) == (63 if depth < 0xFFFFFF else 255, occupancy)
+
+
+def _portions(capture: bytes, records: int) -> Iterator[bytes]:
+    """A little-endian pcap in portions of so many records; its header is part of the first."""
+    begin, position, count = 0, 24, 0
+    while position < len(capture):
+        position += 16 + int.from_bytes(capture[position + 8 : position + 12], "little")
+        count += 1
+        if count % records == 0:
+            yield capture[begin:position]
+            begin = position
+
+
+def test_the_collector_sends_one_for_every_report_as_it_comes(tmp_path: Path) -> None:
+    binary = find_binary(COLLECTOR)
+    assert binary is not None
+    load = ("--rate-bps", "1000000000", "--buffer-bytes", "60000", "--ecn-threshold-bytes", "30000")
+    options = ("--reports", "20000", "--flows", "9", "--loss-one-in", "50", *load)
+    subprocess.run([binary, "generate", *options, str(tmp_path / "a.pcap")], check=True)
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.settimeout(20)
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        files = ("--pipe", str(tmp_path / "pipe"), "--out", str(tmp_path / "out"))
+        units = ("--depth-unit-bytes", "2", "--empty-queue-delay", "100")
+        command = [str(binary), "collect", *files, "--int", address, "--node-id", "7", *units]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None and process.stderr is not None
+            assert process.stdout.readline() == "ready\n"
+            began = time.time_ns()
+            received = []
+            with (tmp_path / "pipe").open("wb") as pipe:
+                # So many at a time as a socket's buffer holds.
+                for records in _portions((tmp_path / "a.pcap").read_bytes(), 100):
+                    pipe.write(records)
+                    pipe.flush()
+                    received += [listener.recv(2048) for _ in range(100)]
+            process.terminate()
+            assert process.wait(60) == 0
+            assert "INT: 20000 postcards, 0 not sent" in process.stderr.read()
+    rows = pq.read_table(tmp_path / "out" / "reports-00000.parquet").to_pylist()
+    keys = {row["flow"]: row for row in pq.read_table(tmp_path / "out" / "flow_keys.parquet").to_pylist()}
+    before: dict[int, tuple[int, int]] = {}
+    clock, marked, with_drops = None, 0, 0
+    for data, row in zip(received, rows, strict=True):
+        group, report, metadata, inner = _decode(data)
+        assert (group.ver, group.hw_id, group.node_id, group.sequence) == (2, 0, 7, row["sequence"] % (1 << 22))
+        assert (report.rep_type, report.in_type, report.f, report.i) == (1, 3, 1, 0)
+        drops = row["arrivals"] - row["departures"], row["loss_drops"]
+        assert report.d == (drops != before.get(row["flow"], (0, 0)))
+        before[row["flow"]] = drops
+        assert report.q == row["flags"] & 1
+        with_drops, marked = with_drops + report.d, marked + report.q
+        # The first report left the switch when it came here.
+        clock = metadata["egress_time"] - row["timestamp"] if clock is None else clock
+        waited = max(row["queue_delay"] - 100, 0)
+        assert metadata == {
+            "hop_latency": waited, "queue": 0, "occupancy": 2 * row["enqueue_depth"],
+            "ingress_time": clock + row["timestamp"] - waited, "egress_time": clock + row["timestamp"],
+            **{name: row[name] for name in DOMAIN},
+        }  # fmt: skip
+        packet, key = Ether(inner), keys[row["flow"]]
+        assert (packet[IP].src, packet[IP].sport, packet[IP].dst) == (key["src"], key["src_port"], key["dst"])
+        if row["protocol"] == 6:
+            assert packet[TCP].seq == row["tcp_seq"]
+    assert with_drops > 100 and marked > 100
+    assert clock is not None and began < clock + rows[0]["timestamp"] < began + 20 * 10**9
 
 
 @pytest.mark.parametrize("text", ["nowhere", "127.0.0.1:0", "127.0.0.1:70000"])

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::{Error, Result};
 use crate::flow_keys::{ConfirmedFlows, FlowId, FlowKey, FlowKeys};
 use crate::intake::{FrameCounts, Sequencers};
-use crate::live::{Live, Shared};
+use crate::live::{Live, Postcards, Shared};
 use crate::telemetry::account::Account;
 use crate::telemetry::keys_file;
 use crate::telemetry::observer::Observer;
@@ -37,17 +37,19 @@ pub struct Intake {
     counts: FrameCounts,
     malformed: u64,
     keys: FlowKeys,
+    postcards: Option<Postcards>,
 }
 
 impl Intake {
     /// An intake that has seen nothing.
-    pub fn new(settings: &Settings, announce: Option<Sender<(FlowId, FlowKey)>>) -> Self {
+    pub fn new(settings: &Settings, announce: Option<Sender<(FlowId, FlowKey)>>, postcards: Option<Postcards>) -> Self {
         Intake {
             decoder: Decoder::new(Path { port: settings.port, switch: settings.switch }),
             bottlenecks: settings.bottlenecks,
             counts: FrameCounts::default(),
             malformed: 0,
             keys: FlowKeys::announced(announce),
+            postcards,
         }
     }
 
@@ -68,6 +70,9 @@ impl Intake {
         self.counts.accept(frame.len());
         self.malformed += u64::from(record.original.malformed);
         self.keys.observe(&record, inner);
+        if let Some(postcards) = &mut self.postcards {
+            postcards.send(&record, inner);
+        }
         Some(record)
     }
 }
@@ -87,8 +92,7 @@ impl Store {
     ///
     /// # Errors
     /// As [`TelemetrySink::start`].
-    pub fn start(settings: Settings, metrics: Option<Shared>) -> Result<Self> {
-        let observers = metrics.iter().map(|shared| Box::new(shared.clone()) as Box<dyn Observer>).collect();
+    pub fn start(settings: Settings, observers: Vec<Box<dyn Observer>>, metrics: Option<Shared>) -> Result<Self> {
         let sink = TelemetrySink::start(&settings.directory, settings.rotation, observers)?;
         let account = Account {
             collector_version: env!("CARGO_PKG_VERSION").to_string(),
@@ -146,6 +150,9 @@ impl Store {
             counts.merge(&intake.counts);
             account.malformed_originals += intake.malformed;
             keys.merge(intake.keys);
+            if let Some((sent, not_sent)) = intake.postcards.map(|postcards| postcards.counts()) {
+                eprintln!("INT: {sent} postcards, {not_sent} not sent");
+            }
         }
         let overflow = keys.overflow;
         let keys = keys.of_flows(self.confirmed.flows());
@@ -182,9 +189,9 @@ impl Receiver {
     ///
     /// # Errors
     /// As [`TelemetrySink::start`].
-    pub fn start(settings: Settings, live: Option<Live>) -> Result<Self> {
-        let (announce, metrics) = live.map(|live| (live.announce, live.metrics)).unzip();
-        Ok(Receiver { intake: Intake::new(&settings, announce), store: Store::start(settings, metrics)? })
+    pub fn start(settings: Settings, live: Live) -> Result<Self> {
+        let intake = Intake::new(&settings, live.announce, live.postcards);
+        Ok(Receiver { intake, store: Store::start(settings, live.observers, live.metrics)? })
     }
 
     /// Takes a frame; false when nothing can be stored any more.

@@ -43,6 +43,36 @@ def collect(
         typer.Option(help="Seconds after which a new file is begun: what a crash can cost.", show_default="60"),
     ] = None,
     row_group: Annotated[int | None, typer.Option(help="Rows in a row group.", show_default="262144")] = None,
+    metrics: Annotated[
+        str | None, typer.Option(help="Serve totals to Prometheus at HOST:PORT or unix:PATH.", show_default=False)
+    ] = None,
+    metrics_flows: Annotated[
+        int | None,
+        typer.Option(help="Flows of a link with figures of their own there; later ones are one.", show_default="1000"),
+    ] = None,
+    postcards: Annotated[
+        str | None,
+        typer.Option("--int", help="Send every report as an INT postcard over UDP to HOST:PORT.", show_default=False),
+    ] = None,
+    node_id: Annotated[int | None, typer.Option(help="Of --int: the switch's node ID.", show_default="1")] = None,
+    arrow: Annotated[
+        str | None,
+        typer.Option(help="Send all rows as an Arrow IPC stream over TCP to HOST:PORT.", show_default=False),
+    ] = None,
+    time_unit_s: Annotated[
+        str | None,
+        typer.Option(help="Of --metrics and --int: seconds in a time unit of the switch.", show_default="1e-09"),
+    ] = None,
+    depth_unit_bytes: Annotated[
+        int | None,
+        typer.Option(help="Of --metrics and --int: bytes in a depth unit; without it no depth.", show_default=False),
+    ] = None,
+    empty_queue_delay: Annotated[
+        int | None,
+        typer.Option(
+            help="Of --metrics and --int: time units that reports give as delay while nothing waits.", show_default="0"
+        ),
+    ] = None,
 ) -> None:
     """Store telemetry reports that arrive on an interface.
 
@@ -60,5 +90,13 @@ def collect(
         rotate_mib=rotate_mib,
         rotate_seconds=rotate_seconds,
         row_group=row_group,
+        metrics=metrics,
+        metrics_flows=metrics_flows,
+        int=postcards,
+        node_id=node_id,
+        arrow=arrow,
+        time_unit_s=time_unit_s,
+        depth_unit_bytes=depth_unit_bytes,
+        empty_queue_delay=empty_queue_delay,
     )
     raise typer.Exit(run_collector(["collect", *chosen], out))

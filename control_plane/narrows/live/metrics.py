@@ -98,7 +98,7 @@ class MetricsPage:
         if self._collector is None:
             return self._collected
         try:
-            return _get(self._collector)
+            return figures_at(self._collector)
         except (OSError, http.client.HTTPException):
             return ""
 
@@ -150,7 +150,7 @@ class _Families(CollectorRegistry):
         return self._found
 
 
-def _get(path: Path) -> str:
+def figures_at(path: Path) -> str:
     """The figures that a program serves at a Unix socket."""
     connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
     connection.sock = socket.socket(socket.AF_UNIX)

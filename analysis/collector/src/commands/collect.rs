@@ -105,16 +105,15 @@ fn keep_only_files(directory: &Path) -> Result<()> {
 }
 
 /// A receiver, when all that needs rights is open.
-fn ready(settings: Settings, watch: Option<Watch>) -> Result<Receiver> {
+fn ready(settings: Settings, watch: Watch) -> Result<Receiver> {
     keep_only_files(&settings.directory)?;
-    let receiver = Receiver::start(settings, watch.as_ref().map(|watch| watch.live.clone()))?;
-    watch.map_or(Ok(()), Watch::serve)?;
+    let receiver = Receiver::start(settings, watch.start()?)?;
     announce_ready();
     Ok(receiver)
 }
 
 /// A pipe; what was written before the signal is stored.
-fn collect_piped(settings: Settings, watch: Option<Watch>, path: &Path, stop: &StopSignal) -> Result<Account> {
+fn collect_piped(settings: Settings, watch: Watch, path: &Path, stop: &StopSignal) -> Result<Account> {
     let mut pipe = Pipe::open(path)?;
     let mut receiver = ready(settings, watch)?;
     let (mut stored, mut flushing) = (true, Flushing(Instant::now()));
@@ -138,7 +137,7 @@ fn collect_piped(settings: Settings, watch: Option<Watch>, path: &Path, stop: &S
 }
 
 /// One ring, read by this thread.
-fn collect(settings: Settings, watch: Option<Watch>, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
+fn collect(settings: Settings, watch: Watch, mebibytes: usize, stop: &StopSignal) -> Result<Account> {
     let interface = settings.source.clone();
     let wait_error = |source| wait_error(&interface, source);
     let mut ring = Ring::open(&interface, mebibytes).map_err(Error::Input)?;
@@ -172,7 +171,7 @@ fn collect(settings: Settings, watch: Option<Watch>, mebibytes: usize, stop: &St
 /// Several rings with a thread each; this thread puts their reports in order.
 fn collect_shared(
     settings: Settings,
-    watch: Option<Watch>,
+    watch: Watch,
     mebibytes: usize,
     rings: usize,
     stop: &StopSignal,
@@ -181,18 +180,17 @@ fn collect_shared(
     let wait_error = |source| wait_error(&interface, source);
     let rings = Ring::open_shared(&interface, mebibytes, rings).map_err(Error::Input)?;
     keep_only_files(&settings.directory)?;
-    let live = watch.as_ref().map(|watch| watch.live.clone());
+    let live = watch.start()?;
     let stopping = Arc::new(AtomicBool::new(false));
     let (mut threads, mut channels) = (Vec::new(), Vec::new());
     for ring in rings {
-        let intake = Intake::new(&settings, live.as_ref().map(|live| live.announce.clone()));
+        let intake = Intake::new(&settings, live.announce.clone(), None);
         let started = RingThread::start(ring, intake, Arc::clone(&stopping));
         let (thread, channel) = started.map_err(wait_error)?;
         threads.push(thread);
         channels.push(channel);
     }
-    let mut store = Store::start(settings, live.map(|live| live.metrics))?;
-    watch.map_or(Ok(()), Watch::serve)?;
+    let mut store = Store::start(settings, live.observers, live.metrics)?;
     announce_ready();
 
     let mut fan_in = FanIn::new(channels);

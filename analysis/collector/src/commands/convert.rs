@@ -9,6 +9,7 @@ use clap::Args;
 
 use crate::capture::file::{CaptureFile, End};
 use crate::intake::no_reports;
+use crate::live::Live;
 use crate::receiver::{Receiver, Settings};
 use crate::telemetry::account::Account;
 use crate::telemetry::writer::Rotation;
@@ -75,7 +76,7 @@ pub fn run(args: ConvertArgs) -> Result<()> {
         bottlenecks: args.storage.bottleneck_count,
         rotation: args.storage.rotation(),
     };
-    let mut receiver = Receiver::start(settings, None)?;
+    let mut receiver = Receiver::start(settings, Live::default())?;
     let (reason, error) = match capture.for_each(|frame| receiver.take(frame)) {
         Ok(End::Complete | End::Stopped) => ("end_of_file", None),
         Ok(End::Truncated { offset }) => {

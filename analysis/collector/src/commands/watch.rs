@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Options of those who watch reports come in.
 
+use std::fmt::Display;
+use std::io;
 use std::sync::mpsc::channel;
 
 use clap::Args;
 use narrows_metrics::{Address, Endpoint, DEFAULT_ADDRESS};
 
-use crate::live::{serve, Figures, Live, Shared, Units};
+use crate::live::{serve, Figures, Listener, Live, Postcards, Shared, Units};
 use crate::{Error, Result};
 
 #[derive(Args)]
@@ -17,6 +19,15 @@ pub struct WatchArgs {
     /// Flows of a link with figures of their own there; those that come later are one, named other.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=65_536), value_name = "N")]
     metrics_flows: u32,
+    /// Send every report as an INT postcard (Telemetry Report Format 2.0) over UDP to host:port.
+    #[arg(long = "int", value_name = "ADDRESS", conflicts_with = "rings")]
+    postcards: Option<String>,
+    /// Of --int: the switch's node ID.
+    #[arg(long, default_value_t = 1, value_name = "ID")]
+    node_id: u32,
+    /// Send all rows as an Arrow IPC stream over TCP to a program that listens at host:port.
+    #[arg(long, value_name = "ADDRESS")]
+    arrow: Option<String>,
     /// Seconds in a time unit of the switch, for what is shown live.
     #[arg(long, default_value_t = 1e-9, value_name = "S")]
     time_unit_s: f64,
@@ -28,10 +39,13 @@ pub struct WatchArgs {
     empty_queue_delay: u32,
 }
 
-/// What is open, and served once there is something to show.
+/// What is open, and begins once the rights are given up.
 pub struct Watch {
-    endpoint: Endpoint,
-    pub live: Live,
+    endpoint: Option<Endpoint>,
+    listener: Option<Listener>,
+    postcards: Option<Postcards>,
+    figures: Figures,
+    most_flows: usize,
 }
 
 impl WatchArgs {
@@ -39,33 +53,51 @@ impl WatchArgs {
     ///
     /// # Errors
     /// [`Error::Input`] for an address that cannot be had, or units that are none.
-    pub fn open(&self) -> Result<Option<Watch>> {
-        let Some(address) = &self.metrics else {
-            return Ok(None);
-        };
+    pub fn open(&self) -> Result<Watch> {
         if !(self.time_unit_s > 0.0 && self.time_unit_s <= 1.0) {
             return Err(Error::Input(format!("--time-unit-s {}: allowed are more than 0 to 1", self.time_unit_s)));
         }
-        let endpoint =
-            Endpoint::open(address).map_err(|error| Error::Input(format!("--metrics {address}: {error}")))?;
         let units = Units {
             time_unit_s: self.time_unit_s,
             depth_unit_bytes: self.depth_unit_bytes,
             empty_queue_delay: self.empty_queue_delay,
         };
-        let (announce, new_keys) = channel();
-        let metrics = Shared::new(Figures::new(units), new_keys, self.metrics_flows as usize);
-        Ok(Some(Watch { endpoint, live: Live { announce, metrics } }))
+        let endpoint = self.metrics.as_ref().map(|address| named("metrics", address, Endpoint::open(address)));
+        let listener = self.arrow.as_ref().map(|address| named("arrow", address, Listener::connect(address)));
+        let postcards = self.postcards.as_ref().map(|to| named("int", to, Postcards::open(to, self.node_id, units)));
+        Ok(Watch {
+            endpoint: endpoint.transpose()?,
+            listener: listener.transpose()?,
+            postcards: postcards.transpose()?,
+            figures: Figures::new(units),
+            most_flows: self.metrics_flows as usize,
+        })
     }
 }
 
 impl Watch {
-    /// Serves until the program ends.
+    /// Starts what runs in threads of its own.
     ///
     /// # Errors
     /// If there can be no thread.
-    pub fn serve(self) -> Result<()> {
-        let served = serve(self.endpoint, self.live.metrics);
-        served.map_err(|error| Error::Input(format!("--metrics: {error}")))
+    pub fn start(self) -> Result<Live> {
+        let failed = |error| Error::Input(format!("a thread for those who watch: {error}"));
+        let mut live = Live { postcards: self.postcards, ..Live::default() };
+        if let Some(endpoint) = self.endpoint {
+            let (announce, new_keys) = channel();
+            let shared = Shared::new(self.figures, new_keys, self.most_flows);
+            serve(endpoint, shared.clone()).map_err(failed)?;
+            live.announce = Some(announce);
+            live.observers.push(Box::new(shared.clone()));
+            live.metrics = Some(shared);
+        }
+        if let Some(listener) = self.listener {
+            live.observers.push(Box::new(listener.start().map_err(failed)?));
+        }
+        Ok(live)
     }
+}
+
+fn named<T>(option: &str, address: &impl Display, opened: io::Result<T>) -> Result<T> {
+    opened.map_err(|error| Error::Input(format!("--{option} {address}: {error}")))
 }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows as an Arrow IPC stream over TCP while they come in, for a program that analyses them live.
+
+use std::collections::HashMap;
+use std::io::{self, BufWriter};
+use std::net::TcpStream;
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, RecordBatch, UInt16Array, UInt32Array, UInt64Array, UInt8Array};
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
+use serde::Deserialize;
+
+use crate::telemetry::columns::{columns, Columns, DESCRIPTIONS};
+use crate::telemetry::observer::Observer;
+use crate::telemetry::table::Values;
+
+/// Batches that may wait for the receiver; those that find no place are left out of the stream.
+const BATCHES_IN_FLIGHT: usize = 64;
+/// A receiver that takes nothing for so long has ended.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Somebody who listens, and has been sent nothing yet.
+pub struct Listener {
+    stream: TcpStream,
+}
+
+/// The sending end.
+pub struct ArrowStream {
+    batches: Option<SyncSender<Columns>>,
+    sender: Option<JoinHandle<Result<u64, ArrowError>>>,
+    left_out: u64,
+}
+
+#[derive(Deserialize)]
+struct Description {
+    unit: String,
+}
+
+impl Listener {
+    /// Connects to host:port.
+    ///
+    /// # Errors
+    /// If nobody listens there.
+    pub fn connect(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Listener { stream })
+    }
+
+    /// Begins to send.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub fn start(self) -> io::Result<ArrowStream> {
+        let (batches, waiting) = sync_channel(BATCHES_IN_FLIGHT);
+        let thread = std::thread::Builder::new().name("arrow".into());
+        let sender = thread.spawn(move || send(self.stream, &waiting))?;
+        Ok(ArrowStream { batches: Some(batches), sender: Some(sender), left_out: 0 })
+    }
+}
+
+impl Observer for ArrowStream {
+    fn observe(&mut self, rows: &Columns) {
+        let taken = self.batches.as_ref().is_some_and(|batches| batches.try_send(rows.clone()).is_ok());
+        self.left_out += if taken { 0 } else { rows.len() as u64 };
+    }
+}
+
+impl Drop for ArrowStream {
+    /// Sends what waits, and says what was sent.
+    fn drop(&mut self) {
+        drop(self.batches.take());
+        let ended = self.sender.take().map(JoinHandle::join);
+        let left_out = self.left_out;
+        match ended {
+            Some(Ok(Ok(rows))) => eprintln!("Arrow stream: {rows} reports, {left_out} left out"),
+            Some(Ok(Err(error))) => eprintln!("Arrow stream: ended early ({error}), {left_out} reports left out"),
+            _ => eprintln!("Arrow stream: ended early, {left_out} reports left out"),
+        }
+    }
+}
+
+/// The whole stream; answers how many rows it has.
+fn send(stream: TcpStream, waiting: &Receiver<Columns>) -> Result<u64, ArrowError> {
+    let schema = schema()?;
+    let mut writer = StreamWriter::try_new(BufWriter::new(stream), &schema)?;
+    writer.flush()?;
+    let mut rows = 0;
+    for batch in waiting {
+        rows += batch.len() as u64;
+        let arrays = batch.into_values().into_iter().map(array).collect::<Result<_, _>>()?;
+        writer.write(&RecordBatch::try_new(Arc::clone(&schema), arrays)?)?;
+        writer.flush()?;
+    }
+    writer.finish()?;
+    Ok(rows)
+}
+
+/// Names and types of the columns, each with its unit.
+fn schema() -> Result<SchemaRef, ArrowError> {
+    let described: HashMap<String, Description> =
+        serde_json::from_str(DESCRIPTIONS).map_err(|error| ArrowError::ExternalError(error.into()))?;
+    let empty = Columns::default().into_values().into_iter().map(array).collect::<Result<Vec<_>, _>>()?;
+    let fields = columns().into_iter().zip(empty).map(|(column, values)| {
+        let unit = described.get(column.name).map(|description| ("unit".to_owned(), description.unit.clone()));
+        Field::new(column.name, values.data_type().clone(), false).with_metadata(unit.into_iter().collect())
+    });
+    Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
+}
+
+fn array(values: Values) -> Result<ArrayRef, ArrowError> {
+    Ok(match values {
+        Values::U8(values) => Arc::new(UInt8Array::from(values)),
+        Values::U16(values) => Arc::new(UInt16Array::from(values)),
+        Values::U32(values) => Arc::new(UInt32Array::from(values)),
+        Values::U64(values) => Arc::new(UInt64Array::from(values)),
+        _ => return Err(ArrowError::SchemaError("reports have numbers only".into())),
+    })
+}
