@@ -51,6 +51,10 @@ _RAW_COLUMNS = [
     "queue_delay", "enqueue_depth", "dequeue_depth", "timestamp", "epoch", "ecn", "protocol", "payload_length",
     "tcp_flags", "tcp_seq", "tcp_ack", "tcp_tsval", "tcp_tsecr",
 ]  # fmt: skip
+RESPONSE_UNITS = {
+    "flow": "", "name": "", "user": "", "due_s": "s", "sent_s": "s", "first_byte_s": "s", "done_s": "s",
+    "bytes": "bytes", "src_port": "", "bitrate_bps": "bit/s", "buffer_s": "s",
+}  # fmt: skip
 HOST_UNITS = {"flow": "", "group": "", "time_s": "s", "quantity": "", "value": "s (rtt), bytes (cwnd)"}
 
 
@@ -99,7 +103,8 @@ class RunData:
 
     Frames: `table` (flows), `flows` and `queue` (time series), `flow_intervals()` (`flows` in any interval),
     `distributions` (CDFs), `sockets` (what the senders' sockets say), `hosts` (RTT and window in senders'
-    records), `flow_keys` (5-tuples), `reports()` (every report) and `dask_reports()` (the same on Dask).
+    records), `responses` (each request), `flow_keys` (5-tuples), `reports()` (every report) and `dask_reports()` (the
+    same on Dask).
     """
 
     def __init__(self, run_dir: Path | str, link: str | None = None) -> None:
@@ -241,6 +246,20 @@ class RunData:
             frame = frame.assign(flow=frame["flow"].map(positions))
         frame = frame.assign(name=[self.labels[int(flow)] for flow in frame["flow"]])
         return _with_units(frame, {**units(SOCKETS), "name": ""}, "hosts/sockets.parquet")
+
+    @cached_property
+    def responses(self) -> pd.DataFrame:
+        """Each request of flows of requests, or segment of players: who asked, its times, bytes and port.
+
+        Columns are those of narrows_formats.connection_record.Response behind `flow` and `name`; without rows if there
+        is no such flow.
+        """
+        rows = [
+            {"flow": position, "name": name, **one.model_dump()}
+            for position, (name, host) in enumerate(zip(self.labels, self.run.host_records, strict=True))
+            for one in host.response_series
+        ]
+        return _with_units(pd.DataFrame(rows, columns=list(RESPONSE_UNITS)), RESPONSE_UNITS, "hosts/*.json")
 
     @cached_property
     def flow_keys(self) -> pd.DataFrame:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import narrows_analysis
 import pytest
 from test_in_a_guest import PATIENCE_S, start
 
@@ -52,4 +53,12 @@ def test_response_times_are_those_of_slow_start_and_of_pacing(tmp_path: Path) ->
     paced = found["paced"]["time_s"]
     assert paced["p50"] == pytest.approx(paced_rtt + 1_000_000 * 8 / rate, rel=0.003)
     assert paced["min"] == pytest.approx(2 * paced_rtt + (1_000_000 - 10 * SEGMENT) * 8 / rate, rel=0.003)
+    responses = narrows_analysis.load(tmp_path / "out").responses
+    asked = {name: found[name.removesuffix("-1")]["requests"] for name in flows}
+    assert responses.groupby("name").size().to_dict() == asked
+    assert responses["done_s"].notna().all()
+    assert '"id":"cdf-responses"' in (tmp_path / "out" / "report.html").read_text()
+    # Sockets are read of flows of one connection.
+    sockets = narrows_analysis.load(tmp_path / "out").sockets
+    assert set(sockets["name"]) == {"kept-1", "paced-1", "drawn-1"}
     assert found["drawn"]["completed"] == found["drawn"]["requests"] > 300 - 4 * 300**0.5

@@ -46,4 +46,5 @@ def test_a_player_on_half_its_bitrate_stalls_half_the_time(tmp_path: Path) -> No
     # 10 s are held at most when one is asked for: the highest from 9 s on, of which the first segments are 2 s each.
     assert 3e6 < fast["bitrate_bps"] < 4e6
     page = (tmp_path / "out" / "report.html").read_text()
+    assert '"name":"stalled"' in page
     assert '"id":"video-bitrate-0"' in page and '"id":"video-buffer-1"' in page

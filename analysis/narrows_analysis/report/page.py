@@ -27,6 +27,7 @@ from narrows_analysis.report.content import dynamics, parameters, provenance, se
 from narrows_analysis.report.events import add_marks
 from narrows_analysis.report.figures import FLOW_COLUMNS, RunFigures
 from narrows_analysis.report.links import ROWS, link_figures, path_figures
+from narrows_analysis.report.responses import response_chart
 from narrows_analysis.report.video import video_charts
 from narrows_analysis.summary.file import read_summary
 
@@ -76,11 +77,14 @@ def _figures(run: Run, summary: Summary) -> list[tuple[str, ROWS]]:
     senders: ROWS = [[build.rtt()], [build.cwnd()], [build.inflight()], [build.pacing()]]
     alone = len(summary["links"]) == 1
     video: ROWS = [[chart] for chart in video_charts(run, labels, build.x_range, build.delay() if alone else None)]
+    responses: ROWS = [[response_chart(run, labels, colors)]]
     if not alone:
         at_links = link_figures(run, summary, flows, queue, distributions, sockets)
-        return [("Video", video), ("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
+        users = [("Video", video), ("Responses", responses)]
+        return [*users, ("Paths", path_figures(run, flows)), *at_links, ("Senders", senders)]
     return [
         ("Video", video),
+        ("Responses", responses),
         ("Competition", [[build.throughput()], [build.fairness()]]),
         (
             "Queue",

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from narrows_formats.summary import Summary
 
+from narrows_analysis.colors import FlowColor
+from narrows_analysis.records.run_directory import Run
 from narrows_analysis.report import units
 from narrows_analysis.report.cells import Cell, number
+from narrows_analysis.report.charts import Chart, ChartSeries
 
 _NAMES = (
     "Flow", "Requests", "Complete", "First byte\nmedian", "Time\nmean", "Time\nmedian", "Time\n99 %", "Time\nmost",
@@ -40,3 +44,29 @@ def response_table(summary: Summary) -> dict[str, Any] | None:
         return None
     columns = [{"name": name, "text": name == "Flow"} for name in _NAMES]
     return {"id": "responses", "title": "Responses", "columns": columns, "rows": rows, "note": _NOTE}
+
+
+def response_chart(run: Run, labels: list[str], colors: list[FlowColor]) -> Chart | None:
+    """Distribution of the times of responses, a line for each flow of requests; None if there is none."""
+    series, longest = [], 0.0
+    for host, label, color in zip(run.host_records, labels, colors, strict=True):
+        times = np.sort([one.done_s - one.due_s for one in host.response_series if one.done_s is not None])
+        if host.video is not None or not len(times):
+            continue
+        # A step up at each time.
+        at = np.repeat(times, 2)
+        fraction = np.repeat(np.arange(len(times) + 1) / len(times), 2)[1:-1]
+        series.append(ChartSeries(label, fraction, f"c{color.index}", color.tint, x=at))
+        longest = max(longest, float(times[-1]))
+    if not series:
+        return None
+    scale, unit = (1e-3, "ms") if longest < 5 else (1.0, "s")
+    for line in series:
+        assert line.x is not None
+        line.x = line.x / scale
+    return Chart(
+        "cdf-responses", "Distribution of response times",
+        "Over the responses that are complete, from when each request was to be made to the last byte of its response.",
+        (0.0, longest / scale), "Fraction of responses", "fraction", "", series, time=False,
+        x_label=f"Response time ({unit})", x_name="response time", x_unit=unit, y_max=1.0, height=240,
+    )  # fmt: skip

@@ -64,43 +64,48 @@ def video_charts(run: Run, labels: list[str], x_range: tuple[float, float], dela
         if host.video is None:
             continue
         stalls = _stalls(host)
+        bar = "; the bar at the bottom: stalled" if stalls else ""
         bitrate = Chart(
             f"video-bitrate-{position}", f"Bitrate of {label}",
-            "Of the segment that is being fetched, or was fetched last; the bar at the bottom: stalled.",
-            x_range, "Bitrate (Mbit/s)", "bitrate", "Mbit/s", [_bitrate(host), *stalls], height=220, labels=False,
+            f"Of the segment that is being fetched, or was fetched last{bar}.",
+            x_range, "Bitrate (Mbit/s)", "bitrate", "Mbit/s", [_bitrate(host, x_range[1]), *stalls], height=220,
+            labels=False,
         )  # fmt: skip
         level = Chart(
             f"video-buffer-{position}", f"Buffer of {label}",
-            "Seconds of video that the player holds; the bar at the bottom: stalled.",
-            x_range, "Buffer (s)", "buffer", "s", [_buffer(host), *stalls], height=220, labels=False,
+            f"Seconds of video that the player holds{bar}.",
+            x_range, "Buffer (s)", "buffer", "s", [_buffer(host, x_range[1]), *stalls], height=220, labels=False,
         )  # fmt: skip
         charts += [bitrate, level]
         if delay is not None:
             # The queue's own chart again, where stalls and bitrate can be seen with it.
             changed = {
                 "id": f"video-delay-{position}", "title": f"Queue delay under {label}", "height": 220,
-                "caption": "Time that packets waited in the switch: mean, shortest and longest; the bar: stalled.",
+                "caption": f"Time that packets waited in the switch: mean, shortest and longest{bar}.",
             }  # fmt: skip
             charts.append(Chart(**{**vars(delay), **changed, "series": [*delay.series, *stalls]}))
     return charts
 
 
-def _bitrate(host: HostRecord) -> ChartSeries:
-    """The bitrate from each request on."""
+def _bitrate(host: HostRecord, end_s: float) -> ChartSeries:
+    """The bitrate from each request on, the last one up to the end."""
     asked = [one for one in host.response_series if one.bitrate_bps is not None]
-    ends = [one.due_s for one in asked[1:]] + [one.done_s or one.sent_s for one in asked[-1:]]
+    ends = [one.due_s for one in asked[1:]] + [max(end_s, one.due_s) for one in asked[-1:]]
     times = np.array([time for one, end in zip(asked, ends, strict=True) for time in (one.due_s, end)])
     values = np.repeat([float(one.bitrate_bps or 0.0) / MBIT for one in asked], 2)
     return ChartSeries("bitrate", values, "c0", x=times)
 
 
-def _buffer(host: HostRecord) -> ChartSeries:
+def _buffer(host: HostRecord, end_s: float) -> ChartSeries:
     """What is held: it falls by a second in a second while it is played, and rises by a segment at once."""
     assert host.video is not None
     points: list[tuple[float, float]] = []
     for one in host.response_series:
         if one.done_s is not None and one.buffer_s is not None:
             points += [(one.done_s, one.buffer_s - host.video.segment_s), (one.done_s, one.buffer_s)]
+    if points and not any(begin > points[-1][0] for begin, _ in host.video.stalls):
+        last_s, held_s = points[-1]
+        points.append((max(end_s, last_s), max(0.0, held_s - max(0.0, end_s - last_s))))
     points += [(begin, 0.0) for begin, _ in host.video.stalls]
     # A stall ends with a segment: sorted by time, what is held before the segment comes first.
     points.sort(key=lambda point: point[0])

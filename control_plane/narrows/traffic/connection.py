@@ -32,6 +32,16 @@ class Connection:
         return self.flow.src_port + self.number
 
     @property
+    def sender_ports(self) -> tuple[int, int] | None:
+        """Source and destination port of the sender's socket; None if there are several, or none of ours."""
+        flow = self.flow
+        if not flow.by_addresses:
+            return self.src_port, flow.dst_port
+        # The server of requests sends, to where a connection was made from.
+        alone = flow.exchange is not None and flow.exchange.connections == 1
+        return (flow.dst_port, flow.src_port) if alone else None
+
+    @property
     def size_bytes(self) -> int | None:
         """What it has to send; None if it lasts for a time."""
         return self.flow.arrivals[self.number].size if self.flow.arrivals else self.flow.size

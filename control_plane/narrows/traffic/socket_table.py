@@ -48,7 +48,7 @@ def tabulate(readings: pd.DataFrame, connections: Sequence[Connection], origin_s
         connections: in the order of run.json's flows.
         origin_s: the experiment's start on the clock of the readings.
     """
-    number = {(c.flow.src, c.src_port, c.flow.dst_port): position for position, c in enumerate(connections)}
+    number = {(c.flow.src, *c.sender_ports): at for at, c in enumerate(connections) if c.sender_ports is not None}
     raw = readings.astype(dict.fromkeys(socket_sampler.FIELDS, np.float64))
     keys = zip(raw["src"], raw["src_port"].astype(int), raw["dst_port"].astype(int), strict=True)
     raw = raw.assign(flow=[number.get(key, -1) for key in keys])
