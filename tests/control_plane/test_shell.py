@@ -60,6 +60,12 @@ def test_a_link_by_options_is_the_same_both_ways_unless_the_upload_is_given() ->
     assert (down.rate_bps, up.rate_bps, up.limit_bytes) == (8_000_000, 2_000_000, 25_000)
 
 
+def test_a_queue_is_managed_alike_in_both_directions() -> None:
+    link = shell.one_link({"queue": "{kind: codel, target: 5ms}"})
+    assert link["queue"] == link["reverse"]["queue"] == {"kind": "codel", "target": "5ms"}
+    assert "queue" not in shell.one_link({"queue": "tail-drop"})
+
+
 def test_a_trace_is_that_of_mahimahi(tmp_path: Path) -> None:
     """One opportunity of 1504 bytes every 2 ms."""
     (tmp_path / "down").write_text("2\n")
@@ -114,6 +120,8 @@ def test_what_is_kept_of_a_shell_is_an_experiment() -> None:
     [
         (["--rate", "fast", "true"], "shell: bottleneck.rate: 'fast'"),
         (["--rate", "1Mbit", "x.yaml", "--", "true"], "--rate: beside x.yaml; allowed: --set FIELD=VALUE"),
+        (["--queue", "{", "true"], "--queue {: is not YAML"),
+        (["--queue", "nonsense", "true"], "shell: bottleneck"),
         (["no-such-program"], "no-such-program: is not there, or cannot be executed"),
         (["--server", "'", "true"], "--server ': No closing quotation"),
         (["--target", "tofino", "true"], "--target tofino: allowed: soft, bmv2"),

@@ -49,6 +49,13 @@ def shell(
     ] = None,
     buffer: Annotated[str | None, typer.Option(help="Depth of both queues.", show_default="1bdp")] = None,
     rtt: Annotated[str | None, typer.Option(help="Base round-trip time.", show_default="40ms")] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option(
+            help="How both queues are managed: a kind, or a mapping, as `queue` of an experiment.",
+            show_default="tail-drop",
+        ),
+    ] = None,
     loss: Annotated[str | None, typer.Option(help="Random loss in both directions.", show_default="0")] = None,
     settings: Settings = None,
     nat: Annotated[
@@ -98,7 +105,7 @@ def shell(
 
     way = way_of(target, virtual, kernel)
     given = {"rate": rate, "upload": upload, "trace": trace, "upload-trace": upload_trace, "buffer": buffer, "rtt": rtt,
-             "loss": loss}  # fmt: skip
+             "queue": queue, "loss": loss}  # fmt: skip
     options = {name: None if value is None else str(value) for name, value in given.items()}
     experiment, origin = _experiment(file, options, settings or (), command, server)
     console = Console(stderr=True, quiet=quiet)

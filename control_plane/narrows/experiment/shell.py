@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
 from narrows_formats.link_names import REVERSE
 
 from narrows.errors import InputError
@@ -24,6 +25,7 @@ DOWNLOAD, UPLOAD = "download", "upload"
 HOST, GATEWAY = "shell", "gateway"
 # A link to be given by a few options has these otherwise.
 RATE, RTT, BUFFER = "20Mbit", "40ms", "1bdp"
+TAIL_DROP = "tail-drop"
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,11 @@ def one_link(options: Mapping[str, str | None]) -> dict[str, Any]:
     """The link of an experiment by the options of a command line, as a file has it.
 
     Args:
-        options: by their names: ``rate``, ``upload``, ``trace``, ``upload-trace``, ``buffer``, ``rtt`` and ``loss``;
-            the upload is as the download where it is not given.
+        options: by their names: ``rate``, ``upload``, ``trace``, ``upload-trace``, ``buffer``, ``rtt``, ``loss`` and
+            ``queue``; the upload is as the download where it is not given.
 
     Raises:
-        InputError: two of them contradict each other.
+        InputError: two of them contradict each other, or one is not YAML.
     """
     given = {name: value for name, value in options.items() if value is not None}
     for rate, trace in (("rate", "trace"), ("upload", "upload-trace")):
@@ -51,8 +53,16 @@ def one_link(options: Mapping[str, str | None]) -> dict[str, Any]:
             raise InputError(f"--{trace} {given[trace]}: beside --{rate}; allowed: one of the two")
     down = _rate(given.get("trace")) or given.get("rate", RATE)
     up = _rate(given.get("upload-trace")) or given.get("upload", down)
-    both = {"buffer": given.get("buffer", BUFFER), **({"loss": given["loss"]} if "loss" in given else {})}
+    both: dict[str, Any] = {"buffer": given.get("buffer", BUFFER)}
+    both |= {name: _value(name, given[name]) for name in ("loss", "queue") if given.get(name, TAIL_DROP) != TAIL_DROP}
     return {"rate": down, **both, "rtt": given.get("rtt", RTT), "reverse": {"rate": copy.deepcopy(up), **both}}
+
+
+def _value(name: str, text: str) -> Any:
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError):
+        raise InputError(f"--{name} {text}: is not YAML; allowed: what a file may have there") from None
 
 
 def _rate(trace: str | None) -> dict[str, Any] | None:

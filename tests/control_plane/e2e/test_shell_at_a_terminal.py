@@ -241,6 +241,21 @@ def test_without_a_terminal_files_and_exit_code_are_the_commands(place: Path) ->
     assert done.returncode == 128 + signal.SIGSEGV
 
 
+def test_flows_of_a_file_end_with_the_command(place: Path) -> None:
+    """A flow that would last ten minutes shares the link with a command of three seconds."""
+    (place / "x.yaml").write_text(
+        "name: beside\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 40ms}\nflows: [{cca: cubic, duration: 600s}]\n"
+    )
+    done = narrows("--out", f"{place}/r", "x.yaml", "--", "sleep", "3", cwd=place)
+    assert (done.returncode, done.stderr) == (0, "")
+    run = json.loads((place / "r/run.json").read_text())
+    assert run["status"] == "complete"
+    # Without a reverse there is no other direction that is reported.
+    assert [flow["name"] for flow in run["flows"]] == ["cubic-1", "download-1"]
+    assert all(3 <= flow["ended_s"] < 5 for flow in run["flows"])
+    assert json.loads((place / "r/summary.json").read_text())["bottleneck"]["utilization"] > 0.8
+
+
 @pytest.fixture
 def world(place: Path) -> Iterator[str]:
     """A web server's address on a network of this machine's, with a file of 3 MB; it keeps who has asked."""
