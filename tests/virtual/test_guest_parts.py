@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import math
 import os
 import platform
 import shutil
@@ -22,7 +23,7 @@ from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.process import start_time
-from narrows.virtual import cores, guest, keeper, measurement, memory, room, watch
+from narrows.virtual import cores, guest, init, keeper, measurement, memory, room, watch
 from narrows.virtual.guest import Guest
 from narrows.virtual.kernels import Kernel
 from narrows.virtual.measurement import how_it_ended
@@ -221,3 +222,13 @@ def test_a_guest_that_never_comes_up_is_ended(monkeypatch: pytest.MonkeyPatch) -
     finally:
         spinning.kill()
     assert made._still == "the guest is not up after 0.2 s of processor time"
+
+
+def test_a_guest_begins_at_a_step_of_its_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever came before took; Python takes the next nanosecond for a sleep that is not a whole number of them."""
+    for now_ns, wake_ns in ((2_000_000, 100_000_000), (2_004_001, 100_000_000), (60_000_000, 200_000_000)):
+        slept: list[float] = []
+        monkeypatch.setattr(time, "monotonic_ns", lambda now_ns=now_ns: now_ns)
+        monkeypatch.setattr(time, "sleep", slept.append)
+        init.sleep_to_a_step(50_000_000, 100_000_000)
+        assert now_ns + math.ceil(slept[0] * 1e9) == wake_ns

@@ -7,7 +7,6 @@ Little is imported: in a guest every file that is opened costs ten times what it
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import hashlib
 import json
@@ -25,7 +24,7 @@ MOUNTS = (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/run"), ("tmpfs", "/t
 MEMORY, MEMORIES = Path("/run"), (Path("/run"), Path("/tmp"))
 SYSCALL_COST = Path("/sys/module/syscall/parameters/user_ns")
 MS_RDONLY = 1  # linux/mount.h
-FIRST_TICKS_NS = 100_000_000  # after the kernel's start
+FIRST_TICKS_NS, STEP_NS = 50_000_000, 100_000_000
 CHANNEL = "/dev/tty1"
 RANDOM = "/dev/urandom"
 ADD_ENTROPY = 0x40085203  # RNDADDENTROPY of linux/random.h
@@ -99,21 +98,16 @@ def prepare(needed: Collection[Path] = (), written: Collection[Path] = ()) -> No
     TCP_MEMORY.write_text(f"{pages} {pages} {pages}")
     # Until its first ticks a kernel's timers are no finer than ticks, and a guest is that quick. What was mounted,
     # which depends on where the checkout is, took a few microseconds: what follows begins at the same nanosecond.
-    sleep_until(FIRST_TICKS_NS)
+    sleep_to_a_step(FIRST_TICKS_NS, STEP_NS)
     temporary = MEMORY / "tmp"
     temporary.mkdir(exist_ok=True)
     os.environ |= {"PATH": SEARCH_PATH, "TMPDIR": str(temporary), "LC_ALL": "C.UTF-8", "HOME": str(temporary)}
 
 
-def sleep_until(time_ns: int) -> None:
-    """Sleep until the monotonic clock, which begins with the kernel, says so; a process that is woken is that exact.
-
-    Raises:
-        OSError: it is past that already.
-    """
-    left_ns = time_ns - time.monotonic_ns()
-    if left_ns <= 0:
-        raise OSError(errno.ETIME, f"the guest took {-left_ns} ns too long to begin")
+def sleep_to_a_step(least_ns: int, step_ns: int) -> None:
+    """Sleep for so long at least, until the monotonic clock is at a multiple of a step, to the nanosecond."""
+    now_ns = time.monotonic_ns()
+    left_ns = -(-(now_ns + least_ns) // step_ns) * step_ns - now_ns
     # It is rounded up to a nanosecond, which a fraction of one must not make the next.
     time.sleep((left_ns - 0.5) / 1e9)
 
