@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from narrows_formats.units import NANOSECONDS
 
-from narrows.errors import RunError
 from narrows.experiment.plan import Ask, Flow, Plan, Player
 from narrows.hosts.base import Testbed
 from narrows.traffic import exchange_host, flow_host
-from narrows.traffic.flows import THREAD_LEAD_S, HostGenerator, ProcessFlows, Side, socket_settings
+from narrows.traffic.flows import HostGenerator, HostLoop, ProcessFlows, Side, ThreadGenerator, socket_settings
 from narrows.traffic.generator import SLOWDOWN, Generator
 
 
@@ -80,52 +76,11 @@ def _users(flow: Flow) -> tuple[tuple[Ask, ...], ...]:
     return () if flow.exchange is None else flow.exchange.users
 
 
-class ThreadExchanges(_Exchanges):
-    """One thread of this process for all hosts: in virtual time it takes none."""
+class ThreadExchanges(_Exchanges, ThreadGenerator):
+    """In a thread, for all hosts."""
 
-    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
-        """See `Generator`."""
-        super().__init__(plan, testbed, results, flows)
-        self._exchanges: exchange_host.Exchanges | None = None
-        self._thread: threading.Thread | None = None
-
-    @property
-    def lead_s(self) -> float:
-        """See `Generator.lead_s`."""
-        return THREAD_LEAD_S
-
-    async def _prepare(self) -> None:
-        tell = partial(self._hand_over, asyncio.get_running_loop())
-        self._exchanges = exchange_host.Exchanges(self._testbed.open_socket, tell)
-        for host, specifications in self._by_host("listens").items():
-            try:
-                self._exchanges.listen(host, specifications)
-            except OSError as error:
-                raise RunError(f"{host}: its ports cannot be opened: {error.strerror}") from error
-        self._exchanges.prepare(list(self._specifications.values()))
-
-    async def _start(self) -> None:
-        assert self._exchanges is not None
-        self._thread = threading.Thread(target=self._run, args=(self._exchanges,))
-        self._thread.start()
-
-    def _run(self, exchanges: exchange_host.Exchanges) -> None:
-        try:
-            exchanges.run(self._origin_s)
-        except OSError as error:
-            for name, end in self._ends.items():
-                self._hand_over(end.get_loop(), {"flow": name, "failed": str(error.strerror)})
-
-    def _hand_over(self, loop: asyncio.AbstractEventLoop, event: dict[str, Any]) -> None:
-        """Take an event in, from the thread."""
-        loop.call_soon_threadsafe(self._take, event)
-
-    async def _stop(self) -> None:
-        if self._thread is not None and self._exchanges is not None:
-            self._exchanges.stop()
-            self._thread.join()
-            self._thread = None
-        await asyncio.sleep(0)
+    def _make(self, tell: flow_host.Tell) -> HostLoop:
+        return exchange_host.Exchanges(self._testbed.open_socket, tell)
 
 
 class ProcessExchanges(_Exchanges, ProcessFlows):

@@ -8,11 +8,12 @@ import contextlib
 import json
 import socket
 import threading
+from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from narrows_formats.units import NANOSECONDS
 
@@ -114,15 +115,38 @@ class HostGenerator(Generator):
         return found
 
 
-class ThreadFlows(HostGenerator):
+class HostLoop(Protocol):
+    """What a thread serves the flows of all hosts by; see `flow_host.FlowSockets`."""
+
+    def listen(self, host: str, flows: Sequence[dict[str, Any]]) -> None:
+        """Open the ports of flows on a host that listens for them."""
+        ...
+
+    def prepare(self, flows: Sequence[dict[str, Any]]) -> None:
+        """Know the flows that begin."""
+        ...
+
+    def run(self, origin_s: float) -> None:
+        """Serve until `stop`, times being counted from this monotonic time."""
+        ...
+
+    def stop(self) -> None:
+        """Have `run` end; safe to call from another thread."""
+        ...
+
+
+class ThreadGenerator(HostGenerator):
     """One thread of this process for all hosts: in virtual time it takes none, and a process takes long to start."""
 
     def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
         """See `Generator`."""
         super().__init__(plan, testbed, results, flows)
-        self._sockets: flow_host.FlowSockets | None = None
+        self._loop: HostLoop | None = None
         self._thread: threading.Thread | None = None
-        self._groups_ended: set[str] = set()
+
+    @abstractmethod
+    def _make(self, tell: flow_host.Tell) -> HostLoop:
+        """What serves the flows; ``tell`` takes their events."""
 
     @property
     def lead_s(self) -> float:
@@ -130,29 +154,22 @@ class ThreadFlows(HostGenerator):
         return THREAD_LEAD_S
 
     async def _prepare(self) -> None:
-        self._sockets = flow_host.FlowSockets(
-            # A receiver that waits for more has the kernel acknowledge each frame or joined frames at once, where one
-            # that reads has it answer all that an interrupt has delivered. Then there is nothing to wait for either.
-            0 if self._plan.moderation is not None else self._plan.receive_batch_bytes,
-            self._testbed.open_socket,
-            partial(self._told, asyncio.get_running_loop()),
-            self._groups_ended.__contains__,
-        )
-        for receiver, specifications in self._by_host("listens").items():
+        self._loop = self._make(partial(self._told, asyncio.get_running_loop()))
+        for host, specifications in self._by_host("listens").items():
             try:
-                self._sockets.listen(receiver, specifications)
+                self._loop.listen(host, specifications)
             except OSError as error:
-                raise RunError(f"{receiver}: its ports cannot be opened: {error.strerror}") from error
-        self._sockets.prepare(list(self._specifications.values()))
+                raise RunError(f"{host}: its ports cannot be opened: {error.strerror}") from error
+        self._loop.prepare(list(self._specifications.values()))
 
     async def _start(self) -> None:
-        assert self._sockets is not None
-        self._thread = threading.Thread(target=self._run, args=(self._sockets,))
+        assert self._loop is not None
+        self._thread = threading.Thread(target=self._run, args=(self._loop,))
         self._thread.start()
 
-    def _run(self, sockets: flow_host.FlowSockets) -> None:
+    def _run(self, loop: HostLoop) -> None:
         try:
-            sockets.run(self._origin_s)
+            loop.run(self._origin_s)
         except OSError as error:
             for name, end in self._ends.items():
                 self._told(end.get_loop(), {"flow": name, "failed": str(error.strerror)})
@@ -161,17 +178,32 @@ class ThreadFlows(HostGenerator):
         """Called by the thread."""
         loop.call_soon_threadsafe(self._take, event)
 
-    async def group_ended(self, group: str) -> None:
-        """See `Generator.group_ended`."""
-        self._groups_ended.add(group)
-
     async def _stop(self) -> None:
-        if self._thread is not None and self._sockets is not None:
-            self._sockets.stop()
+        if self._thread is not None and self._loop is not None:
+            self._loop.stop()
             self._thread.join()
             self._thread = None
         # What the thread has told is taken in.
         await asyncio.sleep(0)
+
+
+class ThreadFlows(ThreadGenerator):
+    """Bulk flows, sized ones and workloads."""
+
+    def __init__(self, plan: Plan, testbed: Testbed, results: Path, flows: Sequence[Flow]) -> None:
+        """See `Generator`."""
+        super().__init__(plan, testbed, results, flows)
+        self._groups_ended: set[str] = set()
+
+    def _make(self, tell: flow_host.Tell) -> HostLoop:
+        # A receiver that waits for more has the kernel acknowledge each frame or joined frames at once, where one that
+        # reads has it answer all that an interrupt has delivered. Then there is nothing to wait for either.
+        batch_bytes = 0 if self._plan.moderation is not None else self._plan.receive_batch_bytes
+        return flow_host.FlowSockets(batch_bytes, self._testbed.open_socket, tell, self._groups_ended.__contains__)
+
+    async def group_ended(self, group: str) -> None:
+        """See `Generator.group_ended`."""
+        self._groups_ended.add(group)
 
 
 class ProcessFlows(HostGenerator):
