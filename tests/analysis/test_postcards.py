@@ -60,7 +60,7 @@ BASELINE = {
     15: [("drop_queue", 8), ("drop_reason", 8), ("padding", 16)],
 }
 # docs/export.md, of our domain.
-DOMAIN = ("arrivals", "departures", "loss_drops", "sequence", "epoch")
+DOMAIN = ("arrivals", "departures", "loss_drops", "sequence", "epoch", "aqm_drops")
 
 
 def _decode(data: bytes) -> tuple[Group, Individual, dict[str, int], bytes]:
@@ -123,7 +123,7 @@ def test_every_field_of_every_postcard(tmp_path: Path) -> None:
         assert metadata == {
             "hop_latency": row["queue_delay"], "queue": 0, "occupancy": row["enqueue_depth"],
             "ingress_time": left - row["queue_delay"], "egress_time": left,
-            **{name: row[name] for name in DOMAIN},
+            **{name: row[name] for name in DOMAIN if name in row},
         }  # fmt: skip
         packet = IP(inner)
         assert (packet.src, packet[TCP].seq) == (f"10.0.{(row['flow'] - 1000) // 7}.1", row["tcp_seq"])
@@ -144,7 +144,7 @@ def test_what_does_not_fit_its_field_is_the_reserved_value(tmp_path: Path) -> No
             assert (group.hw_id, group.node_id, group.sequence) == (63, 7, 0x3FFFFF)
             assert (individual.in_type, individual.d, individual.q, inner) == (0, 1, 1, b"")
             assert metadata["hop_latency"] == expected
-            assert (metadata["queue"], metadata["occupancy"]) == (63 if depth < 0xFFFFFF else 255, occupancy)
+            assert (metadata["queue"], metadata["occupancy"]) == (0 if depth < 0xFFFFFF else 255, occupancy)
 
 
 def _portions(capture: bytes, records: int) -> Iterator[bytes]:
@@ -205,7 +205,7 @@ def test_the_collector_sends_one_for_every_report_as_it_comes(tmp_path: Path) ->
         assert metadata == {
             "hop_latency": waited, "queue": 0, "occupancy": 2 * row["enqueue_depth"],
             "ingress_time": clock + row["timestamp"] - waited, "egress_time": clock + row["timestamp"],
-            **{name: row[name] for name in DOMAIN},
+            **{name: row[name] for name in DOMAIN if name in row},
         }  # fmt: skip
         packet, key = Ether(inner), keys[row["flow"]]
         assert (packet[IP].src, packet[IP].sport, packet[IP].dst) == (key["src"], key["src_port"], key["dst"])
@@ -220,3 +220,17 @@ def test_an_address_that_is_none_is_refused(competition: Competition, text: str)
     result = CliRunner().invoke(app, ["export", str(competition[0]), "--int", text])
     assert result.exception is not None
     assert "HOST:PORT" in str(result.exception)
+
+
+def test_a_queue_of_several_and_drops_by_queue_management_are_in_it() -> None:
+    """Of reports that have them: which queue it was, and the last bit of the domain."""
+    from narrows_analysis.interchange.postcards import postcard
+    from narrows_analysis.interchange.raw import Report
+
+    fields = dict.fromkeys(synthetic.REPORT_TYPES, 0) | {"aqm_drops": 5, "epoch": 3}
+    for queue, shown in ((1, (1, 9)), (255, (255, 9)), (256, (255, 0xFFFFFF))):
+        report = Report(fields | {"queue": queue, "enqueue_depth": 9}, 0, 0, 0, 0)
+        _, individual, metadata, _ = _decode(postcard(report, None, 1, 0, 1))
+        assert individual.ds_md_bits == 0xFC00
+        assert (metadata["queue"], metadata["occupancy"]) == shown
+        assert (metadata["aqm_drops"], metadata["epoch"]) == (5, 3)

@@ -22,16 +22,15 @@ DROPPED, CONGESTED, TRACKED = 0x80, 0x40, 0x20
 # Hop latency; queue and occupancy; ingress and egress timestamps.
 BASELINE = 0x3C00
 BASELINE_WORDS = 6
-# Ours, one word each: arrivals, departures, loss_drops, sequence, epoch.
+# Ours, one word each, in the order of their bits; a field that the run's reports do not have is left out.
 DOMAIN = 0x4E57
-DOMAIN_BITS = 0xF800
-DOMAIN_FIELDS = ("arrivals", "departures", "loss_drops", "sequence", "epoch")
+DOMAIN_FIELDS = ("arrivals", "departures", "loss_drops", "sequence", "epoch", "aqm_drops")
 FIXED_WORDS = 2
-MD_WORDS = BASELINE_WORDS + len(DOMAIN_FIELDS)
 # The reserved value of a word that is not available.
 ABSENT = 0xFFFFFFFF
 SEQUENCE = (1 << 22) - 1
 OCCUPANCY = (1 << 24) - 1
+QUEUE = (1 << 8) - 1
 
 
 @dataclass
@@ -50,25 +49,28 @@ def postcard(report: Report, key: FlowKey | None, node: int, since_ns: int, dept
     reports of the bottleneck, which is the hardware's number, so that lost ones show.
     """
     fields = report.fields
-    bottleneck = fields["bottleneck"]
+    bottleneck, queue = fields["bottleneck"], fields.get("queue", 0)
+    ours = [(0x8000 >> bit, fields[name]) for bit, name in enumerate(DOMAIN_FIELDS) if name in fields]
     inner = b"" if key is None or key.ip_version not in INNER else _inner(fields, key)
     kind = INNER[key.ip_version] if inner and key else INNER_NONE
     bits = TRACKED | (DROPPED if report.drops or report.loss_drops else 0)
     bits |= CONGESTED if fields["flags"] & FLAG_CE_MARKED else 0
     number = fields["sequence"] >> fields["sample_shift"] & SEQUENCE
     group = struct.pack("!II", VERSION << 28 | bottleneck << 22 | number, node)
-    words = FIXED_WORDS + MD_WORDS + len(inner) // 4
-    head = struct.pack("!BBBBHHHH", INT << 4 | kind, words, MD_WORDS, bits, BASELINE, DOMAIN, DOMAIN_BITS, 0)
+    metadata = BASELINE_WORDS + len(ours)
+    words = FIXED_WORDS + metadata + len(inner) // 4
+    present = sum(bit for bit, _ in ours)
+    head = struct.pack("!BBBBHHHH", INT << 4 | kind, words, metadata, bits, BASELINE, DOMAIN, present, 0)
     latency = report.left_ns - report.arrived_ns
     found = fields["enqueue_depth"] * depth_unit_bytes
     baseline = struct.pack(
         "!IIQQ",
         latency if latency < ABSENT else ABSENT,
-        bottleneck << 24 | found if found < OCCUPANCY else ABSENT,
+        queue << 24 | found if found < OCCUPANCY and queue <= QUEUE else ABSENT,
         since_ns + report.arrived_ns,
         since_ns + report.left_ns,
     )
-    return group + head + baseline + struct.pack("!5I", *(fields[name] for name in DOMAIN_FIELDS)) + inner
+    return group + head + baseline + struct.pack(f"!{len(ours)}I", *(value for _, value in ours)) + inner
 
 
 def _inner(fields: dict[str, int], key: FlowKey) -> bytes:

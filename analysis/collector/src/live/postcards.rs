@@ -141,7 +141,7 @@ fn write(out: &mut Vec<u8>, report: &Report, original: &[u8], shown: &Shown<'_>)
     let words = FIXED_WORDS + metadata + (inner.len() / 4) as u8;
     let found = shown.units.depth_unit_bytes.map(|unit| u64::from(report.enqueue_depth) * u64::from(unit));
     let occupancy = found.filter(|found| *found < OCCUPANCY);
-    let occupancy = occupancy.map_or(ABSENT, |found| u32::from(report.bottleneck) << 24 | found as u32);
+    let occupancy = occupancy.map_or(ABSENT, |found| found as u32);
 
     out.extend((VERSION << 28 | u32::from(report.bottleneck) << 22 | number).to_be_bytes());
     out.extend(shown.node.to_be_bytes());
