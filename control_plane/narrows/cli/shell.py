@@ -92,6 +92,12 @@ def shell(
     file, command = split(words or [])
     if virtual and not command:
         raise InputError("--virtual: a guest has no terminals, and does not wait for anybody; allowed: with a COMMAND")
+    live_page = None
+    if live or live_port is not None:
+        from narrows.live.server import LivePage
+
+        # Its port is this machine's, of which a user namespace has none.
+        live_page = LivePage(live_port or 0)
     if not virtual:
         _have_networks(nat)
     from rich.console import Console
@@ -117,10 +123,8 @@ def shell(
         console.print(f"note: {note}", style="yellow", highlight=False, markup=False, soft_wrap=True)
     with contextlib.ExitStack() as stack:
         page = None
-        if live or live_port is not None:
-            from narrows.live.server import LivePage
-
-            live_page = stack.enter_context(LivePage(live_port or 0))
+        if live_page is not None:
+            stack.enter_context(live_page)
             console.print(f"live view: {live_page.url}", soft_wrap=True, highlight=False)
             live_page.publish("runs", {"titles": [shells.NAME]})
             page = PageOfRun(0, live_page.publish)

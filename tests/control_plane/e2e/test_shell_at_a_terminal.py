@@ -11,10 +11,12 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -348,10 +350,16 @@ def test_without_root_it_is_in_a_user_namespace_of_its_own(place: Path) -> None:
 
 @pytest.mark.needs("python-for-all")
 def test_nothing_is_left_without_root_when_it_is_killed(place: Path) -> None:
-    process = as_ordinary_user(place, "--out", f"{place}/r", "--", "sh", "-c", "echo begun; setsid sleep 4242")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    command = ["sh", "-c", "echo begun; setsid sleep 4242"]
+    process = as_ordinary_user(place, "--live-port", port, "--out", f"{place}/r", "--", *command)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
     assert len(processes_in(place)) > 3
+    # The page is on this machine's loopback, not on one of its own.
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=5) as page:
+        assert page.status == 200
     process.kill()
     process.communicate()
     deadline = time.monotonic() + 15
