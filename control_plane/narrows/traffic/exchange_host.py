@@ -480,7 +480,7 @@ class Exchanges(flow_host.Loop):
                 user.close(now_s)
                 segment_s = flow["player"]["segment_s"]
                 video = {"segment_s": segment_s, "playing_s": user.playing_s, "stalls": user.stalls}
-                record |= {"kind": "video", "video": video}
+                record.update(kind="video", video=video)
         self._tell({"flow": name, "number": 0, "ended_s": now_s, "record": record})
 
     def _fail(self, flow: Flow, why: str) -> None:

@@ -94,7 +94,7 @@ def check(connection: socket.socket, flow: Flow) -> None:
         raise Failed(f"ran with {used}, not {flow['cca']}")
     options = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)[OPTIONS]
     if flow["ecn"] and not options & OPTION_ECN:
-        raise Failed("ran without ECN, which the bottleneck's marks need")
+        raise Failed("ran without ECN, which it was to use")
     if flow["ecn"] is False and options & OPTION_ECN:
         raise Failed("ran with ECN, which it was not to")
 
