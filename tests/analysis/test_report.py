@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from functools import reduce
@@ -245,3 +246,17 @@ def test_a_run_that_was_not_analysed(tmp_path: Path) -> None:
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.5))
     with pytest.raises(AnalysisError, match="analyse the run first"):
         write_report(tmp_path / "run")
+
+
+def test_marks_have_one_column_and_only_where_there_are_any(competition: Competition, tmp_path: Path) -> None:
+    """Whose numbers are the summary's."""
+    run = tmp_path / "run"
+    shutil.copytree(competition[0], run)
+    assert "CE\nmarks" not in write_report(run).read_text()
+    summary = json.loads((run / "summary.json").read_text())
+    for number, flow in enumerate(summary["flows"]):
+        flow["ce_marks"] = 4321 + number
+    (run / "summary.json").write_text(json.dumps(summary))
+    html = write_report(run).read_text()
+    assert html.count("CE\nmarks") == 1
+    assert re.findall(r'data-value="(43\d\d)"', html) == [str(4321 + number) for number in range(len(summary["flows"]))]

@@ -266,11 +266,6 @@ def _flow_table(run: Run, summary: Summary) -> dict[str, Any]:
         note += f" RTT as {SOCKET_SOURCE} say: mean of the smoothed RTT, and the smallest of a single packet."
     if SWITCH_RTT_SOURCE in sources:
         note += f" RTT measured at {SWITCH_RTT_SOURCE}."
-    marks = [section["ce_marks"] for section in summary["flows"]]
-    if any(marks):
-        names.append("CE\nmarks")
-        for row, count in zip_longest(rows, marks):
-            row.append(number(units.count(count), count))
     if any(section["inflight_bytes"]["mean"] is not None for section in summary["flows"]):
         names.append("In flight\nmean")
         seen = {section["inflight_source"] or "" for section in summary["flows"]} - {""}
