@@ -18,6 +18,9 @@ echo "lint: ruff, mypy, layers"
 .venv/bin/mypy benchmarks
 .venv/bin/lint-imports --no-logo
 
+echo "lint: prose"
+.venv/bin/python scripts/prose.py
+
 echo "lint: shellcheck"
 shellcheck scripts/*.sh .ci/run
 

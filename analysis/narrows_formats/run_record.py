@@ -96,7 +96,7 @@ class LinkRecord(_Record):
     mtu_frame_bytes: Annotated[Whole, BeforeValidator(lambda value: value or FULL_FRAME_BYTES)] = FULL_FRAME_BYTES
     """A full-size Ethernet frame."""
     loss: Annotated[Number, BeforeValidator(lambda value: value or 0.0)] = 0.0
-    """Part of the packets that loss emulation in front of the queue takes, in the long run."""
+    """Part of the packets that loss emulation in front of the queue takes, on average."""
     loss_model: dict[str, Any] | None = None
     """How they depend on each other: `p`, `r`, `loss_in_good` and `loss_in_bad`, or `runs` of lost positions among so
     many `packets`; null: not at all."""

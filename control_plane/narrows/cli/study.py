@@ -72,7 +72,7 @@ def study(
         typer.Option(help="HOST:PORT of a Dask scheduler whose workers run the points.", show_default="this machine"),
     ] = None,
     real_time: Annotated[
-        bool, typer.Option("--real-time", help="As time passes, with this machine's kernel; needs root.")
+        bool, typer.Option("--real-time", help="In real time, with this machine's kernel; needs root.")
     ] = False,
     kernel: Annotated[
         list[str] | None,

@@ -364,7 +364,7 @@ class Hosts(Model):
         default=None,
         description="What a sender takes for a frame before it sends it: drawn for each, between 0 and this. Virtual "
         "time only, where it is without this the time of one full-size frame at the bottleneck: when packets come in "
-        "step with those that leave, who finds the queue full is no matter of chance any more. `0s`: none.",
+        "step with those that leave, who finds the queue full becomes deterministic. `0s`: none.",
     )
     rx_usecs: Annotated[StrictInt, Field(ge=1, le=MAX_RX_USECS)] | None = Field(
         default=None,
