@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from narrows.errors import InputError
 from narrows.experiment.loader import load, validate
 from narrows.experiment.planning import make_plan
@@ -67,6 +68,27 @@ def test_requests_of_a_file(tmp_path: Path) -> None:
     assert exchange is not None
     asked = [(one.time_ns / SECOND, one.size) for one in exchange.users[1]]
     assert asked == [(1, 1000), (1.5, 20_000)]
+
+
+def test_distributions_of_files_and_the_resolved_file(tmp_path: Path) -> None:
+    """What a run keeps as its experiment is one, and asks for the same."""
+    (tmp_path / "sizes.txt").write_text("1000 0\n1000 0.5\n3000 1\n")
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "name: x\nbottleneck: {rate: 10Mbit, buffer: 1bdp, rtt: 20ms}\n"
+        "flows: [{cca: reno, duration: 10s, requests: {think: 100ms, size: {cdf: sizes.txt}}}]\n"
+    )
+    experiment = load(file)
+    flow = make_plan(experiment).flows[0]
+    assert flow.exchange is not None
+    sizes = [one.size for one in flow.exchange.users[0]]
+    # Half of them at the jump.
+    assert min(sizes) == 1000 and max(sizes) <= 3000 and len(sizes) < 100
+    assert sizes.count(1000) == pytest.approx(len(sizes) / 2, abs=2 * len(sizes) ** 0.5)
+    again = tmp_path / "elsewhere" / "x.yaml"
+    again.parent.mkdir()
+    again.write_text(yaml.safe_dump(experiment.as_yaml_data()))
+    assert make_plan(load(again)).flows[0] == flow
 
 
 BOTH = {"from": "a", "to": "b"}

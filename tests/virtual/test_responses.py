@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import narrows_analysis
+import page
 import pytest
 from test_in_a_guest import PATIENCE_S, start
 
@@ -50,8 +51,11 @@ def test_response_times_are_those_of_slow_start_and_of_pacing(tmp_path: Path) ->
     assert found["kept"]["requests"] == 5 and found["new"]["requests"] == 3 * 5
     assert [len(flows[f"{name}-1"]["connections"]) for name in ("kept", "new")] == [1, 15]
     assert [flows[f"{name}-1"]["bytes"] for name in ("kept", "new")] == [500_000, 1_500_000]
-    paced = found["paced"]["time_s"]
-    assert paced["p50"] == pytest.approx(paced_rtt + 1_000_000 * 8 / rate, rel=0.003)
+    kept = found["kept"]["time_s"]["p50"]
+    page.shows("response of 70 segments, connection kept: time, s", 3 * rtt, kept, longest, repeats=False)
+    paced, paced_s = found["paced"]["time_s"], paced_rtt + 1_000_000 * 8 / rate
+    page.shows("response of 1 MB, paced to 8 Mbit/s: time, s", paced_s, paced["p50"], 0.003 * paced_s, repeats=False)
+    assert paced["p50"] == pytest.approx(paced_s, rel=0.003)
     assert paced["min"] == pytest.approx(2 * paced_rtt + (1_000_000 - 10 * SEGMENT) * 8 / rate, rel=0.003)
     responses = narrows_analysis.load(tmp_path / "out").responses
     asked = {name: found[name.removesuffix("-1")]["requests"] for name in flows}
