@@ -24,7 +24,7 @@ test: ## set up, then linters, unit tests, PTF suite and one end-to-end run (nee
 	@scripts/test.sh
 
 .PHONY: check
-check: ## linters, and the tests that need neither root nor network: two minutes
+check: ## linters, and the tests that need neither root nor network: a few minutes
 	@scripts/setup.sh test
 	@scripts/check.sh
 
