@@ -9,7 +9,7 @@ use crate::telemetry::columns::Columns;
 use crate::wire::report::FLAG_CE_MARKED;
 
 /// Bins of the delay in an octave, as a power of two.
-const DELAY_BITS: u32 = 1;
+const DELAY_BITS: u32 = 2;
 const FLOW_INDICES: usize = 1 << 16;
 
 /// What a report's numbers mean.

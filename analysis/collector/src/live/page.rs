@@ -14,7 +14,7 @@ use crate::sequencer::SequenceCounts;
 use crate::telemetry::columns::Columns;
 use crate::telemetry::observer::Observer;
 
-/// The buckets of the delay: a power of two of nanoseconds and one and a half times that, from a microsecond to a minute.
+/// The buckets of the delay: four for each power of two of time units, from a microsecond to a minute.
 const BUCKETS_S: std::ops::Range<f64> = 1e-6..60.0;
 
 /// What observers, the reception and the page share.
