@@ -5,8 +5,8 @@ use std::net::{TcpListener, ToSocketAddrs};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
+use narrows_metrics::Address;
 use narrows_privileges::Below;
 use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
 use narrows_proto::p4::v1::p4_runtime_server::P4RuntimeServer;
@@ -17,33 +17,6 @@ use tonic::transport::Server;
 use crate::p4runtime::P4RuntimeService;
 use crate::services::Services;
 use crate::tm_service::TrafficManagerService;
-
-/// Where gRPC is served.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    /// A Unix socket.
-    Unix(PathBuf),
-    /// host:port.
-    Tcp(String),
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if let Some(path) = text.strip_prefix("unix:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return match path.is_empty() {
-                true => Err("expected unix:/path/to.sock".into()),
-                false => Ok(Address::Unix(path.into())),
-            };
-        }
-        match text.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Address::Tcp(text.into())),
-            _ => Err("expected unix:/path/to.sock or host:port".into()),
-        }
-    }
-}
 
 /// Removes the socket of a server that is gone; refuses to touch anything else.
 fn remove_stale(path: &Path) -> Result<(), Failure> {
@@ -175,15 +148,5 @@ mod tests {
             assert_eq!((reach(other, false), reach(other, true)), (Err(2), Ok(())), "{other}");
         }
         assert_eq!((reach("unix:/s", false), reach("unix:/s", true)), (Ok(()), Err(2)));
-    }
-
-    #[test]
-    fn address_syntax() {
-        assert_eq!("unix:/run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
-        assert_eq!("unix:///run/a.sock".parse(), Ok(Address::Unix("/run/a.sock".into())));
-        assert_eq!("127.0.0.1:9559".parse(), Ok(Address::Tcp("127.0.0.1:9559".into())));
-        for wrong in ["", "unix:", "9559", ":9559", "host:", "host:65536"] {
-            assert!(wrong.parse::<Address>().is_err(), "{wrong}");
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
-use narrows_metrics::{Endpoint, DEFAULT_ADDRESS};
+use narrows_metrics::{Address, Endpoint, DEFAULT_ADDRESS};
 use narrows_pipeline::DigestRecord;
 use narrows_privileges::{give_up, Capability};
 use narrows_proto::narrows::v1::traffic_manager_server::TrafficManagerServer;
@@ -20,7 +20,7 @@ use tokio::signal::unix::{signal, SignalKind};
 use tokio::sync::mpsc::Receiver;
 use tonic::transport::Server;
 
-use crate::listener::{check_reach, Address, Listener};
+use crate::listener::{check_reach, Listener};
 use crate::metrics;
 use crate::p4runtime::{send_digests, Control, P4RuntimeService};
 use crate::port_options::{AccessRate, PortModeration, PortPipe, PortSpec};
@@ -45,7 +45,7 @@ pub struct ServeArgs {
     tls: TlsArgs,
     /// Serve queues, ports and discards at /metrics in Prometheus' text format: host:port or unix:/path/to.sock
     #[arg(long, num_args = 0..=1, default_missing_value = DEFAULT_ADDRESS, value_name = "ADDRESS", conflicts_with = "virtual_time")]
-    metrics: Option<narrows_metrics::Address>,
+    metrics: Option<Address>,
     /// A port of the switch on a Linux interface: NUMBER@INTERFACE (repeatable)
     #[arg(long = "port", value_name = "N@IF")]
     ports: Vec<PortSpec>,
