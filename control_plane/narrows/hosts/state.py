@@ -175,9 +175,12 @@ class RunState:
 
     @contextmanager
     def _settings_locked(self) -> Iterator[None]:
-        with (self.root / "settings.lock").open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        directory = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX)
             yield
+        finally:
+            os.close(directory)
 
     def guard(self) -> None:
         """Have the run taken down by somebody else should its owner be killed: what others rest on is changed for it.
