@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import os
 import pty
@@ -267,7 +268,8 @@ def world(place: Path) -> Iterator[str]:
         run(["ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", name])
         run(["ip", "address", "add", "203.0.113.1/24", "dev", link])
         run(["ip", "link", "set", link, "up"])
-        run(["ip", "-n", name, "-batch", "-"], "address add 203.0.113.2/24 dev eth0\nlink set eth0 up\n")
+        commands = ("address add 203.0.113.2/24 dev eth0", "link set eth0 up", "route add default via 203.0.113.1")
+        run(["ip", "-n", name, "-batch", "-"], "\n".join(commands))
         nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
         serve = ["python3", "-m", "http.server", "8000", "--directory", str(place)]
         with (place / "asked").open("wb") as log:
@@ -309,6 +311,12 @@ def test_this_machine_is_as_before_when_it_is_killed(terminal: Terminal, world: 
     assert any(terminal.state.run_id in one for one in left_of(terminal.state.run_id) if one.startswith("table"))
     terminal.type(f"curl -sS --retry 5 --retry-connrefused http://{world}:8000/ >/dev/null && echo reached\n")
     terminal.expect("\nreached\r\n")
+    # Nobody out there reaches the shell's side of the link, though this machine forwards.
+    (route,) = json.loads(run(["ip", "-j", "route", "show", "dev", f"narrows{terminal.state.run_id}"]))
+    gateway = str(ipaddress.ip_network(route["dst"])[2])
+    assert subprocess.run(["ping", "-q", "-c", "1", gateway], stdout=subprocess.DEVNULL).returncode == 0
+    from_outside = ["ip", "netns", "exec", f"nwshell-{os.getpid()}", "ping", "-q", "-c", "1", "-W", "1", gateway]
+    assert subprocess.run(from_outside, stdout=subprocess.DEVNULL).returncode == 1
     os.kill(terminal.owner, signal.SIGKILL)
     terminal.expect("code 137")
 
