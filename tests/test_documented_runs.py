@@ -44,11 +44,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for source in (ROOT / "experiments").glob("*.yaml"):
         text = re.sub(r"(duration: *)\d+s", r"\g<1>1s", source.read_text())
         (tmp_path / "experiments" / source.name).write_text(text)
-    for name in ("experiment", "first", "shallow-buffers", "bbrv3"):
+    for name in ("experiment", "first", "shallow-buffers", "bbrv3", "l4s"):
         shutil.copy(tmp_path / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
     shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
     for kernel in kernels.installed()[:1]:
-        for name in ("default", "bbr3"):
+        for name in ("default", "bbr3", "prague"):
             shutil.copytree(kernel.path.parent, tmp_path / "cache" / "narrows" / "kernels" / name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)

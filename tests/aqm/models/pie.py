@@ -3,7 +3,8 @@
 
 Where they differ, the RFC is followed in that the probability stays within 0 and 1 and that the burst allowance shrinks
 with the timer (Linux: with departures); Linux in that the delay is the one of the latest departure, 0 where it left
-nothing behind, and that nothing is dropped below two frames of ``mtu`` (RFC: 2 kB).
+nothing behind, that nothing is dropped below two frames of ``mtu`` (RFC: 2 kB), that an idle queue forgets 1/64 of the
+probability at each update (RFC: 2 %), and that the sum which spaces drops goes on after a mark that it made certain.
 """
 
 from __future__ import annotations
