@@ -17,6 +17,7 @@ import delay_line
 import emulators
 import forwarding
 import host
+import l4s
 import pipeline
 import results
 import senders
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[int], results.Outcome]] = {
     "collecting": collecting.run,
     "emulators": emulators.run,
     "aqm": aqm.run,
+    "l4s": l4s.run,
     "virtual": virtual.run,
     "virtual-accuracy": virtual_accuracy.run,
     "virtual-bmv2": virtual_bmv2.run,

@@ -11,6 +11,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from narrows.experiment.model import Experiment
+from narrows.experiment.planning import make_plan
 
 
 @pytest.fixture(name="script")
@@ -42,3 +44,23 @@ def test_red_has_its_bounds_from_the_rate(script: Callable[[str], Any]) -> None:
     words = script("managed").words("red", 100_000_000, 10**6, True)
     assert "min 62500 max 187500 burst 104 avpkt 1000" in words and words.endswith(" ecn")
     assert script("managed").words("codel", 1, 1, False) == "codel noecn"
+
+
+def test_goodput_is_that_of_the_published_minute(script: Callable[[str], Any]) -> None:
+    """Of 180 s the minute from 118 to 178 s counts: 10 Mbit/s there, ten times as much before and after."""
+    times = list(range(0, 181))
+    rates = [100e6 if time <= 118 or time > 178 else 10e6 for time in times]
+    acked = pd.Series(rates).cumsum() / 8
+    found = script("l4s")._goodput_mbps(pd.DataFrame({"time_s": times, "acked_bytes": acked}))
+    assert found == pytest.approx(10)
+
+
+def test_published_pairs_are_experiments(script: Callable[[str], Any]) -> None:
+    """A flow each, with its own RTT, and a buffer and a step that 50 Mbit/s never fill."""
+    for pair in script("l4s").PAIRS:
+        first, second = pair.experiment(1)["flows"]
+        assert (first["cca"], second["cca"]) == pair.ccas
+        plan = make_plan(Experiment.model_validate(pair.experiment(1)))
+        assert [flow.rtt_ns for flow in plan.flows] == [rtt * 1_000_000 for rtt in pair.rtts_ms]
+        assert plan.bottleneck.ecn_threshold_bytes is not None
+        assert plan.bottleneck.ecn_threshold_bytes * 8 / plan.bottleneck.rate_bps > 1
