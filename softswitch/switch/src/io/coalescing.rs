@@ -71,13 +71,14 @@ struct Open {
 }
 
 impl Open {
-    /// A delivery that begins with this frame, which is intact; `None`: nothing can follow it.
+    /// A delivery that begins with this frame, which is intact; `None`: nothing can follow it. Marked segments stay apart: the
+    /// receiver's kernel does not know of how many a frame from a packet socket consists, and would count one mark.
     fn beginning(place: usize, packet: &Packet, parts: TcpFrame) -> Option<Self> {
         let frame = packet.bytes();
         let segment = payload_of(packet, &parts);
         let next_sequence = parts.sequence(frame).wrapping_add(segment as u32);
         let flags = parts.flags(frame);
-        let can_go_on = segment > 0 && flags & !FEEDBACK == ACK;
+        let can_go_on = segment > 0 && flags & !FEEDBACK == ACK && !parts.is_marked(frame);
         can_go_on.then_some(Open { place, parts, segment, total: segment, next_sequence, flags })
     }
 
@@ -325,6 +326,24 @@ mod tests {
             let bytes = whole(&found[0]);
             assert_eq!((bytes[46] & 1, bytes[47]), (ae, flags | PSH));
             assert_eq!(counts(&[frames[0].clone(), counting(1, flags ^ ECE)]), [1, 1]);
+        }
+    }
+
+    #[test]
+    fn every_mark_is_a_frame() {
+        for is_ipv6 in [false, true] {
+            let with_ecn = |number: u32, ecn: u8| {
+                let mut frame = segment(Header { is_ipv6, ..HEADER }, number * 100, 100);
+                frame[15] |= if is_ipv6 { ecn << 4 } else { ecn };
+                let parts = TcpFrame::parse(&frame, frame.len()).expect("TCP");
+                parts.set_length(&mut frame, 100);
+                checksum::complete(&mut frame, parts.checksum());
+                frame
+            };
+            let of = |fields: [u8; 4]| counts(&[0, 1, 2, 3].map(|at| with_ecn(at, fields[at as usize])));
+            assert_eq!(of([3, 3, 3, 3]), [1, 1, 1, 1]);
+            assert_eq!(of([1, 1, 3, 1]), [2, 1, 1]);
+            assert_eq!(of([2, 2, 2, 2]), [4]);
         }
     }
 

@@ -19,6 +19,7 @@ pub const PSH: u8 = 0x08;
 pub const ACK: u8 = 0x10;
 pub const ECE: u8 = 0x40;
 pub const CWR: u8 = 0x80;
+const CONGESTION_EXPERIENCED: u8 = 3;
 
 /// Where the parts of a frame are that holds one TCP segment, in IP without options and nothing behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,7 +83,13 @@ impl TcpFrame {
         frame[self.transport + FLAGS]
     }
 
-    /// Sets them.
+    /// Whether the ECN field of the packet is CE: it was marked.
+    pub fn is_marked(&self, frame: &[u8]) -> bool {
+        let field = if self.is_ipv6 { frame[ETHERNET + 1] >> 4 } else { frame[ETHERNET + 1] };
+        field & CONGESTION_EXPERIENCED == CONGESTION_EXPERIENCED
+    }
+
+    /// Sets the flags.
     pub fn set_flags(&self, frame: &mut [u8], flags: u8) {
         frame[self.transport + FLAGS] = flags;
     }
