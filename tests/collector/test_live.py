@@ -216,6 +216,24 @@ def test_a_capture_is_replayed_frame_by_frame_at_its_rate(namespace: str, tmp_pa
         assert live.equals(file), name
 
 
+def test_a_capture_is_sent_again_and_again_for_a_time(namespace: str, tmp_path: Path) -> None:
+    """At 40,000 a second for half a second: 20,000 frames, of a capture of 300."""
+    capture = tmp_path / "trace.pcap"
+    collector("generate", capture, "--reports", "300")
+    before = received(namespace)
+    command = ["ip", "netns", "exec", namespace, str(BINARY), "replay", str(capture), "--interface", "cs0"]
+    words = [*command, "--rate", "40000", "--seconds", "0.5"]
+    sent = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert sent["seconds"] == pytest.approx(0.5, abs=0.1) and sent["frames"] <= 20_000 * 1.001
+    assert sent["rate"] == pytest.approx(40_000, rel=0.2)
+    assert received(namespace) - before == sent["frames"]
+
+
+def received(namespace: str) -> int:
+    words = ["ip", "netns", "exec", namespace, "cat", "/sys/class/net/cc0/statistics/rx_packets"]
+    return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+
+
 def test_an_unknown_interface_is_named(tmp_path: Path) -> None:
     result = collector("collect", "--interface", "nosuch0", "--out", tmp_path / "t")
     assert result.returncode == 2

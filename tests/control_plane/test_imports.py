@@ -12,10 +12,10 @@ OURS = {
     "narrows", "narrows.cli", "narrows.errors", "narrows.studies", "narrows.studies.processors", "narrows.targets",
     "narrows.targets.registry", "narrows_analysis", "narrows_analysis.studies", "narrows_analysis.studies.names",
     "narrows_formats", "narrows_formats.files", "narrows_formats.units",
-    *(f"narrows.cli.{command}" for command in ("analyze", "calibrate", "clean", "collect", "collector_command",
-                                               "check", "compare", "doctor", "export", "kernel", "new", "options",
-                                               "plan", "report", "run", "runs", "schema", "shell", "streams", "test",
-                                               "study")),
+    *(f"narrows.cli.{command}" for command in ("analyze", "benchmark", "calibrate", "check", "clean", "collect",
+                                               "collector_command", "compare", "doctor", "export", "kernel", "new",
+                                               "options", "plan", "report", "run", "runs", "schema", "shell", "streams",
+                                               "study", "test")),
 }  # fmt: skip
 SLOW = {"finsy", "grpc", "matplotlib", "numpy", "pandas", "pyarrow", "pydantic", "thrift", "yaml"}
 

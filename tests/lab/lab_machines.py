@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from narrows.hosts.links import remove_namespace
+
 PREFIX = "nwdev-tofino-"
 SSHD = "/usr/sbin/sshd"
 MANAGEMENT = "192.0.2"
@@ -94,6 +96,7 @@ class Machines:
             ["name", other_interface, "netns", self.namespace(other), "numrxqueues", str(queues)],
         )
         _do("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
+        self.inside(other, "ethtool", "-L", other_interface, "rx", str(queues))
         _do("ip", "-n", self.namespace(name), "link", "set", interface, "up")
         _do("ip", "-n", self.namespace(other), "link", "set", other_interface, "up")
 
@@ -146,4 +149,5 @@ class Machines:
             daemon.terminate()
             daemon.wait(5)
         for name in [*self.names, "hub"]:
-            _do("ip", "netns", "del", self.namespace(name), check=False)
+            # With what a connection that has lost its other end still holds.
+            remove_namespace(self.namespace(name))

@@ -95,6 +95,20 @@ def test_machines_of_a_plan_are_at_the_ports_of_their_nics() -> None:
     assert [nic.interface for nic in alone.switch_nics(bind(plan_of(), alone)).values()] == ["nic1", "nic2"]
 
 
+def test_a_link_that_leads_on_has_a_port_of_the_switch_s_own() -> None:
+    """Two links in a row: the first one's queue is at a port without a NIC, whose frames come in again."""
+    link = {"rate": "100Mbit", "buffer": "1bdp", "rtt": "10ms"}
+    path = {"cca": "reno", "duration": "1s", "path": ["first", "second"]}
+    experiment = {"name": "two", "links": {"first": link, "second": link}, "flows": [path]}
+    inventory = lab()
+    bound = bind(make_plan(Experiment.model_validate(experiment)), inventory)
+    first, second = bound.links
+    assert second.port == inventory.numbers["right"]
+    assert (first.loopback, first.port) == (True, 4) and bound.loopbacks == (4,)
+    assert inventory.interfaces(bound) == {1: "nic1", 2: "nic2", 3: REPORTS_OUT}
+    assert {(one.ingress_port, one.egress_port) for one in bound.paths} >= {(1, 4), (4, 2), (2, 1)}
+
+
 def test_hosts_that_share_a_nic_have_the_same_rtt() -> None:
     """The switch holds what leaves by a port, whoever it is for."""
     flows = [{"cca": "reno", "duration": "1s"}, {"cca": "reno", "duration": "1s", "rtt": "20ms"}]

@@ -6,6 +6,7 @@ Machines are network namespaces, cables veth pairs: everything else is what a la
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -68,12 +69,13 @@ class Lab:
         self.out = directory / "results" / "run"
         self.data: dict[str, Any] = {
             "switch": {
-                "ports": [{"name": nic, "interface": nic, "speed": "1G"} for nic in NICS.values()],
+                "ports": [{"name": nic, "interface": nic, "speed": "10G"} for nic in NICS.values()],
                 **({} if desk == BOX else {"ssh": machines.ssh(BOX)}),
             },
             "senders": [self._machine("alice", 1), self._machine("bob", 2)],
             "receiver": self._machine("carol", 3),
         }
+        self._started: list[subprocess.Popen[str]] = []
         self._before = self._state()
 
     def _machine(self, name: str, number: int) -> dict[str, Any]:
@@ -87,14 +89,27 @@ class Lab:
             "address6": f"2001:db8::{number}/64",
         }
 
-    def start(self, *arguments: str, experiment: Path = DEMO, command: str = "run") -> subprocess.Popen[str]:
+    def start(self, *arguments: str, experiment: Path = DEMO) -> subprocess.Popen[str]:
         self.out.parent.mkdir(exist_ok=True)
+        return self.narrows("run", str(experiment), *arguments)
+
+    def narrows(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command with the lab's inventory, at its desk."""
         (self.directory / "lab.yaml").write_text(yaml.safe_dump(self.data))
-        words = [*NARROWS, command, str(experiment), "--target", "soft", "--inventory", "lab.yaml", *arguments]
-        return subprocess.Popen(
+        words = [*NARROWS, *arguments, "--target", "soft", "--inventory", "lab.yaml"]
+        process = subprocess.Popen(
             ["ip", "netns", "exec", self.machines.namespace(self.desk), *words],
             cwd=self.directory, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """What a failed test left running."""
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def run(self, *arguments: str, **options: Any) -> tuple[int, str]:
         process = self.start("--out", str(self.out), *arguments, **options)
@@ -141,8 +156,10 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
 
 
 @pytest.fixture(params=[BOX, DESK])
-def lab(request: pytest.FixtureRequest, machines: Machines, tmp_path: Path) -> Lab:
-    return Lab(machines, request.param, tmp_path)
+def lab(request: pytest.FixtureRequest, machines: Machines, tmp_path: Path) -> Iterator[Lab]:
+    made = Lab(machines, request.param, tmp_path)
+    yield made
+    made.end()
 
 
 SHORT = ["--set", "flows.0.duration=3s", "--set", "flows.1.duration=3s"]
@@ -243,6 +260,17 @@ def test_machines_are_as_they_were_after_many_kills(lab: Lab, number: int) -> No
     killed(lab, random.uniform(number, number + 1) * LONGEST_S / 20)
 
 
+def test_doctor_finds_the_lab_in_order_and_changes_nothing(lab: Lab) -> None:
+    printed, _ = lab.narrows("doctor", "--json").communicate(timeout=60)
+    found = {one["subject"]: one for one in json.loads(printed)}
+    # These machines are one, and who keeps its clock is its own business.
+    wrong = {subject: one["problem"] for subject, one in found.items() if one["problem"]}
+    assert not [subject for subject in wrong if not subject.endswith(": clock")], wrong
+    assert found["switch (left): receive queues"]["found"] == f"{QUEUES}; a run sets 1"
+    assert {"carol: link", "switch (right): use", "switch: processors", "switch program"} <= set(found)
+    lab.assert_restored()
+
+
 def test_a_nic_that_is_in_use_never_becomes_a_port(lab: Lab) -> None:
     lab.machines.inside(BOX, "ip", "address", "add", "203.0.113.1/24", "dev", "right")
     try:
@@ -266,18 +294,21 @@ def test_processors_that_the_switch_may_not_have_fail_the_run(lab: Lab) -> None:
 def test_the_switch_runs_on_its_processors(lab: Lab) -> None:
     lab.data["switch"] |= {"cores": "0", "interrupts": "1"}
     process = lab.start("--out", str(lab.out), *SHORT)
-    allowed = ""
-    while not allowed:
+    while (allowed := processors_of_the_switch(lab)) is None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.1)
-        for pid in lab.machines.inside(BOX, "sh", "-c", f"pgrep -f '^[^ ]*{SOFTSWITCH} serve' || true").split():
-            if Path(f"/proc/{pid}/ns/net").stat().st_ino == box_network(lab):
-                status = Path(f"/proc/{pid}/status").read_text()
-                allowed = next(line.split()[1] for line in status.splitlines() if line.startswith("Cpus_allowed_list"))
     printed, _ = process.communicate(timeout=60)
     assert process.returncode == EXIT_OK, printed
     assert allowed == "0"
 
 
-def box_network(lab: Lab) -> int:
-    return Path("/run/netns", lab.machines.namespace(BOX)).stat().st_ino
+def processors_of_the_switch(lab: Lab) -> str | None:
+    """Processors that the softswitch may run on; None before there is one."""
+    listed = ["ip", "netns", "pids", lab.machines.namespace(BOX)]
+    for pid in subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split():
+        with contextlib.suppress(OSError):
+            # The kernel keeps 15 characters of a name.
+            if Path(f"/proc/{pid}/comm").read_text().strip() == SOFTSWITCH[:15]:
+                status = Path(f"/proc/{pid}/status").read_text().splitlines()
+                return next(line.split()[1] for line in status if line.startswith("Cpus_allowed_list"))
+    return None

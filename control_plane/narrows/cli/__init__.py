@@ -12,6 +12,7 @@ import typer
 
 from narrows.cli import (
     analyze,
+    benchmark,
     calibrate,
     check,
     clean,
@@ -61,6 +62,7 @@ for command in (
     collect.collect,
     doctor.doctor,
     calibrate.calibrate,
+    benchmark.benchmark,
     clean.clean,
     schema.schema,
 ):

@@ -35,6 +35,16 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+def processor_s(pid: int) -> float:
+    """Seconds of processor time that a process has used so far, all of its threads together; 0 if there is none."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0.0
+    fields = text.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class ProcessNamespace:
     """A PID namespace: when its first process ends, the kernel kills everything that was ever started in it.
 

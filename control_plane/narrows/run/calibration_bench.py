@@ -17,9 +17,9 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import ETHERNET_HEADER_BYTES, FIRST_SERVER_PORT, Plan
 from narrows.experiment.planning import make_plan
 from narrows.hosts.base import Testbed
-from narrows.hosts.state import RunState
 from narrows.run.calibration import Bench, Departures
 from narrows.run.collector import TelemetryCollector
+from narrows.run.standing import configured
 from narrows.targets.base import QueueFacts, Target
 from narrows.traffic import udp_host
 
@@ -103,24 +103,8 @@ async def host_bench(
     problems = [*target.refusals(plan), *target.missing(), *target.machine_problems(plan)]
     if problems:
         raise RunError("\n".join(problems))
-    state = RunState.create()
-    try:
-        testbed = target.testbed(plan, state, experiment.mtu)
-        try:
-            if target.switch_is_running:
-                await target.start(testbed)
-            testbed.create()
-            if not target.switch_is_running:
-                await target.start(testbed)
-            await target.configure(plan)
-            yield HostBench(target, testbed, plan, directory / f"{rate_bps}-{time.monotonic_ns()}"), target
-        finally:
-            try:
-                await target.stop()
-            finally:
-                testbed.remove()
-    finally:
-        state.destroy()
+    async with configured(target, plan, experiment.mtu) as (testbed, _):
+        yield HostBench(target, testbed, plan, directory / f"{rate_bps}-{time.monotonic_ns()}"), target
 
 
 def read_departures(directory: Path, bottleneck: int, frame_bytes: int, unit_ns: float) -> Departures:

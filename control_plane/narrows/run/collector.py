@@ -59,6 +59,12 @@ class TelemetryCollector:
         self._process = await self._testbed.spawn(HOST, command, stderr=errors)
         await self._process.wait_for_line("ready", READY_S)
 
+    @property
+    def pid(self) -> int:
+        """Process id, while it runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def check(self) -> None:
         """Notice early that it has died.
 

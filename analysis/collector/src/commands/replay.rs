@@ -21,18 +21,21 @@ pub struct ReplayArgs {
     /// Frames a second.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rate: u64,
+    /// Send for so long, the capture from its beginning again as often as that takes [default: each frame once].
+    #[arg(long)]
+    seconds: Option<f64>,
 }
 
 /// What came of it.
 #[derive(Serialize)]
 struct Sent {
-    frames: usize,
+    frames: u64,
     seconds: f64,
     /// Frames a second: less than asked for where the machine cannot keep up.
     rate: f64,
 }
 
-/// Sends every frame once, and prints how fast that went.
+/// Sends the frames, and prints how fast that went.
 pub fn run(args: &ReplayArgs) -> Result<()> {
     let transmitter = Transmitter::open(&args.interface).map_err(Error::Input)?;
     let (mut bytes, mut ends) = (Vec::new(), Vec::new());
@@ -44,19 +47,30 @@ pub fn run(args: &ReplayArgs) -> Result<()> {
     let starts = std::iter::once(&0).chain(&ends);
     let frames: Vec<&[u8]> = starts.zip(&ends).map(|(from, to)| &bytes[*from..*to]).collect();
 
+    if frames.is_empty() {
+        return Err(Error::Input(format!("{}: no frames", args.source.display())));
+    }
+
+    let most = if args.seconds.is_some() { u64::MAX } else { frames.len() as u64 };
     let (started, mut sent) = (Instant::now(), 0);
-    while sent < frames.len() {
-        let due = (started.elapsed().as_secs_f64() * args.rate as f64) as usize;
+    while sent < most {
+        let elapsed = started.elapsed().as_secs_f64();
+        if args.seconds.is_some_and(|limit| elapsed >= limit) {
+            break;
+        }
+        let due = most.min((elapsed * args.rate as f64) as u64);
         if due <= sent {
             std::thread::sleep(Duration::from_micros(20));
             continue;
         }
-        let burst = &frames[sent..frames.len().min(due).min(sent + BURST)];
+        let first = (sent % frames.len() as u64) as usize;
+        let last = frames.len().min(first + (due - sent).min(BURST as u64) as usize);
+        let burst = &frames[first..last];
         sent += transmitter.send(burst).map_err(|source| Error::Io {
             path: PathBuf::from(&args.interface),
             action: "send on",
             source,
-        })?;
+        })? as u64;
     }
     let seconds = started.elapsed().as_secs_f64();
     let result = Sent { frames: sent, seconds, rate: sent as f64 / seconds };

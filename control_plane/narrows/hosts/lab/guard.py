@@ -42,8 +42,8 @@ class Guard:
         )
         self._process = process
         assert process.stdout is not None and process.stderr is not None
-        is_told = select.select([process.stdout], [], [], READY_S)[0]
-        if is_told and process.stdout.readline() == b"ready\n":
+        has_answer = select.select([process.stdout], [], [], READY_S)[0]
+        if has_answer and process.stdout.readline() == b"ready\n":
             return
         process.kill()
         words_there = process.stderr.read().decode(errors="replace").strip() or f"no answer in {READY_S:g} s"

@@ -28,7 +28,7 @@ def examine(inventory: Inventory, ccas: Sequence[str] = ()) -> list[Diagnosis]:
     with ThreadPoolExecutor(len(servers) + len(ports)) as pool:
         links = [Link(f"port {one.port}") for one in servers]
         found = list(pool.map(lambda one, link: list(examination.machine(inventory, one, link, ccas)), servers, links))
-        # Whether a port without a machine has a cable is nobody's business.
+        # A port without a machine needs no cable.
         cabled = {one.port for one in servers}
         found += pool.map(lambda port: list(_port(inventory, port, port.name in cabled)), ports)
     programs = [

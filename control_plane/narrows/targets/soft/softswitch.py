@@ -106,6 +106,17 @@ class Softswitch:
         await self._session.open()
         self._manager = TrafficManagerClient(self._session.channel)
 
+    @property
+    def pid(self) -> int:
+        """Process id.
+
+        Raises:
+            RunError: it is not running, or not any more.
+        """
+        self.check()
+        assert self._process is not None
+        return self._process.pid
+
     def check(self) -> None:
         """Notice early that it has died.
 

@@ -78,6 +78,11 @@ class SoftTarget(P4RuntimeTarget):
         """The P4Runtime session, while the switch runs."""
         return self._switch.session
 
+    @property
+    def pid(self) -> int:
+        """The switch's process id, while it runs."""
+        return self._switch.pid
+
     def missing(self) -> list[str]:
         """What this machine lacks to run the softswitch."""
         return missing_parts()
