@@ -148,15 +148,10 @@ class SshTestbed:
         """Start a process on a machine. It ends with the run: signals are passed on, and a lost connection ends it."""
         machine = self._machines[host]
         name = f"{Path(arguments[0]).name} on {machine.name}"
-        if machine.ssh is None:
-            command = list(arguments)
-        else:
-            remote = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
-            command = relayed(remote)
-        if self._record is None:
-            return await spawn(command, name, stdout=stdout, stderr=stderr)
-        process = await spawn(command, name, stdout=stdout, stderr=stderr, launch=self._record.launch())
-        self._record.add_process(process.pid)
+        there = machine_command(machine, ["sh", "-c", REMOTE_SCRIPT.read_text(), "remote.sh", *arguments])
+        process = await spawn(relayed(there), name, stdout=stdout, stderr=stderr)
+        if self._record is not None:
+            self._record.add_process(process.pid)
         return process
 
     async def python(self, host: str, script: Path) -> list[str]:

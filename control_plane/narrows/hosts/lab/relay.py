@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stands in for a process on another machine: ``python -I -m narrows....relay ssh ... remote.sh PROGRAM``.
+"""Stands in for a process on a machine: ``python -I -m narrows....relay ssh ... remote.sh PROGRAM``.
 
 SIGINT and SIGTERM go to the program by name over the connection's standard input; output and exit code come back. When
 this process dies, the connection's input ends, and with it the program.
@@ -7,12 +7,14 @@ this process dies, the connection's input ends, and with it the program.
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import subprocess
 import sys
 from types import FrameType
 
 from narrows.errors import EXIT_BAD_INPUT
+from narrows.hosts.process import PR_SET_PDEATHSIG
 
 FORWARDED = {signal.SIGINT: b"INT\n", signal.SIGTERM: b"TERM\n"}
 
@@ -22,6 +24,8 @@ def main(command: list[str]) -> int:
     if not command:
         print("relay: no command", file=sys.stderr)
         return EXIT_BAD_INPUT
+    # Whoever started us may be killed: the program is to end with it, wherever it is.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     # A session of its own: a Ctrl-C on the terminal reaches the program only through us.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
 
