@@ -57,7 +57,7 @@ class Changes:
                 if self._target.stands_still:
                     await self._target.hold(origin_ns + clock_offset_ns + at_ns)
                 else:
-                    await _sleep_until(origin_ns + at_ns)
+                    await sleep_until(origin_ns + at_ns)
                 for change in changes:
                     before, after = links[change.link], change.of(links[change.link])
                     made_ns = await self._target.change(before, after)
@@ -71,7 +71,8 @@ class Changes:
                 await self._target.hold(None)
 
 
-async def _sleep_until(monotonic_ns: int) -> None:
+async def sleep_until(monotonic_ns: int) -> None:
+    """Sleep until a time of this machine's monotonic clock, as exactly as a machine allows."""
     while (left_ns := monotonic_ns - time.monotonic_ns()) > LOOP_NS:
         await asyncio.sleep((left_ns - LOOP_NS) / NANOSECONDS)
     while time.monotonic_ns() < monotonic_ns:

@@ -11,6 +11,7 @@ from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts import machine
 from narrows.hosts.state import STATE_ROOT, RunState
+from narrows.run.conductor import Driver
 from narrows.run.figures import Figures
 from narrows.run.measurement import Measured, Measurement
 from narrows.run.progress import RunProgress
@@ -99,9 +100,10 @@ class ThisMachine:
 
     kernel, records = "", STATE_ROOT
 
-    def __init__(self, figures: Figures | None = None) -> None:
-        """Show ``figures`` what is measured."""
+    def __init__(self, figures: Figures | None = None, driver: Driver | None = None) -> None:
+        """Show ``figures`` what is measured; ``driver`` drives the run."""
         self._figures = figures
+        self._driver = driver
 
     def refusals(self, plan: Plan) -> list[str]:
         """Models of hosts that are what they are."""
@@ -146,7 +148,7 @@ class ThisMachine:
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
     ) -> Measuring:
         """On a testbed of namespaces or machines."""
-        return Measurement(plan, target, state, results, experiment.telemetry.sockets, self._figures)
+        return Measurement(plan, target, state, results, experiment.telemetry.sockets, self._figures, self._driver)
 
 
 THIS_MACHINE = ThisMachine()

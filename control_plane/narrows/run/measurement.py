@@ -28,6 +28,7 @@ from narrows.hosts.state import RunState
 from narrows.run import draining
 from narrows.run.changes import Changes, Made
 from narrows.run.collector import TelemetryCollector
+from narrows.run.conductor import Conductor, Driver
 from narrows.run.figures import SHOWN_AFTER_S, Figures
 from narrows.run.observer import Observer
 from narrows.run.results import RunDirectory
@@ -127,8 +128,12 @@ class Measurement:
         results: RunDirectory,
         socket_interval_ns: int,
         figures: Figures | None = None,
+        driver: Driver | None = None,
     ) -> None:
-        """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0."""
+        """Nothing is created before `run`; ``results`` is there. Sockets are read so often, or never if 0.
+
+        A ``driver`` changes links while traffic flows, and says when it ends.
+        """
         mtu = plan.frame_bytes - ETHERNET_HEADER_BYTES
         plan = with_reports_of_its_own(plan)
         self._plan = plan
@@ -141,6 +146,7 @@ class Measurement:
         self._observer = Observer(plan, target)
         self._figures = figures
         self._changes = Changes(plan, target)
+        self._conductor = None if driver is None else Conductor(plan, target, self._observer, driver)
         self._applied: AppliedSettings | None = None
         self._clock_offset_ns: int | None = None
         self._counters: Counters | None = None
@@ -212,7 +218,7 @@ class Measurement:
         tasks = [
             asyncio.create_task(self._traffic.run(partial(self._begin, begun))),
             asyncio.create_task(self._monitor(progress)),
-            *([asyncio.create_task(self._change(begun))] if self._plan.changes else []),
+            *([asyncio.create_task(self._change(begun))] if self._plan.changes or self._conductor else []),
         ]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -226,8 +232,8 @@ class Measurement:
                 await task
 
     async def _change(self, begun: asyncio.Future[float]) -> None:
-        """Make the changes of links that no schedule has, counted from the experiment's start."""
-        await self._changes.run(await begun, self._clock_offset_ns)
+        """Make the changes of links that no schedule has, counted from the experiment's start, or those of a driver."""
+        await (self._conductor or self._changes).run(await begun, self._clock_offset_ns)
 
     async def _begin(self, begun: asyncio.Future[float], origin_s: float) -> None:
         """Links that vary do so from the experiment's start on."""
@@ -274,6 +280,10 @@ class Measurement:
         """Show rates and queue, and notice at once when the switch or the collector dies."""
         while True:
             self._collector.check()
+            if self._conductor is not None and self._target.stands_still:
+                # The driver reads the switch: two who ask at once may have time go by that was to stand still.
+                await asyncio.sleep(POLL_S)
+                continue
             queues = await self._link_queues()
             if self._figures is not None:
                 self._figures.queues(queues)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from narrows.experiment.plan import Plan
-from narrows.run.sampler import Key, Reading, Sampler, Snapshot
+from narrows.run.sampler import FlowCounts, Key, Reading, Sampler, Snapshot
 from narrows.switch.readings import QueueStats
 from narrows.targets.base import Target
 
@@ -47,13 +47,31 @@ class Observer:
         """
         await self.learn()
         departed = await self._target.departed_bytes(self._sampler.to_read(time_s))
-        drops: dict[Key, int] | None = None
-        if self._target.profile.flow_drop_counters:
-            drops = {}
-            for link in self._plan.links:
-                found = await self._target.flow_drops(link.port, link.queue)
-                drops |= {(link.index, drop.flow): drop.packets for drop in found}
+        drops = await self._drops() if self._counts_drops else None
         return self._sampler.take(Reading(time_s, queues, departed, drops), active)
+
+    @property
+    def _counts_drops(self) -> bool:
+        return bool(self._target.profile.flow_drop_counters)
+
+    async def _drops(self) -> dict[Key, int]:
+        """Packets that links' queues have dropped, by link and flow index."""
+        found: dict[Key, int] = {}
+        for link in self._plan.links:
+            drops = await self._target.flow_drops(link.port, link.queue)
+            found |= {(link.index, drop.flow): drop.packets for drop in drops}
+        return found
+
+    async def counts(self) -> dict[str, FlowCounts]:
+        """What has left each flow's last queue and what queues have dropped of it, by name, of flows that are known.
+
+        Raises:
+            RunError: the switch does not answer.
+        """
+        await self.learn()
+        return self._sampler.counts(
+            await self._target.departed_bytes(self._sampler.indices), await self._drops() if self._counts_drops else {}
+        )
 
     async def learn(self) -> None:
         """Take what the switch has told of new flows; `learned` has all of it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -42,6 +42,14 @@ class Reading:
     queues: Mapping[str, QueueStats]
     departed_bytes: Mapping[int, int] | None
     drops: Mapping[Key, int] | None
+
+
+@dataclass(frozen=True)
+class FlowCounts:
+    """A flow's L2 bytes that have left its last queue, and its packets that queues have dropped."""
+
+    departed_bytes: int = 0
+    dropped_packets: int = 0
 
 
 @dataclass(frozen=True)
@@ -143,6 +151,21 @@ class Sampler:
         known = record["protocol"] == flow.protocol and src == flow.src and record["src_port"] in ports
         return number if known else None
 
+    @property
+    def indices(self) -> Collection[int]:
+        """The flow indices behind the last link of each flow that is known."""
+        return self._ends.keys()
+
+    def counts(self, departed_bytes: Mapping[int, int], drops: Mapping[Key, int]) -> dict[str, FlowCounts]:
+        """Sums of readings of indices by the name of the flow; none of a flow that is not known yet."""
+        departed = [0] * len(self._plan.flows)
+        for index, total in departed_bytes.items():
+            departed[self._ends[index]] += total
+        dropped = self._sums(drops)
+        return {
+            flow.name: FlowCounts(departed[number], dropped[number]) for number, flow in enumerate(self._plan.flows)
+        }
+
     def to_read(self, time_s: float) -> list[int]:
         """The flow indices to be read now, those first that have waited longest."""
         busy: list[int] = []
@@ -234,13 +257,15 @@ class Sampler:
         return other if other > MIN_OTHER * rate else 0.0
 
     def _drops(self, reading: Reading) -> list[int] | None:
-        if reading.drops is None:
-            return None
-        drops = [0] * len(self._plan.flows)
-        for key, packets in reading.drops.items():
+        return None if reading.drops is None else self._sums(reading.drops)
+
+    def _sums(self, drops: Mapping[Key, int]) -> list[int]:
+        """Packets by flow of the plan."""
+        found = [0] * len(self._plan.flows)
+        for key, packets in drops.items():
             if key in self._owner:
-                drops[self._owner[key]] += packets
-        return drops
+                found[self._owner[key]] += packets
+        return found
 
 
 def _offered_bps(link: Link, before: Reading, now: Reading) -> int:

@@ -12,6 +12,7 @@ from narrows_formats.suggestion import suggestion
 from narrows.experiment.model import Experiment
 from narrows.experiment.plan import Plan
 from narrows.hosts.state import RunState
+from narrows.run.conductor import Driver
 from narrows.run.results import RunDirectory
 from narrows.run.time_left import traffic_time_s
 from narrows.targets.base import Target
@@ -30,14 +31,15 @@ BOOT_AND_ANALYSIS_S, PACKETS_PER_S = 3.0, 60_000
 class VirtualTime:
     """Runs are measured in guests of one kernel, each on a processor of its own."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        """Take the kernel.
+    def __init__(self, kernel: Kernel, driver: Driver | None = None) -> None:
+        """Take the kernel, and who drives the run if somebody does.
 
         Raises:
             RunError: it does not work here.
         """
         self._kernel = kernel
         self._about = about(kernel)
+        self._driver = driver
 
     @property
     def kernel(self) -> str:
@@ -95,4 +97,4 @@ class VirtualTime:
         self, experiment: Experiment, plan: Plan, target: Target, state: RunState, results: RunDirectory
     ) -> VirtualMeasurement:
         """In a guest, by a copy of the target."""
-        return VirtualMeasurement(experiment, plan, target, state, results, self._kernel, self._about)
+        return VirtualMeasurement(experiment, plan, target, state, results, self._kernel, self._about, self._driver)

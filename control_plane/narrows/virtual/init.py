@@ -55,7 +55,7 @@ class Channel:
 
     def read(self) -> str:
         """Wait for words from the outside; empty when there will be none any more."""
-        return os.read(self._file, 64).decode()
+        return os.read(self._file, 4096).decode()
 
 
 def seed_random_numbers(seed: int) -> None:

@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows.virtual import init
+from narrows.virtual.driven import GuestDriver
+from narrows.virtual.standstill import Standstill
 from narrows.virtual.task import TASK_FILE, Task
 
 if TYPE_CHECKING:
@@ -36,16 +38,25 @@ UNCHARGED = (
 )
 
 
+# gRPC's own threads that wait a while for each other, for which time would have to go by where it is held.
+PROMPT = "-event_engine_client,-event_engine_listener,-event_engine_dns"
+
+
 class Channel(init.Channel):
     """The outside, as a measurement reports to it."""
 
-    def pass_signals_on(self) -> None:
-        """From now on a signal that the outside names, one a line, is sent to this process."""
+    def listen(self, driver: GuestDriver | None) -> None:
+        """From now on a signal that the outside names, one a line, is sent to this process; others are the driver's."""
 
         def listen() -> None:
+            rest = ""
             while words := self.read():
-                for name in words.split():
-                    os.kill(os.getpid(), signal.Signals[name])
+                *lines, rest = (rest + words).split("\n")
+                for line in lines:
+                    if driver is not None and line.startswith("{"):
+                        driver.take(line)
+                    else:
+                        os.kill(os.getpid(), signal.Signals[line])
 
         threading.Thread(target=listen, daemon=True).start()
 
@@ -62,7 +73,7 @@ class Channel(init.Channel):
         self.tell(note=text)
 
 
-def measure(task: Task, channel: Channel) -> None:
+def measure(task: Task, channel: Channel, driver: GuestDriver | None) -> None:
     """Make the run, and tell how it ended."""
     with init.memory_at_once():
         # Imported later by the target: then without memory at once.
@@ -84,7 +95,7 @@ def measure(task: Task, channel: Channel) -> None:
             return []
 
     plan = target.enter_guest(task.plan)
-    measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns)
+    measurement = Measurement(plan, target, GuestState.create(), task.results, task.socket_interval_ns, driver=driver)
     try:
         measured = asyncio.run(measurement.run(channel))
     except asyncio.CancelledError:
@@ -109,13 +120,16 @@ def main() -> None:
         init.prepare(task.needed, (task.found.parent, task.results.path))
         init.set_date(task.date_s)
         channel = Channel()
-        channel.pass_signals_on()
+        driver = GuestDriver(channel, Standstill()) if task.driven else None
+        channel.listen(driver)
         channel.tell(up=True)
         if task.plan.has_applications and not init.charge_system_calls(task.syscall_ns):
             channel.note(UNCHARGED)
         os.environ |= task.environment
+        if task.driven or task.plan.changes:
+            os.environ["GRPC_EXPERIMENTS"] = PROMPT
         try:
-            measure(task, channel)
+            measure(task, channel, driver)
         except Exception as error:
             traceback.print_exc()
             channel.tell(failed=f"{type(error).__name__} in the guest: {error}")

@@ -29,6 +29,7 @@ from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.hosts.users import as_environment
 from narrows.paths import REPOSITORY
+from narrows.run.conductor import Driver
 from narrows.run.measurement import Measured
 from narrows.run.progress import RunProgress
 from narrows.run.results import RunDirectory
@@ -66,6 +67,7 @@ class VirtualMeasurement:
         results: RunDirectory,
         kernel: Kernel,
         about: About,
+        driver: Driver | None = None,
     ):
         """Nothing is started before `run`."""
         self._experiment = experiment
@@ -75,6 +77,7 @@ class VirtualMeasurement:
         self._results = results
         self._kernel = kernel
         self._about = about
+        self._driver = driver
         self._memory_bytes = room.memory_bytes(plan)
         self._watch: Watch | None = None
         self._still = ""
@@ -107,6 +110,7 @@ class VirtualMeasurement:
         ended: dict[str, Any] = {}
         up = asyncio.Event()
         watching = asyncio.create_task(self._follow(guest, up, progress))
+        commands = asyncio.create_task(self._pass_commands_on(guest))
         with self._signals_go_in(guest, progress):
             try:
                 async for line in guest.lines():
@@ -118,6 +122,7 @@ class VirtualMeasurement:
                 self._code = await guest.wait()
                 self._wall_s = time.monotonic() - began
                 watching.cancel()
+                commands.cancel()
         if self._still:
             raise RunError(f"{self._still}; the guest was ended{guest.last_words()}")
         if "interrupted" in ended:
@@ -132,6 +137,20 @@ class VirtualMeasurement:
         measured: Measured = pickle.loads(task.found.read_bytes())
         # The guest's calendar is one of its own.
         return replace(measured, started=started, ended=datetime.now(UTC))
+
+    async def _pass_commands_on(self, guest: Guest) -> None:
+        """Tell the guest what the driver says; without a driver any more it ends in order."""
+        if self._driver is None:
+            return
+        while (command := await self._driver.receive()) is not None:
+            self._awaited(False)
+            guest.say(json.dumps(command))
+        guest.say(signal.SIGTERM.name)
+
+    def _awaited(self, is_awaited: bool) -> None:
+        """The guest waits for its driver, or does not any more: no time passes meanwhile."""
+        if self._watch is not None:
+            self._watch.held = is_awaited
 
     async def _follow(self, guest: Guest, up: asyncio.Event, progress: RunProgress) -> None:
         """Tell how time passes inside, and end the guest when it does not, be it before it is up."""
@@ -213,6 +232,7 @@ class VirtualMeasurement:
             environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")}
             | (as_environment() if self._plan.has_applications else {}),
             needed=(*needed_directories(self._results.path.parent), *program_directories(self._plan)),
+            driven=self._driver is not None,
             date_s=self._date_s,
             syscall_ns=self._syscall_ns,
         )
@@ -226,6 +246,9 @@ class VirtualMeasurement:
                 self._traffic = (self._watch.now_ns, time.monotonic(), event["total_s"])
         elif "snapshot" in event:
             progress.show(_snapshot(event["snapshot"]))
+        elif "driver" in event and self._driver is not None:
+            self._awaited("over" not in event["driver"])
+            self._driver.tell(event["driver"])
         elif "note" in event:
             progress.note(event["note"])
         elif "up" not in event:

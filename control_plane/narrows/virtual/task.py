@@ -19,7 +19,8 @@ class Task:
 
     ``target`` is a pickled `narrows.targets.base.Target`: its modules are imported when it is read. ``found`` is the
     file that takes what was measured; ``environment`` are variables that the guest's processes have from outside,
-    ``needed`` directories that they use. ``date_s`` is the guest's date (UTC, seconds since 1970), and a system call of
+    ``needed`` directories that they use. It is
+    ``driven`` from outside or not. ``date_s`` is the guest's date (UTC, seconds since 1970), and a system call of
     a user's program takes ``syscall_ns``.
     """
 
@@ -31,5 +32,6 @@ class Task:
     found: Path
     environment: dict[str, str]
     needed: tuple[Path, ...]
+    driven: bool
     date_s: int
     syscall_ns: int

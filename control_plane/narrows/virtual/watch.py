@@ -61,6 +61,8 @@ class Watch:
         self._pid = pid
         self.now_ns = 0
         self.cpu_s = 0.0
+        self.held = False
+        """Whether its time stands still on purpose."""
 
     async def until_still(self) -> str:
         """Look until the guest's time stands still; returns why that is, in words. Ends quietly with the guest."""
@@ -79,7 +81,7 @@ class Watch:
                 used_s = _used_s(processes)
                 # Those that have ended meanwhile are the guest's no more.
                 self.cpu_s = max(self.cpu_s, used_s)
-                if self.now_ns - moved_ns > STILL_NS:
+                if self.held or self.now_ns - moved_ns > STILL_NS:
                     moved_ns, idle_s, spent_s = self.now_ns, 0.0, used_s
                     seen.clear()
                     continue

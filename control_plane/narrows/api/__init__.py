@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Narrows from Python: make a run, or drive one while its traffic flows. docs/python-api.md shows both."""
+
+from __future__ import annotations
+
+from narrows.api.bed import Bed, testbed
+from narrows.api.runs import experiment, run
+from narrows.api.state import FlowState, LinkState, State
+from narrows.errors import InputError, NarrowsError, RunError
+from narrows.experiment.model import Experiment
+
+__all__ = [
+    "Bed", "Experiment", "FlowState", "InputError", "LinkState", "NarrowsError", "RunError", "State", "experiment",
+    "run", "testbed",
+]  # fmt: skip

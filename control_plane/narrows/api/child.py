@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run in a process of its own: signals, event loop and, in real time, namespaces are that process's.
+
+Requests and answers are JSON objects, one a line.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows.errors import InputError, Interrupted, NarrowsError, RunError
+from narrows.experiment.model import Experiment
+
+if TYPE_CHECKING:
+    from narrows_analysis import RunData
+
+ERRORS: dict[str, type[NarrowsError]] = {"InputError": InputError, "RunError": RunError, "Interrupted": Interrupted}
+END_S = 60.0
+
+
+class Child:
+    """The process of one run, and what it answers."""
+
+    def __init__(
+        self, experiment: Experiment, virtual: bool, kernel: str | None, directory: Path, driven: bool
+    ) -> None:
+        """Start it."""
+        # Open for as long as the process: where it says what a terminal would show.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "narrows.api.process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            # The interrupt key is the caller's, who ends the run then.
+            start_new_session=True,
+        )
+        self.tell(
+            {
+                "experiment": experiment.as_yaml_data(),
+                "virtual": virtual,
+                "kernel": kernel,
+                "directory": str(directory.absolute()),
+                "driven": driven,
+            }
+        )
+
+    def tell(self, command: dict[str, Any]) -> None:
+        """Send a command.
+
+        Raises:
+            RunError: the process has gone.
+        """
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        except OSError:
+            self.answer()
+            raise RunError("the run's process takes no more commands") from None
+
+    def answer(self) -> dict[str, Any]:
+        """The next answer.
+
+        Raises:
+            NarrowsError: the run has failed; as `narrows run` would say it.
+            RunError: the process has gone without an answer.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self._said.seek(0)
+            raise RunError(f"the run's process ended: {self._said.read().decode(errors='replace').strip()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ERRORS[answer["kind"]](answer["error"])
+        return answer
+
+    def result(self) -> RunData:
+        """Wait for the end of the run, whatever is still answered; the run that there is then.
+
+        Raises:
+            RunError: it is not complete; the message says why.
+        """
+        from narrows_analysis import load
+
+        while "status" not in (answer := self.answer()):
+            pass
+        self._process.wait()
+        if answer["status"] != "complete":
+            raise RunError(f"{answer['status']} run: {answer['reason']}; its results are in {answer['directory']}")
+        return load(answer["directory"])
+
+    def end(self) -> None:
+        """Interrupt the run, and wait until nothing is left of it; safe to call at any time, and twice."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            try:
+                self._process.communicate(timeout=END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None and not stream.closed:
+                stream.close()
+        self._said.close()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process that makes a run for `narrows.api.child`: ``python -m narrows.api.process``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from narrows.api.runs import ORIGIN, experiment
+from narrows.errors import InputError, NarrowsError
+from narrows.run.conductor import Driver
+from narrows.run.environment import Environment, ThisMachine
+from narrows.run.runner import check, execute
+from narrows.targets.registry import target_factory
+
+TARGET = "soft"
+
+
+class Pipes:
+    """The driver of the run: standard input and output. See `narrows.run.conductor.Driver`."""
+
+    def __init__(self, answers: int) -> None:
+        """``answers`` is a file descriptor."""
+        self._answers = answers
+        self._commands: asyncio.StreamReader | None = None
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next command."""
+        if self._commands is None:
+            self._commands = asyncio.StreamReader()
+            reader = self._commands
+            await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", buffering=0)
+            )
+        line = await self._commands.readline()
+        return json.loads(line) if line else None
+
+    def tell(self, answer: dict[str, Any]) -> None:
+        """An answer."""
+        data = json.dumps(answer).encode() + b"\n"
+        while data:
+            data = data[os.write(self._answers, data) :]
+
+
+def first_line() -> dict[str, Any]:
+    """The request; what stands behind it is for the run's event loop."""
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (octet := os.read(0, 1)):
+            sys.exit(0)
+        line += octet
+    request: dict[str, Any] = json.loads(line)
+    return request
+
+
+def environment_of(virtual: bool, kernel: str | None, driver: Driver | None) -> Environment:
+    """Where the run is made, and who drives it.
+
+    Raises:
+        InputError: there is no such kernel, or it is not of virtual time.
+    """
+    if not virtual:
+        if kernel is not None:
+            raise InputError(f"kernel {kernel}: senders have this machine's kernel; allowed: with virtual=True")
+        return ThisMachine(driver=driver)
+    from narrows.virtual import kernels
+    from narrows.virtual.environment import VirtualTime
+
+    return VirtualTime(kernels.find(kernel or kernels.DEFAULT), driver)
+
+
+def make(request: dict[str, Any], pipes: Pipes) -> None:
+    """Make the run that is asked for.
+
+    Raises:
+        NarrowsError: it cannot be made, or failed before any traffic flowed.
+    """
+    one, directory = experiment(request["experiment"]), Path(request["directory"])
+    if request["driven"] and any(event.buffer is not None or event.loss is not None for event in one.events):
+        raise InputError("events: change buffer or loss of a run that is driven; allowed: change them there")
+    if directory.exists():
+        raise InputError(f"{directory}: exists already; allowed: a directory that does not")
+    environment = environment_of(request["virtual"], request["kernel"], pipes if request["driven"] else None)
+    target = target_factory(TARGET, results=directory, virtual=request["virtual"])(one)
+    checked = check(one, target, ORIGIN, environment)
+    outcome = execute(checked, directory, Console(stderr=True), one.name)
+    ending = {"status": outcome.status, "reason": outcome.reason, "directory": str(outcome.directory)}
+    if outcome.status == "complete" and outcome.summary is None:
+        ending |= {"status": "failed", "reason": "\n".join(outcome.notes)}
+    pipes.tell(ending)
+
+
+def main() -> None:
+    """Answers go to standard output; whatever else is printed does not."""
+    pipes = Pipes(os.dup(1))
+    os.dup2(2, 1)
+    try:
+        make(first_line(), pipes)
+    except NarrowsError as error:
+        pipes.tell({"error": str(error), "kind": type(error).__name__})
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Experiments from Python, and whole runs of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from narrows.api.child import Child
+from narrows.errors import InputError
+from narrows.experiment.loader import read_experiment, validate
+from narrows.experiment.model import Experiment
+from narrows.run.results import default_directory
+
+if TYPE_CHECKING:
+    from narrows_analysis import RunData
+
+# A file, an experiment as a file has it, or one that was checked before.
+Source = Path | str | dict[str, Any] | Experiment
+ORIGIN = "experiment"
+
+
+def experiment(source: Source) -> Experiment:
+    """An experiment, checked.
+
+    Args:
+        source: a file, or what a file has: `{"name": ..., "bottleneck": {...}, "flows": [...]}`.
+
+    Raises:
+        InputError: it is not valid; the message names each field and what is allowed.
+    """
+    if isinstance(source, Experiment):
+        return source
+    if isinstance(source, dict):
+        return validate(source, ORIGIN)
+    return validate(read_experiment(Path(source)), str(source))
+
+
+def run(source: Source, *, virtual: bool = False, kernel: str | None = None, out: Path | str | None = None) -> RunData:
+    """Make one run, and wait for its end.
+
+    Args:
+        source: the experiment, without sweep and repetitions; see `experiment`.
+        virtual: in virtual time: exact at any rate, and without root.
+        kernel: of virtual time: a name of ``narrows kernel list``, or a path.
+        out: directory of the results, which must not exist; `results/NAME-TIME` by default.
+
+    Returns:
+        The run, as `narrows_analysis.load` gives it.
+
+    Raises:
+        InputError: the experiment, or an option, is not valid, or this machine lacks something.
+        RunError: the run is not complete; the message says why, and where its results are.
+    """
+    one = single(experiment(source))
+    child = Child(one, virtual, kernel, directory_of(one, out), driven=False)
+    return child.result()
+
+
+def single(one: Experiment) -> Experiment:
+    """See that an experiment is one run.
+
+    Raises:
+        InputError: it is several.
+    """
+    if one.sweep or one.repeat != 1:
+        raise InputError(f"{ORIGIN}: has sweep or repeat; allowed: one run, and `narrows run` for several")
+    return one
+
+
+def directory_of(one: Experiment, out: Path | str | None) -> Path:
+    """Where results go."""
+    return default_directory(one.name) if out is None else Path(out)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run that is driven while its traffic flows: whoever drives it says until when it goes on, and changes links then.
+
+In virtual time the run stands still in between. Commands and answers are mappings of plain data, so that the driver may
+be anywhere; `narrows.api` is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any, Protocol
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.errors import RunError
+from narrows.experiment.plan import Link, Plan
+from narrows.run.changes import sleep_until
+from narrows.run.observer import Observer
+from narrows.switch.readings import QueueStats
+from narrows.targets.base import Target
+
+
+class Driver(Protocol):
+    """Who drives a run."""
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next command; None if there will be none any more.
+
+        ``{"until_ns": ...}``: go on until that time since the experiment's start. ``{"link": ..., "rate_bps",
+        "limit", "loss", "delay_ns"}``: give a link other settings now, those that are there; ``limit`` is in bytes and,
+        for a depth in packets, in packets. ``{"end": true}``: that was all.
+        """
+
+    def tell(self, answer: dict[str, Any]) -> None:
+        """An answer: ``{"state": ...}`` to the first kind and once before all, ``{"made_ns": ...}`` to the second.
+
+        ``{"refused": ...}`` says why a command cannot be followed, and ``{"over": true}`` that the traffic has ended.
+        """
+
+
+class Conductor:
+    """Does what the driver of one run says."""
+
+    def __init__(self, plan: Plan, target: Target, observer: Observer, driver: Driver) -> None:
+        """Nothing is done before `run`."""
+        self._target = target
+        self._observer = observer
+        self._driver = driver
+        self._links = {link.name: link for link in plan.links}
+        self._origin_ns = 0
+        self._offset_ns = 0
+
+    async def run(self, origin_s: float, clock_offset_ns: int | None) -> None:
+        """Do it until the driver ends the run, from the experiment's start on.
+
+        Args:
+            origin_s: monotonic time of the experiment's start.
+            clock_offset_ns: the switch's clock minus that clock.
+
+        Raises:
+            RunError: the switch does not do it, or the driver has gone.
+        """
+        if clock_offset_ns is None:
+            raise RunError("a run that is driven needs a switch whose clock can be read")
+        self._origin_ns, self._offset_ns = round(origin_s * NANOSECONDS), clock_offset_ns
+        try:
+            await self._go_on(0)
+            while (command := await self._driver.receive()) is not None:
+                if "end" in command:
+                    return
+                if "until_ns" in command:
+                    await self._go_on(command["until_ns"])
+                else:
+                    await self._change(command)
+            raise RunError("whoever drove the run has gone")
+        finally:
+            if self._target.stands_still:
+                await self._target.hold(None)
+            self._driver.tell({"over": True})
+
+    async def _go_on(self, until_ns: int) -> None:
+        at_ns = self._origin_ns + until_ns
+        if self._target.stands_still:
+            await self._target.hold(at_ns + self._offset_ns)
+            time_ns = until_ns
+        else:
+            await sleep_until(at_ns)
+            time_ns = (await self._target.now_ns() or 0) - self._offset_ns - self._origin_ns
+        places = {(queue.port, queue.queue): queue for queue in await self._target.queues()}
+        links = {name: _state(link, places[link.port, link.queue]) for name, link in self._links.items()}
+        flows = {name: asdict(counts) for name, counts in (await self._observer.counts()).items()}
+        self._driver.tell({"state": {"time_ns": time_ns, "links": links, "flows": flows}})
+
+    async def _change(self, command: dict[str, Any]) -> None:
+        before = self._links[command["link"]]
+        asked = {name: value for name, value in command.items() if name in ("rate_bps", "loss", "delay_ns")}
+        if "limit" in command:
+            asked["limit_bytes"], asked["limit_packets"] = command["limit"]
+        after = replace(before, **asked)
+        try:
+            made_ns = await self._target.change(before, after)
+        except RunError as error:
+            self._driver.tell({"refused": str(error)})
+            return
+        self._links[before.name] = after
+        self._driver.tell({"made_ns": made_ns - self._offset_ns - self._origin_ns})
+
+
+def _state(link: Link, queue: QueueStats) -> dict[str, Any]:
+    return {
+        "rate_bps": link.rate_bps,
+        "limit_bytes": link.limit_bytes,
+        "delay_ns": link.delay_ns,
+        "loss": link.loss,
+        "queue_bytes": queue.depth_bytes,
+        "queue_packets": queue.depth_packets,
+        "departed_bytes": queue.dequeued_bytes,
+        "departed_packets": queue.dequeued_packets,
+        "dropped_packets": queue.dropped_packets,
+    }

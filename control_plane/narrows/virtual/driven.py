@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of a run as its guest knows it: commands come from the outside, and no time goes by until they do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from typing import Any, Protocol
+
+from narrows.virtual.standstill import Standstill
+
+
+class Telling(Protocol):
+    """The outside."""
+
+    def tell(self, **event: Any) -> None:
+        """One event."""
+
+
+class GuestDriver:
+    """See `narrows.run.conductor.Driver`."""
+
+    def __init__(self, outside: Telling, standstill: Standstill) -> None:
+        """``outside`` takes the answers."""
+        self._outside = outside
+        self._standstill = standstill
+        self._commands: deque[dict[str, Any]] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._come: asyncio.Event | None = None
+
+    def take(self, line: str) -> None:
+        """A command from the outside; called by the thread that listens."""
+        self._commands.append(json.loads(line))
+        if self._loop is not None and self._come is not None:
+            self._loop.call_soon_threadsafe(self._come.set)
+
+    async def receive(self) -> dict[str, Any] | None:
+        """The next command."""
+        self._loop, self._come = asyncio.get_running_loop(), asyncio.Event()
+        self._standstill.begin()
+        try:
+            while not self._commands:
+                self._come.clear()
+                await self._come.wait()
+            return self._commands.popleft()
+        finally:
+            self._standstill.end()
+
+    def tell(self, answer: dict[str, Any]) -> None:
+        """An answer."""
+        self._outside.tell(driver=answer)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs that are driven from Python, in virtual time: every change at its nanosecond, however long the driver takes."""
+
+from __future__ import annotations
+
+import json
+import time
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from narrows import api
+from narrows.errors import InputError, RunError
+from narrows.virtual import kernels
+from narrows_formats.programs import COLLECTOR
+
+pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", COLLECTOR, "ip")
+MS, SECOND = 10**6, 10**9
+EXPERIMENT: dict[str, Any] = {
+    "name": "driven",
+    "bottleneck": {"rate": "20Mbit", "buffer": "100packets", "rtt": "20ms"},
+    "flows": [{"cca": "cubic", "duration": "4s"}],
+}
+
+
+def bed(out: Path, experiment: dict[str, Any] = EXPERIMENT) -> api.Bed:
+    return api.testbed(experiment, virtual=True, kernel=kernels.installed()[0].name, out=out)
+
+
+def reports(out: Path, origin_ns: int) -> pd.DataFrame:
+    """In the order of departures; times in nanoseconds from the experiment's start."""
+    found = pd.concat(pd.read_parquet(path) for path in sorted((out / "telemetry").glob("reports-*.parquet")))
+    left = found["timestamp"].astype("int64") - origin_ns
+    return found.assign(left=left, came=left - found["queue_delay"].astype("int64"))
+
+
+def test_a_thousand_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
+    """The link's rate changes 1,000 times; what it carries between two packets that follow each other is the first one.
+
+    Carried is the integral of the rate as the driver has set it, worked out here. A start is told in whole nanoseconds.
+    """
+    every, rates = 3_000_017, (10_000_000, 30_000_000)
+    steps = [(0, 20_000_000)]
+    try:
+        with bed(tmp_path / "out") as driven:
+            assert driven.time_ns == 0
+            for number in range(1, 1001):
+                state = driven.run_until(number * every)
+                assert state.time_ns == driven.time_ns == number * every
+                assert driven.change(rate=rates[number % 2]) == number * every
+                steps.append((number * every, rates[number % 2]))
+    except RunError as error:
+        # What the hosts' clock did in between (docs/python-api.md) is no matter of the switch's.
+        assert "sent after their time" in str(error)
+    assert len(steps) == 1001
+    origin_ns = json.loads((tmp_path / "out" / "run.json").read_text())["clock_origin_ns"]
+    ends = [*(start for start, _ in steps[1:]), 10**12]
+
+    def carried(begin: int, end: int) -> Fraction:
+        parts = ((max(begin, start), min(end, stop), rate) for (start, rate), stop in zip(steps, ends, strict=True))
+        return sum((Fraction((to - since) * rate, SECOND) for since, to, rate in parts if to > since), Fraction(0))
+
+    table = reports(tmp_path / "out", origin_ns)
+    table = table[(table["left"] > 0) & (table["left"] < 1000 * every)]
+    rows = list(zip(table["left"], table["came"], table["packet_length"], strict=True))
+    checked = crossing = 0
+    for (left, _, length), (following, came, _) in pairwise(rows):
+        # One that came while the one before was on the link starts when that has passed.
+        if came < following:
+            most = max(rates)
+            assert abs(carried(left, following) - 8 * length) <= Fraction(2 * most, SECOND)
+            checked += 1
+            crossing += any(left < start < following for start, _ in steps)
+    assert checked > 4000 and crossing > 900
+
+
+def test_a_driver_may_take_its_time(tmp_path: Path) -> None:
+    """No time goes by while it thinks: the packets are those of a run whose driver does not."""
+    found = []
+    for number, pause_s in enumerate((0.0, 0.3)):
+        out = tmp_path / str(number)
+        with bed(out) as driven:
+            for _ in range(5):
+                driven.step("200ms")
+                time.sleep(pause_s)
+                driven.change(buffer="20packets")
+                driven.change(buffer="60packets")
+        origin_ns = driven.result.run.clock_origin_ns
+        assert origin_ns is not None
+        found.append(reports(out, origin_ns)[["left", "came", "packet_length", "tcp_seq"]])
+    before = [part[part["left"] < SECOND].reset_index(drop=True) for part in found]
+    assert len(before[0]) > 1000
+    # A clock that is read takes a nanosecond, and it is read more often by who waits: nothing more than that.
+    assert len(before[0]) == len(before[1])
+    assert (before[0]["left"] - before[1]["left"]).abs().max() < 10_000
+    assert (before[0]["tcp_seq"] == before[1]["tcp_seq"]).all()
+
+
+def test_settings_are_read_back_and_counters_go_on(tmp_path: Path) -> None:
+    experiment = EXPERIMENT | {"bottleneck": EXPERIMENT["bottleneck"] | {"delay": "4ms"}}
+    with bed(tmp_path / "out", experiment) as driven:
+        first = driven.step(0.5)
+        assert first.time_s == 0.5 and first.link.rate_bps == 20_000_000
+        assert 0 < first.link.departed_bytes * 8 <= 20_000_000 * 0.5
+        assert driven.change("bottleneck", rate="5Mbit", buffer=30_000, loss="1%", delay="1ms") == 500 * MS
+        second = driven.step("500ms")
+        link = second.link
+        assert (link.rate_bps, link.limit_bytes, link.loss, link.delay_ns) == (5_000_000, 30_000, 0.01, MS)
+        carried = (link.departed_bytes - first.link.departed_bytes) * 8
+        # What starts within half a second: at most that, and a frame.
+        assert carried <= 5_000_000 * 0.5 + 1514 * 8
+        assert link.queue_bytes <= 300_000
+        assert second.flows["cubic-1"].departed_bytes > first.flows["cubic-1"].departed_bytes
+        states = list(driven.steps("1s"))
+        assert [state.time_ns for state in states] == [2 * SECOND, 3 * SECOND]
+        assert driven.over
+        with pytest.raises(InputError, match="the run is over"):
+            driven.change(rate="1Mbit")
+    assert driven.result.run.status == "complete"
+
+
+def test_what_cannot_be_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+    with bed(tmp_path / "out") as driven:
+        driven.step("10ms")
+        for given, said in (
+            ({"link": "cell", "rate": 1}, "link 'cell': there is none; allowed: bottleneck"),
+            ({"rate": "fast"}, "link bottleneck: .*allowed"),
+            ({"buffer": 100}, "holds no full-size frame"),
+            ({}, "nothing is changed"),
+        ):
+            with pytest.raises(InputError, match=said):
+                driven.change(**given)
+        with pytest.raises(RunError, match="no delay of its own"):
+            driven.change(delay="1ms")
+        with pytest.raises(InputError, match="is past"):
+            driven.run_until(1)
+        driven.step("10ms")
+    assert driven.result.run.status == "complete"
+    with pytest.raises(InputError, match="exists already"), bed(tmp_path / "out"):
+        pass
+
+
+def test_an_error_of_the_driver_ends_the_run(tmp_path: Path) -> None:
+    """Its guest is gone, and what was measured is kept as what it is."""
+    before = set(kernels.runs().glob("*.json"))
+    with pytest.raises(ZeroDivisionError), bed(tmp_path / "out") as driven:
+        driven.step("200ms")
+        assert 1 / 0
+    assert set(kernels.runs().glob("*.json")) <= before
+    assert (tmp_path / "out" / "run.json").exists()
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    run = api.run(EXPERIMENT, virtual=True, kernel=kernels.installed()[0].name, out=tmp_path / "out")
+    assert run.run.status == "complete" and len(run.reports()) > 1000
+    with pytest.raises(InputError, match="flows"):
+        api.run({"name": "x", "bottleneck": EXPERIMENT["bottleneck"], "flows": []}, out=tmp_path / "none")
