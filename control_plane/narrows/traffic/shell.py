@@ -137,6 +137,8 @@ class Shell(Applications):
 
     def _suspended(self, supervisor: Process) -> None:
         """Be suspended with the command, by whoever started us; then both go on."""
+        if not os.isatty(0):
+            return  # whoever stopped it continues it: there is no terminal to be given back
         self._terminal.take_back()
         os.killpg(0, signal.SIGTSTP)
         asyncio.get_running_loop().call_later(RESUME_S, self._resume, supervisor)
