@@ -26,7 +26,7 @@ PORT = 5500
 REPORTS = 10_000_000
 # To measure what a reader takes to start.
 FEW = 1_000
-PCAP_HEADER_BYTES, PCAP_RECORD_BYTES, REPORT_BYTES = 24, 16, 176
+PCAP_HEADER_BYTES, PCAP_RECORD_BYTES, REPORT_BYTES = 24, 16, 184
 # Slower readers stop after so many reports of the file, so that a run takes seconds; their rates do not depend on it.
 FIRST = {"tshark": 50_000, "scapy": 5_000, "dpkt": 50_000}
 RATE_BPS = 100_000_000_000

@@ -167,7 +167,7 @@ def _prepare(directory: Path, shape: Shape) -> Path:
         ports,
         [{"port": port, "pcap": str(directory / f"{stem}-{port}.pcap"), "start_ns": 0} for port in ports],
         entries=entries,
-        outputs=[{"port": REPORT_PORT, "pcap": f"{stem}-reports.pcap", "snap_bytes": 176}],
+        outputs=[{"port": REPORT_PORT, "pcap": f"{stem}-reports.pcap", "snap_bytes": 184}],
     )
     config["clone_sessions"] = [{"session": 1, "ports": [REPORT_PORT], "length_limit": 128}]
     config["queues"] = [
@@ -208,7 +208,7 @@ def _observe(bottleneck: int) -> list[dict[str, Any]]:
         "dst_ip": "10.255.0.2",
         "src_port": 5500,
         "dst_port": 5500,
-        "length": 176,
+        "length": 184,
     }
     key = {"bottleneck": bottleneck}
     settings, report = "NarrowsEgress.settings", "NarrowsEgress.report"

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# report_t (p4src/common/headers.p4): names, and the struct of them; the 48-bit timestamp is two numbers.
+# report_t (p4src/common/headers.p4): names up to the first field of 48 bits, and the struct of all; such are two each.
 NAMES = (
     *("version", "flags", "bottleneck", "sample_shift", "flow", "packet_length", "signature", "sequence", "arrivals"),
-    *("departures", "loss_drops", "queue_delay", "enqueue_depth", "dequeue_depth"),
+    *("departures", "loss_drops", "aqm_drops", "enqueue_depth", "dequeue_depth"),
 )
-REPORT = struct.Struct("!BBBBHHIIIIIIIIHIH")
-DELAY = NAMES.index("queue_delay")
+REPORT = struct.Struct("!BBBBHHIIIIIIIIHIHHIH")
+DELAY = len(NAMES)
 HEADER_BYTES = 42
 INTERVAL_NS = 10_000_000
 
@@ -38,7 +38,7 @@ def read_dpkt(path: str, port: int, first: int) -> tuple[int, int]:
                 if len(rows) == first:
                     break
     columns = list(zip(*rows, strict=True))
-    return len(rows), sum(columns[DELAY])
+    return len(rows), (sum(columns[DELAY]) << 32) + sum(columns[DELAY + 1])
 
 
 def read_scapy(path: str, port: int, first: int) -> tuple[int, int]:
@@ -54,8 +54,10 @@ def read_scapy(path: str, port: int, first: int) -> tuple[int, int]:
             *(fields.ByteField(name, 0) for name in NAMES[:4]),
             *(fields.ShortField(name, 0) for name in NAMES[4:6]),
             *(fields.IntField(name, 0) for name in NAMES[6:]),
-            fields.BitField("timestamp", 0, 48),
+            fields.BitField("queue_delay", 0, 48),
             fields.ShortField("epoch", 0),
+            fields.BitField("timestamp", 0, 48),
+            fields.ShortField("queue", 0),
         ]
 
     bind_layers(UDP, Report, dport=port)
@@ -80,13 +82,16 @@ def _frame(path: str, port: int, first: int) -> Any:
         file.seek(24)
         kept = struct.unpack("<IIII", file.read(16))[2]
     shorts = [(name, ">u1") for name in NAMES[:4]] + [(name, ">u2") for name in NAMES[4:6]]
-    report = [*shorts, *((name, ">u4") for name in NAMES[6:]), ("high", ">u2"), ("low", ">u4"), ("epoch", ">u2")]
+    words = [(name, ">u4") for name in NAMES[6:]]
+    delay = [("delay_high", ">u2"), ("delay_low", ">u4"), ("epoch", ">u2")]
+    report = [*shorts, *words, *delay, ("high", ">u2"), ("low", ">u4"), ("queue", ">u2")]
     before = [("pcap", "V16"), ("headers", "V36"), ("port", ">u2"), ("udp", "V4")]
     record = np.dtype([*before, *report, ("original", f"V{kept - HEADER_BYTES - REPORT.size}")])
     rows = np.memmap(path, record, "r", offset=24)[:first]
     ours = rows["port"] == port
-    columns = {name: rows[name][ours].astype(rows.dtype[name].newbyteorder("=")) for name in (*NAMES, "epoch")}
-    columns["timestamp"] = rows["high"][ours].astype(np.uint64) << np.uint64(32) | rows["low"][ours]
+    columns = {name: rows[name][ours].astype(rows.dtype[name].newbyteorder("=")) for name in (*NAMES, "epoch", "queue")}
+    for name, high, low in (("timestamp", "high", "low"), ("queue_delay", "delay_high", "delay_low")):
+        columns[name] = rows[high][ours].astype(np.uint64) << np.uint64(32) | rows[low][ours]
     return pd.DataFrame(columns)
 
 

@@ -50,7 +50,7 @@ def entries(session: P4RuntimeSession) -> list[Writable]:
         dst_ip="10.77.0.8",
         src_port=5500,
         dst_port=5500,
-        length=176,
+        length=184,
     )
     found.append(P4TableEntry(f"{SETTINGS}.bottleneck", match=P4TableMatch(bottleneck=0), action=observe))
     found.append(P4TableEntry(f"{REPORT}.collector", match=P4TableMatch(bottleneck=0), action=encapsulate))

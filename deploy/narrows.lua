@@ -2,7 +2,7 @@
 -- Wireshark's dissector of Narrows' telemetry reports (docs/report-format.md).
 -- Made by scripts/reference.py from report_t in p4src/common/headers.p4; do not edit.
 
-local VERSION, BYTES = 1, 48
+local VERSION, BYTES = 2, 56
 local narrows = Proto("narrows", "Narrows Telemetry Report")
 narrows.prefs.port = Pref.uint("UDP port", 5500, "Destination port of the reports")
 
@@ -19,11 +19,13 @@ local FIELDS = {
     {"arrivals", ProtoField.uint32("narrows.arrivals", "arrivals", base.DEC, nil, nil, "packets of this flow offered to the queue up to and including this one"), 16, 4},
     {"departures", ProtoField.uint32("narrows.departures", "departures", base.DEC, nil, nil, "packets of this flow that left the queue up to and including this one"), 20, 4},
     {"loss_drops", ProtoField.uint32("narrows.loss_drops", "loss_drops", base.DEC, nil, nil, "packets of this flow dropped by loss emulation before this one arrived"), 24, 4},
-    {"queue_delay", ProtoField.uint32("narrows.queue_delay", "queue_delay", base.DEC, nil, nil, "egress time - ingress time, in time units"), 28, 4},
+    {"aqm_drops", ProtoField.uint32("narrows.aqm_drops", "aqm_drops", base.DEC, nil, nil, "packets of this flow dropped by queue management so far; 0, no queue here has any"), 28, 4},
     {"enqueue_depth", ProtoField.uint32("narrows.enqueue_depth", "enqueue_depth", base.DEC, nil, nil, "queue depth this packet found, itself excluded, in depth units"), 32, 4},
     {"dequeue_depth", ProtoField.uint32("narrows.dequeue_depth", "dequeue_depth", base.DEC, nil, nil, "queue depth this packet left behind, in depth units"), 36, 4},
-    {"timestamp", ProtoField.uint64("narrows.timestamp", "timestamp", base.DEC, nil, nil, "egress time, in time units"), 40, 6},
+    {"queue_delay", ProtoField.uint64("narrows.queue_delay", "queue_delay", base.DEC, nil, nil, "egress time - ingress time, in time units"), 40, 6},
     {"epoch", ProtoField.uint16("narrows.epoch", "epoch", base.DEC, nil, nil, "generation of the queue's settings when this packet was enqueued"), 46, 2},
+    {"timestamp", ProtoField.uint64("narrows.timestamp", "timestamp", base.DEC, nil, nil, "egress time, in time units"), 48, 6},
+    {"queue", ProtoField.uint16("narrows.queue", "queue", base.DEC, nil, nil, "which of the bottleneck's queues it left; 0, there is one"), 54, 2},
 }
 local FLAGS = {
     ProtoField.bool("narrows.flags.ce_marked", "ce_marked", 8, nil, 0x01, "this switch set CE on the packet"),

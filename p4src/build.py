@@ -22,11 +22,16 @@ from typing import Any
 
 P4SRC = Path(__file__).resolve().parent
 COMPILED = P4SRC / "compiled"
-TOPS = {"v1model": "v1model/narrows.p4", "tofino": "tofino/narrows.p4", "tofino2": "tofino/narrows.p4"}
+TOPS = {
+    "v1model": "v1model/narrows.p4",
+    "v1model-managed": "v1model/managed.p4",
+    "tofino": "tofino/narrows.p4",
+    "tofino2": "tofino/narrows.p4",
+}
 RECORD = "digest.json"
 
-# What the program may take of a Tofino pipe, in match-action stages.
-STAGE_LIMITS = {"ingress": 7, "egress": 6}
+# What the program may take of a Tofino pipe, in match-action stages: Tofino 1 has 12, Tofino 2 has 20.
+STAGE_LIMITS = {"tofino": {"ingress": 7, "egress": 6}, "tofino2": {"ingress": 8, "egress": 6}}
 # Name of the program's only pipeline, and of the directory that the compiler puts it in.
 PIPE = "pipe"
 TOFINO_ARCHITECTURES = {"tofino": "tna", "tofino2": "t2na"}
@@ -138,10 +143,10 @@ def _version(tool: str) -> str:
     return f"{tool} {version[1] if version else 'of unknown version'}"
 
 
-def _v1model(out: Path) -> str:
+def _v1model(top: str, out: Path) -> str:
     tool = _need("p4c-bm2-ss")
     p4info = str(out / "narrows.p4info.txtpb")
-    _run([tool, "--std", "p4-16", "-o", str(out / "narrows.json"), "--p4runtime-files", p4info, TOPS["v1model"]])
+    _run([tool, "--std", "p4-16", "-o", str(out / "narrows.json"), "--p4runtime-files", p4info, top])
     return _version(tool)
 
 
@@ -151,11 +156,11 @@ def unexplained_warnings(output: str) -> list[str]:
     return [line for line in warnings if not any(re.search(allowed, line) for allowed in ALLOWED_WARNINGS)]
 
 
-def exceeded_limits(stages: dict[str, int]) -> list[str]:
-    """Gresses that need more stages than STAGE_LIMITS allows, as sentences."""
+def exceeded_limits(chip: str, stages: dict[str, int]) -> list[str]:
+    """Gresses that need more stages than STAGE_LIMITS allows a chip, as sentences."""
     return [
         f"{gress} takes {stages[gress]} stages, at most {limit} are allowed"
-        for gress, limit in STAGE_LIMITS.items()
+        for gress, limit in STAGE_LIMITS[chip].items()
         if stages[gress] > limit
     ]
 
@@ -180,8 +185,8 @@ def _tofino(chip: str, out: Path) -> str:
         loaded = [raw / PIPE / "context.json", raw / PIPE / f"{chip}.bin"]
         if done.returncode != 0 or not all(path.exists() for path in loaded):
             raise BuildError(f"{' '.join(command)}\n{output}")
-        resources = tofino_resources(raw / PIPE / "logs")
-        problems = unexplained_warnings(output) + exceeded_limits(resources["stages"])
+        resources = tofino_resources(chip, raw / PIPE / "logs")
+        problems = unexplained_warnings(output) + exceeded_limits(chip, resources["stages"])
         if problems:
             raise BuildError("\n".join([f"{chip}:", *problems]))
         schema.write_text(json.dumps(json.loads(schema.read_text()), indent=1) + "\n")
@@ -204,13 +209,13 @@ def _tofino(chip: str, out: Path) -> str:
     return f"p4c-barefoot {version}"
 
 
-def tofino_resources(logs: Path) -> dict[str, Any]:
+def tofino_resources(chip: str, logs: Path) -> dict[str, Any]:
     """What a compiled program takes of its pipe, from the compiler's logs: blocks, units and containers in use."""
     summary = (logs / "table_summary.log").read_text()
     # The last allocation counts: the compiler may have tried several.
     stages = {
         gress: int(re.findall(rf"Number of stages for {gress} table allocation: (\d+)", summary)[-1])
-        for gress in STAGE_LIMITS
+        for gress in STAGE_LIMITS[chip]
     }
     metrics = json.loads((logs / "metrics.json").read_text())
     used = json.loads((logs / "resources.json").read_text())["resources"]
@@ -241,7 +246,7 @@ def tofino_resources(logs: Path) -> dict[str, Any]:
 def _resource_table(chip: str, resources: dict[str, Any]) -> str:
     """The same for people."""
     stages = resources["stages"]
-    rows = [f"| stages, {gress} | {count} of {STAGE_LIMITS[gress]} allowed |" for gress, count in stages.items()]
+    rows = [f"| stages, {gress} | {count} of {STAGE_LIMITS[chip][gress]} allowed |" for gress, count in stages.items()]
     for name, value in resources.items():
         if isinstance(value, int):
             rows.append(f"| {name.replace('_', ' ')} | {value} |")
@@ -254,7 +259,8 @@ def _resource_table(chip: str, resources: dict[str, Any]) -> str:
 
 
 _COMPILERS: dict[str, Callable[[Path], str]] = {
-    "v1model": _v1model,
+    "v1model": lambda out: _v1model(TOPS["v1model"], out),
+    "v1model-managed": lambda out: _v1model(TOPS["v1model-managed"], out),
     "tofino": lambda out: _tofino("tofino", out),
     "tofino2": lambda out: _tofino("tofino2", out),
 }

@@ -42,7 +42,6 @@ ARRIVAL_COUNTER = "arrival_counter.flows"
 DEPARTURE_COUNTER = "departure_counter.flows"
 LOSS_COUNTER = "loss_counter.flows"
 HISTOGRAM = "delay_histogram.bins"
-HISTOGRAM_BINS = 128
 
 
 class BottleneckTest(BaseTest):  # type: ignore[misc]
@@ -181,7 +180,7 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
         self.switch.control.insert(
             *(
                 Entry("delay_bins", {"queue_delay": (item.lowest, item.prefix_length)}, "set_bin", {"bin": item.number})
-                for item in delay_bins()
+                for item in delay_bins(self.profile.delay_bits)
             )
         )
 
@@ -303,6 +302,6 @@ class BottleneckTest(BaseTest):  # type: ignore[misc]
 
     def histogram(self, bottleneck: int = 0) -> list[int]:
         """Packets in each delay bin of a bottleneck."""
-        first = bottleneck * HISTOGRAM_BINS
-        cells = self.switch.control.read_counters(HISTOGRAM, range(first, first + HISTOGRAM_BINS))
+        bins = self.profile.delay_bins
+        cells = self.switch.control.read_counters(HISTOGRAM, range(bottleneck * bins, (bottleneck + 1) * bins))
         return [packets for packets, _ in cells]

@@ -17,11 +17,15 @@ from typing import Protocol
 FLAG_CE_MARKED = 0x01
 FLAG_COLLISION = 0x02
 FLAG_NOT_IP = 0x04
+# Where the ECN field is with which the packet arrived.
+FLAG_ECN_SHIFT = 3
 
-ENCAPSULATION_BYTES = 14 + 20 + 8 + 48
+ENCAPSULATION_BYTES = 14 + 20 + 8 + 56
 
 _PROTOCOLS_WITH_PORTS = {6, 17, 33, 132, 136}
-_REPORT = struct.Struct(">BBBBHHIIIIIIII6sH")
+_REPORT = struct.Struct(">BBBBHHIIIIIIII6sH6sH")
+# Those of six bytes, which struct has no number for.
+_LONG_FIELDS = (14, 16)
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,17 @@ def ipv4_header(frame: bytes) -> bytes:
     return frame[start : start + 4 * (frame[start] & 0x0F)]
 
 
+def arrival_flags(frame: bytes) -> int:
+    """What a report's flags say of how a frame arrived: its ECN field, or that it is not IP."""
+    ethertype, start = network_offset(frame)
+    packet = frame[start:]
+    if ethertype == 0x0800 and len(packet) >= 20:
+        return (packet[1] & 3) << FLAG_ECN_SHIFT
+    if ethertype == 0x86DD and len(packet) >= 40:
+        return (packet[1] >> 4 & 3) << FLAG_ECN_SHIFT
+    return FLAG_NOT_IP
+
+
 def congestion_marked(frame: bytes) -> bytes:
     """The frame as a marking queue must send it: CE if it is ECN-capable (RFC 3168), its checksum computed afresh."""
     ethertype, start = network_offset(frame)
@@ -214,11 +229,13 @@ class Report:
     arrivals: int
     departures: int
     loss_drops: int
-    queue_delay: int
+    aqm_drops: int
     enqueue_depth: int
     dequeue_depth: int
-    timestamp: int
+    queue_delay: int
     epoch: int
+    timestamp: int
+    queue: int
     original: bytes
 
 
@@ -232,7 +249,7 @@ class Collector:
     dst_ip: str = "198.19.255.1"
     src_port: int = 5499
     dst_port: int = 5500
-    report_length: int = 176
+    report_length: int = 184
 
 
 def encapsulation(collector: Collector, length: int, flow: int) -> bytes:
@@ -259,5 +276,6 @@ def decode_report(frame: bytes) -> Report:
     if len(frame) < ENCAPSULATION_BYTES:
         raise ValueError(f"{len(frame)} B are too few for a report")
     fields = list(_REPORT.unpack_from(frame, 42))
-    fields[14] = int.from_bytes(fields[14], "big")
+    for long in _LONG_FIELDS:
+        fields[long] = int.from_bytes(fields[long], "big")
     return Report(*fields, frame[ENCAPSULATION_BYTES:])  # type: ignore[call-arg]

@@ -243,6 +243,20 @@ MUTATIONS = (
         "reporting.EveryField",
     ),
     Mutation(
+        "a report has the delay's lower 32 bits only",
+        _TOP,
+        "                meta.seen.queue_delay = hdr.traffic_manager.queue_delay;\n",
+        "                meta.seen.queue_delay = (delay_t)hdr.traffic_manager.queue_delay[31:0];\n",
+        "queueing.LongWait",
+    ),
+    Mutation(
+        "the ECN field of the arrival is that of the departure",
+        _REPORT,
+        "        hdr.report.flags = flow.flags & REPORTED_FLAGS;\n",
+        "        hdr.report.flags = flow.flags[7:5] ++ hdr.ipv4.ecn ++ flow.flags[2:0] & REPORTED_FLAGS;\n",
+        "ecn.Ipv4Codepoints",
+    ),
+    Mutation(
         "the depths are swapped in the report",
         _REPORT,
         "        hdr.report.enqueue_depth = seen.enqueue_depth;",
@@ -281,7 +295,7 @@ MUTATIONS = (
         "the original is truncated with its report",
         _TOP,
         "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n",
-        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n            truncate(176);\n",
+        "            bottleneck.apply(hdr, meta.flow, meta.seen, set, mirror_session);\n            truncate(184);\n",
         "reporting.ShortAndLongPackets",
     ),
     Mutation(

@@ -32,6 +32,15 @@ from narrows.experiment.impairment_settings import (
     VaryingDelay,
 )
 from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup, Hosts, LinkSettings, Telemetry
+from narrows.experiment.queue_settings import (
+    CodelSettings,
+    DualPi2Settings,
+    FairCodelSettings,
+    FairSettings,
+    Pi2Settings,
+    PieSettings,
+    StepSettings,
+)
 from narrows.experiment.tcp_settings import TcpSettings
 from narrows.experiment.varying import RateStep, Trace, TraceColumns, VaryingRate, Wave
 from narrows.experiment.video import Video
@@ -175,10 +184,22 @@ EXPERIMENT: dict[str, list[tuple[type[BaseModel], str]]] = {
 }
 
 
-def experiments() -> str:
-    """docs/experiments.md with the tables between its marks made again."""
-    text = (DOCS / "experiments.md").read_text()
-    for mark, models in EXPERIMENT.items():
+# The same of queues.md.
+QUEUES: dict[str, list[tuple[type[BaseModel], str]]] = {
+    "step": [(StepSettings, "{}")],
+    "codel": [(CodelSettings, "{}")],
+    "pie": [(PieSettings, "{}")],
+    "pi2": [(Pi2Settings, "{}")],
+    "dualpi2": [(DualPi2Settings, "{}")],
+    "fq": [(FairSettings, "{}")],
+    "fq_codel": [(FairCodelSettings, "{}")],
+}
+
+
+def with_tables(page: str, tables: dict[str, list[tuple[type[BaseModel], str]]]) -> str:
+    """A page with the tables between its marks made again."""
+    text = (DOCS / page).read_text()
+    for mark, models in tables.items():
         rows = [row for model, form in models for row in _settings(model, form)]
         made = table(("Field", "Kind", "Default", "Meaning"), rows)
         _, _, after = text.partition(f"<!-- {mark}: made by scripts/reference.py from the program itself -->\n")
@@ -206,7 +227,7 @@ def _written_default(value: Any) -> str:
 def _kind(schema: dict[str, Any]) -> str:
     """What the schema of a field allows, in the words of the table of quantities."""
     if "oneOf" in schema:
-        return " or ".join(_kind(option) for option in schema["oneOf"])
+        return " or ".join(dict.fromkeys(_kind(option) for option in schema["oneOf"]))
     options = [option for option in schema.get("anyOf", ()) if option.get("type") != "null"]
     if len(options) == 1:
         return _kind(options[0])
@@ -231,7 +252,8 @@ def _kind(schema: dict[str, Any]) -> str:
 PAGES = {
     "commands.md": commands,
     "reference.md": reference,
-    "experiments.md": experiments,
+    "experiments.md": lambda: with_tables("experiments.md", EXPERIMENT),
+    "queues.md": lambda: with_tables("queues.md", QUEUES),
     "../deploy/narrows.lua": dissector,
 }
 

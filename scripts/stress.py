@@ -63,6 +63,8 @@ GROUPS = (
     Group("A rate every millisecond for a minute", (*PYTEST, "tests/virtual/test_a_rate_every_millisecond.py"), 1800,
           {"NARROWS_STRESS": "1"}),
     Group("Queues and TCP against theory", (*PYTEST, "tests/physics"), 600, {"NARROWS_STRESS": "1"}),
+    Group("Queue management against its RFCs, packet by packet", (*PYTEST, "tests/aqm/test_switch.py"), 5400,
+          {"NARROWS_PACKETS": "1000000"}),
     Group("Hostile gRPC", (*PYTEST, "tests/softswitch/test_hostile_grpc.py"), 900, {"NARROWS_CASES": "4000"}),
     Group("Certificates right, wrong, expired and missing", ("sh", "-c",
           " ".join((*CARGO[:1], "build", *CARGO[2:], "-p", "narrows-softswitch", "--features", "tls", "&&",

@@ -53,6 +53,7 @@ class BottleneckSummary(TypedDict):
     standing_queue_bytes: float | None
     standing_queue_bdp: float | None
     drops: int | None
+    aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
 
@@ -94,6 +95,7 @@ class LinkFlowSummary(TypedDict):
     departures: int | None
     drops: int | None
     loss_ratio: float | None
+    aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     queue_delay_mean_s: float | None
@@ -224,6 +226,7 @@ class FlowSummary(TypedDict):
     fct_reason: str | None
     throughput_bps: float | None
     share: float | None
+    aqm_drops: int | None
     loss_emulation_drops: int | None
     ce_marks: int | None
     inflight_bytes: InflightSummary

@@ -63,9 +63,9 @@ def _untagged(location: Location) -> Location:
 def _problem(error: ErrorDetails, model: type[BaseModel]) -> str:
     location, kind, context = _untagged(error["loc"]), error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
-        return f"unknown field{suggestion(str(location[-1]), fields_at(model, location[:-1]))}"
+        return f"unknown field{suggestion(str(location[-1]), fields_at(model, error['loc'][:-1]))}"
     if kind == "missing":
-        return f"is missing; fields here: {', '.join(fields_at(model, location[:-1]))}"
+        return f"is missing; fields here: {', '.join(fields_at(model, error['loc'][:-1]))}"
     value = show(error["input"])
     if kind == "narrows":
         whole = isinstance(error["input"], dict | list | tuple)
@@ -97,13 +97,19 @@ def dotted(location: Iterable[int | str]) -> str:
 def fields_at(model: type[BaseModel], location: Location) -> list[str]:
     """Names of the fields that the mapping at a location of an experiment may have; empty where its keys are free."""
     current: Any = model
+    annotation: Any = None
     for part in location:
         if isinstance(part, int):
+            continue
+        if part.startswith("("):
+            # The tag of a union's member: its model's name, where there are several.
+            current = _named(annotation, part.strip("()")) or current
             continue
         if isinstance(current, _Mapping):
             current = current.of
             continue
-        current = _model_in(_fields(current)[part].annotation)
+        annotation = _fields(current)[part].annotation
+        current = _model_in(annotation)
     if isinstance(current, _Mapping):
         return []
     if dataclasses.is_dataclass(current):
@@ -136,6 +142,13 @@ def _model_in(annotation: Any) -> Any:
             if found is not None:
                 return found
     return None
+
+
+def _named(annotation: Any, name: str) -> type[BaseModel] | None:
+    """The model of that name among those that an annotation allows."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation if annotation.__name__ == name else None
+    return next((found for one in typing.get_args(annotation) if (found := _named(one, name)) is not None), None)
 
 
 def show(value: object) -> str:

@@ -51,6 +51,7 @@ pub fn circumstances(bytes: [u8; 8]) -> (EgressMeta, Ahead, u16) {
         deq_qdepth: half >> 13,
         enq_depth_bytes: half,
         deq_depth_bytes: half.swap_bytes(),
+        queue_delay: word >> (16 + bytes[2] % 48),
         epoch: u16::from(bytes[3]),
     };
     (meta, ahead, u16::from(bytes[0] % 4))

@@ -14,8 +14,13 @@
 typedef bit<FLOW_INDEX_WIDTH> flow_index_t;
 typedef bit<BOTTLENECK_WIDTH> bottleneck_index_t;
 
-// Queue-delay histogram: 4 bins an octave over 32 bits of delay need 124 bins; 128 keep the index a concatenation.
-#define DELAY_BIN_WIDTH 7
+// Queue delay, and its histogram: 4 bins an octave over 48 bits need 188 bins; 256 keep the index a concatenation.
+#ifndef DELAY_WIDTH
+#define DELAY_WIDTH 48
+#define DELAY_BIN_WIDTH 8
+#endif
+typedef bit<DELAY_WIDTH> delay_t;
+#define DELAY_BIN_COUNT (1 << DELAY_BIN_WIDTH)
 #define HISTOGRAM_WIDTH (BOTTLENECK_WIDTH + DELAY_BIN_WIDTH)
 #define HISTOGRAM_SIZE (1 << HISTOGRAM_WIDTH)
 
@@ -30,9 +35,9 @@ const bit<8> PROTOCOL_DCCP = 33;
 const bit<8> PROTOCOL_SCTP = 132;
 const bit<8> PROTOCOL_UDPLITE = 136;
 
-const bit<8> REPORT_VERSION = 1;
-// Bytes that a report adds in front of the original headers: Ethernet 14, IPv4 20, UDP 8, report_t 48.
-const bit<16> REPORT_ENCAPSULATION_BYTES = 90;
+const bit<8> REPORT_VERSION = 2;
+// Bytes that a report adds in front of the original headers: Ethernet 14, IPv4 20, UDP 8, report_t 56.
+const bit<16> REPORT_ENCAPSULATION_BYTES = 98;
 const bit<16> ETHERNET_BYTES = 14;
 const bit<16> IPV4_BYTES = 20;
 

@@ -78,7 +78,7 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
             @defaultonly shortest;
         }
         const default_action = shortest();
-        size = 128;
+        size = DELAY_BIN_COUNT;
     }
 
     // RFC 1624: what the ToS octet grows by, the checksum shrinks by; the table's entries hold the end-around borrow.
@@ -155,6 +155,11 @@ control BottleneckEgress(inout headers_t hdr, inout flow_state_t flow, inout obs
         sampling.apply();
 
         ecn_shortfall = settings.ecn_threshold |-| seen.enqueue_depth;
+#ifdef MANAGED_QUEUES
+        if (flow.mark == 1) {
+            ecn_shortfall = 0;
+        }
+#endif
         ecn.apply();
 
         high_watermark.apply(flow.bottleneck, seen.enqueue_depth);

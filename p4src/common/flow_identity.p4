@@ -4,7 +4,7 @@
 #define NARROWS_FLOW_IDENTITY_P4
 
 // One form for all packets, so that flows are hashed and learned in one way: IPv4 addresses in the low 32 bits; ports
-// are 0 where the parser found none; all is 0 for a packet that is not IP.
+// are 0 where the parser found none; all but the flags is 0 for a packet that is not IP.
 control FlowIdentity(in headers_t hdr, out flow_identity_t identity) {
     apply {
         if (hdr.ipv4.isValid()) {
@@ -12,16 +12,19 @@ control FlowIdentity(in headers_t hdr, out flow_identity_t identity) {
             identity.src = (bit<128>)hdr.ipv4.src;
             identity.dst = (bit<128>)hdr.ipv4.dst;
             identity.protocol = hdr.ipv4.protocol;
+            identity.flags = 3w0 ++ hdr.ipv4.ecn ++ 3w0;
         } else if (hdr.ipv6.isValid()) {
             identity.is_ipv6 = 1;
             identity.src = hdr.ipv6.src;
             identity.dst = hdr.ipv6.dst;
             identity.protocol = hdr.ipv6.next_header;
+            identity.flags = 3w0 ++ hdr.ipv6.ecn ++ 3w0;
         } else {
             identity.is_ipv6 = 0;
             identity.src = 0;
             identity.dst = 0;
             identity.protocol = 0;
+            identity.flags = FLAG_NOT_IP;
         }
         if (hdr.ports.isValid()) {
             identity.src_port = hdr.ports.src;

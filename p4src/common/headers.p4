@@ -62,7 +62,7 @@ header udp_t {
     bit<16> checksum;
 }
 
-// Telemetry report, big-endian, 48 bytes. Times and depths are in the units of the target profile.
+// Telemetry report, big-endian, 56 bytes. Times and depths are in the units of the target profile.
 header report_t {
     bit<8>  version;        // layout version, REPORT_VERSION
     bit<8>  flags;          // report_flags_t
@@ -75,18 +75,21 @@ header report_t {
     bit<32> arrivals;       // packets of this flow offered to the queue up to and including this one
     bit<32> departures;     // packets of this flow that left the queue up to and including this one
     bit<32> loss_drops;     // packets of this flow dropped by loss emulation before this one arrived
-    bit<32> queue_delay;    // egress time - ingress time, in time units
+    bit<32> aqm_drops;      // packets of this flow dropped by queue management so far; 0, no queue here has any
     bit<32> enqueue_depth;  // queue depth this packet found, itself excluded, in depth units
     bit<32> dequeue_depth;  // queue depth this packet left behind, in depth units
-    bit<48> timestamp;      // egress time, in time units
+    bit<48> queue_delay;    // egress time - ingress time, in time units
     bit<16> epoch;          // generation of the queue's settings when this packet was enqueued
+    bit<48> timestamp;      // egress time, in time units
+    bit<16> queue;          // which of the bottleneck's queues it left; 0, there is one
 }
 
 // report_t.flags
 const bit<8> FLAG_CE_MARKED = 0x01;      // this switch set CE on the packet
 const bit<8> FLAG_COLLISION = 0x02;      // another flow owns this flow index: arrivals and departures are shared
 const bit<8> FLAG_NOT_IP = 0x04;         // neither IPv4 nor IPv6: all such packets of a bottleneck are one flow
-const bit<8> REPORTED_FLAGS = 0x1f;      // a report's flags; the bits above them never leave the switch
+// 0x18: the ECN field with which the packet arrived; its own header has that with which it leaves.
+const bit<8> REPORTED_FLAGS = 0x1f;      // a report's flags; the bits above them never leave the switch, reports have 0
 const bit<8> SHARE_MASK = 0xe0;          // within the switch: the flow's share of the flow indices
 
 // TARGET_HEADERS: what a target adds, never on the wire.

@@ -67,11 +67,7 @@ control BottleneckIngress(in headers_t hdr, in flow_identity_t identity, in bit<
     }
 
     apply {
-        if (hdr.ipv4.isValid() || hdr.ipv6.isValid()) {
-            flow.flags = share;
-        } else {
-            flow.flags = share | FLAG_NOT_IP;
-        }
+        flow.flags = share | identity.flags;
         flow_index.apply(identity, flow.bottleneck, share, flow.index);
         flow_signature.apply(identity, flow.bottleneck, flow.signature);
         flow_owner.apply(flow.index, flow.signature, flow.is_new, flow.flags);

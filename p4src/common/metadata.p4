@@ -15,7 +15,7 @@ struct forwarding_t {
     bit<8>  share;
 }
 
-// Who a packet belongs to: its 5-tuple.
+// Who a packet belongs to: its 5-tuple; and what a report's flags say of its headers.
 struct flow_identity_t {
     bit<1>   is_ipv6;
     bit<128> src;
@@ -23,6 +23,7 @@ struct flow_identity_t {
     bit<8>   protocol;
     bit<16>  src_port;
     bit<16>  dst_port;
+    bit<8>   flags;
 }
 
 // What ingress learns of a packet's flow; it travels with the packet through the queue. Flags are report_t's, and above
@@ -35,13 +36,20 @@ struct flow_state_t {
     bit<32>            loss_drops;
     bit<8>             flags;
     bit<1>             is_new;
+#ifdef MANAGED_QUEUES
+    // Packets of this flow that queue management dropped, which of the link's queues this one waits in, and whether it is
+    // to be marked.
+    bit<32>            aqm_drops;
+    bit<16>            queue;
+    bit<1>             mark;
+#endif
 }
 
 // What egress sees of a packet that left the queue. Times and depths are in the target's units.
 struct observation_t {
     bit<32> departures;
     bit<32> sequence;
-    bit<32> queue_delay;
+    delay_t queue_delay;
     bit<32> enqueue_depth;
     bit<32> dequeue_depth;
     bit<48> timestamp;

@@ -104,11 +104,18 @@ control ReportEncapsulation(inout headers_t hdr, in flow_state_t flow, in observ
         hdr.report.arrivals = flow.arrivals;
         hdr.report.departures = seen.departures;
         hdr.report.loss_drops = flow.loss_drops;
-        hdr.report.queue_delay = seen.queue_delay;
+#ifdef MANAGED_QUEUES
+        hdr.report.aqm_drops = flow.aqm_drops;
+        hdr.report.queue = flow.queue;
+#else
+        hdr.report.aqm_drops = 0;
+        hdr.report.queue = 0;
+#endif
         hdr.report.enqueue_depth = seen.enqueue_depth;
         hdr.report.dequeue_depth = seen.dequeue_depth;
-        hdr.report.timestamp = seen.timestamp;
+        hdr.report.queue_delay = (bit<48>)seen.queue_delay;
         hdr.report.epoch = seen.epoch;
+        hdr.report.timestamp = seen.timestamp;
         hdr.report_ipv4.total_length = report_length - ETHERNET_BYTES;
         hdr.report_udp.length = report_length - (ETHERNET_BYTES + IPV4_BYTES);
         // A NIC spreads packets over its queues by addresses and ports: flows differ, packets of a flow stay in order.

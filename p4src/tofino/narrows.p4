@@ -14,6 +14,10 @@
 #define FLOW_INDEX_WIDTH 15
 typedef MirrorId_t mirror_session_t;
 
+// What a mirrored copy has room for: 4.29 s. The control plane refuses a queue that can hold more.
+#define DELAY_WIDTH 32
+#define DELAY_BIN_WIDTH 7
+
 // Byte counters count the frame check sequence, and behind the queue the bridge headers as well.
 #define COUNTED_BEFORE_QUEUE 4
 #define COUNTED_BEHIND_QUEUE 18

@@ -21,13 +21,15 @@ const bit<2> LOSS_BY_PATTERN = 2;
 // Runs of lost packets in all patterns.
 #define LOST_RUNS 65536
 
-// v1model counts queues in packets. A traffic manager that counts bytes, the softswitch's, fills these by their alias
-// and says so by an epoch other than 0; on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by
+// v1model counts queues in packets and delays in 32 bits, which are 71 minutes of BMv2's microseconds. A traffic manager
+// that counts bytes and nanoseconds, the softswitch's, fills these by their alias and says so by an epoch other than 0;
+// on BMv2 they stay 0. p4c keeps aliases of headers only, and names the header by
 // its type.
 @name("traffic_manager")
 header traffic_manager_t {
     @alias("narrows.enq_depth_bytes") bit<32> enqueue_depth_bytes;
     @alias("narrows.deq_depth_bytes") bit<32> dequeue_depth_bytes;
+    @alias("narrows.queue_delay") bit<48>     queue_delay;
     @alias("narrows.epoch") bit<16>           epoch;
     // Read by the traffic manager when it drops a packet: its own count of drops per flow checks ours.
     @alias("narrows.flow") bit<32>            flow;
@@ -46,6 +48,13 @@ header traffic_manager_t {
 #include "../common/ingress.p4"
 #include "../common/egress.p4"
 #include "../common/report.p4"
+#ifdef MANAGED_QUEUES
+#include "queue_management/state.p4"
+#include "queue_management/codel.p4"
+#include "queue_management/pie.p4"
+#include "queue_management/dualpi2.p4"
+#include "queue_management/management.p4"
+#endif
 
 #define FIELDS_OF_A_REPORT 1
 const bit<32> INSTANCE_EGRESS_CLONE = 2;
@@ -75,8 +84,20 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
     bit<1> lost = 0;
     FlowIdentity() flow_identity;
     flow_identity_t identity;
+#ifdef MANAGED_QUEUES
+    ManageEnqueue() manage;
+    ManageUpdate() update;
+    bit<1> low_queue;
+#endif
 
     apply {
+#ifdef MANAGED_QUEUES
+        if (standard.ingress_port == TIMER_PORT) {
+            update.apply(hdr.ethernet.dst[BOTTLENECK_WIDTH - 1:0], standard.ingress_global_timestamp);
+            mark_to_drop(standard);
+            return;
+        }
+#endif
         cross_connect.apply(hdr, standard.ingress_port, meta.forwarding, meta.flow.bottleneck);
         standard.egress_spec = meta.forwarding.port;
         standard.priority = meta.forwarding.queue;
@@ -85,8 +106,14 @@ control NarrowsIngress(inout headers_t hdr, inout metadata_t meta, inout standar
             bottleneck.apply(hdr, identity, meta.forwarding.share, meta.flow, lost);
             // Taken before a header is added: v1model counts that in packet_length.
             meta.seen.packet_length = (bit<16>)standard.packet_length;
+#ifdef MANAGED_QUEUES
+            if (lost == 0) {
+                manage.apply(hdr, meta.flow, standard.packet_length, low_queue, lost);
+                standard.priority = meta.forwarding.queue + (bit<3>)low_queue;
+            }
+#endif
             hdr.traffic_manager.setValid();
-            hdr.traffic_manager = {0, 0, 0, (bit<32>)meta.flow.index};
+            hdr.traffic_manager = {0, 0, 0, 0, (bit<32>)meta.flow.index};
             if (meta.flow.is_new == 1) {
                 digest<new_flow_t>(1, {meta.flow.bottleneck, meta.flow.index, meta.flow.signature, identity.is_ipv6,
                                        identity.src, identity.dst, identity.protocol, identity.src_port,
@@ -107,6 +134,10 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
     mirror_session_t mirror_session;
     bit<16> report_length;
     bit<1> undeliverable;
+#ifdef MANAGED_QUEUES
+    ManageDequeue() manage;
+    bit<1> dropped;
+#endif
 
     apply {
         if (standard.instance_type == INSTANCE_EGRESS_CLONE) {
@@ -117,13 +148,21 @@ control NarrowsEgress(inout headers_t hdr, inout metadata_t meta, inout standard
             }
         } else if (meta.forwarding.through_bottleneck == 1) {
             meta.seen.timestamp = standard.egress_global_timestamp;
-            meta.seen.queue_delay = standard.deq_timedelta;
+            meta.seen.queue_delay = (delay_t)standard.deq_timedelta;
             meta.seen.enqueue_depth = (bit<32>)standard.enq_qdepth;
             meta.seen.dequeue_depth = (bit<32>)standard.deq_qdepth;
             if (hdr.traffic_manager.epoch != 0) {
                 meta.seen.enqueue_depth = hdr.traffic_manager.enqueue_depth_bytes;
                 meta.seen.dequeue_depth = hdr.traffic_manager.dequeue_depth_bytes;
+                meta.seen.queue_delay = hdr.traffic_manager.queue_delay;
             }
+#ifdef MANAGED_QUEUES
+            manage.apply(hdr, meta.flow, meta.seen, standard.enq_qdepth, standard.deq_qdepth, dropped);
+            if (dropped == 1) {
+                mark_to_drop(standard);
+                return;
+            }
+#endif
             settings.apply(meta.flow.bottleneck, set);
             meta.seen.sample_shift = set.sample_shift;
             meta.seen.epoch = set.epoch;

@@ -32,7 +32,8 @@ class EcnTest(BottleneckTest):
             self.send(1, [frame])
             self.expect(2, [wanted])
             (report,) = self.reports(1)
-            self.assertEqual(report.flags & FLAG_CE_MARKED, int(frame != wanted), frame.hex())
+            flags = int(frame != wanted) * FLAG_CE_MARKED | expected.arrival_flags(frame)
+            self.assertEqual(report.flags, flags, frame.hex())
             self.assertEqual(report.original, wanted[:86], "the report shows the frame as it left")
 
 

@@ -120,6 +120,22 @@ class ShaperKeepsItsClock(BottleneckTest):
         self.assertLess(reports[0].queue_delay, distance)
 
 
+class LongWait(BottleneckTest):
+    """A wait of more than 2^32 ns is reported as it was."""
+
+    needs = frozenset({Ability.EXACT_RATE})
+
+    def runTest(self) -> None:
+        count = 6
+        self.reported()
+        self.switch.shape(2, 0, SIZE, 1)
+        self.send(1, [frames.ipv4(size=SIZE)] * count)
+        self.receive(2, count)
+        second = round(1 / self.profile.time_unit_s)
+        for number, report in enumerate(self.reports(count)):
+            self.assertAlmostEqual(report.queue_delay, number * second, delta=second // 10)
+
+
 class DelayHistogram(BottleneckTest):
     """Every packet, reported or not, is counted in the bin of its queue delay, four bins an octave."""
 
@@ -135,7 +151,7 @@ class DelayHistogram(BottleneckTest):
             self.send(1, [frame] * 12)
             self.receive(2, 12)
         reports = self.reports(56)
-        wanted = [0] * 128
+        wanted = [0] * self.profile.delay_bins
         for report in reports:
             wanted[expected.delay_bin(report.queue_delay)] += 1
         self.assertEqual(self.histogram(9), wanted)

@@ -62,8 +62,8 @@ class EveryField(BottleneckTest):
             self.assertEqual(
                 report,
                 Report(
-                    version=1,
-                    flags=flags,
+                    version=2,
+                    flags=flags | expected.arrival_flags(frame),
                     bottleneck=41,
                     sample_shift=0,
                     flow=self.flow_of(frame, 41),
@@ -73,11 +73,13 @@ class EveryField(BottleneckTest):
                     arrivals=arrivals,
                     departures=departures,
                     loss_drops=lost,
-                    queue_delay=report.queue_delay,
+                    aqm_drops=0,
                     enqueue_depth=self.profile.depth(found, SIZE),
                     dequeue_depth=self.profile.depth_left(left, SIZE),
-                    timestamp=report.timestamp,
+                    queue_delay=report.queue_delay,
                     epoch=epoch,
+                    timestamp=report.timestamp,
+                    queue=0,
                     original=(expected.congestion_marked(frame) if flags else frame)[:86],
                 ),
             )
@@ -103,7 +105,7 @@ class CollectorOfEachBottleneck(BottleneckTest):
         self.report_to(odd, 1)
         frame = frames.ipv4(size=300)
         self.pass_through([frame], 1, 2)
-        self.assertEqual(self.reports(1, plain)[0].original, frame[: 176 - ENCAPSULATION_BYTES])
+        self.assertEqual(self.reports(1, plain)[0].original, frame[: 184 - ENCAPSULATION_BYTES])
         self.pass_through([frame], 3, 4)
         self.assertEqual(self.reports(1, odd)[0].original, frame[: 200 - ENCAPSULATION_BYTES])
 

@@ -53,7 +53,9 @@ class Profile:
     # Whether reports tell the depth that a packet left behind; else they say 0.
     tells_depth_left: bool = True
     # The shortest report that still has all fields right.
-    shortest_report: int = 90
+    shortest_report: int = 98
+    # Width of a queue delay in the program.
+    delay_bits: int = 48
     # The shortest frame that the target's links carry.
     shortest_frame: int = 14
     # Whether a report may be followed by bytes that its IP length does not count.
@@ -66,6 +68,11 @@ class Profile:
     def depth(self, packets: int, frame_bytes: int) -> int:
         """Depth of a queue that holds ``packets`` frames of one size, in the target's unit."""
         return packets * self.depth_of(frame_bytes)
+
+    @property
+    def delay_bins(self) -> int:
+        """Cells of a bottleneck's histogram: four an octave, rounded up to a power of two."""
+        return 1 << (4 * (self.delay_bits - 1) - 1).bit_length()
 
     def depth_left(self, packets: int, frame_bytes: int) -> int:
         """What a report says of the depth that a packet left behind."""

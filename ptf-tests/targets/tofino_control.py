@@ -29,7 +29,7 @@ REGISTERS = (
 )
 COUNTERS = ("arrival_counter", "departure_counter", "loss_counter", "delay_histogram")
 LARGEST_PRIORITY = (1 << 24) - 1
-REPORT_BYTES = 90
+REPORT_BYTES = 98
 EXACT_PORT = 0x1FF
 
 

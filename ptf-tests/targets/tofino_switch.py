@@ -11,6 +11,7 @@ from narrows.targets.tofino.bfrt.values import Data, Key
 from narrows.targets.tofino.chip.depth import cells_per_frame
 from narrows.targets.tofino.chip.model import CHIPS, Chip, pipe_of
 from narrows.targets.tofino.chip.shaper import burst_for
+from narrows.targets.tofino.writes.entries import DELAY_BITS
 from narrows.targets.tofino.writes.planned import number, numbers
 
 from targets.base import Ability, OneControl, Profile, Result
@@ -20,7 +21,7 @@ from targets.tofino_control import TofinoControl
 LOOPBACK = (10, 11)
 PORTS = (*range(1, 10), *LOOPBACK)
 # Report headers, and of the frame Ethernet, two tags, IPv6 and ports: a mirrored copy hashes its own headers.
-SHORTEST_REPORT = 90 + 14 + 8 + 40 + 4
+SHORTEST_REPORT = 98 + 14 + 8 + 40 + 4
 SHORTEST_FRAME = 60
 _IN_CELLS = "queues are limited in cells, and once one has dropped it drops on until 32 cells have drained"
 _CHIP_LACKS = {
@@ -45,6 +46,7 @@ def tofino_profile(chip: Chip, model: bool) -> Profile:
         loopback=LOOPBACK,
         tells_depth_left=False,
         shortest_report=SHORTEST_REPORT,
+        delay_bits=DELAY_BITS,
         shortest_frame=SHORTEST_FRAME,
         trailing_bytes=True,
         lacks=_MODEL_LACKS if model else _CHIP_LACKS,

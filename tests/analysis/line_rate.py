@@ -101,7 +101,7 @@ def configuration(rate_bps: int, limit_bytes: int, capture: Path) -> dict[str, A
     """The compiled program as one bottleneck with a report for every packet."""
     encapsulation = {
         "src_mac": "02:00:00:00:00:fe", "dst_mac": "02:00:00:00:00:ff", "src_ip": "10.255.0.1", "dst_ip": "10.255.0.2",
-        "src_port": 5499, "dst_port": 5500, "length": 176,
+        "src_port": 5499, "dst_port": 5500, "length": 184,
     }  # fmt: skip
     observe = {"threshold": "0xffffffff", "mask": 0, "shift": 0, "epoch": 0, "mirror": 1}
     return {
@@ -121,7 +121,7 @@ def configuration(rate_bps: int, limit_bytes: int, capture: Path) -> dict[str, A
             {"port": 3, "rate_bps": "unlimited", "limit_bytes": 0, "limit_packets": 0},
         ],
         "inputs": [{"port": 1, "pcap": str(capture), "start_ns": 1_000}],
-        "outputs": [{"port": 3, "pcap": "reports.pcap", "snap_bytes": 176}],
+        "outputs": [{"port": 3, "pcap": "reports.pcap", "snap_bytes": 184}],
     }  # fmt: skip
 
 

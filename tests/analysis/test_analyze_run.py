@@ -149,6 +149,46 @@ def test_microseconds_and_packets_are_converted(tmp_path: Path) -> None:
     assert summary["flows"][1]["start_s"] == pytest.approx(1.0, abs=1e-4)
 
 
+def test_waits_of_minutes_are_whole(tmp_path: Path) -> None:
+    """The same run a thousand times slower: every wait is a thousand times as long, far beyond 2^32 ns."""
+    scenario = synthetic.two_flows(5.0)
+    truth = synthetic.write_run(tmp_path / "run", scenario)
+
+    def slower(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        since = (columns["timestamp"].astype(np.int64) - scenario.origin_ns) % (1 << 48)
+        timestamp = (scenario.origin_ns + 1000 * since) % (1 << 48)
+        return columns | {"timestamp": timestamp, "queue_delay": 1000 * columns["queue_delay"]}
+
+    edit_reports(tmp_path / "run", slower)
+    flows: Any = read_json(tmp_path / "run" / "run.json")["flows"]
+    times = ("start_s", "duration_s")
+    edit_run_json(tmp_path / "run", flows=[flow | {name: 1000 * flow[name] for name in times} for flow in flows])
+    delay: Any = analyze_run(tmp_path / "run")["bottleneck"]["queue_delay_s"]
+    assert truth.delays_ns.max() * 1000 > 1 << 34
+    assert delay["max"] == pytest.approx(truth.delays_ns.max() / 1e6)
+    assert delay["mean"] == pytest.approx(truth.delays_ns.mean() / 1e6)
+    assert load(tmp_path / "run").reports()["queue_delay_s"].max() == delay["max"]
+
+
+def test_reports_of_before_version_2_are_read(tmp_path: Path) -> None:
+    """They have no columns of queue management, and 32 bits of delay, the highest of which is no sign."""
+    run_dir = tmp_path / "run"
+    truth = synthetic.write_run(run_dir, synthetic.two_flows(5.0), files=1)
+    summary = analyze_run(run_dir)
+    (path,) = (run_dir / "telemetry").glob("reports-*.parquet")
+    new = pq.read_table(path)
+    delays = new["queue_delay"].to_numpy()
+    older = new.drop_columns(["aqm_drops", "queue"])
+    place = older.schema.get_field_index("queue_delay")
+    pq.write_table(older.set_column(place, "queue_delay", pa.array(delays, pa.uint32())), path, compression="lz4")
+    assert new.schema.field("queue_delay").type == pa.uint64() and analyze_run(run_dir) == summary
+
+    capped = np.where(delays == truth.delays_ns.max(), (1 << 32) - 1, delays)
+    pq.write_table(older.set_column(place, "queue_delay", pa.array(capped, pa.uint32())), path, compression="lz4")
+    largest: Any = analyze_run(run_dir)["bottleneck"]["queue_delay_s"]["max"]
+    assert largest == ((1 << 32) - 1) / 1e9
+
+
 def test_what_an_empty_queue_takes_is_no_wait(tmp_path: Path) -> None:
     """Tofino's reports count its pipeline in; what was measured of it is taken off, but never more than there is."""
     run_dir, pipeline = tmp_path / "run", 700

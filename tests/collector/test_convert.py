@@ -35,14 +35,14 @@ def test_every_column_equals_the_bytes_on_the_wire(capture: Path, tmp_path: Path
     offsets = {
         "flags": (1, 1), "bottleneck": (2, 1), "sample_shift": (3, 1), "flow": (4, 2), "packet_length": (6, 2),
         "signature": (8, 4), "sequence": (12, 4), "arrivals": (16, 4), "departures": (20, 4), "loss_drops": (24, 4),
-        "queue_delay": (28, 4), "enqueue_depth": (32, 4), "dequeue_depth": (36, 4), "timestamp": (40, 6),
-        "epoch": (46, 2),
+        "aqm_drops": (28, 4), "enqueue_depth": (32, 4), "dequeue_depth": (36, 4), "queue_delay": (40, 6),
+        "epoch": (46, 2), "timestamp": (48, 6), "queue": (54, 2),
     }  # fmt: skip
     for row in range(0, 50000, 997):
         report = frames[row][42:]
         for name, (offset, width) in offsets.items():
             assert table[name][row] == int.from_bytes(report[offset : offset + width], "big"), name
-        ethernet = report[48:]
+        ethernet = report[56:]
         tags = sum(ethernet[12 + 4 * i : 14 + 4 * i] in (b"\x81\x00", b"\x88\xa8") for i in range(2))
         ip = ethernet[14 + 4 * tags :]
         version = ip[0] >> 4
@@ -88,7 +88,7 @@ def test_a_file_says_what_its_columns_are(capture: Path, tmp_path: Path, file: s
     assert [(name, column["unit"], column["meaning"]) for name, column in described.items()] == [
         (column.name, column.unit, column.meaning) for column in telemetry_columns(table)
     ]
-    assert schema.metadata[b"narrows_schema"] == b"1"
+    assert schema.metadata[b"narrows_schema"] == b"2"
 
 
 def test_rotation_keeps_every_row_in_order(capture: Path, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An experiment with one link makes the writes that it made when there was only one: golden/plans is of version 0.2."""
+"""An experiment with one link makes the writes of version 0.2, which knew only one, but for the version of reports."""
 
 from __future__ import annotations
 

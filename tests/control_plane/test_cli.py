@@ -21,7 +21,9 @@ from typer.testing import CliRunner
 
 FLOW: dict[str, Any] = {
     **dict.fromkeys(("arrivals", "departures", "retransmit_ratio", "start_s", "end_s", "bytes", "fct_s")),
-    **dict.fromkeys(("throughput_bps", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")),
+    **dict.fromkeys(
+        ("throughput_bps", "aqm_drops", "loss_emulation_drops", "ce_marks", "host_retransmits", "rtt_source")
+    ),
     **dict.fromkeys(("fct_reason", "inflight_source")),
     **{"links": ["bottleneck"], "limited_by": {}},
     **dict.fromkeys(("datagrams", "responses", "video", "connections")),
@@ -34,7 +36,7 @@ SUMMARY: Any = {
         **dict.fromkeys(("rate_mean_bps", "rate_least_bps", "rate_most_bps", "down_s")),
         **dict.fromkeys(("down_reason", "saturated_rate_reason")),
         **dict.fromkeys(("saturated_rate_bps", "standing_queue_bytes", "standing_queue_bdp")),
-        **dict.fromkeys(("drops", "loss_emulation_drops", "ce_marks")),
+        **dict.fromkeys(("drops", "aqm_drops", "loss_emulation_drops", "ce_marks")),
         "rate_bps": 1e8,
         "buffer_bytes": 500000,
         "utilization": 0.99,

@@ -25,31 +25,34 @@ def plan(**settings: Any) -> Plan:
 
 def bin_of(delay: int) -> int:
     """The bin that a longest-prefix match over all bins finds."""
-    matches = [b for b in delay_bins() if delay >> (32 - b.prefix_length) == b.lowest >> (32 - b.prefix_length)]
+    matches = [b for b in delay_bins() if delay >> (48 - b.prefix_length) == b.lowest >> (48 - b.prefix_length)]
     return max(matches, key=lambda b: b.prefix_length).number
 
 
-def test_delay_bins_are_four_an_octave() -> None:
-    bins = list(delay_bins())
-    assert [b.number for b in bins] == list(range(124))
+@pytest.mark.parametrize(("bits", "count"), [(48, 188), (32, 124)])
+def test_delay_bins_are_four_an_octave(bits: int, count: int) -> None:
+    bins = list(delay_bins(bits))
+    assert [b.number for b in bins] == list(range(count))
     assert [b.lowest for b in bins] == sorted(b.lowest for b in bins)
-    for octave in range(2, 32):
+    for octave in range(2, bits):
         assert sum(1 << octave <= b.lowest < 2 << octave for b in bins) == 4
 
 
 @pytest.mark.parametrize(
-    ("delay", "number"), [(0, 0), (3, 3), (4, 4), (7, 7), (8, 8), (9, 8), (10, 9), (15, 11), (16, 12), (2**32 - 1, 123)]
+    ("delay", "number"),
+    [(0, 0), (3, 3), (4, 4), (7, 7), (8, 8), (9, 8), (10, 9), (15, 11), (16, 12), (2**32 - 1, 123), (2**48 - 1, 187)],
 )
 def test_a_delay_is_in_the_bin_of_its_octave(delay: int, number: int) -> None:
     assert bin_of(delay) == number
 
 
-def test_every_delay_has_exactly_one_bin() -> None:
-    bins = list(delay_bins())
-    covered = sum(1 << (32 - b.prefix_length) for b in bins)
-    assert covered == 2**32
+@pytest.mark.parametrize("bits", [48, 32])
+def test_every_delay_has_exactly_one_bin(bits: int) -> None:
+    bins = list(delay_bins(bits))
+    covered = sum(1 << (bits - b.prefix_length) for b in bins)
+    assert covered == 1 << bits
     for lower, upper in pairwise(bins):
-        assert lower.lowest + (1 << (32 - lower.prefix_length)) == upper.lowest
+        assert lower.lowest + (1 << (bits - lower.prefix_length)) == upper.lowest
 
 
 def test_thresholds_are_in_the_targets_units() -> None:
@@ -69,7 +72,7 @@ def test_entries_fit_the_compiled_program() -> None:
     tables = {table.id: table.name.rpartition(".")[2] for table in schema.tables}
     used = [tables[entity.table_entry.table_id] for entity in encoded if entity.HasField("table_entry")]
     assert {name: used.count(name) for name in set(used)} == {
-        "delay_bins": 124,
+        "delay_bins": 188,
         "loss": 1,
         "bottleneck": 1,
         "collector": 1,

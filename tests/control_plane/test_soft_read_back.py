@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from narrows.errors import RunError
 from narrows.experiment.loader import validate
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.hosts.base import SharedFiles
 from narrows.hosts.process import Process, spawn
 from narrows.targets.soft.target import SoftTarget
 
@@ -36,14 +36,20 @@ def plan(**link: Any) -> Plan:
 def configure(plan: Plan, directory: Path, sabotage: Callable[[SoftTarget], None]) -> Any:
     """What a target says was applied at a switch of its own, after something stood in its way."""
 
-    async def here(_: str, arguments: list[str], *, stderr: Path) -> Process:
-        return await spawn(arguments, "narrows-softswitch", stderr=stderr)
+    class Here(SharedFiles):
+        attachments: tuple[()] = ()
+        state_dir = directory
+
+        async def spawn(self, _: str, arguments: list[str], *, stderr: Path) -> Process:
+            return await spawn(arguments, "narrows-softswitch", stderr=stderr)
 
     async def attempt() -> Any:
         target = SoftTarget()
-        testbed: Any = SimpleNamespace(attachments=[], state_dir=directory, spawn=here)
+        target._take(plan)
+        testbed: Any = Here()
+        loopbacks = [port.number for port in plan.ports]
         try:
-            await target._switch.start(testbed, {}, 1, [port.number for port in plan.ports])
+            await target._switch.start(testbed, {}, 1, loopbacks, compiled=target._program)
             sabotage(target)
             return await target.configure(plan)
         finally:
@@ -116,6 +122,8 @@ def test_without_sabotage_all_is_as_asked(tmp_path: Path) -> None:
             forgets("variation"),
             "variation for bottleneck reads back as",
         ),
+        ({"queue": "head-drop"}, forgets("head_drop"), "drop from the head for bottleneck reads back as"),
+        ({"queue": "fq"}, forgets("management"), "queue management for bottleneck reads back as"),
         ({}, forgets("delay_ns"), "the delay reads back as"),
         ({}, entries_pass(lambda entity: entity.HasField("table_entry")), "does not have the entry .*Clone"),
         ({}, entries_pass(lambda entity: not entity.HasField("table_entry")), "does not have the entry .*TableEntry"),
@@ -129,6 +137,8 @@ def test_without_sabotage_all_is_as_asked(tmp_path: Path) -> None:
         "schedule",
         "delays",
         "jitter",
+        "head drop",
+        "queue management",
         "delay",
         "clone session",
         "no entry",

@@ -26,7 +26,6 @@ from bench import (  # noqa: E402
     DEPARTURE_COUNTER,
     DEPARTURES,
     HISTOGRAM,
-    HISTOGRAM_BINS,
     LOSS_COUNTER,
     LOSS_DROPS,
     SEQUENCE,
@@ -41,8 +40,8 @@ from twins import Twins, running  # noqa: E402
 
 SEED = int(os.environ.get("NARROWS_DIFFERENTIAL_SEED", random.SystemRandom().randrange(1 << 32)))
 EXAMPLES = int(os.environ.get("NARROWS_DIFFERENTIAL_EXAMPLES", "25"))
-# Where a report holds queue delay, depths, timestamp and epoch: bytes 28..48 of report_t.
-TARGETS_OWN = slice(42 + 28, 42 + 48)
+# Where a report holds depths, queue delay, epoch and timestamp: bytes 32..54 of report_t.
+TARGETS_OWN = slice(42 + 32, 42 + 54)
 
 HASHES = expected.V1modelHash()
 FLOW_REGISTERS = (ARRIVALS, DEPARTURES, LOSS_DROPS, SIGNATURES)
@@ -102,9 +101,10 @@ def state(switch: Switch, flows: set[int]) -> dict[str, object]:
         found[name] = dict(zip(sorted(flows), switch.control.read_counters(name, sorted(flows)), strict=True))
     found[SEQUENCE] = [switch.read_register(SEQUENCE, bottleneck) for bottleneck in BOTTLENECKS]
     for bottleneck in BOTTLENECKS:
-        cells = range(bottleneck * HISTOGRAM_BINS, (bottleneck + 1) * HISTOGRAM_BINS)
-        bins = switch.control.read_counters(HISTOGRAM, cells)
-        found[f"packets in the histogram of bottleneck {bottleneck}"] = sum(packets for packets, _ in bins)
+        bins = switch.profile.delay_bins
+        cells = range(bottleneck * bins, (bottleneck + 1) * bins)
+        counted = switch.control.read_counters(HISTOGRAM, cells)
+        found[f"packets in the histogram of bottleneck {bottleneck}"] = sum(packets for packets, _ in counted)
     return found
 
 

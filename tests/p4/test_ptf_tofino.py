@@ -144,11 +144,11 @@ def test_larger_priorities_win_though_smaller_numbers_do_on_tofino(fake: FakeSwi
 
 def test_a_session_is_as_long_as_the_longest_report(fake: FakeSwitch, switch: TofinoSwitch) -> None:
     switch.control.add_mirror(SESSION, 9)
-    switch.control.insert(collector(176))
+    switch.control.insert(collector(184))
     # The frame's part of a report and 32 B of mirror header; Tofino 2 counts 4 B of FCS and wants multiples of 4.
     lengths = {"tofino": (118, 1032), "tofino2": (124, 1036)}[fake.chip]
     assert fake.mirrors[SESSION]["$max_pkt_len"] == lengths[0]
-    switch.control.modify(collector(1090))
+    switch.control.modify(collector(1098))
     assert fake.mirrors[SESSION]["$max_pkt_len"] == lengths[1]
     switch.control.modify(collector(65535))
     assert fake.mirrors[SESSION]["$max_pkt_len"] <= CHIPS[fake.chip].max_mirror_length
@@ -169,7 +169,7 @@ def test_queues_are_shaped_held_and_let_go(fake: FakeSwitch, switch: TofinoSwitc
 
 
 def test_reset_leaves_nothing(fake: FakeSwitch, switch: TofinoSwitch) -> None:
-    switch.control.insert(cable(2, 1), collector(176))
+    switch.control.insert(cable(2, 1), collector(184))
     switch.control.add_mirror(SESSION, 9)
     switch.write_register("flow_arrivals.totals", 7, 9)
     fake.send_digest(index=7)

@@ -23,7 +23,7 @@ COMPILED = ROOT / "p4src/compiled/v1model"
 HOSTS = ("sender", "receiver", "collector")
 PORTS = {1: "p1", 2: "p2", 3: "p3"}
 CROSS_CONNECT = "NarrowsIngress.cross_connect.cross_connect"
-REPORT_BYTES = 176
+REPORT_BYTES = 184
 
 
 def run(command: str) -> str:

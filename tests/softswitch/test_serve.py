@@ -14,7 +14,7 @@ import grpc
 import pytest
 from finsy import P4CounterEntry, P4RegisterEntry, P4TableMatch
 from finsy.proto import U128, p4r, p4r_grpc
-from harness import BINARY, Network, Switch, running, wire
+from harness import BINARY, REPORT_BYTES, Network, Switch, running, wire
 from narrows.errors import RunError
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message
@@ -66,7 +66,11 @@ def test_forwards_reports_and_counts(network: Network, tmp_path: Path, options: 
             await asyncio.sleep(0.3)
             ports = {port.port: port for port in (await switch.tm.port_stats()).ports}
             assert (ports[1].rx_packets, ports[2].tx_packets, ports[3].tx_packets) == (50, 50, 50)
-            assert (ports[1].rx_bytes, ports[2].tx_bytes, ports[3].tx_bytes) == (50 * FRAME, 50 * FRAME, 50 * 176)
+            assert (ports[1].rx_bytes, ports[2].tx_bytes, ports[3].tx_bytes) == (
+                50 * FRAME,
+                50 * FRAME,
+                50 * REPORT_BYTES,
+            )
             counted = await queue(switch, 2)
             assert (counted.dequeued_packets, counted.dequeued_bytes) == (50, 50 * FRAME)
             name = "NarrowsIngress.bottleneck.arrival_counter.flows"

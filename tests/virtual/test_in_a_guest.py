@@ -103,6 +103,22 @@ def test_a_run(tmp_path: Path) -> None:
     assert run["started"] < run["ended"] and run["started"][:4] == time.strftime("%Y", time.gmtime())
 
 
+def test_a_queue_of_twelve_seconds(tmp_path: Path) -> None:
+    """Depth over rate is the wait, for every packet, beyond 2^32 ns as below: up to 1000 x 1514 x 8 / 10^6 = 12.1 s."""
+    settings = "{rate: 1Mbit, buffer: 1000packets, rtt: 100ms}"
+    text = f"name: slow\nbottleneck: {settings}\nflows: [{{cca: cubic, duration: 40s}}]\n"
+    assert start(tmp_path, text).wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()
+    out = tmp_path / "out"
+    reports = pd.concat(pd.read_parquet(file) for file in sorted((out / "telemetry").glob("reports-*.parquet")))
+    data = reports[reports["bottleneck"] == 0]
+    ahead_ns, frame_ns = data["enqueue_depth"].astype("int64") * 8000, 1514 * 8000
+    in_service_ns = data["queue_delay"].astype("int64") - ahead_ns
+    assert in_service_ns.between(0, frame_ns).all()
+    assert data["queue_delay"].max() > 11e9
+    delay = json.loads((out / "summary.json").read_text())["bottleneck"]["queue_delay_s"]
+    assert delay["max"] == data["queue_delay"].max() / 1e9
+
+
 def test_a_sweep_side_by_side(tmp_path: Path) -> None:
     process = start(tmp_path, SHORT + "sweep: {bottleneck.buffer: [1bdp, 2bdp]}\n", options=("--jobs", "2"))
     assert process.wait(PATIENCE_S) == 0, (tmp_path / "said").read_text()

@@ -198,7 +198,7 @@ fn two_runs_in_one_file_are_refused() {
 fn other_versions_and_damaged_headers_are_counted() {
     let (frames, _) = all_frames(&scenario());
     let mut damaged = frames.clone();
-    damaged[10][REPORT] = 2;
+    damaged[10][REPORT] = 3;
     damaged[20][26] ^= 1; // source address: the IPv4 checksum no longer holds
     damaged[30].truncate(80);
     damaged[40][REPORT + 2] = 64;

@@ -66,8 +66,8 @@ impl Aggregated {
                     assert_eq!(series.sum_where(name, key), value, "{name} of {key:?} in the series");
                 }
                 for (name, value) in [
-                    ("delay_min", u64::from(flow.delay_min)),
-                    ("delay_max", u64::from(flow.delay_max)),
+                    ("delay_min", flow.delay_min),
+                    ("delay_max", flow.delay_max),
                     ("first_timestamp", flow.first_timestamp),
                     ("last_timestamp", flow.last_timestamp),
                 ] {
@@ -106,7 +106,7 @@ fn every_total_and_series_of_a_line_rate_trace_is_exact() {
         assert_eq!((summary.departures, summary.bytes), (truth.departures, truth.bytes));
         assert_link_rate(&run, summary, rate_bps);
         assert_eq!((summary.delay.min, summary.delay.max), (truth.delay_min, truth.delay_max));
-        assert_eq!(summary.depth.max, truth.depth_max);
+        assert_eq!(summary.depth.max, u64::from(truth.depth_max));
         assert!((summary.delay.mean - truth.delay_sum as f64 / truth.departures as f64).abs() < 1e-6);
         assert_eq!((summary.first_timestamp, summary.last_timestamp), (truth.first_timestamp, truth.last_timestamp));
     }
@@ -138,7 +138,7 @@ fn series_of_a_bottleneck_and_its_envelope_cover_every_report() {
     assert_eq!(column(&series, "reports").iter().sum::<u64>(), 50_000);
     assert_eq!(column(&series, "departures").iter().sum::<u64>(), 50_000);
     assert_eq!(column(&series, "bytes").iter().sum::<u64>(), truth.bytes);
-    assert_eq!(column(&series, "delay_max").iter().max(), Some(&u64::from(truth.delay_max)));
+    assert_eq!(column(&series, "delay_max").iter().max(), Some(&truth.delay_max));
     assert_eq!(series.histogram_total(), 50_000);
     let intervals = column(&series, "interval");
     assert!(intervals.windows(2).all(|pair| pair[0] < pair[1]));

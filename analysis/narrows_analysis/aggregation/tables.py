@@ -31,11 +31,12 @@ QUEUE_BINS = 60_000
 PACKETS_A_QUEUE_BIN = 4
 BATCH_ROWS = 1 << 16
 FLOW_SUMS = (
-    "arrivals", "departures", "drops", "loss_drops", "bytes", "payload_bytes", "new_bytes", "advanced_bytes",
-    "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
+    "arrivals", "departures", "drops", "aqm_drops", "loss_drops", "bytes", "payload_bytes", "new_bytes",
+    "advanced_bytes", "data_packets", "retransmitted_packets", "ce_marks", "samples", "delay_ticks",
 )  # fmt: skip
 QUEUE_SUMS = (
-    "departures", "bytes", "drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks", "missing",
+    "departures", "bytes", "drops", "aqm_drops", "loss_drops", "ce_marks", "samples", "depth_units", "delay_ticks",
+    "missing",
 )  # fmt: skip
 _DEPTH, _DELAY = 1, 0
 _NEVER = np.iinfo(np.int64).max
@@ -237,7 +238,7 @@ class Aggregation:
             )  # fmt: skip
             self.flow_delay.add(row, column, batch["delay_max"])
         for batch in self._batches("flow_arrivals.parquet"):
-            counts = {name: batch[name] for name in ("arrivals", "drops", "loss_drops")}
+            counts = {name: batch[name] for name in ("arrivals", "drops", "aqm_drops", "loss_drops")}
             self.flows.add(self._row(batch), batch["interval"] // self._flow_factor, **counts)
 
     def _queue_series(self) -> None:
@@ -256,7 +257,8 @@ class Aggregation:
         for batch in self._batches("bottleneck_arrivals.parquet"):
             column = batch["interval"] // self._queue_factor
             zero = np.zeros(len(column), np.int64)
-            self.queue.add(zero, column, drops=batch["drops"], loss_drops=batch["loss_drops"])
+            counts = {name: batch[name] for name in ("drops", "aqm_drops", "loss_drops")}
+            self.queue.add(zero, column, **counts)
             seen = batch["depth_min"] < _NO_DEPTH
             for name in ("depth_min", "depth_max"):
                 self.depth.add(zero[seen], column[seen], batch[name][seen])

@@ -118,6 +118,7 @@ def no_bottleneck_section(why: str) -> BottleneckSummary:
         "standing_queue_bytes": None,
         "standing_queue_bdp": None,
         "drops": None,
+        "aqm_drops": None,
         "loss_emulation_drops": None,
         "ce_marks": None,
     }
@@ -162,6 +163,7 @@ def bottleneck_section(run: Run, aggregation: Aggregation | None) -> BottleneckS
         if link.rate_bps and link.rtt_s and standing is not None:
             section["standing_queue_bdp"] = in_bdp(standing, link.rate_bps, link.rtt_s)
     section["drops"], section["loss_emulation_drops"] = int(drops), int(emulated)
+    section["aqm_drops"] = int(totals["aqm_drops"].sum())
     section["ce_marks"] = int(queue.totals["ce_marks"][0])
     return section
 
@@ -347,7 +349,7 @@ def _flow_section(
         "arrivals": None, "departures": None, "drops": None, "loss_ratio": None, "retransmit_ratio": None,
         "rtt_s": {"min": host.rtt_min_s, "mean": host.rtt_mean_s}, "start_s": None, "end_s": None, "bytes": None,
         "fct_s": None, "fct_reason": _no_completion(flow, None), "throughput_bps": None, "share": None,
-        "loss_emulation_drops": None, "ce_marks": None,
+        "aqm_drops": None, "loss_emulation_drops": None, "ce_marks": None,
         "inflight_bytes": {"mean": None, "max": None}, "inflight_source": None,
         "host_retransmits": host.retransmits, "rtt_source": None if host.rtt_min_s is None else host.source,
         "links": list(flow.links), "limited_by": {}, "datagrams": host.datagrams, "responses": host.responses,
@@ -375,6 +377,7 @@ def _flow_section(
     if not aggregation.collided[table.indices(number)].any():
         section["arrivals"] = int(totals["arrivals"])
         section["drops"] = int(totals["drops"])
+        section["aqm_drops"] = int(totals["aqm_drops"])
         section["loss_ratio"] = loss_ratio(float(totals["drops"]), float(totals["arrivals"]))
     section["fct_reason"] = _no_completion(flow, bool(aggregation.finished[number]))
     if section["fct_reason"] is None:

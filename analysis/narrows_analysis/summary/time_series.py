@@ -21,8 +21,8 @@ FloatArray = npt.NDArray[np.float64]
 
 _WRITE_ROWS = 1 << 18
 
-_COUNTS = {"arrivals", "departures", "drops", "loss_drops", "ce_marks", "data_packets", "retransmitted_packets",
-           "missing_reports"}  # fmt: skip
+_COUNTS = {"arrivals", "departures", "drops", "aqm_drops", "loss_drops", "ce_marks", "data_packets",
+           "retransmitted_packets", "missing_reports"}  # fmt: skip
 
 
 def _schema(columns: tuple[Column, ...]) -> pa.Schema:
@@ -131,7 +131,7 @@ def _write_queue_at(writer: pq.ParquetWriter, aggregation: Aggregation) -> None:
         "throughput_bps": cells["bytes"] * 8 / width,
         "missing_reports": cells["missing"].astype(np.int64),
     }
-    for name in ("departures", "drops", "loss_drops", "ce_marks"):
+    for name in ("departures", "drops", "aqm_drops", "loss_drops", "ce_marks"):
         values[name] = cells[name].astype(np.int64)
     writer.write_table(_table(QUEUE_SERIES_SCHEMA, values))
 

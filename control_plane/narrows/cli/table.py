@@ -54,6 +54,8 @@ def _of_link(link: LinkSummary, name: str) -> list[str]:
 def _lost(bottleneck: BottleneckSummary) -> str:
     """Packets that did not pass, and by whom, where loss emulation took some."""
     lost = f"{scaled(bottleneck['total_loss_ratio'], 100, '%')} lost"
+    if bottleneck["ce_marks"]:
+        lost = f"{bottleneck['ce_marks']} packets marked, {lost}"
     if not bottleneck["loss_emulation_drops"]:
         return lost
     return (

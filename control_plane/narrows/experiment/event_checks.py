@@ -12,6 +12,7 @@ from narrows.errors import InputError
 
 if TYPE_CHECKING:
     from narrows.experiment.model import Experiment, FlowGroup
+from narrows.experiment.queue_settings import PieSettings
 
 # Kinds of flows that send until they are stopped.
 LASTING = ("bulk", "udp", "probe")
@@ -51,6 +52,9 @@ def _of_links(experiment: Experiment) -> Iterator[str]:
             seen.add(key)
             if name != "buffer" and not isinstance(getattr(settings, name), int | float):
                 yield f"events.{number}.{name}: '{event.link}' has one that varies by itself; allowed: events, or that"
+        if event.buffer is not None and isinstance(settings.queue, PieSettings):
+            # The law is told the limit beforehand.
+            yield f"events.{number}.buffer: '{event.link}' is managed by PIE; allowed: another kind of queue"
         jitter = settings.jitter
         if event.delay is not None and jitter is not None and event.delay + jitter.planned.least_ns < 0:
             least = format_time(-jitter.planned.least_ns)

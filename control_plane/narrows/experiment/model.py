@@ -36,6 +36,7 @@ from narrows.experiment.exchanges import Requests
 from narrows.experiment.expectations import BadExpectation, Expectation, parse
 from narrows.experiment.impairment_settings import JitterSettings, LinkDelay, LinkLoss
 from narrows.experiment.quantities import Count, Depth, LinkName, Model, Name, Rate, Ratio, Size, Time
+from narrows.experiment.queue_settings import LinkQueue, Simple
 from narrows.experiment.tcp_settings import Sysctls, TcpFields
 from narrows.experiment.varying import LinkRate
 from narrows.experiment.video import Video
@@ -67,7 +68,7 @@ class DirectionSettings(Model):
     )
     buffer: Depth = Field(
         description="How much may wait in the queue, the packet in service not counted; at least a full-size frame. "
-        "Tail drop. A BDP is the link's rate times the link's `rtt`; of a rate that varies, the mean over a period, "
+        "A BDP is the link's rate times the link's `rtt`; of a rate that varies, the mean over a period, "
         "or the first rate above 0 where nothing repeats, and so is a depth in time."
     )
     delay: LinkDelay = Field(
@@ -86,6 +87,12 @@ class DirectionSettings(Model):
         default=None,
         description="A packet that can be marked gets CE when the queue it finds has this depth or more; at most the "
         "buffer less a full-size frame, since no packet finds more. Without it nothing is marked.",
+    )
+    queue: LinkQueue = Field(
+        default=Simple(kind="tail-drop"),
+        json_schema_extra={"default": "tail-drop"},
+        description="How the queue is managed (RFC 7567): a kind (`codel`), or a mapping with `kind` and its "
+        "parameters, by the names that `tc` has. All but tail drop is on the softswitch only.",
     )
     loss: LinkLoss = Field(
         default=0.0,

@@ -18,6 +18,7 @@ from narrows_formats.span import Span
 from narrows_formats.units import NANOSECONDS, bdp_bytes
 
 from narrows.experiment.impairments import GilbertElliott, Jitter, LossPattern
+from narrows.experiment.queues import Queue, marks
 
 if TYPE_CHECKING:
     # A run that takes place somewhere else takes only the plan with it.
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
 ETHERNET_HEADER_BYTES = 14
 # Preamble 8, frame check sequence 4 and inter-frame gap 12: what an L1 rate counts beside the L2 frame.
 L1_OVERHEAD_BYTES = 24
-REPORT_ENCAPSULATION_BYTES = 90
+REPORT_ENCAPSULATION_BYTES = 98
 # Encapsulation and the original frame's Ethernet, IPv6 and TCP headers with timestamps.
-REPORT_LENGTH_BYTES = 176
+REPORT_LENGTH_BYTES = 184
 REPORT_UDP_PORT = 5500
 REPORT_SOURCE_PORT = 5499
 COLLECTOR_PORT = 2
@@ -134,6 +135,7 @@ class Link(ReportedLink):
     packets. A rate that varies is ``schedule``, from the experiment's start on, and ``rate_bps`` what its BDP is of
     (`narrows_formats.schedules`). ``later_limits_bytes`` are what `Plan.changes` make of its limit. ``field`` is where
     an experiment file has it. With ``sample_auto`` a target whose collector holds less may raise ``sample_shift``.
+    ``management`` is how its queue is managed, None: it drops what it has no room for.
     """
 
     port: int
@@ -144,6 +146,7 @@ class Link(ReportedLink):
     l1_rate_bps: int | None = None
     sample_auto: bool = False
     schedule: RateSchedule | None = None
+    management: Queue | None = None
     later_limits_bytes: tuple[int, ...] = ()
 
     @property
@@ -461,7 +464,7 @@ class Plan:
     @property
     def marks_ecn(self) -> bool:
         """Whether a link marks packets, so that hosts are to use ECN."""
-        return any(link.ecn_threshold_bytes is not None for link in self.links)
+        return any(link.ecn_threshold_bytes is not None or marks(link.management) for link in self.links)
 
     def uses_ecn(self, flow: Flow) -> bool:
         """Whether the connections of a TCP flow are to use ECN."""

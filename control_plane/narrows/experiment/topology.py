@@ -34,6 +34,7 @@ from narrows.experiment.plan import (
     ReportedLink,
     SwitchPort,
 )
+from narrows.experiment.queue_settings import planned
 
 if TYPE_CHECKING:
     from narrows.experiment.model import DirectionSettings, Experiment, FlowGroup
@@ -178,6 +179,7 @@ def _limited(
         sample_auto=isinstance(sample, str),
         l1_rate_bps=settings.rate if isinstance(settings.rate, int) and settings.rate_layer == "l1" else None,
         schedule=schedule,
+        management=planned(settings.queue),
     )
 
 

@@ -188,6 +188,7 @@ def _link(plan: Plan, link: ReportedLink, experiment: Experiment, applied: Appli
             for name in ("loss_model", "delay_steps", "jitter")
             if (value := getattr(link, name)) is not None
         },
+        **({} if link.management is None else {"queue_management": asdict(link.management)}),
         "ecn_threshold_bytes": link.ecn_threshold_bytes,
         **({} if link.schedule is None else {"rate_schedule": as_json(link.schedule)}),
     }

@@ -14,16 +14,18 @@ from ipaddress import IPv4Address
 from narrows_formats.link_names import ONLY_LINK
 
 from narrows.experiment.impairments import GilbertElliott, LossPattern
-from narrows.experiment.plan import LOSS_BITS, Plan, ReportedLink
+from narrows.experiment.plan import LOSS_BITS, Link, Plan, ReportedLink
+from narrows.switch.queue_laws import laws
 
 COLLECTOR_SESSION = 1
 ECN_OFF = 0xFFFFFFFF
 # The settings generation that reports carry; settings stay as they are through a run.
 EPOCH = 0
 FIRST_PRIORITY = 1000
-DELAY_BITS = 32
 # Of `set_loss_model` (p4src/v1model/narrows.p4).
 LOSS_BY_STATE, LOSS_BY_PATTERN = 1, 2
+# Of a queue delay: those of a report. A program that has room for fewer has fewer bins.
+DELAY_BITS = 48
 BINS_AN_OCTAVE = 4
 
 
@@ -62,22 +64,25 @@ class ProgramEntry:
 
 @dataclass(frozen=True)
 class DelayBin:
-    """A bin of the queue-delay histogram: delays whose first ``prefix_length`` of 32 bits are those of ``lowest``."""
+    """A bin of the queue-delay histogram: delays whose first ``prefix_length`` bits are those of ``lowest``."""
 
     number: int
     lowest: int
     prefix_length: int
 
 
-def delay_bins() -> Iterator[DelayBin]:
-    """All 124 bins: one each for the delays 0 to 3, then four equal ones for every octave ``2^o .. 2^(o+1) - 1``."""
+def delay_bins(bits: int = DELAY_BITS) -> Iterator[DelayBin]:
+    """All bins of delays of so many bits, 188 for 48 and 124 for 32.
+
+    One each for the delays 0 to 3, then four equal ones for every octave ``2^o .. 2^(o+1) - 1``.
+    """
     for delay in range(BINS_AN_OCTAVE):
-        yield DelayBin(delay, delay, DELAY_BITS)
-    for octave in range(2, DELAY_BITS):
+        yield DelayBin(delay, delay, bits)
+    for octave in range(2, bits):
         for quarter in range(BINS_AN_OCTAVE):
             number = BINS_AN_OCTAVE * (octave - 1) + quarter
             lowest = (BINS_AN_OCTAVE + quarter) << (octave - 2)
-            yield DelayBin(number, lowest, DELAY_BITS - (octave - 2))
+            yield DelayBin(number, lowest, bits - (octave - 2))
 
 
 def loss_threshold(loss: float) -> int:
@@ -86,7 +91,10 @@ def loss_threshold(loss: float) -> int:
 
 
 def program_entries(
-    plan: Plan, ecn_threshold: Callable[[ReportedLink], tuple[int, str]], share_of: Callable[[int], int] = lambda _: 0
+    plan: Plan,
+    ecn_threshold: Callable[[ReportedLink], tuple[int, str]],
+    share_of: Callable[[int], int] = lambda _: 0,
+    delay_bits: int = DELAY_BITS,
 ) -> Iterator[ProgramEntry]:
     """All entries of a plan, in the order in which they are to be installed.
 
@@ -94,8 +102,9 @@ def program_entries(
         plan: the run.
         ecn_threshold: queue depth of a link from which on packets are marked, or `ECN_OFF`; and its unit, for people.
         share_of: share of the flow indices of the pipe of an ingress port; 0 is all of them.
+        delay_bits: width of a queue delay in the program.
     """
-    for bin_ in delay_bins():
+    for bin_ in delay_bins(delay_bits):
         yield ProgramEntry(
             "delay_bins",
             {"queue_delay": Prefix(bin_.lowest, bin_.prefix_length)},
@@ -111,6 +120,9 @@ def program_entries(
             yield loss_entry(link)
         whose = "" if link.name == ONLY_LINK else f"{link.name}: "
         why = f"{whose}mark CE from a depth on, report one departure in {1 << link.sample_shift}"
+        if isinstance(link, Link):
+            for table, (action, data) in laws(link, plan.frame_bytes):
+                yield ProgramEntry(table, {"bottleneck": link.index}, action, data, "how the queue is managed")
         threshold, unit = ecn_threshold(link)
         yield _observe(link.index, threshold, unit, link.sample_shift, why)
     # Last: packets take a link only once all of it is there.

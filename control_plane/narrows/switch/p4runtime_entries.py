@@ -93,9 +93,9 @@ def _match(part: int | Prefix | Range) -> int | str:
     return f"{part.first}...{part.last}" if isinstance(part, Range) else part
 
 
-def program_digests() -> dict[str, str]:
-    """SHA-256 of the compiled v1model program's files, so that a result can be traced to what ran."""
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program("v1model")}
+def program_digests(program: str = "v1model") -> dict[str, str]:
+    """SHA-256 of a compiled program's files, so that a result can be traced to what ran."""
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in compiled_program(program)}
 
 
 def ecn_threshold(link: ReportedLink, unit_bytes: int) -> int:
@@ -135,14 +135,19 @@ async def read_departed_bytes(session: P4RuntimeSession, flows: Collection[int])
     Raises:
         RunError: the program has no such counter, or the switch cannot read it.
     """
-    return {flow: data.byte_count for flow, data in (await _read_counter(session, "departure_counter", flows)).items()}
+    return {flow: data.byte_count for flow, data in (await read_counter(session, "departure_counter", flows)).items()}
 
 
 async def _read_packets(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, int]:
-    return {flow: data.packet_count for flow, data in (await _read_counter(session, counter, flows)).items()}
+    return {flow: data.packet_count for flow, data in (await read_counter(session, counter, flows)).items()}
 
 
-async def _read_counter(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, P4CounterData]:
+async def read_counter(session: P4RuntimeSession, counter: str, flows: Collection[int]) -> dict[int, P4CounterData]:
+    """Packets and bytes of some flow indices in a counter of the program.
+
+    Raises:
+        RunError: the program has no such counter, or the switch cannot read it.
+    """
     name = _counter_name(session.schema, counter)
     found = dict.fromkeys(flows, P4CounterData())
     wanted = [P4CounterEntry(name, index=flow) for flow in flows]

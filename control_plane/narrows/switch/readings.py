@@ -14,7 +14,8 @@ DIGEST_WAIT_NS = 100_000_000
 class QueueStats:
     """One reading of a queue: counters since the target started, and what waits in it now.
 
-    None stands for what a target cannot tell.
+    None stands for what a target cannot tell. ``aqm_dropped_packets`` are the part of ``dropped_packets`` that queue
+    management dropped.
     """
 
     port: int
@@ -34,6 +35,7 @@ class QueueStats:
     depth_bytes: int | None
     peak_depth_bytes: int | None
     duplicated_packets: int | None = None
+    aqm_dropped_packets: int | None = None
 
 
 @dataclass(frozen=True)

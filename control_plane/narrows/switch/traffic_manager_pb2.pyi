@@ -13,13 +13,15 @@ class Cause(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     GILBERT_ELLIOTT: _ClassVar[Cause]
     LOSS_PATTERN: _ClassVar[Cause]
     DUPLICATE: _ClassVar[Cause]
+    MANAGED: _ClassVar[Cause]
 TAIL: Cause
 GILBERT_ELLIOTT: Cause
 LOSS_PATTERN: Cause
 DUPLICATE: Cause
+MANAGED: Cause
 
 class ConfigureRequest(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "loss")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "election_id", "role", "unlimited", "rate_schedule", "delay_schedule", "variation", "loss", "head_drop", "management")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +35,8 @@ class ConfigureRequest(_message.Message):
     DELAY_SCHEDULE_FIELD_NUMBER: _ClassVar[int]
     VARIATION_FIELD_NUMBER: _ClassVar[int]
     LOSS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_DROP_FIELD_NUMBER: _ClassVar[int]
+    MANAGEMENT_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -46,7 +50,41 @@ class ConfigureRequest(_message.Message):
     delay_schedule: DelaySchedule
     variation: Variation
     loss: Loss
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ...) -> None: ...
+    head_drop: bool
+    management: Management
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., election_id: _Optional[_Union[ElectionId, _Mapping]] = ..., role: _Optional[str] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[RateSchedule, _Mapping]] = ..., delay_schedule: _Optional[_Union[DelaySchedule, _Mapping]] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., loss: _Optional[_Union[Loss, _Mapping]] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
+
+class Management(_message.Message):
+    __slots__ = ("enabled", "index", "period_ns", "coupled", "fair")
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PERIOD_NS_FIELD_NUMBER: _ClassVar[int]
+    COUPLED_FIELD_NUMBER: _ClassVar[int]
+    FAIR_FIELD_NUMBER: _ClassVar[int]
+    enabled: bool
+    index: int
+    period_ns: int
+    coupled: Coupled
+    fair: Fair
+    def __init__(self, enabled: _Optional[bool] = ..., index: _Optional[int] = ..., period_ns: _Optional[int] = ..., coupled: _Optional[_Union[Coupled, _Mapping]] = ..., fair: _Optional[_Union[Fair, _Mapping]] = ...) -> None: ...
+
+class Coupled(_message.Message):
+    __slots__ = ("classic_percent", "mtu")
+    CLASSIC_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    MTU_FIELD_NUMBER: _ClassVar[int]
+    classic_percent: int
+    mtu: int
+    def __init__(self, classic_percent: _Optional[int] = ..., mtu: _Optional[int] = ...) -> None: ...
+
+class Fair(_message.Message):
+    __slots__ = ("queues", "quantum", "batch")
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    QUANTUM_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    queues: int
+    quantum: int
+    batch: int
+    def __init__(self, queues: _Optional[int] = ..., quantum: _Optional[int] = ..., batch: _Optional[int] = ...) -> None: ...
 
 class RateSchedule(_message.Message):
     __slots__ = ("steps", "opportunities", "epoch_ns")
@@ -229,7 +267,7 @@ class ListResponse(_message.Message):
     def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., timestamp_ns: _Optional[int] = ..., pool_used_packets: _Optional[int] = ..., pool_limit_packets: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "losses", "duplicated_packets", "variation")
+    __slots__ = ("port", "queue", "rate_bps", "limit_bytes", "limit_packets", "delay_ns", "epoch", "enqueued_packets", "enqueued_bytes", "dequeued_packets", "dequeued_bytes", "dropped_packets", "dropped_bytes", "depth_bytes", "depth_packets", "peak_depth_bytes", "peak_depth_packets", "pool_dropped_packets", "flushed_packets", "flushed_bytes", "unlimited", "rate_schedule", "delay_schedule", "losses", "duplicated_packets", "variation", "pushed_out_packets", "pushed_out_bytes", "managed_drop_packets", "managed_drop_bytes", "head_drop", "management")
     PORT_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RATE_BPS_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +294,12 @@ class Queue(_message.Message):
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     DUPLICATED_PACKETS_FIELD_NUMBER: _ClassVar[int]
     VARIATION_FIELD_NUMBER: _ClassVar[int]
+    PUSHED_OUT_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    PUSHED_OUT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MANAGED_DROP_PACKETS_FIELD_NUMBER: _ClassVar[int]
+    MANAGED_DROP_BYTES_FIELD_NUMBER: _ClassVar[int]
+    HEAD_DROP_FIELD_NUMBER: _ClassVar[int]
+    MANAGEMENT_FIELD_NUMBER: _ClassVar[int]
     port: int
     queue: int
     rate_bps: int
@@ -282,7 +326,13 @@ class Queue(_message.Message):
     losses: _containers.RepeatedCompositeFieldContainer[LossCount]
     duplicated_packets: int
     variation: Variation
-    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[LossCount, _Mapping]]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ...) -> None: ...
+    pushed_out_packets: int
+    pushed_out_bytes: int
+    managed_drop_packets: int
+    managed_drop_bytes: int
+    head_drop: bool
+    management: Management
+    def __init__(self, port: _Optional[int] = ..., queue: _Optional[int] = ..., rate_bps: _Optional[int] = ..., limit_bytes: _Optional[int] = ..., limit_packets: _Optional[int] = ..., delay_ns: _Optional[int] = ..., epoch: _Optional[int] = ..., enqueued_packets: _Optional[int] = ..., enqueued_bytes: _Optional[int] = ..., dequeued_packets: _Optional[int] = ..., dequeued_bytes: _Optional[int] = ..., dropped_packets: _Optional[int] = ..., dropped_bytes: _Optional[int] = ..., depth_bytes: _Optional[int] = ..., depth_packets: _Optional[int] = ..., peak_depth_bytes: _Optional[int] = ..., peak_depth_packets: _Optional[int] = ..., pool_dropped_packets: _Optional[int] = ..., flushed_packets: _Optional[int] = ..., flushed_bytes: _Optional[int] = ..., unlimited: _Optional[bool] = ..., rate_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., delay_schedule: _Optional[_Union[ScheduleStatus, _Mapping]] = ..., losses: _Optional[_Iterable[_Union[LossCount, _Mapping]]] = ..., duplicated_packets: _Optional[int] = ..., variation: _Optional[_Union[Variation, _Mapping]] = ..., pushed_out_packets: _Optional[int] = ..., pushed_out_bytes: _Optional[int] = ..., managed_drop_packets: _Optional[int] = ..., managed_drop_bytes: _Optional[int] = ..., head_drop: _Optional[bool] = ..., management: _Optional[_Union[Management, _Mapping]] = ...) -> None: ...
 
 class ScheduleStatus(_message.Message):
     __slots__ = ("entries", "period_ns", "epoch_ns")

@@ -28,6 +28,8 @@ pub struct EgressMeta {
     pub enq_depth_bytes: u32,
     /// `narrows.deq_depth_bytes`
     pub deq_depth_bytes: u32,
+    /// `narrows.queue_delay`, 48 bits
+    pub queue_delay: u64,
     /// `narrows.epoch`
     pub epoch: u16,
 }
@@ -103,6 +105,7 @@ impl Machine {
         fields.deq_qdepth.set(frame, packet, u64::from(meta.deq_qdepth));
         fields.enq_depth_bytes.set(frame, packet, u64::from(meta.enq_depth_bytes));
         fields.deq_depth_bytes.set(frame, packet, u64::from(meta.deq_depth_bytes));
+        fields.queue_delay.set(frame, packet, meta.queue_delay);
         fields.epoch.set(frame, packet, u64::from(meta.epoch));
         machine.outcome = Outcome::default();
         machine.run(program, packet, program.code.egress);

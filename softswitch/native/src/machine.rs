@@ -61,6 +61,12 @@ impl NativeMachine {
         &mut self.machine
     }
 
+    /// Writes a cell of a register, which code reads anew each time.
+    #[inline]
+    pub fn put(&mut self, register: u16, index: u64, value: u64) {
+        self.machine.cells.change(register, index, |_| value);
+    }
+
     /// [`Machine::keep_for_clones`], which changes neither.
     pub fn keep_for_clones(&mut self, program: &Program, packet: &Packet, list: u16) {
         self.machine.keep_for_clones(program, packet, list);

@@ -75,7 +75,7 @@ fn configure(pipeline: &mut Pipeline, bottlenecks: usize, report: bool) -> Resul
         let exact = vec![KeyMatch::Exact(b)];
         pipeline.table_insert(settings, &entry(&program, settings, exact.clone(), ".observe", params))?;
         let collector = table(&program, ".collector");
-        let params = vec![0x0200_0000_0001, 0x0200_0000_0002, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 176];
+        let params = vec![0x0200_0000_0001, 0x0200_0000_0002, 0x0a00_0001, 0x0a00_0002, 4000, 5500, 184];
         pipeline.table_insert(collector, &entry(&program, collector, exact, ".encapsulate", params))?;
     }
     let bins = table(&program, ".delay_bins");
@@ -130,7 +130,7 @@ fn measure(
                 port,
                 priority,
                 timestamp: packets * 100 + 5000,
-                deq_timedelta: 5000 + (packets as u32).wrapping_mul(7919) % 1_000_000,
+                queue_delay: 5000 + packets.wrapping_mul(7919) % 1_000_000,
                 enq_depth_bytes: 15_000,
                 deq_depth_bytes: 14_000,
                 epoch: 1,
@@ -158,7 +158,7 @@ fn send(pipeline: &mut Pipeline, pool: &mut PacketPool, packet: &mut Packet, met
     let mut sent = 0;
     let clone = verdict.clone.map(|_| {
         let mut copy = pool.take(packet.bytes().len().min(256));
-        pipeline.clone_egress(packet, &mut copy, 176);
+        pipeline.clone_egress(packet, &mut copy, 184);
         copy
     });
     if verdict.transmit {

@@ -159,6 +159,12 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Writes a cell of a register that exists, cut to its width, as the program itself does; nothing beyond the array.
+    #[inline]
+    pub fn put(&mut self, register: RegisterId, index: u64, value: u64) {
+        self.machine.put(register.0 as u16, index, value);
+    }
+
     fn register(&self, register: RegisterId) -> Result<(usize, &str, u64)> {
         let at = register.0 as usize;
         let info = self.program.registers.get(at);

@@ -14,7 +14,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{json, Value};
 
-const REPORT_BYTES: usize = 176;
+const REPORT_BYTES: usize = 184;
 const SESSION: u16 = 7;
 
 fn documents() -> &'static [Document; 3] {
@@ -148,6 +148,7 @@ fn meta() -> impl Strategy<Value = EgressMeta> {
         deq_qdepth: n[3],
         enq_depth_bytes: n[4],
         deq_depth_bytes: n[5],
+        queue_delay: timestamp >> 16,
         epoch,
     })
 }
@@ -166,7 +167,7 @@ proptest! {
             let different = sent.iter().zip(&frame).filter(|(a, b)| a != b).count();
             prop_assert!(different <= 3, "{different} bytes changed");
             let report = report.unwrap_or_default();
-            prop_assert!(report.len() >= 90 && report.len() <= REPORT_BYTES, "{} bytes", report.len());
+            prop_assert!(report.len() >= 98 && report.len() <= REPORT_BYTES, "{} bytes", report.len());
         }
     }
 

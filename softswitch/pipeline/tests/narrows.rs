@@ -51,11 +51,12 @@ impl Switch {
             priority: 3,
             timestamp: 0x0102_0304_0506,
             enq_timestamp: 1000,
-            deq_timedelta: 777,
+            deq_timedelta: u32::MAX,
             enq_qdepth: 4,
             deq_qdepth: 3,
             enq_depth_bytes: depth,
             deq_depth_bytes: 4500,
+            queue_delay: 12_112_000_000,
             epoch: 11,
             ..EgressMeta::default()
         };
@@ -124,25 +125,27 @@ fn a_report_says_what_the_packet_met() {
         assert_eq!(number(&report[16..18]), 150 - 14);
         let sum: u64 = report[14..34].chunks(2).map(number).sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the IPv4 checksum");
-        let body = &report[42..90];
+        let body = &report[42..98];
         // The last six bits of the source port are those of the flow.
         assert_eq!(number(&report[34..36]), (4000 & !63) | (number(&body[4..6]) & 63));
         assert_eq!(report[36..42], [0x15, 0x7c, 0, 116, 0, 0]);
         // report_t, field by field.
-        assert_eq!(body[0], 1, "version");
-        assert_eq!(body[1], 0, "flags");
+        assert_eq!(body[0], 2, "version");
+        assert_eq!(body[1], 2 << 3, "flags: it came as ECT(0)");
         assert_eq!((body[2], body[3]), (5, 0), "bottleneck and sampling");
         assert_eq!(number(&body[6..8]), frame.len() as u64, "packet length");
         assert_eq!(number(&body[12..16]), count, "sequence");
         assert_eq!(number(&body[16..20]), count, "arrivals");
         assert_eq!(number(&body[20..24]), count, "departures");
         assert_eq!(number(&body[24..28]), 0, "loss drops");
-        assert_eq!(number(&body[28..32]), 777, "queue delay");
+        assert_eq!(number(&body[28..32]), 0, "no queue management");
         assert_eq!(number(&body[32..36]), 6000, "depth found");
         assert_eq!(number(&body[36..40]), 4500, "depth left behind");
-        assert_eq!(number(&body[40..46]), 0x0102_0304_0506, "timestamp");
+        assert_eq!(number(&body[40..46]), 12_112_000_000, "queue delay");
         assert_eq!(number(&body[46..48]), 11, "epoch");
-        assert_eq!(report[90..], frame[..60]);
+        assert_eq!(number(&body[48..54]), 0x0102_0304_0506, "timestamp");
+        assert_eq!(number(&body[54..56]), 0, "its only queue");
+        assert_eq!(report[98..], frame[..52]);
     }
     let program = switch.pipeline.program().clone();
     let counter = program.counters.iter().find(|c| c.name.ends_with("departure_counter.flows"));

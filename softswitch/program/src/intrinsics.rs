@@ -60,6 +60,7 @@ pub struct Intrinsics {
     pub deq_qdepth: Intrinsic,
     pub enq_depth_bytes: Intrinsic,
     pub deq_depth_bytes: Intrinsic,
+    pub queue_delay: Intrinsic,
     pub epoch: Intrinsic,
     pub flow: Intrinsic,
 }
@@ -68,7 +69,7 @@ impl Intrinsics {
     /// Headers that hold fields of the traffic manager's: they are metadata that never leaves as bytes, so lengths that
     /// queues account leave them out.
     pub fn manager_headers(&self) -> u64 {
-        let fields = [self.enq_depth_bytes, self.deq_depth_bytes, self.epoch, self.flow];
+        let fields = [self.enq_depth_bytes, self.deq_depth_bytes, self.queue_delay, self.epoch, self.flow];
         fields.iter().fold(0, |set, f| match f {
             Intrinsic::Header { header, .. } => set | 1 << header,
             _ => set,
@@ -97,6 +98,7 @@ impl Intrinsics {
             self.deq_qdepth,
             self.enq_depth_bytes,
             self.deq_depth_bytes,
+            self.queue_delay,
             self.epoch,
         ]
         .iter()

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use narrows_proto::narrows::v1 as narrows;
 use narrows_switch::line::{DelaySteps, GilbertElliott, Jitter, LossCause, LossModel, LossPattern, Variation};
 use narrows_switch::tm::{
-    Changes, DelayChange, FlowCause, LossChange, Opportunities, QueueStatus, Rate, RateSchedule, Schedule, Steps, NEVER,
+    Changes, DelayChange, FlowCause, LossChange, Management, Opportunities, QueueStatus, Rate, RateSchedule, Schedule,
+    Scheduling, Steps, NEVER,
 };
 
 /// What a request asks for. Errors: name the field, and what is allowed.
@@ -26,6 +27,8 @@ pub fn changes(request: narrows::ConfigureRequest) -> Result<Changes, String> {
             variation: request.variation.map(variation).transpose()?,
         },
         loss: request.loss.map(loss).transpose()?,
+        head_drop: request.head_drop,
+        management: request.management.map(management).transpose()?,
     })
 }
 
@@ -75,14 +78,43 @@ fn loss(given: narrows::Loss) -> Result<LossChange, String> {
     Ok(LossChange { model: model.transpose().map_err(|error| format!("loss: {error}"))?, seed: given.seed })
 }
 
+fn management(given: narrows::Management) -> Result<Option<Management>, String> {
+    use narrows::management::Scheduling as Kind;
+    if !given.enabled {
+        return Ok(None);
+    }
+    let scheduling = match given.scheduling {
+        None => Scheduling::Fifo,
+        Some(Kind::Coupled(narrows::Coupled { classic_percent, mtu })) => {
+            Scheduling::Coupled { classic_percent: u8::try_from(classic_percent).unwrap_or(u8::MAX), mtu }
+        }
+        Some(Kind::Fair(narrows::Fair { queues, quantum, batch })) => Scheduling::Fair { queues, quantum, batch },
+    };
+    let made = Management::new(given.index, given.period_ns, scheduling);
+    made.map(Some).map_err(|error| format!("management: {error}"))
+}
+
+fn management_message(management: Management) -> narrows::Management {
+    use narrows::management::Scheduling as Kind;
+    let scheduling = match management.scheduling {
+        Scheduling::Fifo => None,
+        Scheduling::Coupled { classic_percent, mtu } => {
+            Some(Kind::Coupled(narrows::Coupled { classic_percent: classic_percent.into(), mtu }))
+        }
+        Scheduling::Fair { queues, quantum, batch } => Some(Kind::Fair(narrows::Fair { queues, quantum, batch })),
+    };
+    narrows::Management { enabled: true, index: management.index, period_ns: management.period_ns, scheduling }
+}
+
 /// What flows are asked for by. Errors: it is not known.
 pub fn flow_cause(cause: i32) -> Result<FlowCause, String> {
     match narrows::Cause::try_from(cause) {
         Ok(narrows::Cause::Tail) => Ok(FlowCause::Tail),
+        Ok(narrows::Cause::Managed) => Ok(FlowCause::Managed),
         Ok(narrows::Cause::GilbertElliott) => Ok(FlowCause::Loss(LossCause::GilbertElliott)),
         Ok(narrows::Cause::LossPattern) => Ok(FlowCause::Loss(LossCause::Pattern)),
         Ok(narrows::Cause::Duplicate) => Ok(FlowCause::Duplicate),
-        Err(_) => Err(format!("cause {cause}: allowed are 0 to {}", narrows::Cause::Duplicate as i32)),
+        Err(_) => Err(format!("cause {cause}: allowed are 0 to {}", narrows::Cause::Managed as i32)),
     }
 }
 
@@ -137,6 +169,12 @@ pub fn queue_message(status: &QueueStatus) -> narrows::Queue {
             .into(),
         duplicated_packets: counters.duplicated_packets,
         variation: Some(variation_message(&status.variation)),
+        pushed_out_packets: counters.pushed_out_packets,
+        pushed_out_bytes: counters.pushed_out_bytes,
+        managed_drop_packets: counters.managed_drop_packets,
+        managed_drop_bytes: counters.managed_drop_bytes,
+        head_drop: status.head_drop,
+        management: status.management.map(management_message),
     }
 }
 

@@ -12,6 +12,7 @@ const RATE: u64 = 10_000_000_007; // prime: every packet leaves a remainder
 const FRAME: u64 = 1_514;
 const LIMIT: u64 = 30_000;
 const REPORT: usize = 42; // Ethernet, IPv4 and UDP in front of a report
+const REPORT_BYTES: usize = 56;
 
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../p4src/compiled/v1model/narrows.json")
@@ -30,7 +31,7 @@ fn config() -> Value {
             {"table": "NarrowsEgress.report.collector", "match": {"bottleneck": 0},
              "action": "NarrowsEgress.report.encapsulate",
              "params": {"src_mac": "02:00:00:00:00:fe", "dst_mac": "02:00:00:00:00:ff", "src_ip": "10.255.0.1",
-                        "dst_ip": "10.255.0.2", "src_port": 5500, "dst_port": 5500, "length": 176}},
+                        "dst_ip": "10.255.0.2", "src_port": 5500, "dst_port": 5500, "length": 184}},
         ],
         "clone_sessions": [{"session": 1, "ports": [3], "length_limit": 128}],
         "queues": [{"port": 2, "rate_bps": RATE, "limit_bytes": LIMIT, "delay_ns": 2_000}],
@@ -118,7 +119,7 @@ fn reports_account_for_every_drop_of_every_flow() {
     assert_eq!(out.len(), reports.len());
     let mut drops = BTreeMap::new();
     for (number, (_, report)) in reports.iter().enumerate() {
-        assert_eq!(report.len(), 176);
+        assert_eq!(report.len(), 184);
         assert_eq!(field(report, 12, 4), number as u64 + 1, "sequence");
         drops.insert(field(report, 4, 2), field(report, 16, 4) - field(report, 20, 4));
     }
@@ -139,8 +140,8 @@ fn reports_tell_the_queue_as_it_was() {
     let (_, out, reports) = Directory::new("truth").run(&config());
     let mut previous = 0;
     for (number, ((exit, _), (_, report))) in out.iter().zip(&reports).enumerate() {
-        let (delay, enqueue, dequeue) = (field(report, 28, 4), field(report, 32, 4), field(report, 36, 4));
-        let (start, epoch) = (field(report, 40, 6), field(report, 46, 2));
+        let (delay, enqueue, dequeue) = (field(report, 40, 6), field(report, 32, 4), field(report, 36, 4));
+        let (start, epoch) = (field(report, 48, 6), field(report, 46, 2));
         let serialization = (FRAME * 8_000_000_000).div_ceil(RATE);
         assert!((serialization - 1..=serialization).contains(&(exit - 2_000 - start)), "packet {number}");
         // With frames of one length, the wait is that of the bytes ahead and at most one frame in service.
@@ -151,6 +152,26 @@ fn reports_tell_the_queue_as_it_was() {
         assert!(start >= previous);
         previous = start;
     }
+}
+
+/// A thousand frames of 1514 bytes at 1 Mbit/s are 12.112 s, more than 2^32 ns.
+#[test]
+fn a_wait_of_twelve_seconds_is_whole() {
+    let (rate, packets) = (1_000_000, 1_000);
+    let service = FRAME * 8_000;
+    let mut config = config();
+    config["queues"] = json!([{"port": 2, "rate_bps": rate, "limit_bytes": 0, "limit_packets": packets}]);
+    config["inputs"][0]["generator"]["rate_bps"] = json!(3 * rate);
+    config["inputs"][0]["generator"]["stop_ns"] = json!(20_000_000_000_u64);
+    let (_, _, reports) = Directory::new("slow").run(&config);
+    let mut longest = 0;
+    for (number, (_, report)) in reports.iter().enumerate() {
+        let (delay, found) = (field(report, 40, 6), field(report, 32, 4));
+        let ahead = found * 8_000;
+        assert!(delay >= ahead && delay <= ahead + service, "packet {number}: {delay} ns for {found} bytes");
+        longest = longest.max(delay);
+    }
+    assert!((packets - 1) * service <= longest && longest <= packets * service, "{longest}");
 }
 
 #[test]
@@ -194,7 +215,7 @@ fn a_live_change_of_delay_loses_nothing_and_keeps_the_order() {
     let mut last_exit = 0;
     for (number, ((exit, frame), (_, report))) in out.iter().zip(&reports).enumerate() {
         // Output and reports are of the same packet: the report holds its first bytes.
-        assert_eq!(report[REPORT + 48..], frame[..report.len() - REPORT - 48], "packet {number}");
+        assert_eq!(report[REPORT + REPORT_BYTES..], frame[..report.len() - REPORT - REPORT_BYTES], "packet {number}");
         let finish = (number as u128 + 1) * u128::from(FRAME) * 8_000_000_000 / u128::from(RATE);
         // The delay that holds when the last bit has passed the link.
         let delay = if finish <= 8_000_000 {
@@ -235,7 +256,7 @@ fn frames_come_out_as_far_as_they_were_captured_and_then_zeros() {
         let mut expected = frame[..captured].to_vec();
         expected.resize(FRAME as usize, 0);
         assert!(*out == expected, "{captured} bytes");
-        assert!(report.len() == 400 && report[REPORT + 48..] == expected[..310], "{captured} bytes");
+        assert!(report.len() == 400 && report[REPORT + REPORT_BYTES..] == expected[..302], "{captured} bytes");
     }
 }
 

@@ -1,6 +1,8 @@
 //! What a pipeline configuration gives the data path: the program with its state, and its clone sessions.
 // SPDX-License-Identifier: Apache-2.0
-use narrows_pipeline::Pipeline;
+use narrows_pipeline::{Pipeline, RegisterId};
+
+use crate::tm::QueueState;
 
 /// Clone sessions are 15 bits wide in v1model.
 pub const MAX_SESSION: u16 = 0x7fff;
@@ -63,11 +65,36 @@ pub struct Forwarding {
     pub pipeline: Pipeline,
     /// Where its clones go.
     pub sessions: Sessions,
+    /// Registers of the program that hold what a managed queue is like, in the order of [`STATE_REGISTERS`].
+    state: [Option<RegisterId>; STATE_REGISTERS.len()],
 }
+
+/// Names of the registers that the traffic manager writes: bytes and packets that wait, when the link has sent what has started,
+/// and when the heads of two queues arrived, which have two cells for each bottleneck.
+const STATE_REGISTERS: [&str; 4] = ["tm_depth_bytes", "tm_depth_packets", "tm_link_free_ns", "tm_head_ns"];
 
 impl Forwarding {
     /// A program without clone sessions.
     pub fn new(pipeline: Pipeline) -> Self {
-        Forwarding { pipeline, sessions: Sessions::default() }
+        let registers = &pipeline.program().registers;
+        let find = |name| registers.iter().find(|register| register.name == name).map(|register| register.id);
+        Forwarding { state: STATE_REGISTERS.map(find), pipeline, sessions: Sessions::default() }
+    }
+
+    /// Writes what a managed queue is like to the registers that the program has for it.
+    #[inline]
+    pub fn tell(&mut self, state: &QueueState) {
+        let [bytes, packets, free, heads] = self.state;
+        let index = u64::from(state.index);
+        let mut put = |register: Option<RegisterId>, index, value| {
+            if let Some(register) = register {
+                self.pipeline.put(register, index, value);
+            }
+        };
+        put(bytes, index, state.depth_bytes);
+        put(packets, index, state.depth_packets);
+        put(free, index, state.link_free_ns);
+        put(heads, 2 * index, state.heads_ns[0]);
+        put(heads, 2 * index + 1, state.heads_ns[1]);
     }
 }

@@ -89,6 +89,7 @@ impl OpenArrivals {
             arrivals: slot.increments.arrivals,
             drops: slot.increments.drops,
             loss_drops: slot.increments.loss_drops,
+            aqm_drops: slot.increments.aqm_drops,
             depth_min: slot.depth_min,
             depth_max: slot.depth_max,
         });

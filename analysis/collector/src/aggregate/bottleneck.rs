@@ -244,13 +244,13 @@ impl BottleneckState {
         self.last_time = time;
         self.last_raw_time = time & ((1 << TIMESTAMP_BITS) - 1);
 
-        let arrival = time.saturating_sub(u64::from(report.queue_delay));
+        let arrival = time.saturating_sub(report.queue_delay);
         let (depth, after_arrival) = self.settings.depths(report);
         self.depth_peak = self.depth_peak.max(after_arrival);
         let arrived = self.arrival_interval.find(arrival);
         self.open_arrivals.depth(arrived, after_arrival, &mut rows.arrivals);
         self.delay.add(report.queue_delay);
-        self.depth.add(depth);
+        self.depth.add(depth.into());
         self.envelope.add(time, report.queue_delay, depth, after_arrival);
         let bin = coarse_bin(report.queue_delay);
         self.histogram.add(bin);

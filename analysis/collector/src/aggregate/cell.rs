@@ -18,8 +18,8 @@ pub struct Sums {
     pub retransmitted_bytes: u64,
     pub ce_marks: u64,
     pub delay_sum: u64,
-    pub delay_min: u32,
-    pub delay_max: u32,
+    pub delay_min: u64,
+    pub delay_max: u64,
     pub depth_sum: u64,
     pub depth_min: u32,
     pub depth_max: u32,
@@ -36,7 +36,7 @@ impl Default for Sums {
             retransmitted_bytes: 0,
             ce_marks: 0,
             delay_sum: 0,
-            delay_min: u32::MAX,
+            delay_min: u64::MAX,
             delay_max: 0,
             depth_sum: 0,
             depth_min: u32::MAX,
@@ -57,7 +57,7 @@ impl Sums {
         self.payload_bytes += u64::from(record.original.payload_length);
         self.retransmitted_bytes += u64::from(retransmitted);
         self.ce_marks += u64::from(report.flags & FLAG_CE_MARKED);
-        self.delay_sum += u64::from(report.queue_delay);
+        self.delay_sum += report.queue_delay;
         self.delay_min = self.delay_min.min(report.queue_delay);
         self.delay_max = self.delay_max.max(report.queue_delay);
         self.depth_sum += u64::from(depth);
@@ -87,7 +87,7 @@ impl Sums {
 
 /// Bin of a delay in the per-interval histograms.
 #[inline]
-pub fn coarse_bin(delay: u32) -> usize {
+pub fn coarse_bin(delay: u64) -> usize {
     histogram::bin(COARSE_BITS, delay)
 }
 
@@ -112,8 +112,8 @@ impl CoarseHistogram {
     /// Answers the bins that held anything, and their counts.
     pub fn drain_into<'a>(
         &'a mut self,
-        low: u32,
-        high: u32,
+        low: u64,
+        high: u64,
         total: &'a mut CoarseTotal,
     ) -> impl Iterator<Item = (u8, u64)> + 'a {
         let first = histogram::bin(COARSE_BITS, low);

@@ -10,6 +10,7 @@ pub struct Reading {
     pub arrivals: u32,
     pub departures: u32,
     pub loss_drops: u32,
+    pub aqm_drops: u32,
     /// Departures of the bottleneck, up to this report, whose counters are in no reading: only these can make a flow's
     /// departures grow by more than one from reading to reading.
     pub unread: u64,
@@ -25,10 +26,11 @@ pub struct Increment {
     pub arrivals: u32,
     pub departures: u32,
     pub loss_drops: u32,
+    pub aqm_drops: u32,
 }
 
 impl Increment {
-    /// Tail drops: arrivals that did not depart.
+    /// Drops of the queue, by its management or for want of room: arrivals that did not depart.
     pub fn drops(&self) -> u32 {
         self.arrivals - self.departures
     }
@@ -132,7 +134,7 @@ impl Counters {
         let increment = match accepted {
             Some(accepted) => between(&accepted, &pending, TOLERANCE)?,
             // What came before the first reading is unknown; the packet itself arrived and departed.
-            None => Increment { arrivals: 1, departures: 1, loss_drops: 0 },
+            None => Increment { arrivals: 1, departures: 1, loss_drops: 0, aqm_drops: 0 },
         };
         Some(Credit { flow: pending.flow, arrival: pending.arrival, increment })
     }
@@ -146,12 +148,14 @@ fn between(a: &Reading, b: &Reading, tolerance: u64) -> Option<Increment> {
         arrivals: b.arrivals.wrapping_sub(a.arrivals),
         departures: b.departures.wrapping_sub(a.departures),
         loss_drops: b.loss_drops.wrapping_sub(a.loss_drops),
+        aqm_drops: b.aqm_drops.wrapping_sub(a.aqm_drops),
     };
     let possible = increment.departures > 0
         && u64::from(increment.departures) <= 1 + b.unread.saturating_sub(a.unread) + tolerance
         && increment.departures <= increment.arrivals
         && increment.arrivals < 1 << 31
-        && increment.loss_drops < 1 << 31;
+        && increment.loss_drops < 1 << 31
+        && increment.aqm_drops < 1 << 31;
     possible.then_some(increment)
 }
 

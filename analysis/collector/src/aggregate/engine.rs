@@ -168,7 +168,7 @@ impl Placed {
             Some(bottleneck) => bottleneck,
             None => {
                 let report = &record.report;
-                let arrival = report.timestamp.saturating_sub(report.queue_delay.into());
+                let arrival = report.timestamp.saturating_sub(report.queue_delay);
                 let origin = *self.origin.get_or_insert(arrival);
                 slot.insert(Box::new(BottleneckState::new(record, &flows.settings, origin)))
             }
@@ -218,6 +218,7 @@ impl Flows {
             arrivals: report.arrivals,
             departures: report.departures,
             loss_drops: report.loss_drops,
+            aqm_drops: report.aqm_drops,
             unread: bottleneck.unread(),
             flow: index as u32,
             arrival: settled.arrival,

@@ -8,13 +8,13 @@ pub const BUCKETS: usize = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
     pub reports: u64,
-    pub delay_min: u32,
-    pub delay_max: u32,
+    pub delay_min: u64,
+    pub delay_max: u64,
     pub depth_min: u32,
     pub depth_max: u32,
 }
 
-const EMPTY: Bucket = Bucket { reports: 0, delay_min: u32::MAX, delay_max: 0, depth_min: u32::MAX, depth_max: 0 };
+const EMPTY: Bucket = Bucket { reports: 0, delay_min: u64::MAX, delay_max: 0, depth_min: u32::MAX, depth_max: 0 };
 
 /// Buckets that double in width whenever the run outgrows them.
 pub struct Envelope {
@@ -33,7 +33,7 @@ impl Envelope {
     /// Takes a departure: its delay, the depth it left behind and the depth just after its arrival. A time before the
     /// origin counts in the first bucket.
     #[inline]
-    pub fn add(&mut self, time: u64, delay: u32, depth: u32, after_arrival: u32) {
+    pub fn add(&mut self, time: u64, delay: u64, depth: u32, after_arrival: u32) {
         let elapsed = time.saturating_sub(self.origin);
         while elapsed >> self.shift >= BUCKETS as u64 {
             self.widen();
@@ -82,7 +82,7 @@ mod tests {
     fn extremes_survive_any_length() {
         let mut envelope = Envelope::new(1000);
         for time in 0..3_000_000_u64 {
-            let spike = if time == 1_234_567 { 9_999 } else { 10 + (time % 7) as u32 };
+            let spike = if time == 1_234_567 { 9_999 } else { 10 + (time % 7) };
             envelope.add(1000 + time, spike, 5, 6);
         }
         let buckets: Vec<_> = envelope.filled().collect();

@@ -16,10 +16,11 @@ pub struct Increments {
     pub arrivals: u64,
     pub drops: u64,
     pub loss_drops: u64,
+    pub aqm_drops: u64,
 }
 
 impl Increments {
-    pub const NONE: Increments = Increments { arrivals: 0, drops: 0, loss_drops: 0 };
+    pub const NONE: Increments = Increments { arrivals: 0, drops: 0, loss_drops: 0, aqm_drops: 0 };
 
     /// Adds what another one holds.
     #[inline]
@@ -27,6 +28,7 @@ impl Increments {
         self.arrivals += later.arrivals;
         self.drops += later.drops;
         self.loss_drops += later.loss_drops;
+        self.aqm_drops += later.aqm_drops;
     }
 }
 
@@ -37,6 +39,7 @@ impl From<&Increment> for Increments {
             arrivals: u64::from(increment.arrivals),
             drops: u64::from(increment.drops()),
             loss_drops: u64::from(increment.loss_drops),
+            aqm_drops: u64::from(increment.aqm_drops),
         }
     }
 }
@@ -149,7 +152,7 @@ impl FlowState {
         }
         self.finished |= original.tcp_flags & TCP_FIN != 0;
         self.collision |= record.report.flags & FLAG_COLLISION != 0;
-        self.first_arrival = self.first_arrival.min(time.saturating_sub(u64::from(record.report.queue_delay)));
+        self.first_arrival = self.first_arrival.min(time.saturating_sub(record.report.queue_delay));
         self.sums.add(record, depth, time, segment.retransmitted_bytes);
         self.histogram.add(bin);
         segment
@@ -180,6 +183,7 @@ impl FlowState {
             arrivals: arrived.arrivals,
             drops: arrived.drops,
             loss_drops: arrived.loss_drops,
+            aqm_drops: arrived.aqm_drops,
         });
         self.total_arrivals.merge(&arrived);
     }
@@ -245,6 +249,7 @@ impl FlowState {
             departures: self.total_departures,
             drops: self.total_arrivals.drops,
             loss_drops: self.total_arrivals.loss_drops,
+            aqm_drops: self.total_arrivals.aqm_drops,
             ce_marks: self.total.ce_marks,
             delay_sum: self.total.delay_sum,
             delay_min: self.total.delay_min,

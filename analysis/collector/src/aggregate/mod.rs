@@ -48,7 +48,7 @@ pub struct AggregateSettings {
     pub depth: DepthShown,
     pub depth_unit_bytes: u32,
     /// Time units that reports give as queue delay while nothing waits; taken off.
-    pub empty_queue_delay: u32,
+    pub empty_queue_delay: u64,
     /// Names of report files to leave out.
     pub skip: Vec<String>,
 }

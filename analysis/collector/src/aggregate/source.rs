@@ -56,7 +56,7 @@ impl Source {
     ///
     /// # Errors
     /// The first of the two sides.
-    pub fn decode(self, empty_queue_delay: u32, mut take: impl FnMut(&[Record]) -> Result<()>) -> Result<Decoded> {
+    pub fn decode(self, empty_queue_delay: u64, mut take: impl FnMut(&[Record]) -> Result<()>) -> Result<Decoded> {
         let (full_sender, full) = sync_channel::<Vec<Record>>(BLOCKS);
         let (empty_sender, empty) = sync_channel::<Vec<Record>>(BLOCKS);
         std::thread::scope(|scope| {
@@ -125,11 +125,11 @@ struct Blocks {
     full: SyncSender<Vec<Record>>,
     empty: Receiver<Vec<Record>>,
     /// Time units of a queue delay that are no wait.
-    empty_queue_delay: u32,
+    empty_queue_delay: u64,
 }
 
 impl Blocks {
-    fn new(full: SyncSender<Vec<Record>>, empty: Receiver<Vec<Record>>, empty_queue_delay: u32) -> Self {
+    fn new(full: SyncSender<Vec<Record>>, empty: Receiver<Vec<Record>>, empty_queue_delay: u64) -> Self {
         Blocks { current: Vec::with_capacity(BLOCK_RECORDS), full, empty, empty_queue_delay }
     }
 

@@ -23,12 +23,12 @@ pub const FILE_NAME: &str = "aggregate.json";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     pub mean: f64,
-    pub min: u32,
+    pub min: u64,
     pub p50: u64,
     pub p90: u64,
     pub p99: u64,
     pub p999: u64,
-    pub max: u32,
+    pub max: u64,
 }
 
 /// One bottleneck over the whole source.
@@ -164,13 +164,19 @@ fn bottleneck_summary(account: SequenceCounts, state: Option<&BottleneckState>) 
         delay_sum: total.delay_sum,
         depth_sum: total.depth_sum,
         delay: distribution(&state.delay, total.reports, total.delay_sum, total.delay_min, total.delay_max),
-        depth: distribution(&state.depth, total.reports, total.depth_sum, total.depth_min, total.depth_max),
+        depth: distribution(
+            &state.depth,
+            total.reports,
+            total.depth_sum,
+            total.depth_min.into(),
+            total.depth_max.into(),
+        ),
     }
 }
 
-fn distribution(histogram: &Histogram<FINE_BITS>, reports: u64, sum: u64, min: u32, max: u32) -> Distribution {
+fn distribution(histogram: &Histogram<FINE_BITS>, reports: u64, sum: u64, min: u64, max: u64) -> Distribution {
     // A bin may reach beyond the largest value in it.
-    let quantile = |share| histogram.quantile(share).min(u64::from(max));
+    let quantile = |share| histogram.quantile(share).min(max);
     Distribution {
         mean: sum as f64 / reports.max(1) as f64,
         min,

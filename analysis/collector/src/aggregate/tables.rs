@@ -75,8 +75,8 @@ table! {
         retransmitted_packets: u64;
         ce_marks: u64;
         delay_sum: u64;
-        delay_min: u32;
-        delay_max: u32;
+        delay_min: u64;
+        delay_max: u64;
         depth_sum: u64;
         depth_min: u32;
         depth_max: u32;
@@ -95,8 +95,8 @@ table! {
         retransmitted_bytes: u64;
         ce_marks: u64;
         delay_sum: u64;
-        delay_min: u32;
-        delay_max: u32;
+        delay_min: u64;
+        delay_max: u64;
         depth_sum: u64;
         depth_min: u32;
         depth_max: u32;
@@ -113,6 +113,7 @@ table! {
         arrivals: u64;
         drops: u64;
         loss_drops: u64;
+        aqm_drops: u64;
     }
 }
 
@@ -124,6 +125,7 @@ table! {
         arrivals: u64;
         drops: u64;
         loss_drops: u64;
+        aqm_drops: u64;
         depth_min: u32;
         depth_max: u32;
     }
@@ -153,10 +155,11 @@ table! {
         departures: u64;
         drops: u64;
         loss_drops: u64;
+        aqm_drops: u64;
         ce_marks: u64;
         delay_sum: u64;
-        delay_min: u32;
-        delay_max: u32;
+        delay_min: u64;
+        delay_max: u64;
         depth_sum: u64;
         depth_min: u32;
         depth_max: u32;
@@ -181,8 +184,8 @@ table! {
         start: u64;
         width: u64;
         reports: u64;
-        delay_min: u32;
-        delay_max: u32;
+        delay_min: u64;
+        delay_max: u64;
         depth_min: u32;
         depth_max: u32;
     }

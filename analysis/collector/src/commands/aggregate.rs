@@ -44,7 +44,7 @@ pub struct AggregateArgs {
     depth_unit_bytes: u32,
     /// Time units that reports give as queue delay while nothing waits (Tofino's pipeline); taken off every delay.
     #[arg(long, default_value_t = 0)]
-    empty_queue_delay: u32,
+    empty_queue_delay: u64,
     /// Name of a report file to leave out, such as one that was not finished; may be given several times.
     #[arg(long)]
     skip: Vec<String>,

@@ -36,7 +36,7 @@ pub struct WatchArgs {
     depth_unit_bytes: Option<u32>,
     /// Time units that reports give as queue delay while nothing waits; taken off what is shown live.
     #[arg(long, default_value_t = 0, value_name = "UNITS")]
-    empty_queue_delay: u32,
+    empty_queue_delay: u64,
 }
 
 /// What is open, and begins once the rights are given up.

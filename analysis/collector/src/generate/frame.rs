@@ -5,7 +5,7 @@ use crate::wire::encapsulation::{checksum, ENCAPSULATION_BYTES};
 use crate::wire::report::{Report, REPORT_BYTES};
 
 /// Bytes of a report frame at most: the default of the switch.
-pub const REPORT_FRAME_BYTES: usize = 176;
+pub const REPORT_FRAME_BYTES: usize = 184;
 const ORIGINAL_BYTES: usize = REPORT_FRAME_BYTES - ENCAPSULATION_BYTES - REPORT_BYTES;
 
 /// How a flow's packets look.

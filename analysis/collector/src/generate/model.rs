@@ -7,7 +7,7 @@ use super::frame::{FrameOptions, Packet};
 use super::random::Random;
 use super::truth::{BottleneckTruth, FlowTruth};
 use super::Scenario;
-use crate::wire::report::{Report, FLAG_CE_MARKED, VERSION};
+use crate::wire::report::{Report, FLAG_CE_MARKED, FLAG_ECN_SHIFT, VERSION};
 
 /// Payload of a full segment; with IPv4 and timestamps the frame is 1514 bytes.
 const SEGMENT: u64 = 1448;
@@ -16,6 +16,8 @@ const PHASE: u64 = 20_000;
 const PICOSECONDS: u64 = 1000;
 const TCP_ACK: u8 = 0x10;
 const TCP_SYN: u8 = 0x02;
+/// What every packet arrives with (`FrameOptions::encode`).
+const ECT_0: u8 = 2;
 
 struct Flow {
     options: FrameOptions,
@@ -63,7 +65,7 @@ impl Bottleneck {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             departures: 0,
-            truth: BottleneckTruth { index, delay_min: u32::MAX, ..BottleneckTruth::default() },
+            truth: BottleneckTruth { index, delay_min: u64::MAX, ..BottleneckTruth::default() },
             frame: Vec::with_capacity(256),
         }
     }
@@ -102,7 +104,7 @@ impl Bottleneck {
         }
         self.departures += 1;
         let timestamp = start / PICOSECONDS;
-        let delay = (timestamp - self.now / PICOSECONDS) as u32;
+        let delay = timestamp - self.now / PICOSECONDS;
         let marked = depth >= scenario.ecn_threshold_bytes;
         flow.depart(segment, &packet, length, timestamp, delay, marked);
         self.truth.count(length, timestamp, delay, depth as u32);
@@ -112,7 +114,7 @@ impl Bottleneck {
             return None;
         }
         let base = scenario.counters_start;
-        let flags = if marked { FLAG_CE_MARKED } else { 0 };
+        let flags = ECT_0 << FLAG_ECN_SHIFT | if marked { FLAG_CE_MARKED } else { 0 };
         let report = Report {
             version: VERSION,
             flags,
@@ -125,11 +127,13 @@ impl Bottleneck {
             arrivals: base.wrapping_add(scenario.drops_start).wrapping_add(flow.arrivals as u32),
             departures: base.wrapping_add(flow.departures as u32),
             loss_drops: base.wrapping_add(flow.loss_drops as u32),
-            queue_delay: delay,
+            aqm_drops: 0,
             enqueue_depth: depth as u32,
             dequeue_depth: self.waiting_bytes.saturating_sub(u64::from(length)) as u32,
-            timestamp,
+            queue_delay: delay,
             epoch: 1,
+            timestamp,
+            queue: 0,
         };
         flow.options.encode(&report, &packet, scenario.port, &mut self.frame);
         Some((timestamp, &self.frame))
@@ -142,14 +146,14 @@ impl Bottleneck {
 }
 
 impl BottleneckTruth {
-    fn count(&mut self, length: u32, timestamp: u64, delay: u32, depth: u32) {
+    fn count(&mut self, length: u32, timestamp: u64, delay: u64, depth: u32) {
         if self.departures == 0 {
             self.first_timestamp = timestamp;
         }
         self.departures += 1;
         self.bytes += u64::from(length);
         self.last_timestamp = timestamp;
-        self.delay_sum += u64::from(delay);
+        self.delay_sum += delay;
         self.delay_min = self.delay_min.min(delay);
         self.delay_max = self.delay_max.max(delay);
         self.depth_max = self.depth_max.max(depth);
@@ -177,7 +181,7 @@ impl Flow {
                 // Spread over the index space, as hashes are; an odd factor keeps them distinct.
                 flow: flow.wrapping_mul(40_503),
                 signature: random.next() as u32,
-                delay_min: u32::MAX,
+                delay_min: u64::MAX,
                 ..FlowTruth::default()
             },
         }
@@ -205,7 +209,7 @@ impl Flow {
         (segment, packet)
     }
 
-    fn depart(&mut self, segment: u64, packet: &Packet, length: u32, timestamp: u64, delay: u32, marked: bool) {
+    fn depart(&mut self, segment: u64, packet: &Packet, length: u32, timestamp: u64, delay: u64, marked: bool) {
         self.departures += 1;
         let truth = &mut self.truth;
         if truth.departures == 0 {
@@ -215,7 +219,7 @@ impl Flow {
         truth.bytes += u64::from(length);
         truth.payload_bytes += u64::from(packet.payload);
         truth.ce_marks += u64::from(marked);
-        truth.delay_sum += u64::from(delay);
+        truth.delay_sum += delay;
         truth.delay_min = truth.delay_min.min(delay);
         truth.delay_max = truth.delay_max.max(delay);
         truth.drops = self.arrivals - self.departures;

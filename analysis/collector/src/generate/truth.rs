@@ -19,8 +19,8 @@ pub struct BottleneckTruth {
     pub first_timestamp: u64,
     pub last_timestamp: u64,
     pub delay_sum: u64,
-    pub delay_min: u32,
-    pub delay_max: u32,
+    pub delay_min: u64,
+    pub delay_max: u64,
     pub depth_max: u32,
     pub flows: Vec<FlowTruth>,
 }
@@ -36,8 +36,8 @@ pub struct FlowTruth {
     pub retransmitted_bytes: u64,
     pub ce_marks: u64,
     pub delay_sum: u64,
-    pub delay_min: u32,
-    pub delay_max: u32,
+    pub delay_min: u64,
+    pub delay_max: u64,
     /// Tail drops before the last departure.
     pub drops: u64,
     /// Loss-emulation drops before the last departed packet arrived.

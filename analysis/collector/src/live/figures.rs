@@ -20,7 +20,7 @@ pub struct Units {
     /// `None`: a depth unit, such as a packet, has no fixed size.
     pub depth_unit_bytes: Option<u32>,
     /// Time units that reports give as queue delay while nothing waits; taken off.
-    pub empty_queue_delay: u32,
+    pub empty_queue_delay: u64,
 }
 
 /// Packets of a flow index; what its latest report shows is in it.
@@ -147,13 +147,14 @@ impl Figures {
         bottleneck.last_sequence = sequence;
         let delay = columns.queue_delay[row].saturating_sub(self.units.empty_queue_delay);
         bottleneck.delay.add(delay);
-        bottleneck.delay_sum += u64::from(delay);
+        bottleneck.delay_sum += delay;
         bottleneck.depth = columns.dequeue_depth[row];
 
         let reading = Reading {
             arrivals: columns.arrivals[row],
             departures: columns.departures[row],
             loss_drops: columns.loss_drops[row],
+            aqm_drops: columns.aqm_drops[row],
             unread: bottleneck.position.saturating_sub(bottleneck.read),
             flow: 0,
             arrival: 0,

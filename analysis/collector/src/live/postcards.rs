@@ -85,7 +85,7 @@ impl Postcards {
                 !carried && drops != (0, 0)
             }
         };
-        let waited = u64::from(report.queue_delay.saturating_sub(self.units.empty_queue_delay));
+        let waited = report.queue_delay.saturating_sub(self.units.empty_queue_delay);
         let waited_ns = (waited as f64 * self.units.time_unit_s * 1e9).round() as u64;
         self.datagram.clear();
         write(

@@ -8,6 +8,9 @@ use crate::wire::Record;
 /// Type, unit and meaning of each column, as the file says them; the documentation is made of it too.
 pub const DESCRIPTIONS: &str = include_str!("../../../narrows_formats/reports.columns.json");
 
+/// Columns that files before [`SCHEMA_VERSION`](super::writer::SCHEMA_VERSION) 2 do not have: there was no queue management.
+const SINCE_2: [&str; 2] = ["aqm_drops", "queue"];
+
 /// Rows of a [`RowBlock`].
 pub const BLOCK_ROWS: usize = 128;
 
@@ -75,8 +78,13 @@ macro_rules! columns {
             /// The name of the first column that is missing, has another type, holds nulls or is damaged.
             pub fn read(group: &mut StoredColumns, most: usize) -> Result<Self, String> {
                 let mut rows = Rows { $($name: Vec::new(),)* length: 0 };
-                $(rows.$name = group.read(stringify!($name), most)?;)*
+                $(if group.has(stringify!($name)) || !SINCE_2.contains(&stringify!($name)) {
+                    rows.$name = group.read(stringify!($name), most)?;
+                })*
                 rows.length = rows.sequence.len();
+                $(if !group.has(stringify!($name)) {
+                    rows.$name.resize(rows.length, 0);
+                })*
                 Ok(rows)
             }
 
@@ -113,11 +121,13 @@ columns! {
     arrivals: u32, report;
     departures: u32, report;
     loss_drops: u32, report;
-    queue_delay: u32, report;
+    aqm_drops: u32, report;
     enqueue_depth: u32, report;
     dequeue_depth: u32, report;
-    timestamp: u64, report;
+    queue_delay: u64, report;
     epoch: u16, report;
+    timestamp: u64, report;
+    queue: u16, report;
     ip_version: u8, original;
     ecn: u8, original;
     protocol: u8, original;

@@ -75,6 +75,8 @@ pub struct StoredColumns {
 struct StoredColumn {
     name: String,
     kind: String,
+    /// Width of whole numbers without a sign; 0 for anything else.
+    unsigned_bits: u8,
     nullable: bool,
     reader: ColumnReader,
 }
@@ -86,6 +88,7 @@ impl StoredColumns {
             Ok(StoredColumn {
                 name: described.path().string(),
                 kind: kind_of(described),
+                unsigned_bits: unsigned_bits(described),
                 nullable: described.max_def_level() > 0,
                 reader: group.get_column_reader(index).map_err(|e| e.to_string())?,
             })
@@ -94,7 +97,12 @@ impl StoredColumns {
         Ok(StoredColumns { columns, next: 0 })
     }
 
-    /// The next values of a column, `most` or what is left.
+    /// Whether there is a column of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.columns.iter().any(|column| column.name == name)
+    }
+
+    /// The next values of a column, `most` or what is left. One that was narrower in an earlier version is widened.
     ///
     /// # Errors
     /// What is wrong with the column, by its name.
@@ -106,12 +114,17 @@ impl StoredColumns {
         self.next = (index + 1) % count;
         let column = &mut self.columns[index];
         let expected = name_of(T::KIND);
-        if column.kind != expected {
+        let widens =
+            matches!(T::KIND, Kind::Number { bits, signed: false } if (1..bits).contains(&column.unsigned_bits));
+        if column.kind != expected && !widens {
             return Err(format!("column {name} is {}, not {expected}", column.kind));
         }
         let values = match &mut column.reader {
             ColumnReader::Int32ColumnReader(reader) => {
-                read(reader, most, column.nullable, |v| T::from_stored(v.into()))
+                // Those without a sign are stored as if they had one.
+                let bits = if widens { u32::MAX >> (32 - column.unsigned_bits) } else { u32::MAX };
+                let convert = |v: i32| if widens { i64::from(v as u32 & bits) } else { v.into() };
+                read(reader, most, column.nullable, |v| T::from_stored(convert(v)))
             }
             ColumnReader::Int64ColumnReader(reader) => read(reader, most, column.nullable, T::from_stored),
             _ => return Err(format!("column {name} holds no numbers")),
@@ -145,6 +158,13 @@ fn kind_of(column: &ColumnDescriptor) -> String {
         // Numbers that nothing else is said about are signed.
         None => column.physical_type().to_string(),
         Some(other) => format!("{other:?}"),
+    }
+}
+
+fn unsigned_bits(column: &ColumnDescriptor) -> u8 {
+    match column.logical_type_ref() {
+        Some(LogicalType::Integer(integer)) if !integer.is_signed => integer.bit_width as u8,
+        _ => 0,
     }
 }
 

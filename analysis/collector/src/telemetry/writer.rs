@@ -15,7 +15,7 @@ use super::parquet_file::ParquetFile;
 use crate::error::{Error, Result};
 
 /// Version of the tables' schema, in every file's metadata.
-pub const SCHEMA_VERSION: &str = "1";
+pub const SCHEMA_VERSION: &str = "2";
 
 /// When a new file is begun.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +129,7 @@ fn report_properties(row_group: usize) -> WriterProperties {
         "arrivals",
         "departures",
         "loss_drops",
+        "aqm_drops",
         "timestamp",
         "queue_delay",
         "enqueue_depth",

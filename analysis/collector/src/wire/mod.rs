@@ -3,6 +3,7 @@
 
 mod decoder;
 pub mod encapsulation;
+pub mod first;
 pub mod original;
 pub mod report;
 mod usual;
@@ -35,16 +36,25 @@ pub fn decode(frame: &[u8], port: u16) -> Result<(Record, &[u8]), Reject> {
 
 #[inline(always)]
 fn decode_payload(payload: &[u8]) -> Result<(Record, &[u8]), Reject> {
-    let Some((fixed, inner)) = payload.split_first_chunk::<REPORT_BYTES>() else {
-        return Err(Reject::Short);
+    let (report, inner) = match payload.split_first_chunk::<REPORT_BYTES>() {
+        Some((fixed, inner)) if fixed[0] != first::FIRST_VERSION => (Report::decode(fixed), inner),
+        _ => first_version(payload)?,
     };
-    let report = Report::decode(fixed);
     check(&report)?;
     let original = match usual::parse(inner, report.packet_length) {
         Some(original) => original,
         None => Original::parse(inner, report.packet_length),
     };
     Ok((Record { report, original }, inner))
+}
+
+/// A report of an older capture; what is neither that nor of this version is too short.
+#[cold]
+fn first_version(payload: &[u8]) -> Result<(Report, &[u8]), Reject> {
+    match payload.split_first_chunk::<{ first::FIRST_BYTES }>() {
+        Some((fixed, inner)) if fixed[0] == first::FIRST_VERSION => Ok((Report::decode(&first::renewed(fixed)), inner)),
+        _ => Err(Reject::Short),
+    }
 }
 
 /// Checks of single fields: values that no switch of this layout version can send. A flow's counters wrap each by itself,
@@ -67,6 +77,42 @@ pub fn check(report: &Report) -> Result<(), Reject> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_of_version_1_is_decoded_as_the_same_of_version_2() {
+        let report = Report {
+            version: report::VERSION,
+            bottleneck: 3,
+            flow: 77,
+            packet_length: 60,
+            arrivals: 9,
+            queue_delay: u64::from(u32::MAX),
+            enqueue_depth: 5,
+            dequeue_depth: 4,
+            timestamp: 0xffff_ffff_fffe,
+            epoch: 2,
+            ..Report::default()
+        };
+        let second = report.encode();
+        let first = [
+            &[first::FIRST_VERSION],
+            &second[1..28],
+            &second[42..46],
+            &second[32..40],
+            &second[48..54],
+            &second[46..48],
+        ];
+        let inner = [0xab; 60];
+        let decoded =
+            decode_payload(&[&first.concat(), &inner[..]].concat()).map(|(record, rest)| (record, rest.to_vec()));
+        let same = decode_payload(&[&second, &inner[..]].concat()).map(|(record, rest)| (record, rest.to_vec()));
+        assert_eq!(decoded, same);
+        assert_eq!(decoded.map(|(record, _)| record.report), Ok(report));
+        let head = first.concat();
+        assert!(decode_payload(&head).is_ok());
+        assert_eq!(decode_payload(&head[..47]).err(), Some(Reject::Short));
+        assert_eq!(decode_payload(&second[..55]).err(), Some(Reject::Short));
+    }
 
     #[test]
     fn a_value_that_no_switch_can_send_is_rejected_by_name() {

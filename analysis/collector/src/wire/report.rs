@@ -3,8 +3,8 @@
 //!
 //! The header definition in the compiled P4 program is the truth; `tests/layout.rs` compares [`FIELDS`] with it.
 
-/// Layout version this code decodes.
-pub const VERSION: u8 = 1;
+/// Layout version; what came before it is in `first.rs`.
+pub const VERSION: u8 = 2;
 
 /// This switch set CE on the packet.
 pub const FLAG_CE_MARKED: u8 = 0x01;
@@ -12,6 +12,8 @@ pub const FLAG_CE_MARKED: u8 = 0x01;
 pub const FLAG_COLLISION: u8 = 0x02;
 /// Neither IPv4 nor IPv6.
 pub const FLAG_NOT_IP: u8 = 0x04;
+/// How far up the ECN field is with which the packet arrived.
+pub const FLAG_ECN_SHIFT: u32 = 3;
 
 /// One field of the report: name, offset from the report's first bit and width, both in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,16 +83,20 @@ report_layout! {
     departures: u32 = 32;
     /// Packets of this flow dropped by loss emulation before this one arrived.
     loss_drops: u32 = 32;
-    /// Egress time - ingress time, in time units.
-    queue_delay: u32 = 32;
+    /// Packets of this flow dropped by queue management so far.
+    aqm_drops: u32 = 32;
     /// Queue depth this packet found, in depth units.
     enqueue_depth: u32 = 32;
     /// Queue depth this packet left behind, in depth units.
     dequeue_depth: u32 = 32;
-    /// Egress time, in time units.
-    timestamp: u64 = 48;
+    /// Egress time - ingress time, in time units.
+    queue_delay: u64 = 48;
     /// Generation of the queue's settings when this packet was enqueued.
     epoch: u16 = 16;
+    /// Egress time, in time units.
+    timestamp: u64 = 48;
+    /// Which of the bottleneck's queues this packet left.
+    queue: u16 = 16;
 }
 
 /// Bytes of the fixed header.
@@ -126,10 +132,11 @@ mod tests {
         assert_eq!((report.signature, report.sequence), (0x090a_0b0c, 0x0d0e_0f10));
         assert_eq!((report.arrivals, report.departures, report.loss_drops), (0x1112_1314, 0x1516_1718, 0x191a_1b1c));
         assert_eq!(
-            (report.queue_delay, report.enqueue_depth, report.dequeue_depth),
+            (report.aqm_drops, report.enqueue_depth, report.dequeue_depth),
             (0x1d1e_1f20, 0x2122_2324, 0x2526_2728)
         );
-        assert_eq!((report.timestamp, report.epoch), (0x292a_2b2c_2d2e, 0x2f30));
+        assert_eq!((report.queue_delay, report.epoch), (0x292a_2b2c_2d2e, 0x2f30));
+        assert_eq!((report.timestamp, report.queue), (0x3132_3334_3536, 0x3738));
         assert_eq!(report.encode(), bytes);
     }
 }

@@ -40,6 +40,12 @@ def depth(plan: Plan) -> int:
 
 def refusals(plan: Plan, virtual: bool = False) -> list[str]:
     """What of a plan BMv2 cannot do as written, in real time or in virtual time; empty when it can do all of it."""
+    if managed := [link for link in plan.links if link.management is not None]:
+        # Egress drops there what has had its time, and knows delays in microseconds only.
+        return [
+            f"{link.field}.queue: BMv2's queue drops only what it has no room for; allowed: tail-drop, or --target soft"
+            for link in managed
+        ]
     if plan.loopbacks:
         # Its ports are interfaces, and none leads back into it.
         return [

@@ -101,7 +101,8 @@ class LabSoftTarget(SoftTarget):
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """The machines of an adapted plan, by SSH."""
-        self._plan, self._loopbacks = plan, plan.loopbacks
+        self._plan = plan
+        self._take(plan)
         self._machines = SshTestbed(plan, self._inventory, state.directory, mtu, state)
         return self._machines
 
@@ -113,7 +114,8 @@ class LabSoftTarget(SoftTarget):
         """
         assert self._plan is not None
         interfaces = self._inventory.interfaces(self._plan)
-        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, self._inventory.switch.cores)
+        cores = self._inventory.switch.cores
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, cores, self._program)
 
     async def configure(self, plan: Plan) -> AppliedSettings:
         """See `SoftTarget.configure`; what NICs have counted until then is not this run's."""

@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import HeadDrop
 from narrows.switch import traffic_manager_pb2 as pb
 from narrows.switch.link_models import delay_message, rate_message, variation
+from narrows.switch.queue_laws import management_message
 
 
 def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
@@ -25,6 +27,8 @@ def queue_requests(plan: Plan, seed: int) -> Iterator[pb.ConfigureRequest]:
             delay_ns=None if link.delay_steps is None else link.delay_ns,
             delay_schedule=None if link.delay_steps is None else delay_message(link.delay_steps),
             variation=variation(link, seed + link.index),
+            head_drop=isinstance(link.management, HeadDrop),
+            management=management_message(link, plan.frame_bytes),
         )
 
 

@@ -35,13 +35,16 @@ shift
 exec "$@"
 """
 
+# The compiled programs: that of queues that drop what they have no room for, and that which manages queues.
+PROGRAM, MANAGED_PROGRAM = "v1model", "v1model-managed"
+
 
 def missing_parts() -> list[str]:
     """What this machine lacks to run a softswitch, each with how to get it."""
     lacks = [] if find_binary(SOFTSWITCH) else [missing_binary(SOFTSWITCH)]
     lacks += [
         f"{path} is missing; fix: take it from the repository again, or 'make p4' with p4c"
-        for path in compiled_program("v1model")
+        for path in (*compiled_program(PROGRAM), *compiled_program(MANAGED_PROGRAM))
         if not path.exists()
     ]
     return lacks
@@ -67,6 +70,7 @@ class Softswitch:
         seed: int,
         loopbacks: Sequence[int] = (),
         cores: str | None = None,
+        compiled: str = PROGRAM,
     ) -> None:
         """Start it and connect to it; it has no program yet.
 
@@ -76,6 +80,7 @@ class Softswitch:
             seed: of its random numbers.
             loopbacks: ports whose output comes in again.
             cores: processors that it is to run on, as the kernel writes a list of them; any if None.
+            compiled: which of the compiled programs it is to run.
 
         Raises:
             RunError: it does not come up; the message has its last output.
@@ -101,7 +106,7 @@ class Softswitch:
             command += self._virtual_time.arguments(hosts, self.reports)
         self._process = await testbed.spawn(SWITCH, command, stderr=files.with_suffix(".err"))
         await self._process.wait_for_line("ready", READY_S)
-        device_config, p4info = compiled_program("v1model")
+        device_config, p4info = compiled_program(compiled)
         self._session = P4RuntimeSession(socket.address, p4info, device_config)
         await self._session.open()
         self._manager = TrafficManagerClient(self._session.channel)

@@ -3,25 +3,28 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS, format_rate, format_time
 
 from narrows.errors import RunError
 from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import HeadDrop, Pie
 from narrows.hosts.base import Testbed
 from narrows.hosts.netns import CARD, NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.entries import DELAY_BITS
+from narrows.switch.queue_laws import is_managed
 from narrows.switch.readings import FlowDrops, PortStats, QueueStats
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
-from narrows.targets.soft.softswitch import Softswitch, missing_parts
+from narrows.targets.soft.softswitch import MANAGED_PROGRAM, PROGRAM, Softswitch, missing_parts
 from narrows.targets.soft.virtual_time import adapted, settings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
@@ -62,6 +65,10 @@ class SoftTarget(P4RuntimeTarget):
         self._switch = Softswitch("softswitch")
         self._card: tuple[str, ...] = ()
         self._loopbacks: tuple[int, ...] = ()
+        self._program = PROGRAM
+        # Links before whose queues the program drops, and the flow indices that have been seen there.
+        self._dropping: dict[int, Link] = {}
+        self._indices: dict[int, set[int]] = defaultdict(set)
 
     @classmethod
     def factory(cls, options: TargetOptions) -> Callable[[Experiment], Target]:
@@ -131,8 +138,14 @@ class SoftTarget(P4RuntimeTarget):
 
     def testbed(self, plan: Plan, state: RunState, mtu: int) -> Testbed:
         """Namespaces."""
-        self._loopbacks = plan.loopbacks
+        self._take(plan)
         return NetnsTestbed(plan, state, mtu, self._card)
+
+    def _take(self, plan: Plan) -> None:
+        """Keep what the switch of a plan is started with, and where its program drops."""
+        self._loopbacks = plan.loopbacks
+        self._program = MANAGED_PROGRAM if is_managed(plan) else PROGRAM
+        self._dropping = {link.index: link for link in plan.links if isinstance(link.management, Pie)}
 
     async def start(self, testbed: Testbed) -> None:
         """Start the switch on the testbed's ports and connect to it.
@@ -141,7 +154,7 @@ class SoftTarget(P4RuntimeTarget):
             RunError: it does not come up; the message has its last output.
         """
         interfaces = {attachment.port: attachment.interface for attachment in testbed.attachments}
-        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks)
+        await self._switch.start(testbed, interfaces, self._seed, self._loopbacks, compiled=self._program)
 
     def reports_pipe(self) -> Path | None:
         """The softswitch's, in virtual time."""
@@ -202,13 +215,53 @@ class SoftTarget(P4RuntimeTarget):
         return (await self._switch.manager.list()).timestamp_ns
 
     async def queues(self) -> list[QueueStats]:
-        """All queues that were set or have seen a packet."""
-        return [_queue_stats(queue) for queue in (await self._switch.manager.list()).queues]
+        """All queues that were set or have seen a packet; drops in front of them by queue management are theirs."""
+        found = [_queue_stats(queue) for queue in (await self._switch.manager.list()).queues]
+        for index, link in self._dropping.items():
+            drops = await self._enqueue_drops(index)
+            found = [
+                _with_aqm_drops(queue, sum(drop.packets for drop in drops), sum(drop.bytes for drop in drops))
+                if (queue.port, queue.queue) == (link.port, link.queue)
+                else queue
+                for queue in found
+            ]
+        return found
 
     async def flow_drops(self, port: int, queue: int) -> list[FlowDrops]:
-        """Tail drops at a queue by flow index."""
-        answer = await self._switch.manager.flow_drops(port, queue)
-        return [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in answer.flows]
+        """Drops at a queue by flow index: where there was no room, and by queue management."""
+        from narrows.switch import traffic_manager_pb2 as pb
+
+        manager = self._switch.manager
+        found = [
+            *(await manager.flow_drops(port, queue)).flows,
+            *(await manager.flow_drops(port, queue, pb.MANAGED)).flows,
+        ]
+        drops = [FlowDrops(drop.flow, drop.packets, drop.bytes) for drop in found]
+        for index, link in self._dropping.items():
+            if (link.port, link.queue) == (port, queue):
+                drops += await self._enqueue_drops(index)
+        summed: dict[int, FlowDrops] = {}
+        for drop in drops:
+            before = summed.get(drop.flow, FlowDrops(drop.flow, 0, 0))
+            summed[drop.flow] = FlowDrops(drop.flow, before.packets + drop.packets, before.bytes + drop.bytes)
+        return list(summed.values())
+
+    async def new_flows(self) -> list[dict[str, Any]]:
+        """See `Target.new_flows`; whose they are is kept where the program drops in front of a queue."""
+        found = await super().new_flows()
+        for record in found:
+            if record["bottleneck"] in self._dropping:
+                self._indices[record["bottleneck"]].add(record["index"])
+        return found
+
+    async def _enqueue_drops(self, index: int) -> list[FlowDrops]:
+        """What the program dropped in front of a link's queue, by flow index."""
+        from narrows.switch.p4runtime_entries import read_counter
+
+        found = await read_counter(self.session, "enqueue_drop_counter", self._indices[index])
+        return [
+            FlowDrops(flow, data.packet_count, data.byte_count) for flow, data in found.items() if data.packet_count
+        ]
 
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
@@ -235,13 +288,14 @@ class SoftTarget(P4RuntimeTarget):
             asked = (link.rate_bps, limit_bytes(link), link.limit_packets or 0)
             if queue is None or (queue.rate_bps, queue.limit_bytes, queue.limit_packets) != asked:
                 raise RunError(f"the softswitch's queue for {link.name} reads back as {queue}, not {link}")
-            if link.schedule is not None or link.varies_behind:
-                await self._check_what_varies(link)
+            await self._check_messages(link, plan.frame_bytes)
             applied[link.name] = AppliedLink(queue.rate_bps, link.limit_bytes, link.limit_packets)
-        return AppliedSettings(applied, program=program_digests())
+        return AppliedSettings(applied, program=program_digests(self._program))
 
-    async def _check_what_varies(self, link: Link) -> None:
+    async def _check_messages(self, link: Link, frame_bytes: int) -> None:
+        """What is no number of a queue's: how it is managed, and what varies."""
         from narrows.switch.link_models import schedule_status, variation
+        from narrows.switch.queue_laws import management_message
 
         queues = {(queue.port, queue.queue): queue for queue in (await self._switch.manager.list()).queues}
         queue = queues[link.port, link.queue]
@@ -250,7 +304,9 @@ class SoftTarget(P4RuntimeTarget):
         for what, asked, read in (
             ("schedule of the rate", rate, _status(queue.rate_schedule)),
             ("schedule of the delay", delay, _status(queue.delay_schedule)),
-            ("variation", variation(link, self._seed + link.index), queue.variation),
+            ("variation", variation(link, self._seed + link.index) if link.varies_behind else None, queue.variation),
+            ("drop from the head", isinstance(link.management, HeadDrop), queue.head_drop),
+            ("queue management", management_message(link, frame_bytes), queue.management),
         ):
             if asked is not None and read != asked:
                 raise RunError(f"the softswitch's {what} for {link.name} reads back as {read}")
@@ -261,4 +317,18 @@ def _status(status: pb.ScheduleStatus) -> tuple[int, int | None]:
 
 
 def _queue_stats(queue: pb.Queue) -> QueueStats:
-    return QueueStats(**{field.name: getattr(queue, field.name) for field in fields(QueueStats)})
+    same = {
+        field.name: getattr(queue, field.name) for field in fields(QueueStats) if field.name != "aqm_dropped_packets"
+    }
+    stats = QueueStats(**same, aqm_dropped_packets=0)
+    return _with_aqm_drops(stats, queue.managed_drop_packets, queue.managed_drop_bytes)
+
+
+def _with_aqm_drops(queue: QueueStats, packets: int, octets: int) -> QueueStats:
+    """A queue with so many more packets and bytes that its management dropped."""
+    return replace(
+        queue,
+        dropped_packets=(queue.dropped_packets or 0) + packets,
+        dropped_bytes=(queue.dropped_bytes or 0) + octets,
+        aqm_dropped_packets=(queue.aqm_dropped_packets or 0) + packets,
+    )

@@ -47,6 +47,11 @@ def _refuse_what_it_lacks(plan: Plan, inventory: Inventory) -> None:
     """Raises InputError if the plan has links or loopback ports that the testbed cannot have."""
     refuse_unless_kept(plan, inventory.calibration)
     for link in plan.links:
+        if link.management is not None:
+            raise InputError(
+                f"{link.field}.queue: Tofino's program has no {link.management.kind}; allowed: tail-drop, with or "
+                "without ecn_threshold, or --target soft"
+            )
         if link.loss_model is not None:
             raise InputError(
                 f"{link.field}.loss: Tofino's program loses packets independently of each other only; allowed: a "

@@ -37,6 +37,7 @@ pub(super) fn intrinsics(layout: &Layout) -> Result<Intrinsics> {
         deq_qdepth: find("queueing_metadata.deq_qdepth")?,
         enq_depth_bytes: find("narrows.enq_depth_bytes")?,
         deq_depth_bytes: find("narrows.deq_depth_bytes")?,
+        queue_delay: find("narrows.queue_delay")?,
         epoch: find("narrows.epoch")?,
         flow: taken("narrows.flow", 32)?,
     })

@@ -77,7 +77,7 @@ impl Lowering<'_, '_> {
     }
 
     /// What the architecture gives egress besides: fields, and where their values are.
-    fn inputs_of_egress(&mut self) -> [(Intrinsic, Type, (Value, usize)); 12] {
+    fn inputs_of_egress(&mut self) -> [(Intrinsic, Type, (Value, usize)); 13] {
         let fields = &self.program.intrinsics;
         let meta = self.context_word(offset_of!(Context, meta));
         let of_meta = |offset| (meta, offset);
@@ -93,6 +93,7 @@ impl Lowering<'_, '_> {
             (fields.deq_qdepth, I32, of_meta(offset_of!(EgressMeta, deq_qdepth))),
             (fields.enq_depth_bytes, I32, of_meta(offset_of!(EgressMeta, enq_depth_bytes))),
             (fields.deq_depth_bytes, I32, of_meta(offset_of!(EgressMeta, deq_depth_bytes))),
+            (fields.queue_delay, I64, of_meta(offset_of!(EgressMeta, queue_delay))),
             (fields.epoch, I16, of_meta(offset_of!(EgressMeta, epoch))),
         ]
     }

@@ -21,6 +21,7 @@ pub fn metadata() -> impl Strategy<Value = EgressMeta> {
             deq_qdepth: deq,
             enq_depth_bytes,
             deq_depth_bytes,
+            queue_delay: timestamp >> (16 + deq % 48),
             epoch,
         },
     )

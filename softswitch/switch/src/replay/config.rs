@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::link::{LossConfig, MahimahiConfig, RateConfig, StepsConfig, VariationConfig};
 use crate::failure::Failure;
+use crate::tm::Scheduling;
 
 /// A value as it is written in the file: a number, or text such as `"10.0.0.1"` or `"0x1ff"`.
 #[derive(Debug, Clone, Deserialize)]
@@ -144,6 +145,28 @@ pub struct QueueConfig {
     pub variation: Option<VariationConfig>,
     /// What is lost before the queue.
     pub loss: Option<LossConfig>,
+    /// A full queue drops its oldest packets.
+    pub head_drop: Option<bool>,
+    /// How the program manages it.
+    pub management: Option<ManagementConfig>,
+}
+
+/// How the program manages a queue.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ManagementConfig {
+    /// The bottleneck.
+    pub index: u32,
+    /// From one of the timer's frames to the next; 0: none come.
+    #[serde(default)]
+    pub period_ns: u64,
+    /// How several queues share the link.
+    #[serde(default = "fifo")]
+    pub scheduling: Scheduling,
+}
+
+fn fifo() -> Scheduling {
+    Scheduling::Fifo
 }
 
 /// A source of frames.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::config::QueueConfig;
+use super::config::{ManagementConfig, QueueConfig};
 use crate::line::{DelaySteps, GilbertElliott, Jitter, LossModel, LossPattern, Variation};
-use crate::tm::{Changes, DelayChange, LossChange, Opportunities, Rate, RateSchedule, Schedule, Steps};
+use crate::tm::{Changes, DelayChange, LossChange, Management, Opportunities, Rate, RateSchedule, Schedule, Steps};
 
 /// A rate: bit/s, or the word `unlimited`.
 #[derive(Debug, Clone, Copy, Deserialize)]
@@ -193,5 +193,11 @@ pub fn changes(given: &QueueConfig) -> Result<Changes, String> {
             variation: given.variation.as_ref().map(variation).transpose()?,
         },
         loss: given.loss.as_ref().map(loss).transpose().map_err(|error| format!("loss: {error}"))?,
+        head_drop: given.head_drop,
+        management: given.management.map(management).transpose().map_err(|error| format!("management: {error}"))?,
     })
+}
+
+fn management(given: ManagementConfig) -> Result<Option<Management>, String> {
+    Management::new(given.index, given.period_ns, given.scheduling).map(Some)
 }

@@ -208,6 +208,16 @@ impl Switch {
     /// Lets everything happen until `now_ns` but the sending, on which nothing depends.
     #[inline(always)]
     fn happen(&mut self, now_ns: u64, output: &mut impl Output) {
+        // Nothing but packets asks for what the timer's frames change, so that they need not be waited for.
+        while let Some((index, tick_ns)) = self.tm.take_tick(now_ns) {
+            self.process_until(tick_ns, output);
+            self.tick(index, tick_ns);
+        }
+        self.process_until(now_ns, output);
+    }
+
+    #[inline(always)]
+    fn process_until(&mut self, now_ns: u64, output: &mut impl Output) {
         if self.loops {
             self.happen_with_loops(now_ns, output);
         } else if self.tm.has_start(now_ns) {

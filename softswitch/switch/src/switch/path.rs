@@ -6,6 +6,11 @@ use super::{Looped, Output, PortKind, Switch, MAX_INSTANT_LOOPS};
 use crate::forwarding::CloneSession;
 use crate::tm::{Admission, Dequeued, QueueNumber};
 
+/// The timer's frames come in by this port of the program: the last one but the one that v1model drops by.
+const TIMER_PORT: u16 = 510;
+/// An Ethernet header, whose destination is the bottleneck that a frame of the timer is for.
+const TIMER_FRAME_BYTES: usize = 14;
+
 /// Copies of copies a packet can have; a program that clones its clones for ever ends here.
 const MAX_GENERATION: u8 = 8;
 /// Copies that are made at once of a packet and of its copies: a session may have many ports, and each copy may be cloned again.
@@ -67,7 +72,9 @@ impl Switch {
         let start_ns = dequeued.meta.timestamp;
         self.now_ns = self.now_ns.max(start_ns);
         self.prefetch(dequeued.queue);
+        let (port, priority) = (dequeued.meta.port, dequeued.meta.priority);
         self.depart(dequeued, output);
+        self.tell(port, priority);
         self.pass_copies(start_ns, output);
     }
 
@@ -174,11 +181,42 @@ impl Switch {
         }
         let (length, flow) = (packet.length(), flow_of(&packet));
         match self.tm.enqueue(now_ns, (port, priority), route.rid(), length, flow, packet) {
-            Admission::Queued => {}
+            Admission::Queued => self.count_pushed_out(),
             Admission::Dropped(packet) => self.pool.give(packet),
             Admission::NoQueue(packet) => self.discard_lost(packet),
             Admission::Started(dequeued) => self.depart(dequeued, output),
         }
+        self.tell(port, priority);
+    }
+
+    /// Writes what is so now of a managed queue to the program's registers.
+    #[inline]
+    fn tell(&mut self, port: u16, priority: u8) {
+        if let (Some(state), Some(forwarding)) = (self.tm.managed(port, priority), &mut self.forwarding) {
+            forwarding.tell(&state);
+        }
+    }
+
+    #[inline]
+    fn count_pushed_out(&mut self) {
+        while let Some((queue, packet)) = self.tm.next_pushed_out() {
+            self.tm.count_pushed_out(queue, packet.length(), flow_of(&packet));
+            self.pool.give(packet);
+        }
+    }
+
+    /// A frame of a managed queue's timer.
+    #[cold]
+    pub(super) fn tick(&mut self, index: u32, now_ns: u64) {
+        let Some(forwarding) = &mut self.forwarding else {
+            return;
+        };
+        let mut packet = self.pool.take_beginning(TIMER_FRAME_BYTES, TIMER_FRAME_BYTES);
+        packet.bytes_mut()[..6].copy_from_slice(&u64::from(index).to_be_bytes()[2..]);
+        packet.bytes_mut()[6..].fill(0);
+        // What becomes of the frame is of no interest: it is there for what the program does meanwhile.
+        let _ = forwarding.pipeline.ingress(&mut packet, TIMER_PORT, now_ns);
+        self.pool.give(packet);
     }
 
     /// A packet that was sent to where there is nothing.
@@ -191,7 +229,8 @@ impl Switch {
     /// Egress, and on to the delay line. Copies are left in `clones`.
     #[inline(always)]
     fn depart(&mut self, dequeued: Dequeued<Box<Packet>>, output: &mut impl Output) {
-        let Dequeued { mut packet, queue, exit_ns, ref meta } = dequeued;
+        let Dequeued { mut packet, queue, mut exit_ns, managed, ref meta } = dequeued;
+        let (length, flow) = if managed { (packet.length(), flow_of(&packet)) } else { (0, None) };
         let Some(forwarding) = &mut self.forwarding else {
             self.discards.no_pipeline += 1;
             self.pool.give(packet);
@@ -202,9 +241,16 @@ impl Switch {
             self.clone_at_egress(number, &packet);
         }
         if verdict.transmit {
+            if managed {
+                exit_ns = self.tm.spend(queue, meta.timestamp, length);
+            }
             self.transmit(queue, meta.port, meta.timestamp, exit_ns, packet, output);
         } else {
-            self.discards.egress += 1;
+            if managed {
+                self.tm.count_managed_drop(queue, length, flow);
+            } else {
+                self.discards.egress += 1;
+            }
             self.pool.give(packet);
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::curve::{Curve, Rate, Schedule, NEVER};
 use super::queue::{Counters, Drops, FlowCause, MAX_DROPPED_FLOWS};
-use super::{TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
+use super::{Management, TrafficManager, MAX_DELAY_NS, MAX_RATE_BPS, PORTS, PRIORITIES};
 use crate::line::{Delay, DelaySteps, Loss, LossModel, Variation};
 
 /// Settings to change; `None` leaves one as it is.
@@ -24,6 +24,10 @@ pub struct Changes {
     pub delay: DelayChange,
     /// What is lost before the queue.
     pub loss: Option<LossChange>,
+    /// Whether a full queue drops its oldest packets, not the newest.
+    pub head_drop: Option<bool>,
+    /// How the program manages the queue; `Some(None)`: it does not.
+    pub management: Option<Option<Management>>,
 }
 
 /// A schedule and when it begins.
@@ -76,6 +80,10 @@ pub struct QueueStatus {
     pub variation: Variation,
     /// What is lost before the queue.
     pub loss: Option<LossModel>,
+    /// A full queue drops its oldest packets.
+    pub head_drop: bool,
+    /// How the program manages it.
+    pub management: Option<Management>,
     /// Generation of the settings.
     pub epoch: u64,
     /// Bytes waiting.
@@ -101,6 +109,9 @@ impl<P> TrafficManager<P> {
         let of_delay = changes.delay.steps.as_ref().and_then(|(_, epoch_ns)| *epoch_ns);
         of_rate.into_iter().chain(of_delay).try_for_each(|epoch_ns| not_past(epoch_ns, now_ns))?;
         let number = self.queue_number(port, priority).ok_or_else(|| no_such_queue(port, priority))?;
+        if let Some(management) = changes.management {
+            self.manage(number, now_ns, management)?;
+        }
         if changes.rate.is_some() || changes.schedule.is_some() {
             let rate = changes.rate.unwrap_or(self.queues[number].shaper.curve().rate);
             let mut curve = Curve::constant(rate);
@@ -127,6 +138,9 @@ impl<P> TrafficManager<P> {
         }
         if let Some(limit) = changes.limit_packets {
             queue.limit_packets = limit;
+        }
+        if let Some(head_drop) = changes.head_drop {
+            queue.head_drop = head_drop;
         }
         if let Some(LossChange { model, seed }) = changes.loss {
             queue.loss = model.map(|model| Box::new(Loss::new(model, seed)));
@@ -177,6 +191,8 @@ impl<P> TrafficManager<P> {
             delay_epoch_ns: self.delays[queue.exit_port].epoch_ns,
             variation: self.delays[queue.exit_port].variation().clone(),
             loss: queue.loss.as_ref().map(|loss| loss.model().clone()),
+            head_drop: queue.head_drop,
+            management: queue.management,
             epoch: queue.epoch(),
             depth_bytes: queue.depth_bytes,
             depth_packets: queue.depth_packets(),

@@ -12,7 +12,9 @@ mod clock;
 mod control;
 mod curve;
 mod exits;
+mod management;
 mod queue;
+mod scheduler;
 mod shaper;
 #[cfg(test)]
 mod tests;
@@ -25,8 +27,10 @@ pub use clock::{ByteClock, MAX_RATE_BPS};
 pub use control::{Changes, DelayChange, LossChange, QueueStatus, RateSchedule};
 pub use curve::{Curve, Opportunities, Rate, Schedule, Steps, NEVER};
 use exits::Exits;
+pub use management::{Management, QueueState};
+use queue::{Arrival, Queue, Refusal};
 pub use queue::{Counters, Drops, FlowCause};
-use queue::{Queue, Refusal, Start};
+pub use scheduler::Scheduling;
 pub use shaper::Shaper;
 
 /// Egress ports are 9 bits wide in v1model.
@@ -55,6 +59,8 @@ pub struct Dequeued<P> {
     pub queue: QueueNumber,
     /// When its last bit leaves the delay line.
     pub exit_ns: u64,
+    /// The program manages the queue: if egress lets it pass, [`TrafficManager::spend`] says when it leaves.
+    pub managed: bool,
     /// What egress is told of it. The timestamp is its start on the link, by the byte clock.
     pub meta: EgressMeta,
 }
@@ -95,6 +101,12 @@ pub struct TrafficManager<P> {
     index: Box<[u16; PORTS * PRIORITIES]>,
     /// By queue number, when the head of `waiting` starts. Once known that changes only with the link's rate.
     starts: Earliest,
+    /// By queue number, when the next frame of its timer is due.
+    ticks: Earliest,
+    /// The program manages some queue.
+    manages: bool,
+    /// Packets that were dropped to make room, and are to be counted.
+    pushed_out: Vec<(QueueNumber, P)>,
     /// What follows from the heads of the lines of queues whose packets leave the switch.
     exits: Exits,
     loopbacks: Box<[bool; PORTS]>,
@@ -111,6 +123,9 @@ impl<P> TrafficManager<P> {
             queues: Vec::new(),
             index: Box::new([NO_QUEUE; PORTS * PRIORITIES]),
             starts: Earliest::default(),
+            ticks: Earliest::default(),
+            manages: false,
+            pushed_out: Vec::new(),
             exits: Exits::new(),
             loopbacks: Box::new([false; PORTS]),
             delays: Vec::new(),
@@ -207,7 +222,11 @@ impl<P> TrafficManager<P> {
         if queue.loses(length, flow) {
             return Admission::Dropped(packet);
         }
+        let arrival = Arrival { now_ns, priority, rid, length, flow };
         if !queue.admits(length) {
+            if queue.pushes_out(length) {
+                return self.push_out(number, arrival, packet);
+            }
             queue.count_drop(length, flow, Refusal::Limit);
             return Admission::Dropped(packet);
         }
@@ -219,14 +238,64 @@ impl<P> TrafficManager<P> {
         if queue.is_empty() {
             let start_ns = queue.shaper.ready_ns(now_ns);
             if start_ns <= now_ns {
-                let Start { exit_ns, meta } = queue.start_arriving(now_ns, length, rid, &mut self.delays);
-                return Admission::Started(Dequeued { packet, queue: QueueNumber(number as u16), exit_ns, meta });
+                let packet = queue.pass_idle(packet, arrival);
+                let meta = queue.arriving(now_ns, rid);
+                let managed = queue.management.is_some();
+                let exit_ns = if managed { NEVER } else { queue.start_link(now_ns, length, &mut self.delays) };
+                let queue = QueueNumber(number as u16);
+                return Admission::Started(Dequeued { packet, queue, exit_ns, managed, meta });
             }
             self.starts.set(number, ever(start_ns));
         }
-        queue.push_waiting(packet, length, now_ns, rid);
+        queue.push_waiting(packet, arrival);
         self.held += 1;
         Admission::Queued
+    }
+
+    /// Spends the link's time on a packet of a managed queue that egress has let pass. Returns when it leaves the delay line.
+    pub fn spend(&mut self, queue: QueueNumber, start_ns: u64, length: u32) -> u64 {
+        let number = usize::from(queue.0);
+        let queue = &mut self.queues[number];
+        let exit_ns = queue.start_link(start_ns, length, &mut self.delays);
+        self.starts.set(number, queue.next_start());
+        exit_ns
+    }
+
+    /// Counts a packet of a managed queue that egress has dropped. It has cost the link nothing.
+    pub fn count_managed_drop(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
+        self.queues[usize::from(queue.0)].count_managed_drop(length, flow);
+    }
+
+    /// A packet that there is no room for takes that of others.
+    #[cold]
+    fn push_out(&mut self, number: usize, arrival: Arrival, packet: P) -> Admission<P> {
+        // Its link is busy, or closed: something waits.
+        let queue = &mut self.queues[number];
+        if self.held >= self.pool_limit {
+            queue.count_drop(arrival.length, arrival.flow, Refusal::Pool);
+            return Admission::Dropped(packet);
+        }
+        queue.count_enqueue(arrival.length);
+        queue.push_waiting(packet, arrival);
+        self.held += 1;
+        let (held, pushed_out) = (&mut self.held, &mut self.pushed_out);
+        queue.push_out(|packet| {
+            *held -= 1;
+            pushed_out.push((QueueNumber(number as u16), packet));
+        });
+        self.starts.set(number, queue.next_start());
+        Admission::Queued
+    }
+
+    /// A packet that was dropped to make room for another and is not yet counted, which [`TrafficManager::count_pushed_out`] does.
+    #[inline]
+    pub fn next_pushed_out(&mut self) -> Option<(QueueNumber, P)> {
+        self.pushed_out.pop()
+    }
+
+    /// Counts a packet that was dropped to make room for another.
+    pub fn count_pushed_out(&mut self, queue: QueueNumber, length: u32, flow: Option<u32>) {
+        self.queues[usize::from(queue.0)].count_pushed_out(length, flow);
     }
 
     /// Puts a dequeued packet, processed by egress, on its way. It need not be put there if it is due already and nothing that
@@ -296,9 +365,11 @@ impl<P> TrafficManager<P> {
         // the next one at the same instant.
         let waited = queue.pop_waiting()?;
         self.held -= 1;
-        let Start { exit_ns, meta } = queue.start_waiting(&waited, &mut self.delays);
+        let meta = queue.waited(&waited);
+        let managed = queue.management.is_some();
+        let exit_ns = if managed { NEVER } else { queue.start_link(meta.timestamp, waited.length, &mut self.delays) };
         self.starts.set(number, queue.next_start());
-        Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, meta })
+        Some(Dequeued { packet: waited.packet, queue: QueueNumber(number as u16), exit_ns, managed, meta })
     }
 
     /// Takes all packets that leave their delay lines until `now_ns`: port, exit time and packet, of each port in order of

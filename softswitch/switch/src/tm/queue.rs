@@ -5,6 +5,8 @@ use std::collections::{HashMap, VecDeque};
 use narrows_pipeline::EgressMeta;
 
 use super::curve::NEVER;
+use super::management::{Management, QueueState};
+use super::scheduler::{Scheduler, Scheduling};
 use super::shaper::Shaper;
 use crate::line::{Delay, Loss, LossCause};
 
@@ -48,7 +50,8 @@ impl ByFlow {
     }
 }
 
-/// Counters of one queue. `enqueued = dequeued + flushed + waiting`, in packets and in bytes, at any instant.
+/// Counters of one queue. `enqueued = dequeued + flushed + pushed out + managed drops + waiting`, in packets and in bytes, at any
+/// instant.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Admitted packets.
@@ -65,6 +68,15 @@ pub struct Counters {
     pub dropped_bytes: u64,
     /// Part of `dropped_packets` that the full packet pool caused.
     pub pool_dropped_packets: u64,
+    /// Packets that waited and were dropped, to make room for others or with the whole head of the queue; part of
+    /// `dropped_packets`.
+    pub pushed_out_packets: u64,
+    /// Their bytes.
+    pub pushed_out_bytes: u64,
+    /// Packets that the program dropped before the link's time was spent.
+    pub managed_drop_packets: u64,
+    /// Their bytes.
+    pub managed_drop_bytes: u64,
     /// Admitted packets discarded by [`super::TrafficManager::flush`].
     pub flushed_packets: u64,
     /// Admitted bytes discarded by [`super::TrafficManager::flush`].
@@ -84,8 +96,10 @@ pub struct Counters {
 /// What flows are counted by, one by one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowCause {
-    /// Dropped on arrival: the queue was full, or the pool.
+    /// There was no room: the queue was full, or the pool.
     Tail,
+    /// Dropped by the program before the link's time was spent.
+    Managed,
     /// Lost before the queue.
     Loss(LossCause),
     /// Left the delay line twice.
@@ -99,9 +113,19 @@ pub(super) struct Waiting<P> {
     pub enqueue_ns: u64,
     pub length: u32,
     depth_bytes: u32,
-    depth_packets: u32,
+    pub depth_packets: u32,
     epoch: u16,
     rid: u16,
+}
+
+/// A packet as it arrives at a queue.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Arrival {
+    pub now_ns: u64,
+    pub priority: u8,
+    pub rid: u16,
+    pub length: u32,
+    pub flow: Option<u32>,
 }
 
 /// Why an arriving packet is refused.
@@ -128,7 +152,13 @@ pub(super) struct Queue<P> {
     /// The epoch as telemetry carries it.
     stamp: u16,
     pub shaper: Shaper,
+    /// A full queue drops its oldest packets, not the newest.
+    pub head_drop: bool,
+    /// The program manages it.
+    pub management: Option<Management>,
     waiting: VecDeque<Waiting<P>>,
+    /// Holds what waits in its place, where several queues share the link.
+    scheduler: Option<Box<Scheduler<P>>>,
     pub depth_bytes: u64,
     /// In service or delayed: exit time (ascending) and packet.
     pub line: VecDeque<(u64, P)>,
@@ -142,6 +172,7 @@ pub(super) struct Queue<P> {
     /// Those of departures follow from the others: see [`Queue::counters`].
     counters: Counters,
     flow_drops: ByFlow,
+    flow_managed_drops: ByFlow,
     flow_losses: [ByFlow; LossCause::ALL.len()],
     flow_duplicates: ByFlow,
 }
@@ -154,6 +185,13 @@ struct Placed {
     jitter_ns: i64,
     /// It has been put there.
     there: bool,
+}
+
+#[cfg(test)]
+impl<P> Waiting<P> {
+    pub fn of(packet: P, length: u32) -> Self {
+        Waiting { packet, enqueue_ns: 0, length, depth_bytes: 0, depth_packets: 0, epoch: 0, rid: 0 }
+    }
 }
 
 impl<P> Queue<P> {
@@ -169,7 +207,10 @@ impl<P> Queue<P> {
             epoch: 1,
             stamp: telemetry_epoch(1),
             shaper: Shaper::default(),
+            head_drop: false,
+            management: None,
             waiting: VecDeque::new(),
+            scheduler: None,
             depth_bytes: 0,
             line: VecDeque::new(),
             last: Placed::default(),
@@ -178,6 +219,7 @@ impl<P> Queue<P> {
             loss: None,
             counters: Counters::default(),
             flow_drops: ByFlow::default(),
+            flow_managed_drops: ByFlow::default(),
             flow_losses: Default::default(),
             flow_duplicates: ByFlow::default(),
         }
@@ -185,7 +227,18 @@ impl<P> Queue<P> {
 
     #[inline]
     pub fn depth_packets(&self) -> u64 {
-        self.waiting.len() as u64
+        match &self.scheduler {
+            None => self.waiting.len() as u64,
+            Some(scheduler) => scheduler.len() as u64,
+        }
+    }
+
+    /// Packets left in the queue, of several the one, that the last packet came from.
+    fn left_packets(&self) -> u64 {
+        match &self.scheduler {
+            None => self.depth_packets(),
+            Some(scheduler) => scheduler.left_packets() as u64,
+        }
     }
 
     /// Generation of the settings.
@@ -202,9 +255,11 @@ impl<P> Queue<P> {
 
     pub fn counters(&self) -> Counters {
         let all = self.counters;
+        let other_packets = all.flushed_packets + all.pushed_out_packets + all.managed_drop_packets;
+        let other_bytes = all.flushed_bytes + all.pushed_out_bytes + all.managed_drop_bytes;
         Counters {
-            dequeued_packets: all.enqueued_packets - all.flushed_packets - self.depth_packets(),
-            dequeued_bytes: all.enqueued_bytes - all.flushed_bytes - self.depth_bytes,
+            dequeued_packets: all.enqueued_packets - other_packets - self.depth_packets(),
+            dequeued_bytes: all.enqueued_bytes - other_bytes - self.depth_bytes,
             ..all
         }
     }
@@ -217,9 +272,22 @@ impl<P> Queue<P> {
         bytes_fit && packets_fit
     }
 
+    /// Whether a packet that does not fit drops others that wait. One that never fits drops none.
+    pub fn pushes_out(&self, length: u32) -> bool {
+        let fair = self.management.is_some_and(|management| matches!(management.scheduling, Scheduling::Fair { .. }));
+        let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
+        (self.head_drop || fair) && fits && !self.is_empty()
+    }
+
+    /// More waits than may.
+    pub fn is_over_limit(&self) -> bool {
+        let bytes = self.limit_bytes != 0 && self.depth_bytes > self.limit_bytes;
+        bytes || self.limit_packets != 0 && self.depth_packets() > self.limit_packets
+    }
+
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.depth_packets() == 0
     }
 
     /// Whether an arriving packet of `length` bytes is lost before it reaches the queue; it is counted then.
@@ -253,10 +321,25 @@ impl<P> Queue<P> {
         self.flow_drops.count(flow, length);
     }
 
+    /// A packet that waited was dropped to make room.
+    pub fn count_pushed_out(&mut self, length: u32, flow: Option<u32>) {
+        self.count_drop(length, flow, Refusal::Limit);
+        self.counters.pushed_out_packets += 1;
+        self.counters.pushed_out_bytes += u64::from(length);
+    }
+
+    /// The program dropped the packet that was to start next.
+    pub fn count_managed_drop(&mut self, length: u32, flow: Option<u32>) {
+        self.counters.managed_drop_packets += 1;
+        self.counters.managed_drop_bytes += u64::from(length);
+        self.flow_managed_drops.count(flow, length);
+    }
+
     /// Packets and bytes by flow.
     pub fn flows(&self, cause: FlowCause) -> &ByFlow {
         match cause {
             FlowCause::Tail => &self.flow_drops,
+            FlowCause::Managed => &self.flow_managed_drops,
             FlowCause::Loss(cause) => &self.flow_losses[cause as usize],
             FlowCause::Duplicate => &self.flow_duplicates,
         }
@@ -273,11 +356,10 @@ impl<P> Queue<P> {
         self.counters.flushed_bytes += u64::from(length);
     }
 
-    /// A packet that found nothing waiting and the link idle starts.
+    /// What egress is told of a packet that found nothing waiting and the link idle.
     #[inline(always)]
-    pub fn start_arriving(&mut self, now_ns: u64, length: u32, rid: u16, delays: &mut [Delay]) -> Start {
-        let exit_ns = self.start_link(now_ns, length, delays);
-        let meta = EgressMeta {
+    pub fn arriving(&self, now_ns: u64, rid: u16) -> EgressMeta {
+        EgressMeta {
             port: self.port,
             priority: self.priority,
             rid,
@@ -285,16 +367,14 @@ impl<P> Queue<P> {
             enq_timestamp: now_ns as u32,
             epoch: self.stamp,
             ..EgressMeta::default()
-        };
-        Start { exit_ns, meta }
+        }
     }
 
-    /// A packet that has waited starts: now the link's time is spent.
+    /// The same of a packet that has waited, and is to start now.
     #[inline(always)]
-    pub fn start_waiting(&mut self, waited: &Waiting<P>, delays: &mut [Delay]) -> Start {
+    pub fn waited(&self, waited: &Waiting<P>) -> EgressMeta {
         let start_ns = self.shaper.free_ns();
-        let exit_ns = self.start_link(start_ns, waited.length, delays);
-        let meta = EgressMeta {
+        EgressMeta {
             port: self.port,
             priority: self.priority,
             rid: waited.rid,
@@ -302,17 +382,20 @@ impl<P> Queue<P> {
             enq_timestamp: waited.enqueue_ns as u32,
             deq_timedelta: saturated(start_ns - waited.enqueue_ns),
             enq_qdepth: waited.depth_packets,
-            deq_qdepth: telemetry_qdepth(self.depth_packets()),
+            deq_qdepth: telemetry_qdepth(self.left_packets()),
             enq_depth_bytes: waited.depth_bytes,
             deq_depth_bytes: saturated(self.depth_bytes),
+            queue_delay: start_ns - waited.enqueue_ns,
             epoch: waited.epoch,
-        };
-        Start { exit_ns, meta }
+        }
     }
 
-    /// Returns when the packet leaves the delay line.
+    /// Spends the link's time on a packet. Returns when that leaves the delay line.
     #[inline(always)]
-    fn start_link(&mut self, start_ns: u64, length: u32, delays: &mut [Delay]) -> u64 {
+    pub fn start_link(&mut self, start_ns: u64, length: u32, delays: &mut [Delay]) -> u64 {
+        if let Some(scheduler) = &mut self.scheduler {
+            scheduler.charge(length);
+        }
         let finish_ns = self.shaper.serve(start_ns, length);
         self.finish_ns = finish_ns;
         self.last.there = false;
@@ -393,6 +476,31 @@ impl<P> Queue<P> {
         }
     }
 
+    /// The program manages the queue otherwise. It is empty where packets are scheduled otherwise.
+    pub fn set_management(&mut self, management: Option<Management>) {
+        let scheduling = |management: Option<Management>| management.map_or(Scheduling::Fifo, |m| m.scheduling);
+        if scheduling(self.management) != scheduling(management) {
+            self.scheduler = Scheduler::new(scheduling(management)).map(Box::new);
+        }
+        self.management = management;
+    }
+
+    /// What the program is told of a managed queue.
+    pub fn state(&self) -> Option<QueueState> {
+        let Management { index, .. } = self.management?;
+        let heads = match &self.scheduler {
+            None => [self.waiting.front().map(|waiting| waiting.enqueue_ns), None],
+            Some(scheduler) => [scheduler.head_ns(0), scheduler.head_ns(1)],
+        };
+        Some(QueueState {
+            index,
+            depth_bytes: self.depth_bytes,
+            depth_packets: self.depth_packets(),
+            link_free_ns: self.shaper.free_ns(),
+            heads_ns: heads.map(Option::unwrap_or_default),
+        })
+    }
+
     /// When the packet starts that has waited longest.
     #[inline]
     pub fn next_start(&self) -> Option<u64> {
@@ -402,30 +510,83 @@ impl<P> Queue<P> {
 
     /// Puts a packet behind those that wait.
     #[inline(always)]
-    pub fn push_waiting(&mut self, packet: P, length: u32, enqueue_ns: u64, rid: u16) {
+    pub fn push_waiting(&mut self, packet: P, arrival: Arrival) {
         let depth_packets = self.depth_packets();
-        self.waiting.push_back(Waiting {
-            packet,
-            enqueue_ns,
-            length,
-            depth_bytes: saturated(self.depth_bytes),
-            depth_packets: telemetry_qdepth(depth_packets),
-            epoch: self.stamp,
-            rid,
-        });
+        let waiting = self.waiting_from_now(packet, arrival);
+        match &mut self.scheduler {
+            None => self.waiting.push_back(waiting),
+            Some(scheduler) => {
+                let queue = scheduler.queue_of(arrival.priority - self.priority, arrival.flow.unwrap_or(0));
+                scheduler.push(queue, waiting);
+            }
+        }
+        let length = arrival.length;
         self.depth_bytes += u64::from(length);
         self.counters.peak_depth_bytes = self.counters.peak_depth_bytes.max(self.depth_bytes);
         self.counters.peak_depth_packets = self.counters.peak_depth_packets.max(depth_packets + 1);
     }
 
+    /// A packet that found nothing waiting and the link idle is the next one of any order.
+    pub fn pass_idle(&mut self, packet: P, arrival: Arrival) -> P {
+        let Some(scheduler) = &mut self.scheduler else {
+            return packet;
+        };
+        scheduler.link_was_idle();
+        let waiting = self.waiting_from_now(packet, arrival);
+        let Some(scheduler) = &mut self.scheduler else {
+            return waiting.packet;
+        };
+        scheduler.pass(scheduler.queue_of(arrival.priority - self.priority, arrival.flow.unwrap_or(0)), waiting)
+    }
+
+    #[inline(always)]
+    fn waiting_from_now(&self, packet: P, Arrival { now_ns, length, rid, .. }: Arrival) -> Waiting<P> {
+        Waiting {
+            packet,
+            enqueue_ns: now_ns,
+            length,
+            depth_bytes: saturated(self.depth_bytes),
+            depth_packets: telemetry_qdepth(self.depth_packets()),
+            epoch: self.stamp,
+            rid,
+        }
+    }
+
+    /// Drops what waits until all has room: the oldest packets of the longest queue (RFC 8290, section 4.1).
+    pub fn push_out(&mut self, mut dropped: impl FnMut(P)) {
+        let scheduling = self.management.map_or(Scheduling::Fifo, |management| management.scheduling);
+        while self.is_over_limit() && !self.is_empty() {
+            let (from, count) = match (&self.scheduler, scheduling) {
+                (Some(scheduler), Scheduling::Fair { batch, .. }) => {
+                    let (longest, packets) = scheduler.longest();
+                    (longest, (packets / 2).clamp(1, batch.max(1) as usize))
+                }
+                _ => (0, 1),
+            };
+            for _ in 0..count {
+                let waiting = match &mut self.scheduler {
+                    None => self.waiting.pop_front(),
+                    Some(scheduler) => scheduler.pop_from(from),
+                };
+                if let Some(waiting) = waiting {
+                    self.depth_bytes -= u64::from(waiting.length);
+                    dropped(waiting.packet);
+                }
+            }
+        }
+    }
+
     #[inline(always)]
     pub fn pop_waiting(&mut self) -> Option<Waiting<P>> {
-        let waiting = self.waiting.pop_front()?;
+        let waiting = match &mut self.scheduler {
+            None => self.waiting.pop_front(),
+            Some(scheduler) => scheduler.pop(),
+        }?;
         self.depth_bytes -= u64::from(waiting.length);
         Some(waiting)
     }
 
-    /// A packet that waits, by its position counted from the one to start next.
+    /// A packet that waits, by its position counted from the one to start next; not told of several queues.
     #[inline]
     pub fn waiting(&self, position: usize) -> Option<&Waiting<P>> {
         self.waiting.get(position)
@@ -455,15 +616,9 @@ fn take_out<P>(line: &mut VecDeque<(u64, P)>, placed: &Placed) -> Option<P> {
     line.remove(position).map(|(_, packet)| packet)
 }
 
-/// What is known of a packet that starts on its link.
-pub(super) struct Start {
-    pub exit_ns: u64,
-    pub meta: EgressMeta,
-}
-
 /// v1model's queue depth fields are 19 bits wide.
 #[inline]
-fn telemetry_qdepth(packets: u64) -> u32 {
+pub(super) fn telemetry_qdepth(packets: u64) -> u32 {
     packets.min((1 << 19) - 1) as u32
 }
 

@@ -32,7 +32,7 @@ struct Program {
 #[derive(Debug, Clone)]
 enum Step {
     Packet { gap_ns: u64, length: u32, flow: u32 },
-    Change { gap_ns: u64, changes: Changes },
+    Change { gap_ns: u64, changes: Box<Changes> },
     Program { gap_ns: u64, program: Program },
 }
 
@@ -101,7 +101,7 @@ fn execute(steps: &[Step]) -> Run {
             Step::Change { gap_ns, changes } => {
                 now += gap_ns;
                 drain(&mut run, now);
-                run.tm.configure(PORT, now, changes).expect("in range");
+                run.tm.configure(PORT, now, *changes).expect("in range");
             }
             Step::Program { gap_ns, program } => {
                 now += gap_ns;
@@ -389,7 +389,8 @@ fn step() -> impl Strategy<Value = Step> {
             delay_ns,
             ..Changes::default()
         });
-    let change = (gap.clone(), changes).prop_map(|(gap_ns, changes)| Step::Change { gap_ns, changes });
+    let change =
+        (gap.clone(), changes).prop_map(|(gap_ns, changes)| Step::Change { gap_ns, changes: Box::new(changes) });
     let program = (gap, program()).prop_map(|(gap_ns, program)| Step::Program { gap_ns, program });
     prop_oneof![12 => packet, 1 => change, 1 => program]
 }
@@ -398,19 +399,19 @@ fn scenario() -> impl Strategy<Value = Vec<Step>> {
     let first =
         (1_000_000u64..100_000_000_000, 0u64..20_000, 0u64..40).prop_map(|(rate, bytes, packets)| Step::Change {
             gap_ns: 0,
-            changes: Changes {
+            changes: Box::new(Changes {
                 rate: Some(Rate::Bps(rate)),
                 limit_bytes: Some(bytes),
                 limit_packets: Some(packets),
                 delay_ns: Some(5_000),
                 ..Changes::default()
-            },
+            }),
         });
     (first, prop::collection::vec(step(), 1..200)).prop_map(|(first, mut steps)| {
         steps.insert(0, first);
         // Whatever the link has stopped for ends.
         let changes = Changes { rate: Some(Rate::Bps(3_000_000_000)), ..Changes::default() };
-        steps.push(Step::Change { gap_ns: 1_000, changes });
+        steps.push(Step::Change { gap_ns: 1_000, changes: Box::new(changes) });
         steps
     })
 }
@@ -530,7 +531,7 @@ impl Driver {
     }
 
     fn start(&mut self, dequeued: Dequeued<usize>) {
-        let Dequeued { packet, queue, exit_ns, meta } = dequeued;
+        let Dequeued { packet, queue, exit_ns, meta, .. } = dequeued;
         let (port, start_ns) = (meta.port, meta.timestamp);
         self.starts.push((start_ns, packet));
         if self.batch > 0 && exit_ns <= start_ns && self.tm.has_exit(start_ns, queue) {
@@ -585,7 +586,7 @@ fn saturated(rate_bps: u64, limits: (u64, u64), packets: usize, length: u32) -> 
         limit_packets: Some(limits.1),
         ..Changes::default()
     };
-    let mut steps = vec![Step::Change { gap_ns: 0, changes }];
+    let mut steps = vec![Step::Change { gap_ns: 0, changes: Box::new(changes) }];
     steps.extend((0..packets).map(|_| Step::Packet { gap_ns: 0, length, flow: 0 }));
     execute(&steps)
 }
@@ -607,7 +608,7 @@ fn rate_error_with_frames_of_all_lengths() {
     assert_eq!((rates.first(), rates.last()), (Some(&1_000_000), Some(&400_000_000_000)));
     for rate in rates {
         let changes = Changes { rate: Some(Rate::Bps(rate)), limit_packets: Some(0), ..Changes::default() };
-        let mut steps = vec![Step::Change { gap_ns: 0, changes }];
+        let mut steps = vec![Step::Change { gap_ns: 0, changes: Box::new(changes) }];
         let lengths: Vec<u32> = (0..5_000u32).map(|number| 60 + number * 7_919 % 9_175).collect();
         steps.extend(lengths.iter().map(|length| Step::Packet { gap_ns: 0, length: *length, flow: 0 }));
         let run = execute(&steps);
@@ -628,7 +629,7 @@ fn delay_is_constant() {
         ..Changes::default()
     };
     let scenario = |delay_ns| {
-        let mut steps = vec![Step::Change { gap_ns: 0, changes: changes(delay_ns) }];
+        let mut steps = vec![Step::Change { gap_ns: 0, changes: Box::new(changes(delay_ns)) }];
         // Bursts of 100 that overflow the queue, and then nothing until it has run empty.
         steps.extend((0..5_000u32).map(|number| Step::Packet {
             gap_ns: if number % 100 == 0 { 10_000_000 } else { 1 },
@@ -756,6 +757,10 @@ fn what_waited_is_told_to_egress() {
     assert_eq!(of(|meta| meta.deq_depth_bytes), [long + 1, 1, 0]);
     assert_eq!(of(|meta| meta.enq_timestamp), [5; 3]);
     assert_eq!(of(|meta| meta.deq_timedelta), [u32::MAX; 3]);
+    // Each packet ahead takes 8 x 2^31 bits at 1 Gbit/s: 17.18 s.
+    let frame_ns = u64::from(long) * 8;
+    let delays: Vec<u64> = left.iter().map(|meta| meta.queue_delay).collect();
+    assert_eq!(delays, [frame_ns - 5, 2 * frame_ns - 5, 3 * frame_ns - 5]);
 }
 
 #[test]

@@ -16,6 +16,8 @@ from narrows.targets.tofino.writes.planned import PlannedWrite, Reader
 # Shares of the flow indices, in the upper bits of a byte, as p4src/common/flow_share.p4 numbers them: quarters from 4.
 SHARE_SHIFT = 5
 FIRST_QUARTER = 4
+# Of a queue delay, in ns: what a mirrored copy has room for in p4src/tofino/narrows.p4. Longer waits are refused.
+DELAY_BITS = 32
 # Ternary fields, and all of their bits.
 MASKS = {"ingress_port": 0x1FF, "dst_mac": (1 << 48) - 1}
 # Tables whose entries of an earlier run would misdirect packets or reports.
@@ -37,7 +39,7 @@ def program_writes(plan: Plan, cell_bytes: int, reader: Reader) -> list[PlannedW
         return min(cells, ECN_OFF - 1), f"cells, {format_size(asked)} of frames"
 
     shares = index_shares(plan)
-    entries = program_entries(plan, threshold, lambda port: shares[pipe_of(port)])
+    entries = program_entries(plan, threshold, lambda port: shares[pipe_of(port)], DELAY_BITS)
     return left + [_write(entry) for entry in entries]
 
 

@@ -14,7 +14,6 @@ from narrows_formats.units import format_rate
 
 from narrows.errors import InputError
 from narrows.experiment.plan import Link, Plan
-from narrows.switch.entries import DELAY_BITS
 from narrows.switch.widths import unreported_waits
 from narrows.targets.tofino.bfrt.client import ALL_PIPES, Operation
 from narrows.targets.tofino.bfrt.values import Entry, Key
@@ -28,6 +27,7 @@ from narrows.targets.tofino.chip.depth import (
 from narrows.targets.tofino.chip.model import Chip, pipe_of
 from narrows.targets.tofino.chip.shaper import RATE_TOLERANCE, Shaping, overhead_for, quantise_burst, shape
 from narrows.targets.tofino.testbed.inventory import SPEED_BPS, Inventory
+from narrows.targets.tofino.writes.entries import DELAY_BITS
 from narrows.targets.tofino.writes.planned import PlannedWrite, Reader, number, numbers, text
 
 STATIC = "DISABLE"

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What makes our P4 program and the softswitch's traffic manager manage the queue of a link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from narrows_formats.units import NANOSECONDS
+
+from narrows.experiment.plan import Link, Plan
+from narrows.experiment.queues import CoDel, DualPi2, Fair, HeadDrop, Pi2, Pie, Queue, Step
+
+if TYPE_CHECKING:
+    from narrows.switch import traffic_manager_pb2 as pb
+
+# Of no packet: 32 bits.
+NO_THRESHOLD = (1 << 32) - 1
+# Probabilities are of 56 bits in PIE, of 32 in PI2 (p4src/v1model/queue_management).
+PIE_CERTAIN, PI2_CERTAIN = (1 << 56) - 1, (1 << 32) - 1
+PIE_GAINS, PI2_GAINS, PI2_UNIT_NS = 16, 256, 64
+
+# Packets that the longest queue of FQ-CoDel loses at once, at most (RFC 8290, section 4.1).
+FQ_CODEL_BATCH = 64
+
+Call = tuple[str, Mapping[str, int]]
+
+
+def laws(link: Link, frame_bytes: int) -> Iterator[tuple[str, Call]]:
+    """The program's tables that have an entry for a managed link, with its action and parameters."""
+    if (enqueue := _enqueue_law(link, frame_bytes)) is not None:
+        yield "enqueue_law", enqueue
+    if (dequeue := _dequeue_law(link.management, frame_bytes)) is not None:
+        yield "dequeue_law", dequeue
+    if (update := _update_law(link.management)) is not None:
+        yield "update_law", update
+
+
+def _enqueue_law(link: Link, mtu: int) -> Call | None:
+    match link.management:
+        case Pie(target_ns=target, ecn=ecn):
+            in_packets = link.limit_packets is not None
+            limits = {
+                "limit_bytes": 0 if in_packets else link.limit_bytes,
+                "limit_packets": link.limit_packets or 0,
+            }
+            return "pie_at_enqueue", {"target": target, "mtu": mtu, **limits, "ecn_marks": int(ecn)}
+        case DualPi2():
+            return "two_queues", {}
+        case Fair(flows=flows):
+            return "fair_queues", {"mask": flows - 1}
+    return None
+
+
+def _dequeue_law(queue: Queue | None, mtu: int, shares_link: bool = False) -> Call | None:
+    match queue:
+        case Step(threshold_ns=threshold, ect1_only=only):
+            return "step", {"threshold": threshold, "low_latency_only": int(only)}
+        case CoDel() as codel:
+            threshold = NO_THRESHOLD if codel.ce_threshold_ns is None else codel.ce_threshold_ns
+            return "codel", {
+                "target": codel.target_ns,
+                "interval": codel.interval_ns,
+                "mtu": mtu,
+                "ecn_marks": int(codel.ecn),
+                "shares_link": int(shares_link),
+                "threshold": threshold,
+                "low_latency_only": 0,
+            }
+        case Fair(codel=codel):
+            return _dequeue_law(codel, mtu, shares_link=True)
+        case Pie():
+            return "pie_at_dequeue", {}
+        case Pi2(ecn=ecn):
+            return "pi2_at_dequeue", {"step": NO_THRESHOLD, "coupling": 1, "mtu": mtu, "ecn_marks": int(ecn)}
+        case DualPi2(step_ns=step, coupling=coupling):
+            return "pi2_at_dequeue", {"step": step, "coupling": coupling, "mtu": mtu, "ecn_marks": 1}
+    return None
+
+
+def _update_law(queue: Queue | None) -> Call | None:
+    match queue:
+        case Pie(target_ns=target, tupdate_ns=tupdate, alpha=alpha, beta=beta):
+            gains = {"alpha": _pie_gain(alpha), "beta": _pie_gain(beta)}
+            return "pie_at_update", {"target": target, "tupdate": tupdate, **gains}
+        case Pi2() | DualPi2():
+            gains = {"alpha": _pi2_gain(queue.alpha), "beta": _pi2_gain(queue.beta)}
+            return "pi2_at_update", {"target": queue.target_ns, **gains}
+    return None
+
+
+def _pie_gain(sixteenths: int) -> int:
+    """Probability for each nanosecond of delay, as Linux rounds it."""
+    return sixteenths * (PIE_CERTAIN // NANOSECONDS) // PIE_GAINS
+
+
+def _pi2_gain(of_256: int) -> int:
+    """Probability for each 64 ns of delay, as Linux rounds it."""
+    return of_256 * PI2_CERTAIN * PI2_UNIT_NS // (PI2_GAINS * NANOSECONDS)
+
+
+def is_managed(plan: Plan) -> bool:
+    """Whether the program manages some queue of a plan, so that it is the one that can."""
+    return any(link.management is not None and not isinstance(link.management, HeadDrop) for link in plan.links)
+
+
+def management_message(link: Link, frame_bytes: int) -> pb.Management:
+    """What the traffic manager is told of a link."""
+    from narrows.switch import traffic_manager_pb2 as pb
+
+    queue = link.management
+    if queue is None or isinstance(queue, HeadDrop):
+        return pb.Management(enabled=False)
+    period = queue.tupdate_ns if isinstance(queue, Pie | Pi2 | DualPi2) else 0
+    message = pb.Management(enabled=True, index=link.index, period_ns=period)
+    if isinstance(queue, DualPi2):
+        message.coupled.CopyFrom(pb.Coupled(classic_percent=queue.classic_percent, mtu=frame_bytes))
+    elif isinstance(queue, Fair):
+        message.fair.CopyFrom(
+            pb.Fair(queues=queue.flows, quantum=queue.quantum, batch=1 if queue.codel is None else FQ_CODEL_BATCH)
+        )
+    return message

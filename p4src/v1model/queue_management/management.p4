@@ -1,0 +1,234 @@
+// Which law manages the queues of a bottleneck, and with which parameters: its entries in three tables of this file.
+// SPDX-License-Identifier: Apache-2.0
+#ifndef NARROWS_MANAGEMENT_P4
+#define NARROWS_MANAGEMENT_P4
+
+// Before the queue: which queue of the link a packet waits in, and laws that decide on arrival.
+control ManageEnqueue(inout headers_t hdr, inout flow_state_t flow, in bit<32> length, out bit<1> low_queue,
+                      out bit<1> dropped) {
+    // Packets of a flow that a law dropped on arrival.
+    RunningTotal() flow_enqueue_drops;
+    // The same in packets and bytes for the control plane.
+    FlowCounter(COUNTED_BEFORE_QUEUE) enqueue_drop_counter;
+    EcnCapable() ecn;
+    PieEnqueue() pie_enqueue;
+    bit<1> capable;
+    bit<1> low_latency;
+    bit<1> runs_pie;
+    bit<2> verdict;
+    pie_t pie_settings;
+
+    // One queue, whose law decides at departure, or none does.
+    action one_queue() {
+        flow.queue = 0;
+    }
+
+    // One queue, and PIE before it.
+    action pie_at_enqueue(bit<32> target, bit<32> mtu, bit<32> limit_bytes, bit<32> limit_packets, bit<1> ecn_marks) {
+        flow.queue = 0;
+        runs_pie = 1;
+        pie_settings = {target, mtu, limit_bytes, limit_packets, ecn_marks};
+    }
+
+    // Low-latency packets (ECT(1) and CE) have a queue of their own.
+    action two_queues() {
+        flow.queue = 15w0 ++ low_latency;
+        low_queue = low_latency;
+    }
+
+    // A queue for all flows whose index ends alike; as many as the mask has values.
+    action fair_queues(bit<16> mask) {
+        flow.queue = (bit<16>)flow.index & mask;
+    }
+
+    // What a bottleneck does with an arriving packet.
+    table enqueue_law {
+        key = {
+            flow.bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            one_queue;
+            pie_at_enqueue;
+            two_queues;
+            fair_queues;
+        }
+        const default_action = one_queue();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        runs_pie = 0;
+        low_queue = 0;
+        dropped = 0;
+        pie_settings = {0, 0, 0, 0, 0};
+        ecn.apply(hdr, capable, low_latency);
+        enqueue_law.apply();
+        verdict = VERDICT_PASS;
+        if (runs_pie == 1) {
+            pie_enqueue.apply(flow.bottleneck, pie_settings, length, capable, verdict);
+        }
+        flow.mark = 0;
+        if (verdict == VERDICT_MARK) {
+            flow.mark = 1;
+        }
+        if (verdict == VERDICT_DROP) {
+            dropped = 1;
+            enqueue_drop_counter.apply(flow.index);
+        }
+        flow_enqueue_drops.apply(flow.index, (bit<32>)dropped, flow.aqm_drops);
+    }
+}
+
+// Behind the queue, before the link's time is spent: laws that decide at departure.
+// `found` and `left`: packets in the queue that this one comes from (codel.p4).
+control ManageDequeue(in headers_t hdr, inout flow_state_t flow, in observation_t seen, in bit<19> found,
+                      in bit<19> left, out bit<1> dropped) {
+    // Packets of a flow that a law dropped at departure.
+    RunningTotal() flow_dequeue_drops;
+    // The same in packets and bytes for the control plane.
+    FlowCounter(COUNTED_BEHIND_QUEUE) dequeue_drop_counter;
+    EcnCapable() ecn;
+    CoDel() codel_dequeue;
+    Pi2Dequeue() pi2_dequeue;
+    PieDelay() pie_delay;
+    bit<1> capable;
+    bit<1> low_latency;
+    bit<1> low_queue;
+    bit<2> law;
+    bit<2> verdict;
+    bit<32> drops;
+    codel_t codel_settings;
+    pi2_t pi2_settings;
+    bit<32> ce_threshold;
+    bit<1> ce_low_latency_only;
+
+    // Nothing is decided at departure.
+    action no_law() {
+        law = 0;
+    }
+
+    // PIE decides on arrival, by the delay of what departs.
+    action pie_at_dequeue() {
+        law = 3;
+    }
+
+    // CoDel for each queue, with a mark also above a delay of its own (2^32-1: none), of all flows or of L4S alone.
+    action codel(bit<32> target, bit<32> interval, bit<32> mtu, bit<1> ecn_marks, bit<1> shares_link,
+                 bit<32> threshold, bit<1> low_latency_only) {
+        law = 1;
+        codel_settings = {target, interval, mtu, ecn_marks, shares_link};
+        ce_threshold = threshold;
+        ce_low_latency_only = low_latency_only;
+    }
+
+    // DualPI2, or PI2 where all wait in one queue.
+    action pi2_at_dequeue(bit<32> step, bit<8> coupling, bit<32> mtu, bit<1> ecn_marks) {
+        law = 2;
+        pi2_settings = {step, coupling, mtu, ecn_marks};
+    }
+
+    // A mark above a delay, of all flows or of L4S alone.
+    action step(bit<32> threshold, bit<1> low_latency_only) {
+        law = 0;
+        ce_threshold = threshold;
+        ce_low_latency_only = low_latency_only;
+    }
+
+    // What a bottleneck does with a departing packet.
+    table dequeue_law {
+        key = {
+            flow.bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            no_law;
+            codel;
+            pi2_at_dequeue;
+            pie_at_dequeue;
+            step;
+        }
+        const default_action = no_law();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        law = 0;
+        verdict = VERDICT_PASS;
+        dropped = 0;
+        codel_settings = {0, 0, 0, 0, 0};
+        pi2_settings = {0, 0, 0, 0};
+        ce_threshold = 0xffffffff;
+        ce_low_latency_only = 0;
+        low_queue = flow.queue[0:0];
+        ecn.apply(hdr, capable, low_latency);
+        dequeue_law.apply();
+        if (law == 1) {
+            codel_dequeue.apply(flow.bottleneck, (link_queue_t)flow.queue, codel_settings, seen.timestamp,
+                                seen.queue_delay, seen.dequeue_depth, found, left, capable, verdict);
+        } else if (law == 2) {
+            pi2_dequeue.apply(flow.bottleneck, pi2_settings, low_queue, seen.queue_delay, seen.dequeue_depth, capable,
+                              verdict);
+        } else if (law == 3) {
+            pie_delay.apply(flow.bottleneck, seen.queue_delay, seen.dequeue_depth);
+        }
+        if (verdict == VERDICT_MARK
+            || (ce_threshold != 0xffffffff && seen.queue_delay > (bit<48>)ce_threshold
+                && (low_latency == 1 || ce_low_latency_only == 0))) {
+            flow.mark = 1;
+        }
+        if (verdict == VERDICT_DROP) {
+            dropped = 1;
+            dequeue_drop_counter.apply(flow.index);
+        }
+        flow_dequeue_drops.apply(flow.index, (bit<32>)dropped, drops);
+        flow.aqm_drops = flow.aqm_drops + drops;
+    }
+}
+
+// What a law does each so often, whether packets come or not.
+control ManageUpdate(in bottleneck_index_t bottleneck, in bit<48> now) {
+    PieUpdate() pie_update;
+    Pi2Update() pi2_update;
+    bit<2> law;
+    pie_update_t pie_settings;
+    pi2_update_t pi2_settings;
+
+    // A bottleneck that PIE manages.
+    action pie_at_update(bit<32> target, bit<32> tupdate, bit<32> alpha, bit<32> beta) {
+        law = 1;
+        pie_settings = {target, tupdate, alpha, beta};
+    }
+
+    // A bottleneck that PI2 or DualPI2 manages.
+    action pi2_at_update(bit<32> target, bit<32> alpha, bit<32> beta) {
+        law = 2;
+        pi2_settings = {target, alpha, beta};
+    }
+
+    // Which law it is.
+    table update_law {
+        key = {
+            bottleneck: exact @name("bottleneck");
+        }
+        actions = {
+            pie_at_update;
+            pi2_at_update;
+            @defaultonly NoAction;
+        }
+        const default_action = NoAction();
+        size = BOTTLENECK_COUNT;
+    }
+
+    apply {
+        law = 0;
+        pie_settings = {0, 0, 0, 0};
+        pi2_settings = {0, 0, 0};
+        update_law.apply();
+        if (law == 1) {
+            pie_update.apply(bottleneck, pie_settings);
+        } else if (law == 2) {
+            pi2_update.apply(bottleneck, pi2_settings, now);
+        }
+    }
+}
+
+#endif

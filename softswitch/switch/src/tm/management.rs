@@ -1,0 +1,111 @@
+//! Queues that the program manages: what it is told of them, and when.
+//!
+//! Three things make a law of queue management possible that decides as its RFC says. Egress runs before the link's time is spent:
+//! a packet that it drops costs none, and the next one comes at the same instant. The program's registers of the names in
+//! [`QueueState`] hold what a queue is like at each instant, for ingress to read, as Tofino 2's ghost thread keeps them. And a timer
+//! sends the program a frame each so often, as Tofino's packet generator does; at one instant departures come first, then the
+//! timer, then arrivals.
+// SPDX-License-Identifier: Apache-2.0
+use super::scheduler::{Scheduling, MAX_LINK_QUEUES};
+use super::TrafficManager;
+
+/// How the program manages a queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Management {
+    /// Where the registers have the queue: the bottleneck.
+    pub index: u32,
+    /// From one of the timer's frames to the next; 0: none come. The first one comes so long after the queue was configured.
+    pub period_ns: u64,
+    /// How several queues share the link.
+    pub scheduling: Scheduling,
+}
+
+impl Management {
+    /// Checks a setting. Errors: names the field that is out of range, and its range.
+    pub fn new(index: u32, period_ns: u64, scheduling: Scheduling) -> Result<Self, String> {
+        if (1..MIN_PERIOD_NS).contains(&period_ns) {
+            return Err(format!("period_ns {period_ns}: allowed are 0 and {MIN_PERIOD_NS} or more"));
+        }
+        match scheduling {
+            Scheduling::Coupled { classic_percent, .. } if classic_percent > 100 => {
+                Err(format!("classic_percent {classic_percent}: allowed are 0 to 100"))
+            }
+            Scheduling::Fair { queues, .. } if !queues.is_power_of_two() || queues > MAX_LINK_QUEUES => {
+                Err(format!("queues {queues}: allowed are powers of two up to {MAX_LINK_QUEUES}"))
+            }
+            Scheduling::Fair { quantum: 0, .. } => Err("quantum 0: allowed are 1 byte and more".to_owned()),
+            _ => Ok(Management { index, period_ns, scheduling }),
+        }
+    }
+}
+
+/// Shortest period of the timer: it is a run of the program each time, whether packets come or not.
+const MIN_PERIOD_NS: u64 = 1_000;
+
+/// What the registers of a managed queue hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueState {
+    /// Where.
+    pub index: u32,
+    /// Bytes that wait.
+    pub depth_bytes: u64,
+    /// Packets that wait.
+    pub depth_packets: u64,
+    /// When the link has sent what has started.
+    pub link_free_ns: u64,
+    /// When the packet arrived that starts next, of the link's first two queues; 0: none waits.
+    pub heads_ns: [u64; 2],
+}
+
+impl<P> TrafficManager<P> {
+    /// What is so now of the queue that this port and priority belong to, if the program manages it.
+    #[inline]
+    pub fn managed(&self, port: u16, priority: u8) -> Option<QueueState> {
+        if !self.manages {
+            return None;
+        }
+        let slot = Self::slot(port, priority)?;
+        self.queues.get(usize::from(self.index[slot]))?.state()
+    }
+
+    /// The bottleneck whose timer's frame is due first at or before `now_ns`, and when; the next one follows its period later.
+    pub fn take_tick(&mut self, now_ns: u64) -> Option<(u32, u64)> {
+        let (tick_ns, number) = self.ticks.until(now_ns)?;
+        let Management { index, period_ns, .. } = self.queues.get(number)?.management?;
+        self.ticks.set(number, Some(tick_ns + period_ns));
+        Some((index, tick_ns))
+    }
+
+    /// Manages a queue otherwise from now on. Errors: packets wait in it whose order that would change, or the priority above it
+    /// has a queue of its own.
+    pub(super) fn manage(&mut self, number: usize, now_ns: u64, management: Option<Management>) -> Result<(), String> {
+        let queue = &self.queues[number];
+        let (port, priority) = (queue.port, queue.priority);
+        if queue.management == management {
+            return Ok(());
+        }
+        let scheduling = |management: Option<Management>| management.map_or(Scheduling::Fifo, |m| m.scheduling);
+        let (before, after) = (scheduling(queue.management), scheduling(management));
+        if before != after && !queue.is_empty() {
+            return Err(format!(
+                "port {port}, queue {priority}: packets wait in it, so that their order cannot change"
+            ));
+        }
+        let above = Self::slot(port, priority + 1);
+        if let Scheduling::Coupled { .. } = after {
+            let above = above.ok_or_else(|| format!("queue {priority}: a coupled one needs the next one above it"))?;
+            if usize::from(self.index[above]) < self.queues.len() && usize::from(self.index[above]) != number {
+                return Err(format!("port {port}, queue {}: it is a queue of its own already", priority + 1));
+            }
+            self.index[above] = number as u16;
+        } else if let Some(above) = above.filter(|above| usize::from(self.index[*above]) == number) {
+            self.index[above] = super::NO_QUEUE;
+        }
+        self.queues[number].set_management(management);
+        self.manages = self.queues.iter().any(|queue| queue.management.is_some());
+        let period_ns = management.map_or(0, |management| management.period_ns);
+        self.ticks.reserve(number + 1);
+        self.ticks.set(number, (period_ns > 0).then_some(now_ns + period_ns));
+        Ok(())
+    }
+}

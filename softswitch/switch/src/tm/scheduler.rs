@@ -1,0 +1,273 @@
+//! Several queues that share one link: which of them sends next.
+// SPDX-License-Identifier: Apache-2.0
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+
+use super::queue::{telemetry_qdepth, Waiting};
+
+/// Queues of one link, at most.
+pub const MAX_LINK_QUEUES: u32 = 1_024;
+
+/// How queues share a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Scheduling {
+    /// One queue.
+    Fifo,
+    /// Two queues, of this priority and the next one, by a credit of bytes (Linux's `dualpi2`): the second goes first until it has
+    /// sent so much that the first one gets `classic_percent` of the link.
+    Coupled {
+        /// Share of the first queue while both have packets, 0 to 100.
+        classic_percent: u8,
+        /// Frame that the first packet of a busy time is taken to be.
+        mtu: u32,
+    },
+    /// Deficit round robin with a list of new queues (RFC 8290, section 4.2); a packet's queue is its flow modulo their number.
+    Fair {
+        /// A power of two.
+        queues: u32,
+        /// Bytes that a queue may send in its turn.
+        quantum: u32,
+        /// Where there is no room, the longest queue loses half of its packets, but at most so many.
+        batch: u32,
+    },
+}
+
+/// Packets of several queues, in the order in which they start.
+pub(super) struct Scheduler<P> {
+    queues: Vec<VecDeque<Waiting<P>>>,
+    /// Bytes in each.
+    bytes: Vec<u64>,
+    /// It was to send, and had nothing, since its last packet came.
+    asked_in_vain: Vec<bool>,
+    length: usize,
+    order: Order,
+}
+
+enum Order {
+    Coupled {
+        credit: i64,
+        first_credit: i64,
+        classic_percent: i64,
+        /// Both had packets when the last one was taken, and which queue that came from.
+        taken: Option<usize>,
+    },
+    Fair {
+        quantum: i64,
+        deficits: Vec<i64>,
+        listed: Vec<bool>,
+        new: VecDeque<usize>,
+        old: VecDeque<usize>,
+        taken: usize,
+    },
+}
+
+impl<P> Scheduler<P> {
+    /// `None`: one queue needs none.
+    pub fn new(scheduling: Scheduling) -> Option<Self> {
+        let (count, order) = match scheduling {
+            Scheduling::Fifo => return None,
+            Scheduling::Coupled { classic_percent, mtu } => {
+                let classic_percent = i64::from(classic_percent);
+                let first_credit = i64::from(mtu) * (2 * classic_percent - 100);
+                (2, Order::Coupled { credit: first_credit, first_credit, classic_percent, taken: None })
+            }
+            Scheduling::Fair { queues, quantum, .. } => {
+                let count = queues as usize;
+                let (new, old) = (VecDeque::new(), VecDeque::new());
+                let (deficits, listed) = (vec![0; count], vec![false; count]);
+                (count, Order::Fair { quantum: i64::from(quantum), deficits, listed, new, old, taken: 0 })
+            }
+        };
+        let queues = (0..count).map(|_| VecDeque::new()).collect();
+        Some(Scheduler { queues, bytes: vec![0; count], asked_in_vain: vec![true; count], length: 0, order })
+    }
+
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// When the head of a queue arrived.
+    pub fn head_ns(&self, queue: usize) -> Option<u64> {
+        self.queues.get(queue)?.front().map(|waiting| waiting.enqueue_ns)
+    }
+
+    /// The queue of a packet: `above` is its priority above that of the link's first queue.
+    pub fn queue_of(&self, above: u8, flow: u32) -> usize {
+        match &self.order {
+            Order::Coupled { .. } => usize::from(above & 1),
+            Order::Fair { .. } => flow as usize & (self.queues.len() - 1),
+        }
+    }
+
+    /// The link was idle when a packet came: it has asked for a packet in vain, so that what queues owe each other is forgotten.
+    pub fn link_was_idle(&mut self) {
+        match &mut self.order {
+            Order::Coupled { credit, first_credit, .. } => *credit = *first_credit,
+            Order::Fair { listed, new, old, .. } => {
+                for queue in new.drain(..).chain(old.drain(..)) {
+                    (listed[queue], self.asked_in_vain[queue]) = (false, true);
+                }
+            }
+        }
+    }
+
+    /// The only packet passes its queue.
+    pub fn pass(&mut self, queue: usize, waiting: Waiting<P>) -> P {
+        self.push(queue, waiting);
+        match self.pop() {
+            Some(waiting) => waiting.packet,
+            None => unreachable!("it was pushed"),
+        }
+    }
+
+    /// What egress is told as the depth that a packet found, in packets: those in its own queue and 1 more; 0 if that had been
+    /// asked for a packet in vain, which is what CoDel of one of several queues has to know.
+    fn found_packets(&self, queue: usize) -> u64 {
+        if self.asked_in_vain[queue] {
+            0
+        } else {
+            self.queues[queue].len() as u64 + 1
+        }
+    }
+
+    pub fn push(&mut self, queue: usize, mut waiting: Waiting<P>) {
+        waiting.depth_packets = telemetry_qdepth(self.found_packets(queue));
+        self.asked_in_vain[queue] = false;
+        self.bytes[queue] += u64::from(waiting.length);
+        self.queues[queue].push_back(waiting);
+        self.length += 1;
+        if let Order::Fair { quantum, deficits, listed, new, .. } = &mut self.order {
+            if !listed[queue] {
+                (listed[queue], deficits[queue]) = (true, *quantum);
+                new.push_back(queue);
+            }
+        }
+    }
+
+    /// The packet to start next. It costs its queue nothing before [`Scheduler::charge`].
+    pub fn pop(&mut self) -> Option<Waiting<P>> {
+        let queue = self.next_queue()?;
+        self.pop_from(queue)
+    }
+
+    fn next_queue(&mut self) -> Option<usize> {
+        let queues = &self.queues;
+        match &mut self.order {
+            Order::Coupled { credit, taken, .. } => {
+                let (classic, low) = (!queues[0].is_empty(), !queues[1].is_empty());
+                let queue = usize::from(low && (!classic || *credit <= 0));
+                *taken = (classic && low).then_some(queue);
+                Some(queue)
+            }
+            Order::Fair { quantum, deficits, listed, new, old, taken } => loop {
+                let of_new = !new.is_empty();
+                let queue = *if of_new { new.front() } else { old.front() }?;
+                if deficits[queue] <= 0 {
+                    deficits[queue] += *quantum;
+                } else if !queues[queue].is_empty() {
+                    *taken = queue;
+                    return Some(queue);
+                } else {
+                    self.asked_in_vain[queue] = true;
+                    if !of_new {
+                        old.pop_front();
+                        listed[queue] = false;
+                        continue;
+                    }
+                }
+                if of_new {
+                    new.pop_front()
+                } else {
+                    old.pop_front()
+                };
+                old.push_back(queue);
+            },
+        }
+    }
+
+    /// Packets in the queue that the last one was taken from.
+    pub fn left_packets(&self) -> usize {
+        let queue = match &self.order {
+            Order::Coupled { taken, .. } => taken.unwrap_or(0),
+            Order::Fair { taken, .. } => *taken,
+        };
+        self.queues[queue].len()
+    }
+
+    /// The packet that was taken last starts on the link.
+    pub fn charge(&mut self, length: u32) {
+        let length = i64::from(length);
+        match &mut self.order {
+            Order::Coupled { credit, classic_percent, taken: Some(queue), .. } => {
+                let weight = if *queue == 1 { *classic_percent } else { *classic_percent - 100 };
+                *credit += length * weight;
+            }
+            Order::Coupled { .. } => {}
+            Order::Fair { deficits, taken, .. } => deficits[*taken] -= length,
+        }
+    }
+
+    /// The queue with most bytes, the first of several, and the packets in it.
+    pub fn longest(&self) -> (usize, usize) {
+        let longest = (0..self.queues.len()).max_by_key(|queue| (self.bytes[*queue], std::cmp::Reverse(*queue)));
+        let longest = longest.unwrap_or(0);
+        (longest, self.queues[longest].len())
+    }
+
+    /// The oldest packet of a queue.
+    pub fn pop_from(&mut self, queue: usize) -> Option<Waiting<P>> {
+        let waiting = self.queues[queue].pop_front()?;
+        self.bytes[queue] -= u64::from(waiting.length);
+        self.length -= 1;
+        Some(waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheduler(scheduling: Scheduling) -> Scheduler<usize> {
+        Scheduler::new(scheduling).expect("several queues")
+    }
+
+    fn served(scheduler: &mut Scheduler<usize>, count: usize) -> Vec<usize> {
+        let next = |_| {
+            let waiting = scheduler.pop().expect("something waits");
+            scheduler.charge(waiting.length);
+            waiting.packet
+        };
+        (0..count).map(next).collect()
+    }
+
+    #[test]
+    fn a_new_queue_goes_before_old_ones_and_shares_are_by_bytes() {
+        let mut fair = scheduler(Scheduling::Fair { queues: 4, quantum: 1_000, batch: 1 });
+        for _ in 0..8 {
+            fair.push(0, Waiting::of(0, 1_000));
+            fair.push(1, Waiting::of(1, 500));
+        }
+        // Both are new: each sends until its quantum is spent, and is old then.
+        assert_eq!(served(&mut fair, 6), [0, 1, 1, 0, 1, 1]);
+        fair.push(2, Waiting::of(2, 100));
+        assert_eq!(served(&mut fair, 2), [2, 0]);
+        // What is longest loses its oldest: 5,000 bytes of queue 0 against 2,000.
+        assert_eq!(fair.longest().0, 0);
+        assert_eq!(fair.pop_from(0).map(|waiting| waiting.packet), Some(0));
+        assert_eq!(fair.len(), 4 + 4);
+    }
+
+    #[test]
+    fn coupled_queues_share_by_their_weight_while_both_have_packets() {
+        let mut coupled = scheduler(Scheduling::Coupled { classic_percent: 10, mtu: 1_500 });
+        for _ in 0..1_000 {
+            coupled.push(0, Waiting::of(0, 1_500));
+            coupled.push(1, Waiting::of(1, 1_500));
+        }
+        let classic = served(&mut coupled, 1_000).iter().filter(|queue| **queue == 0).count();
+        // The first credit, -1.2 MTU x 100, is worth eight of ten packets to the second queue.
+        assert!((92..=100).contains(&classic), "{classic}");
+    }
+}
