@@ -102,10 +102,10 @@ def test_values_are_the_truth_to_the_packet(tmp_path: Path) -> None:
             for name in ("departures_packets", "marks_packets", "reported_bytes")
         }
         lost = {cause: _total(samples, "narrows_flow_drops_packets_total", flow=index, cause=cause)
-                for cause in ("queue", "loss")}  # fmt: skip
+                for cause in ("tail", "loss")}  # fmt: skip
         assert values["marks_packets"] == flow["ce_marks"] and values["reported_bytes"] == flow["bytes"]
         assert values["departures_packets"] == flow["departures"]
-        assert lost == {"queue": flow["drops"], "loss": flow["loss_drops"]}
+        assert lost == {"tail": flow["drops"], "loss": flow["loss_drops"]}
         arrivals = _total(samples, "narrows_flow_arrivals_packets_total", flow=index)
         assert arrivals == flow["departures"] + flow["drops"]
         drops += flow["drops"]
@@ -136,8 +136,8 @@ def test_sixty_thousand_flows_are_a_thousand_and_the_others(tmp_path: Path) -> N
     assert _total(samples, name) == 120000
     lost = sum(flow["loss_drops"] for flow in truth["flows"])
     assert _total(samples, "narrows_flow_drops_packets_total", cause="loss") == lost > 0
-    # Six counters of a flow, and what does not grow with flows.
-    assert len(samples) < 6 * 1001 + 150
+    # Seven counters of a flow, and what does not grow with flows.
+    assert len(samples) < 7 * 1001 + 150
 
 
 def test_an_address_that_is_taken_is_refused(tmp_path: Path) -> None:

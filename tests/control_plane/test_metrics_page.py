@@ -138,7 +138,7 @@ def test_prometheus_has_the_summary_to_the_packet(file: Path, tmp_path: Path, pr
                 for name in ("arrivals", "departures", "drops")}  # fmt: skip
     assert last("flow_arrivals_packets_total") == expected["arrivals"]
     assert last("flow_departures_packets_total") == expected["departures"]
-    assert last("flow_drops_packets_total", 'cause="queue"') == expected["drops"]
+    assert last("flow_drops_packets_total", 'cause="tail"') == expected["drops"]
     assert sum(expected["drops"].values()) == last("queue_drops_packets_total")[""] > 0
     assert last("reports_total")[""] == last("link_queue_delay_seconds_count")[""] == summary["telemetry"]["reports"]
     assert last("reports_lost_total") == {"": 0}

@@ -53,7 +53,7 @@ def _of_links(experiment: Experiment) -> Iterator[str]:
             if name != "buffer" and not isinstance(getattr(settings, name), int | float):
                 yield f"events.{number}.{name}: '{event.link}' has one that varies by itself; allowed: events, or that"
         if event.buffer is not None and isinstance(settings.queue, PieSettings):
-            # The law is told the limit beforehand.
+            # The law has the limit from the start.
             yield f"events.{number}.buffer: '{event.link}' is managed by PIE; allowed: another kind of queue"
         jitter = settings.jitter
         if event.delay is not None and jitter is not None and event.delay + jitter.planned.least_ns < 0:

@@ -108,6 +108,7 @@ fn add_queues(page: &mut Page, queues: &[QueueStatus]) {
             let causes = [
                 ("tail", counters.dropped_packets - counters.pool_dropped_packets),
                 ("pool", counters.pool_dropped_packets),
+                ("aqm", counters.managed_drop_packets),
                 ("flushed", counters.flushed_packets),
                 ("gilbert_elliott", lost(LossCause::GilbertElliott)),
                 ("loss_pattern", lost(LossCause::Pattern)),

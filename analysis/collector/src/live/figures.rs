@@ -29,6 +29,8 @@ pub struct FlowTotals {
     pub arrivals: u64,
     pub departures: u64,
     pub loss_drops: u64,
+    /// Of the drops, those that queue management made.
+    pub aqm_drops: u64,
     /// Those that the queue marked CE, of the packets reported.
     pub marks: u64,
     /// Bytes of frames, of the packets reported.
@@ -57,6 +59,7 @@ impl FlowTotals {
         self.arrivals += u64::from(increment.arrivals);
         self.departures += u64::from(increment.departures);
         self.loss_drops += u64::from(increment.loss_drops);
+        self.aqm_drops += u64::from(increment.aqm_drops);
     }
 }
 

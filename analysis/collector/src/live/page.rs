@@ -155,7 +155,8 @@ fn add_flows(page: &mut Page, figures: &Figures, keys: &HashMap<FlowId, FlowKey>
         "narrows_flow_drops_packets",
         "Packets dropped, up to the arrival of the latest reported one",
         flows.iter().flat_map(|(labels, totals)| {
-            let causes = [("queue", totals.drops()), ("loss", totals.loss_drops)];
+            let tail = totals.drops().saturating_sub(totals.aqm_drops);
+            let causes = [("tail", tail), ("aqm", totals.aqm_drops), ("loss", totals.loss_drops)];
             causes.map(|(cause, value)| (with(labels.clone(), "cause", cause), value))
         }),
     );

@@ -22,16 +22,17 @@ const TRACKED: u8 = 0x20;
 /// Hop latency; queue and occupancy; ingress and egress timestamps.
 const BASELINE: u16 = 0x3c00;
 const BASELINE_WORDS: u8 = 6;
-/// Ours, a word each: arrivals, departures, loss_drops, sequence, epoch.
+/// Ours, a word each: arrivals, departures, loss_drops, sequence, epoch, aqm_drops.
 const DOMAIN: u16 = 0x4e57;
-const DOMAIN_BITS: u16 = 0xf800;
-const DOMAIN_WORDS: u8 = 5;
+const DOMAIN_BITS: u16 = 0xfc00;
+const DOMAIN_WORDS: u8 = 6;
 const FIXED_WORDS: u8 = 2;
 /// Of the original packet: as much as the report length, a byte, can say.
 const INNER_WORDS: usize = 255 - (FIXED_WORDS + BASELINE_WORDS + DOMAIN_WORDS) as usize;
 /// The reserved value of a word that is not available.
 const ABSENT: u32 = u32::MAX;
 const OCCUPANCY: u64 = (1 << 24) - 1;
+const QUEUE: u16 = (1 << 8) - 1;
 const TIMESTAMP_BITS: u32 = 48;
 
 /// Sends a postcard for every report, in the order of their arrival.
@@ -140,8 +141,8 @@ fn write(out: &mut Vec<u8>, report: &Report, original: &[u8], shown: &Shown<'_>)
     let metadata = BASELINE_WORDS + DOMAIN_WORDS;
     let words = FIXED_WORDS + metadata + (inner.len() / 4) as u8;
     let found = shown.units.depth_unit_bytes.map(|unit| u64::from(report.enqueue_depth) * u64::from(unit));
-    let occupancy = found.filter(|found| *found < OCCUPANCY);
-    let occupancy = occupancy.map_or(ABSENT, |found| found as u32);
+    let held = found.filter(|found| *found < OCCUPANCY && report.queue <= QUEUE);
+    let occupancy = held.map_or(ABSENT, |found| u32::from(report.queue) << 24 | found as u32);
 
     out.extend((VERSION << 28 | u32::from(report.bottleneck) << 22 | number).to_be_bytes());
     out.extend(shown.node.to_be_bytes());
@@ -153,7 +154,9 @@ fn write(out: &mut Vec<u8>, report: &Report, original: &[u8], shown: &Shown<'_>)
     out.extend(occupancy.to_be_bytes());
     out.extend((shown.left_ns - shown.waited_ns.min(shown.left_ns)).to_be_bytes());
     out.extend(shown.left_ns.to_be_bytes());
-    for word in [report.arrivals, report.departures, report.loss_drops, report.sequence, report.epoch.into()] {
+    let epoch = report.epoch.into();
+    let counts = [report.arrivals, report.departures, report.loss_drops, report.sequence, epoch, report.aqm_drops];
+    for word in counts {
         out.extend(word.to_be_bytes());
     }
     out.extend(inner);

@@ -276,13 +276,20 @@ impl<P> TrafficManager<P> {
             return Admission::Dropped(packet);
         }
         queue.count_enqueue(arrival.length);
-        queue.push_waiting(packet, arrival);
-        self.held += 1;
         let (held, pushed_out) = (&mut self.held, &mut self.pushed_out);
-        queue.push_out(|packet| {
+        let mut drop = |packet| {
             *held -= 1;
             pushed_out.push((QueueNumber(number as u16), packet));
-        });
+        };
+        if queue.is_fair() {
+            // The arriving packet counts when the longest queue is looked for.
+            queue.push_waiting(packet, arrival);
+            queue.push_out(0, 0, &mut drop);
+        } else {
+            queue.push_out(arrival.length, 1, &mut drop);
+            queue.push_waiting(packet, arrival);
+        }
+        self.held += 1;
         self.starts.set(number, queue.next_start());
         Admission::Queued
     }

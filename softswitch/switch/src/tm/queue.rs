@@ -267,22 +267,25 @@ impl<P> Queue<P> {
     /// Tail drop decision for an arriving packet of `length` bytes.
     #[inline]
     pub fn admits(&self, length: u32) -> bool {
-        let bytes_fit = self.limit_bytes == 0 || self.depth_bytes + u64::from(length) <= self.limit_bytes;
-        let packets_fit = self.limit_packets == 0 || self.depth_packets() < self.limit_packets;
-        bytes_fit && packets_fit
+        self.has_room(length, 1)
     }
 
     /// Whether a packet that does not fit drops others that wait. One that never fits drops none.
     pub fn pushes_out(&self, length: u32) -> bool {
-        let fair = self.management.is_some_and(|management| matches!(management.scheduling, Scheduling::Fair { .. }));
         let fits = self.limit_bytes == 0 || u64::from(length) <= self.limit_bytes;
-        (self.head_drop || fair) && fits && !self.is_empty()
+        (self.head_drop || self.is_fair()) && fits && !self.is_empty()
     }
 
-    /// More waits than may.
-    pub fn is_over_limit(&self) -> bool {
-        let bytes = self.limit_bytes != 0 && self.depth_bytes > self.limit_bytes;
-        bytes || self.limit_packets != 0 && self.depth_packets() > self.limit_packets
+    /// Several queues share the link in turn.
+    pub fn is_fair(&self) -> bool {
+        self.management.is_some_and(|management| matches!(management.scheduling, Scheduling::Fair { .. }))
+    }
+
+    /// Whether there is room for so much more.
+    #[inline]
+    fn has_room(&self, bytes: u32, packets: u64) -> bool {
+        (self.limit_bytes == 0 || self.depth_bytes + u64::from(bytes) <= self.limit_bytes)
+            && (self.limit_packets == 0 || self.depth_packets() + packets <= self.limit_packets)
     }
 
     #[inline]
@@ -552,10 +555,11 @@ impl<P> Queue<P> {
         }
     }
 
-    /// Drops what waits until all has room: the oldest packets of the longest queue (RFC 8290, section 4.1).
-    pub fn push_out(&mut self, mut dropped: impl FnMut(P)) {
+    /// Drops what waits until there is room for so much more: the oldest packets, of fair queues those of the longest one (RFC
+    /// 8290, section 4.1).
+    pub fn push_out(&mut self, bytes: u32, packets: u64, mut dropped: impl FnMut(P)) {
         let scheduling = self.management.map_or(Scheduling::Fifo, |management| management.scheduling);
-        while self.is_over_limit() && !self.is_empty() {
+        while !self.has_room(bytes, packets) && !self.is_empty() {
             let (from, count) = match (&self.scheduler, scheduling) {
                 (Some(scheduler), Scheduling::Fair { batch, .. }) => {
                     let (longest, packets) = scheduler.longest();
