@@ -62,6 +62,8 @@ GROUPS = (
           {"NARROWS_STRESS": "1", "NARROWS_CASES": "1000"}),
     Group("A rate every millisecond for a minute", (*PYTEST, "tests/virtual/test_a_rate_every_millisecond.py"), 1800,
           {"NARROWS_STRESS": "1"}),
+    Group("A run driven from Python, 1,000 changes", (*PYTEST, "tests/virtual/test_python_api.py"), 600,
+          {"NARROWS_STRESS": "1"}),
     Group("Queues and TCP against theory", (*PYTEST, "tests/physics"), 600, {"NARROWS_STRESS": "1"}),
     Group("Queue management against its RFCs, packet by packet", (*PYTEST, "tests/aqm/test_switch.py"), 5400,
           {"NARROWS_PACKETS": "1000000"}),

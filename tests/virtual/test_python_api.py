@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import sys
 import time
 from fractions import Fraction
 from itertools import pairwise
@@ -19,10 +22,12 @@ from narrows_formats.programs import COLLECTOR
 
 pytestmark = pytest.mark.needs("guest-kernel", "narrows-softswitch", COLLECTOR, "ip")
 MS, SECOND = 10**6, 10**9
+STRESS = bool(os.environ.get("NARROWS_STRESS"))
+CHANGES = 1000 if STRESS else 100
 EXPERIMENT: dict[str, Any] = {
     "name": "driven",
     "bottleneck": {"rate": "20Mbit", "buffer": "100packets", "rtt": "20ms"},
-    "flows": [{"cca": "cubic", "duration": "4s"}],
+    "flows": [{"cca": "cubic", "duration": "1s"}],
 }
 
 
@@ -37,25 +42,30 @@ def reports(out: Path, origin_ns: int) -> pd.DataFrame:
     return found.assign(left=left, came=left - found["queue_delay"].astype("int64"))
 
 
-def test_a_thousand_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
-    """The link's rate changes 1,000 times; what it carries between two packets that follow each other is the first one.
+def test_many_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
+    """The link's rate changes 100 times (1,000 in ``make stress``).
 
-    Carried is the integral of the rate as the driver has set it, worked out here. A start is told in whole nanoseconds.
+    What it carries between two packets that follow each other is the first one. Carried is the integral of the rate as
+    the driver has set it, worked out here. A start is told in whole nanoseconds.
     """
     every, rates = 3_000_017, (10_000_000, 30_000_000)
     steps = [(0, 20_000_000)]
+    # A second more than the changes take.
+    experiment = EXPERIMENT | {"flows": [{"cca": "cubic", "duration": f"{1 + CHANGES * every // SECOND}s"}]}
     try:
-        with bed(tmp_path / "out") as driven:
+        with bed(tmp_path / "out", experiment) as driven:
             assert driven.time_ns == 0
-            for number in range(1, 1001):
+            for number in range(1, CHANGES + 1):
                 state = driven.run_until(number * every)
                 assert state.time_ns == driven.time_ns == number * every
+                if number == CHANGES // 2:
+                    time.sleep(0.5)
                 assert driven.change(rate=rates[number % 2]) == number * every
                 steps.append((number * every, rates[number % 2]))
     except RunError as error:
         # What the hosts' clock did in between (docs/python-api.md) is no matter of the switch's.
         assert "sent after their time" in str(error)
-    assert len(steps) == 1001
+    assert len(steps) == CHANGES + 1
     origin_ns = json.loads((tmp_path / "out" / "run.json").read_text())["clock_origin_ns"]
     ends = [*(start for start, _ in steps[1:]), 10**12]
 
@@ -64,7 +74,7 @@ def test_a_thousand_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
         return sum((Fraction((to - since) * rate, SECOND) for since, to, rate in parts if to > since), Fraction(0))
 
     table = reports(tmp_path / "out", origin_ns)
-    table = table[(table["left"] > 0) & (table["left"] < 1000 * every)]
+    table = table[(table["left"] > 0) & (table["left"] < CHANGES * every)]
     rows = list(zip(table["left"], table["came"], table["packet_length"], strict=True))
     checked = crossing = 0
     for (left, _, length), (following, came, _) in pairwise(rows):
@@ -74,24 +84,27 @@ def test_a_thousand_changes_are_at_their_nanoseconds(tmp_path: Path) -> None:
             assert abs(carried(left, following) - 8 * length) <= Fraction(2 * most, SECOND)
             checked += 1
             crossing += any(left < start < following for start, _ in steps)
-    assert checked > 4000 and crossing > 900
+    # All but those of slow start, which fills the path in three round trips.
+    print(f"cases: {CHANGES}")
+    assert checked > 4 * (CHANGES - 20) and crossing > 0.9 * (CHANGES - 20)
 
 
+@pytest.mark.needs("stress")
 def test_a_driver_may_take_its_time(tmp_path: Path) -> None:
     """No time goes by while it thinks: the packets are those of a run whose driver does not."""
     found = []
     for number, pause_s in enumerate((0.0, 0.3)):
         out = tmp_path / str(number)
         with bed(out) as driven:
-            for _ in range(5):
-                driven.step("200ms")
+            for _ in range(3):
+                driven.step("300ms")
                 time.sleep(pause_s)
                 driven.change(buffer="20packets")
                 driven.change(buffer="60packets")
         origin_ns = driven.result.run.clock_origin_ns
         assert origin_ns is not None
         found.append(reports(out, origin_ns)[["left", "came", "packet_length", "tcp_seq"]])
-    before = [part[part["left"] < SECOND].reset_index(drop=True) for part in found]
+    before = [part[part["left"] < 900 * MS].reset_index(drop=True) for part in found]
     assert len(before[0]) > 1000
     # A clock that is read takes a nanosecond, and it is read more often by who waits: nothing more than that.
     assert len(before[0]) == len(before[1])
@@ -99,45 +112,43 @@ def test_a_driver_may_take_its_time(tmp_path: Path) -> None:
     assert (before[0]["tcp_seq"] == before[1]["tcp_seq"]).all()
 
 
-def test_settings_are_read_back_and_counters_go_on(tmp_path: Path) -> None:
-    experiment = EXPERIMENT | {"bottleneck": EXPERIMENT["bottleneck"] | {"delay": "4ms"}}
-    with bed(tmp_path / "out", experiment) as driven:
+def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) -> None:
+    """Counters go on, and so does the run, whatever was refused."""
+    links = {"access": EXPERIMENT["bottleneck"] | {"delay": "4ms"}, "core": EXPERIMENT["bottleneck"]}
+    flows = [{"cca": "cubic", "duration": "2s", "path": ["access", "core"]}]
+    with bed(tmp_path / "out", {"name": "driven", "links": links, "flows": flows}) as driven:
         first = driven.step(0.5)
-        assert first.time_s == 0.5 and first.link.rate_bps == 20_000_000
-        assert 0 < first.link.departed_bytes * 8 <= 20_000_000 * 0.5
-        assert driven.change("bottleneck", rate="5Mbit", buffer=30_000, loss="1%", delay="1ms") == 500 * MS
-        second = driven.step("500ms")
-        link = second.link
-        assert (link.rate_bps, link.limit_bytes, link.loss, link.delay_ns) == (5_000_000, 30_000, 0.01, MS)
-        carried = (link.departed_bytes - first.link.departed_bytes) * 8
-        # What starts within half a second: at most that, and a frame.
-        assert carried <= 5_000_000 * 0.5 + 1514 * 8
-        assert link.queue_bytes <= 300_000
-        assert second.flows["cubic-1"].departed_bytes > first.flows["cubic-1"].departed_bytes
-        states = list(driven.steps("1s"))
-        assert [state.time_ns for state in states] == [2 * SECOND, 3 * SECOND]
-        assert driven.over
-        with pytest.raises(InputError, match="the run is over"):
-            driven.change(rate="1Mbit")
-    assert driven.result.run.status == "complete"
-
-
-def test_what_cannot_be_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
-    with bed(tmp_path / "out") as driven:
-        driven.step("10ms")
+        was = first.links["access"]
+        assert first.time_s == 0.5 and was.rate_bps == 20_000_000
+        assert 0 < was.departed_bytes * 8 <= 20_000_000 * 0.5
+        assert driven.change("access", rate="5Mbit", buffer=30_000, loss="1%", delay="1ms") == 500 * MS
         for given, said in (
-            ({"link": "cell", "rate": 1}, "link 'cell': there is none; allowed: bottleneck"),
-            ({"rate": "fast"}, "link bottleneck: .*allowed"),
-            ({"buffer": 100}, "holds no full-size frame"),
-            ({}, "nothing is changed"),
+            ({"link": "cell", "rate": 1}, "link 'cell': there is none; allowed: access, core"),
+            ({"rate": 1}, "link 'None': there is none; allowed: access, core"),
+            ({"link": "core", "rate": "fast"}, "link core: .*allowed"),
+            ({"link": "core", "buffer": 100}, "holds no full-size frame"),
+            ({"link": "core"}, "nothing is changed"),
         ):
             with pytest.raises(InputError, match=said):
                 driven.change(**given)
         with pytest.raises(RunError, match="no delay of its own"):
-            driven.change(delay="1ms")
+            driven.change("core", delay="1ms")
         with pytest.raises(InputError, match="is past"):
             driven.run_until(1)
-        driven.step("10ms")
+        second = driven.step("500ms")
+        link, core = second.links["access"], second.links["core"]
+        assert (link.rate_bps, link.limit_bytes, link.loss, link.delay_ns) == (5_000_000, 30_000, 0.01, MS)
+        assert core.rate_bps == 20_000_000
+        carried = (link.departed_bytes - was.departed_bytes) * 8
+        # What starts within half a second: at most that, and a frame.
+        assert 0 < carried <= 5_000_000 * 0.5 + 1514 * 8
+        assert link.queue_bytes <= 300_000
+        assert second.flows["cubic-1"].departed_bytes > first.flows["cubic-1"].departed_bytes
+        states = list(driven.steps("400ms"))
+        assert [state.time_ns for state in states] == [1400 * MS, 1800 * MS]
+        assert driven.over
+        with pytest.raises(InputError, match="the run is over"):
+            driven.change("core", rate="1Mbit")
     assert driven.result.run.status == "complete"
     with pytest.raises(InputError, match="exists already"), bed(tmp_path / "out"):
         pass
@@ -158,3 +169,15 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert run.run.status == "complete" and len(run.reports()) > 1000
     with pytest.raises(InputError, match="flows"):
         api.run({"name": "x", "bottleneck": EXPERIMENT["bottleneck"], "flows": []}, out=tmp_path / "none")
+
+
+def test_a_run_that_fails_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it has begun or later: the message is the run's."""
+    for answer in ('{"state": {"time_ns": 0, "links": {}, "flows": {}}}\n', ""):
+        failed = '{"status": "failed", "reason": "the link is gone", "directory": "/r"}'
+        said = shlex.quote(f"{answer}{failed}")
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+        (tmp_path / "python").write_text(f"#!/bin/sh\nread line; printf '%s\\n' {said}; exec cat > /dev/null\n")
+        (tmp_path / "python").chmod(0o755)
+        with pytest.raises(RunError, match="failed run: the link is gone"), bed(tmp_path / "out") as driven:
+            driven.step("10ms")

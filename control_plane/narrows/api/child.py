@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ERRORS: dict[str, type[NarrowsError]] = {"InputError": InputError, "RunError": RunError, "Interrupted": Interrupted}
 END_S = 60.0
+COMPLETE = "complete"
 
 
 class Child:
@@ -70,7 +71,7 @@ class Child:
 
         Raises:
             NarrowsError: the run has failed; as `narrows run` would say it.
-            RunError: the process has gone without an answer.
+            RunError: it has ended and is not complete, or the process has gone without an answer.
         """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
@@ -80,6 +81,8 @@ class Child:
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ERRORS[answer["kind"]](answer["error"])
+        if answer.get("status", COMPLETE) != COMPLETE:
+            raise RunError(f"{answer['status']} run: {answer['reason']}; its results are in {answer['directory']}")
         return answer
 
     def result(self) -> RunData:
@@ -93,8 +96,6 @@ class Child:
         while "status" not in (answer := self.answer()):
             pass
         self._process.wait()
-        if answer["status"] != "complete":
-            raise RunError(f"{answer['status']} run: {answer['reason']}; its results are in {answer['directory']}")
         return load(answer["directory"])
 
     def end(self) -> None:
