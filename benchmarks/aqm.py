@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queue management of Linux in a guest, with the flows of a run: queue delay, utilization, drops, marks."""
+"""Queue management of Linux and of Narrows, with the same flows in guests: queue delay, utilization, drops, marks."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import managed
+import managed_link
 import pandas as pd
 from measuring import Contestant, Series, alternate
 from narrows.experiment.model import Experiment
@@ -16,18 +18,20 @@ from narrows.experiment.planning import make_plan
 from narrows.virtual.kernels import Kernel, configuration
 from passage import send_through
 from results import Outcome, Table
-from virtual import in_guests
+from virtual import in_guests, made
 
-TITLE = "Queue management of Linux"
+TITLE = "Queue management of Linux and of Narrows"
 # Of the time in which flows run: what comes before is their start.
 SETTLED = 0.25
-KINDS = ("codel", "pie", "red", "fq_codel", "dualpi2")
+KINDS = ("codel", "pie", "fq_codel", "dualpi2")
+ALL_KINDS = (*KINDS, "red")
+LINUX, NARROWS = "Linux", "Narrows"
 FIGURES = ("delay_median_ms", "delay_p99_ms", "utilization", "drops", "marks")
 
 
 @dataclass(frozen=True)
 class Load:
-    """CUBIC flows through a link whose buffer is ``buffer``."""
+    """CUBIC flows through a link."""
 
     rate: str
     rtt: str
@@ -40,16 +44,19 @@ class Load:
         """As a table shows it."""
         return f"{self.rate.replace('bit', 'bit/s')}, {self.flows} flows{', ECN' * self.ecn}"
 
-    def experiment(self, seed: int) -> dict[str, Any]:
-        """The experiment file. Neither the buffer nor the step, which has hosts use ECN, is reached."""
-        bottleneck: dict[str, Any] = {"rate": self.rate, "buffer": "8bdp", "rtt": self.rtt}
-        if self.ecn:
-            bottleneck["ecn_threshold"] = "7bdp"
-        flows = [{"cca": "cubic", "count": self.flows, "duration": f"{self.seconds}s"}]
-        return {"name": "aqm", "seed": seed, "bottleneck": bottleneck, "flows": flows}
+    def experiment(self, kind: str, seed: int) -> dict[str, Any]:
+        """The experiment file, without its queue management."""
+        bottleneck = {"rate": self.rate, "buffer": managed_link.LIMITS[kind], "rtt": self.rtt}
+        flows = {"cca": "cubic", "count": self.flows, "duration": f"{self.seconds}s", "tcp": {"ecn": self.ecn}}
+        return {"name": "aqm", "seed": seed, "bottleneck": bottleneck, "flows": [flows]}
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """Begin and end, in seconds, of what counts."""
+        return SETTLED * self.seconds, self.seconds
 
 
-LOADS = tuple(
+ALL_LOADS = tuple(
     Load(rate, rtt, flows, seconds, ecn)
     for rate, rtt, seconds in (
         ("10Mbit", "40ms", 30),
@@ -60,36 +67,59 @@ LOADS = tuple(
     for flows in (4, 50)
     for ecn in (False, True)
 )
+LOADS = tuple(load for load in ALL_LOADS if load.rate.endswith("Mbit") and load.flows == 4 and not load.ecn)
 
 
 @in_guests(TITLE)
 def run(runs: int, kernel: Kernel) -> Outcome:
-    """Each kind at each load; a seed a round, which all contestants of that round have."""
+    """The kinds that both have, at 10 and 100 Mbit/s."""
+    return _measure(KINDS, LOADS, runs, kernel)
+
+
+@in_guests(TITLE)
+def run_all(runs: int, kernel: Kernel) -> Outcome:
+    """Each kind at each load."""
+    return _measure(ALL_KINDS, ALL_LOADS, runs, kernel)
+
+
+def _measure(asked: Sequence[str], loads: Sequence[Load], runs: int, kernel: Kernel) -> Outcome:
+    """A seed a round, which all contestants of that round have."""
     built = configuration(kernel)
-    lacks = [kind for kind in KINDS if managed.NEEDS[kind] not in built]
-    kinds = [kind for kind in KINDS if kind not in lacks]
+    lacks = [kind for kind in asked if managed.NEEDS[kind] not in built]
+    kinds = [kind for kind in asked if kind not in lacks]
     # Of each contestant the number of its round.
     rounds: dict[str, int] = {}
     contestants: dict[str, Contestant] = {}
-    for load in LOADS:
+    for load in loads:
         for kind in kinds:
-            contestants[f"{kind}, {load.name}"] = partial(_next, rounds, kind, load, kernel)
+            for who, measure in _of_both(kind).items():
+                name = _name(who, kind, load)
+                contestants[name] = partial(_next, rounds, name, partial(measure, kind, load, kernel=kernel))
     series = alternate(contestants, runs)
-    tables = [_table(load, kinds, series) for load in LOADS]
+    tables = [_table(load, kinds, series) for load in loads]
     conditions = (
-        "CUBIC flows in a guest of virtual time, 40 ms at 10 and 100 Mbit/s, 10 ms above; the first quarter is left "
-        "out. Linux: htb on a bridge, with tc's defaults for the management in it; RED has 5 and 15 ms of the link as "
-        "its bounds and 0.1 as probability, pfifo 8 BDP. Queue delay is what waits over the rate, read every 5 ms, "
-        "of all queues together. Seeds are the numbers of the rounds."
+        "CUBIC flows in a guest of virtual time, 40 ms at 10 and 100 Mbit/s, 10 ms at 1 and 2 ms at 10 Gbit/s; the "
+        "first quarter is left out. Linux: htb on a bridge, with tc's defaults for the management in it; RED has 5 and "
+        "15 ms of the link as its bounds and 0.1 as probability. Narrows: `queue:` with its defaults, tc's limit as "
+        "`buffer`. Queue delay is what waits over the rate, every 5 ms, of all queues together. Seeds are the numbers "
+        "of the rounds."
     )
     skipped = [f"{kind}: the kernel was built without {managed.NEEDS[kind]}" for kind in lacks]
-    return Outcome(TITLE, conditions, tables, series.as_json(), ["tc qdisc add dev DEV parent 1:1 KIND"], skipped)
+    commands = ["tc qdisc add dev DEV parent 1:1 KIND", "narrows run FILE --virtual"]
+    return Outcome(TITLE, conditions, tables, series.as_json(), commands, skipped)
 
 
-def _next(rounds: dict[str, int], kind: str, load: Load, kernel: Kernel) -> dict[str, float]:
-    name = f"{kind}, {load.name}"
+def _of_both(kind: str) -> dict[str, Callable[..., dict[str, float]]]:
+    return {LINUX: of_linux, NARROWS: of_narrows} if kind in KINDS else {LINUX: of_linux}
+
+
+def _name(who: str, kind: str, load: Load) -> str:
+    return f"{who}, {kind}, {load.name}"
+
+
+def _next(rounds: dict[str, int], name: str, measure: Callable[..., dict[str, float]]) -> dict[str, float]:
     rounds[name] = rounds.get(name, 0) + 1
-    return of_linux(kind, load, rounds[name], kernel)
+    return measure(seed=rounds[name])
 
 
 def of_linux(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, float]:
@@ -98,10 +128,25 @@ def of_linux(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, floa
     Raises:
         RunError: it failed.
     """
-    experiment = Experiment.model_validate(load.experiment(seed))
+    experiment = Experiment.model_validate(load.experiment(kind, seed))
     plan = make_plan(experiment)
     passage = asyncio.run(send_through("managed", experiment, plan, kernel, kind, load.ecn))
-    return figures(passage.queue, plan.bottleneck.rate_bps, (SETTLED * load.seconds, load.seconds))
+    return figures(passage.queue, plan.bottleneck.rate_bps, load.window)
+
+
+def of_narrows(kind: str, load: Load, seed: int, kernel: Kernel) -> dict[str, float]:
+    """One run through the management of the same kind here.
+
+    Raises:
+        RunError: it failed.
+    """
+    experiment = load.experiment(kind, seed)
+    # DualPI2 always marks what allows it, here as in Linux.
+    chosen = {} if kind == "dualpi2" else {"ecn": load.ecn}
+    experiment["bottleneck"]["queue"] = {"kind": kind, **chosen}
+    with made(experiment, "--virtual", "--kernel", kernel.name) as results:
+        queue = managed_link.readings(results, load.seconds)
+    return figures(queue, make_plan(Experiment.model_validate(experiment)).bottleneck.rate_bps, load.window)
 
 
 def figures(queue: pd.DataFrame, rate_bps: int, window: tuple[float, float]) -> dict[str, float]:
@@ -125,8 +170,10 @@ def figures(queue: pd.DataFrame, rate_bps: int, window: tuple[float, float]) -> 
     }
 
 
-def _table(load: Load, kinds: list[str], series: Series) -> Table:
-    table = Table(("Management", "Delay, median, ms", "p99, ms", "Utilization", "Drops", "Marks"), caption=load.name)
+def _table(load: Load, kinds: Sequence[str], series: Series) -> Table:
+    columns = ("Management", "Of", "Delay, median, ms", "p99, ms", "Utilization", "Drops", "Marks")
+    table = Table(columns, caption=load.name)
     for kind in kinds:
-        table.rows.append((kind, *series.texts(f"{kind}, {load.name}", FIGURES)))
+        for who in _of_both(kind):
+            table.rows.append((kind, who, *series.texts(_name(who, kind, load), FIGURES)))
     return table

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flows of Prague and CUBIC through Linux's DualPI2 in a guest, beside published figures of the same experiment."""
+"""Flows of Prague and CUBIC through the DualPI2 of Linux and of Narrows, beside published figures of the same."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import managed
+import managed_link
 import numpy as np
 import pandas as pd
 from measuring import Contestant, alternate
@@ -16,13 +18,16 @@ from narrows.errors import InputError
 from narrows.experiment.model import Experiment
 from narrows.experiment.planning import make_plan
 from narrows.virtual.kernels import Kernel, configuration, installed, remembered
+from narrows_formats.files import HOSTS, SOCKETS
 from passage import send_through
 from results import Outcome, Table
+from virtual import made
 
-TITLE = "L4S through Linux's DualPI2"
+TITLE = "L4S through the DualPI2 of Linux and of Narrows"
 CCA, KIND = "prague", "dualpi2"
 RATE = "50Mbit"
-SECONDS = 180
+ECN = {"ecn": True}
+SECONDS = 90
 # The minute that ends two seconds before the end.
 WINDOW_S = (SECONDS - 62, SECONDS - 2)
 FIGURES = ("first_mbps", "second_mbps", "classic_p99_ms", "low_p99_ms")
@@ -42,44 +47,63 @@ class Pair:
         return f"{'/'.join(self.ccas)} {'/'.join(map(str, self.rtts_ms))}"
 
     def experiment(self, seed: int) -> dict[str, Any]:
-        """The experiment file. Neither the buffer nor the step, which has hosts use ECN, is reached."""
+        """The experiment file, without its queue management; its buffer is tc's limit, and not reached."""
         flows = [
-            {"name": name, "cca": cca, "rtt": f"{rtt}ms", "duration": f"{SECONDS}s"}
+            {"name": name, "cca": cca, "rtt": f"{rtt}ms", "duration": f"{SECONDS}s", "tcp": ECN}
             for name, cca, rtt in zip(("first", "second"), self.ccas, self.rtts_ms, strict=True)
         ]
-        bottleneck = {"rate": RATE, "buffer": "8MB", "rtt": f"{self.rtts_ms[0]}ms", "ecn_threshold": "7MB"}
+        bottleneck = {"rate": RATE, "buffer": managed_link.LIMITS[KIND], "rtt": f"{self.rtts_ms[0]}ms"}
         return {"name": "l4s", "seed": seed, "bottleneck": bottleneck, "flows": flows}
 
 
-PAIRS = (
+# In which CUBIC and Prague share the link.
+ANCHORS = (
     Pair(("cubic", CCA), (10, 10), "12.65/34.57"),
     Pair(("cubic", CCA), (20, 20), "14.94/32.39"),
     Pair(("cubic", CCA), (80, 80), "17.85/29.58"),
+)
+PAIRS = (
+    *ANCHORS,
     Pair((CCA, CCA), (160, 10), "1.56/45.46"),
     Pair(("cubic", "cubic"), (160, 10), "10.74/36.50"),
 )
 
 
 def run(runs: int) -> Outcome:
-    """Each pair; the seed is the number of the round."""
+    """The pairs of Prague and CUBIC."""
+    return _measure(ANCHORS, runs)
+
+
+def run_all(runs: int) -> Outcome:
+    """Each pair."""
+    return _measure(PAIRS, runs)
+
+
+def _measure(pairs: Sequence[Pair], runs: int) -> Outcome:
+    """The seed is the number of the round."""
     try:
         kernel = _kernel()
     except InputError as error:
         return Outcome(TITLE, "Not run.", [], {}, [], [str(error)])
-    seeds = {pair.name: 0 for pair in PAIRS}
-    contestants: dict[str, Contestant] = {pair.name: partial(_next, seeds, pair, kernel) for pair in PAIRS}
+    named = {f"{who}, {pair.name}": partial(of, pair) for pair in pairs for who, of in OF.items()}
+    rounds = dict.fromkeys(named, 0)
+    contestants: dict[str, Contestant] = {name: partial(_next, rounds, name, of, kernel) for name, of in named.items()}
     series = alternate(contestants, runs)
-    table = Table(("Flows, RTTs in ms", "First, Mbit/s", "Second, Mbit/s", "Published", "C, p99, ms", "L, p99, ms"))
-    for pair in PAIRS:
-        first, second, classic, low = series.texts(pair.name, FIGURES)
-        table.rows.append((pair.name, first, second, pair.published, classic, low))
+    columns = ("Flows, RTTs in ms", "Of", "First, Mbit/s", "Second, Mbit/s", "Published", "C, p99, ms", "L, p99, ms")
+    table = Table(columns)
+    for pair in pairs:
+        for who in OF:
+            first, second, classic, low = series.texts(f"{who}, {pair.name}", FIGURES)
+            table.rows.append((pair.name, who, first, second, pair.published, classic, low))
     conditions = (
-        f"Two flows through htb of {RATE}/s with DualPI2 and its defaults in a guest, {SECONDS} s; goodput as the "
-        "senders' sockets have it acknowledged in the minute that ends 2 s before the end; CUBIC uses ECN. Queue "
-        "delays of C and L as Linux tells them, read every 5 ms. Published: heistp/l4s-tests, a kernel of 2020, whose "
+        f"Two flows through {RATE}/s with DualPI2 and its defaults in a guest, {SECONDS} s; Linux: under htb; Narrows: "
+        "`queue: dualpi2`. Goodput as the senders' sockets have it acknowledged in the minute that ends 2 s before the "
+        "end; CUBIC uses ECN. Queue delays of C and L are ages of their oldest packets, every 5 ms. Seeds are the "
+        "numbers of the rounds. Published, of 180 s: heistp/l4s-tests, a kernel of 2020, whose "
         f"Prague was not yet independent of the RTT below 25 ms. Kernel of the guest: {kernel.name}."
     )
-    return Outcome(TITLE, conditions, [table], series.as_json(), [f"tc qdisc add dev DEV parent 1:1 {KIND}"])
+    commands = [f"tc qdisc add dev DEV parent 1:1 {KIND}", "narrows run FILE --virtual --kernel NAME"]
+    return Outcome(TITLE, conditions, [table], series.as_json(), commands)
 
 
 def _kernel() -> Kernel:
@@ -95,12 +119,33 @@ def _kernel() -> Kernel:
     raise InputError(f"no kernel has {CCA} and {KIND}; fix: docs/tutorials/l4s.md says how to build one")
 
 
-def _next(seeds: dict[str, int], pair: Pair, kernel: Kernel) -> dict[str, float]:
-    seeds[pair.name] += 1
-    experiment = Experiment.model_validate(pair.experiment(seeds[pair.name]))
+def _next(rounds: dict[str, int], name: str, of: Measure, kernel: Kernel) -> dict[str, float]:
+    rounds[name] += 1
+    return of(rounds[name], kernel)
+
+
+def _of_linux(pair: Pair, seed: int, kernel: Kernel) -> dict[str, float]:
+    experiment = Experiment.model_validate(pair.experiment(seed))
     passage = asyncio.run(send_through("managed", experiment, make_plan(experiment), kernel, KIND, True))
-    first, second = (_goodput_mbps(one) for _, one in passage.sockets.groupby("flow"))
-    queue = passage.queue[passage.queue["time_s"].between(*WINDOW_S)]
+    return _figures(passage.sockets, passage.queue)
+
+
+def _of_narrows(pair: Pair, seed: int, kernel: Kernel) -> dict[str, float]:
+    experiment = pair.experiment(seed)
+    experiment["bottleneck"]["queue"] = KIND
+    with made(experiment, "--virtual", "--kernel", kernel.name) as results:
+        sockets = pd.read_parquet(results / HOSTS / SOCKETS)
+        return _figures(sockets, managed_link.readings(results, SECONDS))
+
+
+# A seed and a kernel to figures.
+Measure = Callable[[int, Kernel], dict[str, float]]
+OF: dict[str, Callable[[Pair, int, Kernel], dict[str, float]]] = {"Linux": _of_linux, "Narrows": _of_narrows}
+
+
+def _figures(sockets: pd.DataFrame, queue: pd.DataFrame) -> dict[str, float]:
+    first, second = (_goodput_mbps(one) for _, one in sockets.groupby("flow"))
+    queue = queue[queue["time_s"].between(*WINDOW_S)]
     return {
         "first_mbps": first,
         "second_mbps": second,

@@ -47,20 +47,49 @@ def test_red_has_its_bounds_from_the_rate(script: Callable[[str], Any]) -> None:
 
 
 def test_goodput_is_that_of_the_published_minute(script: Callable[[str], Any]) -> None:
-    """Of 180 s the minute from 118 to 178 s counts: 10 Mbit/s there, ten times as much before and after."""
-    times = list(range(0, 181))
-    rates = [100e6 if time <= 118 or time > 178 else 10e6 for time in times]
+    """The minute that ends 2 s before the end counts: 10 Mbit/s there, ten times as much before and after."""
+    end = script("l4s").SECONDS
+    times = list(range(0, end + 1))
+    rates = [100e6 if time <= end - 62 or time > end - 2 else 10e6 for time in times]
     acked = pd.Series(rates).cumsum() / 8
     found = script("l4s")._goodput_mbps(pd.DataFrame({"time_s": times, "acked_bytes": acked}))
     assert found == pytest.approx(10)
 
 
 def test_published_pairs_are_experiments(script: Callable[[str], Any]) -> None:
-    """A flow each, with its own RTT, and a buffer and a step that 50 Mbit/s never fill."""
+    """A flow each, with its own RTT and ECN, and a buffer of more than a second, which DualPI2 never lets fill."""
     for pair in script("l4s").PAIRS:
         first, second = pair.experiment(1)["flows"]
         assert (first["cca"], second["cca"]) == pair.ccas
         plan = make_plan(Experiment.model_validate(pair.experiment(1)))
         assert [flow.rtt_ns for flow in plan.flows] == [rtt * 1_000_000 for rtt in pair.rtts_ms]
-        assert plan.bottleneck.ecn_threshold_bytes is not None
-        assert plan.bottleneck.ecn_threshold_bytes * 8 / plan.bottleneck.rate_bps > 1
+        assert all(plan.uses_ecn(flow) for flow in plan.flows)
+        assert plan.bottleneck.limit_bytes * 8 / plan.bottleneck.rate_bps > 1
+
+
+def test_both_have_the_same_flows_and_limits(script: Callable[[str], Any]) -> None:
+    """tc-codel(8), tc-pie(8): 1,000 packets; tc-fq_codel(8): 10,240; DualPI2 10,000. ECN where the load says so."""
+    limits = {"codel": 1000, "pie": 1000, "fq_codel": 10_240, "dualpi2": 10_000}
+    for load in script("aqm").LOADS:
+        for kind in script("aqm").KINDS:
+            plan = make_plan(Experiment.model_validate(load.experiment(kind, 1)))
+            assert plan.bottleneck.limit_bytes == limits[kind] * 1514
+            assert len(plan.flows) == 4 and not any(plan.uses_ecn(flow) for flow in plan.flows)
+
+
+def test_reports_are_read_as_a_queue(script: Callable[[str], Any]) -> None:
+    """One classic packet waits from 1 to 21 ms, one of L4S from 6 to 11 ms: read every 5 ms, until 30 ms."""
+    reports = pd.DataFrame({
+        "arrival_s": [0.006, 0.001], "time_s": [0.011, 0.021], "packet_bytes": [1000, 500], "ecn": [1, 0],
+    })  # fmt: skip
+    table = pd.DataFrame({"time_s": [0.0, 0.01], "interval_s": 0.01, "drops": [0, 3], "ce_marks": [1, 1]})
+    found = script("managed_link").of_reports(reports, table, 0.0299)
+    assert list(found["time_s"]) == pytest.approx([0.005, 0.01, 0.015, 0.02, 0.025])
+    assert list(found["depth_bytes"]) == [500, 1500, 500, 500, 0]
+    assert list(found["bytes"]) == [0, 0, 1000, 1000, 1500]
+    assert list(found["packets"]) == [0, 0, 1, 1, 2]
+    # An interval counts when it is over.
+    assert list(found["drops"].iloc[[0, -1]]) == [0, 3]
+    assert list(found["marks"].iloc[[0, -1]]) == [0, 2]
+    assert list(found["delay_c_s"]) == pytest.approx([0.004, 0.009, 0.014, 0.019, 0])
+    assert list(found["delay_l_s"]) == pytest.approx([0, 0.004, 0, 0, 0])
