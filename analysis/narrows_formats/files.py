@@ -16,6 +16,9 @@ FLOW_KEYS = "flow_keys.parquet"
 LEARNED_FLOWS = "learned_flows.parquet"
 COLLECTOR = "collector.json"
 
+# One file for each captured direction of a link, by its name.
+CAPTURES = "captures"
+
 HOSTS = "hosts"
 # In the hosts' directory.
 SOCKETS = "sockets.parquet"

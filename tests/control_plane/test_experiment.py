@@ -127,6 +127,17 @@ def test_a_bad_sweep_is_refused_by_file_and_field(tmp_path: Path, sweep: dict[st
     assert str(tmp_path / "experiment.yaml") in str(caught.value)
 
 
+def test_captures_need_every_report(tmp_path: Path) -> None:
+    links = {"a": {"rate": "1Mbit", "buffer": "9packets", "rtt": "1ms"}}
+    links["a"]["reverse"] = {"rate": "1Mbit", "buffer": "9packets", "capture": True}  # type: ignore[assignment]
+    assert load(write(tmp_path, bottleneck=None, links=links)).directions["a.reverse"].capture
+    for sample in (2, "auto"):
+        with pytest.raises(
+            InputError, match=rf"link 'a.reverse' with capture, and telemetry.sample: {sample}; allowed"
+        ):
+            load(write(tmp_path, bottleneck=None, links=links, telemetry={"sample": sample}))
+
+
 def test_acks_need_every_report(tmp_path: Path) -> None:
     assert load(write(tmp_path, telemetry={"acks": True})).telemetry.acks
     for sample in (2, "auto"):

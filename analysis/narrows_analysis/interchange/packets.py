@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
@@ -34,15 +34,17 @@ class Written:
     unknown: int = 0
 
 
-def write_packets(run: Run, out: Path) -> Written:
-    """Write the file. Interface 2i is in front of the queue of the run's link i, 2i + 1 behind it.
+def write_packets(run: Run, out: Path, names: Collection[str] | None = None) -> Written:
+    """Write the file, of all links or of those with these names. Interface 2i is in front of the queue of link i of
+    these, 2i + 1 behind it.
 
     Times are those of the switch's clock, from the run's start on; a run of unknown start is put on 2 January 1970.
 
     Raises:
         AnalysisError: ``out`` exists, or the telemetry is damaged.
     """
-    links = {link.index: (number, link.name) for number, link in enumerate(run.links)}
+    wanted = [link for link in run.links if names is None or link.name in names]
+    links = {link.index: (number, link.name) for number, link in enumerate(wanted)}
     keys, since_ns, written = flow_keys(run), start_ns(run), Written()
 
     def stream(index: int, behind: bool) -> Iterator[tuple[int, int, Report]]:

@@ -99,6 +99,11 @@ class DirectionSettings(Model):
         description="Random loss in front of the queue, counted apart from the queue's drops: independent for each "
         "packet, in steps of 2^-32; or in bursts; or as a file has it.",
     )
+    capture: bool = Field(
+        default=False,
+        description="The results have `captures/NAME.pcapng`: the packets in front of and behind this queue, with "
+        "drops in comments. Only with `sample: 1`.",
+    )
 
     @model_validator(mode="after")
     def _no_delay_below_0(self) -> Self:
@@ -528,6 +533,16 @@ class Experiment(Model):
             raise refuse(problem, "bottleneck for one link, links for links by name")
         if len(self.links) > MAX_LINKS:
             raise refuse(f"has {len(self.links)} links", f"up to {MAX_LINKS}")
+        return self
+
+    @model_validator(mode="after")
+    def _captures_are_whole(self) -> Self:
+        captured = [name for name, direction in self.directions.items() if direction.capture]
+        if captured and self.telemetry.sample != 1:
+            raise refuse(
+                f"has the link '{captured[0]}' with capture, and telemetry.sample: {self.telemetry.sample}",
+                "capture with sample: 1, where every packet is reported",
+            )
         return self
 
     @model_validator(mode="after")

@@ -23,6 +23,7 @@ from narrows.experiment.planning import make_plan
 from narrows.hosts import machine
 from narrows.hosts.state import RunState
 from narrows.run import record
+from narrows.run.captures import write_captures
 from narrows.run.environment import THIS_MACHINE, Environment
 from narrows.run.measurement import Status
 from narrows.run.progress import Page, RunProgress
@@ -146,9 +147,10 @@ def execute(
             progress.phase("analysing")
             try:
                 summary, problem = _analyse(results.path)
+                missing = tuple(write_captures(experiment, results.path))
             finally:
                 final = _publish(results, state)
-        notes = (*ending.notes, *([problem] if problem else []))
+        notes = (*ending.notes, *([problem] if problem else []), *missing)
         return Outcome(ending.status, ending.reason, final, summary, notes)
 
 
