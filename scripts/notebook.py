@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs docs/tutorials/notebook.ipynb on a run and stores what its cells show: readers see it without running anything.
+"""Runs a notebook of docs/tutorials and stores what its cells show: readers see it without running anything.
 
-Usage: .venv/bin/python scripts/notebook.py RUN. It needs no Jupyter: cells are Python, and show their last expression.
+Usage: .venv/bin/python scripts/notebook.py notebook.ipynb RUN, or control.ipynb, which makes its own runs. It needs no
+Jupyter: cells are Python, and show their last expression.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-NOTEBOOK = Path(__file__).resolve().parents[1] / "docs" / "tutorials" / "notebook.ipynb"
+PLACE = Path(__file__).resolve().parents[1] / "docs" / "tutorials"
+NOTEBOOK = PLACE / "notebook.ipynb"
 
 
 def execute(cells: list[dict[str, Any]], names: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
@@ -46,17 +48,18 @@ def output(value: Any, number: int) -> dict[str, Any]:
     return {"output_type": "execute_result", "execution_count": number, "metadata": {}, "data": data}
 
 
-def main(run: Path) -> None:
+def main(path: Path, run: Path | None = None) -> None:
     """Run it where it leaves nothing, and store what it shows."""
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
-    os.environ["NARROWS_RUN"] = str(run.resolve())
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    if run is not None:
+        os.environ["NARROWS_RUN"] = str(run.resolve())
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
         for number, (cell, value) in enumerate(execute(notebook["cells"], {}), 1):
             cell["execution_count"] = number
             cell["outputs"] = [] if value is None else [output(value, number)]
-    NOTEBOOK.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(notebook, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(PLACE / sys.argv[1], *map(Path, sys.argv[2:]))

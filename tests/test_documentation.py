@@ -125,21 +125,45 @@ def test_links_of_the_pages_outside_the_site() -> None:
             assert (ROOT / target).exists(), f"{page.name}: {target}"
 
 
-def test_the_notebook_runs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it is, with results above it; what each cell shows is stored with it, in the same kinds."""
+def notebooks() -> Any:
+    """scripts/notebook.py"""
     spec = importlib.util.spec_from_file_location("notebook", ROOT / "scripts" / "notebook.py")
     assert spec is not None and spec.loader is not None
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
+    return script
+
+
+def execute(script: Any, path: Path, names: dict[str, Any]) -> list[Any]:
+    """What the cells of a notebook show; each has it stored, in the same kinds."""
+    shown = []
+    for cell, value in script.execute(json.loads(path.read_text())["cells"], names):
+        kinds = [one["data"].keys() for one in cell["outputs"]]
+        assert kinds == ([] if value is None else [script.output(value, 1)["data"].keys()])
+        shown += [] if value is None else [value]
+    return shown
+
+
+@pytest.mark.needs("stress", "guest-kernel", "narrows-softswitch", "narrows-collector", "ip")
+def test_the_notebook_that_drives_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = notebooks()
+    names: dict[str, Any] = {}
+    execute(script, script.PLACE / "control.ipynb", names)
+    rates = names["controlled"]["rate_bps"]
+    # Slow start leaves the queue empty at first: one half after the other.
+    assert rates[:3].tolist() == [50_000_000, 25_000_000, 12_500_000]
+    assert rates.iloc[-1] > rates.min() and names["episode"]["time_s"].diff().dropna().round(6).eq(0.02).all()
+
+
+def test_the_notebook_runs(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is, with results above it."""
+    script = notebooks()
     (project / "docs" / "tutorials").mkdir(parents=True)
     monkeypatch.chdir(project / "docs" / "tutorials")
     monkeypatch.delenv("NARROWS_RUN", raising=False)
     names: dict[str, Any] = {}
-    shown = []
-    for cell, value in script.execute(json.loads(script.NOTEBOOK.read_text())["cells"], names):
-        kinds = [one["data"].keys() for one in cell["outputs"]]
-        assert kinds == ([] if value is None else [script.output(value, 1)["data"].keys()])
-        shown += [] if value is None else [value]
+    shown = execute(script, script.NOTEBOOK, names)
     assert names["run"].path == project / "results" / "demo"
     assert "<table" in shown[0]._repr_html_()
     assert Path("queue-delay.pdf").stat().st_size > 1000
