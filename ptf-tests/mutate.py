@@ -13,11 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from mutations import MUTATIONS, Mutation
+from mutations import LAWS, MUTATIONS, Mutation
 
 HERE = Path(__file__).resolve().parent
 P4SRC = HERE.parent / "p4src"
-PROGRAM = "v1model/narrows.p4"
+PROGRAM, MANAGED_PROGRAM = "v1model/narrows.p4", "v1model/managed.p4"
 COMPILER = "p4c-bm2-ss"
 
 
@@ -25,7 +25,12 @@ class MutationError(Exception):
     """The source is not what the list of mutations was written for, or does not compile."""
 
 
-def mutate(mutation: Mutation | None, folder: Path) -> Path:
+def program_of(mutation: Mutation) -> str:
+    """The program that has a fault: laws of queues are in one alone."""
+    return MANAGED_PROGRAM if mutation.file.startswith(LAWS) else PROGRAM
+
+
+def mutate(mutation: Mutation | None, folder: Path, program: str) -> Path:
     """Copy the sources into ``folder``, with a fault unless it is None, and compile them; returns the artifacts.
 
     Raises:
@@ -41,7 +46,7 @@ def mutate(mutation: Mutation | None, folder: Path) -> Path:
         path.write_text(source.replace(mutation.old, mutation.new))
     compiled = folder / "compiled"
     compiled.mkdir()
-    command = [COMPILER, "--std", "p4-16", "-o", str(compiled / "narrows.json"), PROGRAM]
+    command = [COMPILER, "--std", "p4-16", "-o", str(compiled / "narrows.json"), program]
     command += ["--p4runtime-files", str(compiled / "narrows.p4info.txtpb")]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -65,7 +70,7 @@ def failing_cases(compiled: Path, cases: list[str]) -> tuple[int, list[str]]:
 def check(mutation: Mutation, whole_suite: bool) -> bool:
     """Whether the suite notices a fault by the case that is said to; prints a line about it."""
     with tempfile.TemporaryDirectory(prefix="narrows-mutate-") as scratch:
-        compiled = mutate(mutation, Path(scratch))
+        compiled = mutate(mutation, Path(scratch), program_of(mutation))
         _, failed = failing_cases(compiled, [] if whole_suite else [mutation.case])
     caught = mutation.case in failed
     others = [name for name in failed if name != mutation.case]
@@ -85,12 +90,13 @@ def main() -> int:
         return 0
     wanted = [m for m in MUTATIONS if options.only is None or any(text in m.name for text in options.only)]
     try:
-        with tempfile.TemporaryDirectory(prefix="narrows-mutate-") as scratch:
-            cases = sorted({mutation.case for mutation in wanted})
-            _, failed = failing_cases(mutate(None, Path(scratch)), cases)
-        if failed:
-            print(f"mutate: error: these fail without any fault: {', '.join(failed)}", file=sys.stderr)
-            return 1
+        for program in sorted({program_of(mutation) for mutation in wanted}):
+            cases = sorted({mutation.case for mutation in wanted if program_of(mutation) == program})
+            with tempfile.TemporaryDirectory(prefix="narrows-mutate-") as scratch:
+                _, failed = failing_cases(mutate(None, Path(scratch), program), cases)
+            if failed:
+                print(f"mutate: error: these fail without any fault: {', '.join(failed)}", file=sys.stderr)
+                return 1
         caught = sum(check(mutation, options.whole_suite) for mutation in wanted)
     except MutationError as error:
         print(f"mutate: error: {error}", file=sys.stderr)

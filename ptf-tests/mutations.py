@@ -28,6 +28,7 @@ _SHARE = "common/flow_share.p4"
 _PARSER = "common/parser.p4"
 _PRIMITIVES = "v1model/primitives.p4"
 _TOP = "v1model/narrows.p4"
+LAWS = "v1model/queue_management/"
 
 MUTATIONS = (
     Mutation(
@@ -332,5 +333,61 @@ MUTATIONS = (
         "        hdr.report_udp.src_port[5:0] = flow.index[5:0];\n",
         "",
         "reporting.CollectorOfEachBottleneck",
+    ),
+    Mutation(
+        "a step marks every flow",
+        LAWS + "management.p4",
+        "&& (low_latency == 1 || ce_low_latency_only == 0)",
+        "",
+        "management.StepMarks",
+    ),
+    Mutation(
+        "CoDel drops at a constant rate",
+        LAWS + "codel.p4",
+        "((bit<64>)inverse_root << 16)",
+        "(64w0xffff << 16)",
+        "management.CoDelDrops",
+    ),
+    Mutation(
+        "CoDel has one state for all queues of a link",
+        LAWS + "codel.p4",
+        "(bottleneck ++ queue)",
+        "(bottleneck ++ 10w0)",
+        "management.FairCoDel",
+    ),
+    Mutation(
+        "PIE has no burst allowance",
+        LAWS + "pie.p4",
+        "burst >= PIE_BURST_NS && ",
+        "",
+        "management.PieDropsOnArrival",
+    ),
+    Mutation(
+        "PIE marks however certain it is",
+        LAWS + "pie.p4",
+        " && probability <= PIE_CERTAIN / 10",
+        "",
+        "management.PieDropsOnArrival",
+    ),
+    Mutation(
+        "PI2 drops what may be marked",
+        LAWS + "dualpi2.p4",
+        "overload == 1 || capable == 0 ||",
+        "overload == 0 || capable == 0 ||",
+        "management.Pi2AtCertainty",
+    ),
+    Mutation(
+        "DualPI2 ignores the step",
+        LAWS + "dualpi2.p4",
+        "sojourn > (bit<48>)pi2.step",
+        "sojourn > (bit<48>)pi2.step + 48w1000000000",
+        "management.DualPi2Queues",
+    ),
+    Mutation(
+        "all flows wait in one fair queue",
+        LAWS + "management.p4",
+        "(bit<16>)flow.index & mask",
+        "(bit<16>)flow.index & mask & 0",
+        "management.FairTurns",
     ),
 )

@@ -31,7 +31,9 @@ from targets.base import Target
 from targets.tofino import TofinoModelTarget, TofinoTarget
 
 HERE = Path(__file__).resolve().parent
-COMPILED = HERE.parent / "p4src" / "compiled" / "v1model"
+COMPILED = HERE.parent / "p4src" / "compiled"
+# The bottleneck, and the same with queue management, which the softswitch alone can run.
+PROGRAM, MANAGED_PROGRAM = COMPILED / "v1model", COMPILED / "v1model-managed"
 # Frames that PTF keeps per port until a case asks for them, and the largest one.
 FRAMES_KEPT = 100_000
 LARGEST_FRAME_BYTES = 10_240
@@ -54,7 +56,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--case", action="append", default=[], metavar="NAME", help="a module (ecn) or a case (ecn.ThresholdIsExact)"
     )
-    parser.add_argument("--compiled", type=Path, default=COMPILED, help="folder with narrows.json and its P4Info")
+    parser.add_argument(
+        "--compiled",
+        type=Path,
+        help="folder with narrows.json and its P4Info (soft: both programs, one after the other)",
+    )
     parser.add_argument("--chip", choices=list(CHIPS), default="tofino", help="generation that tofino-model models")
     parser.add_argument("--testbed", type=Path, help="YAML file that describes switch and ports of tofino")
     parser.add_argument("--seed", type=int, default=1, help="of the target's random numbers, where it takes one")
@@ -151,24 +157,31 @@ def main() -> int:
     if os.geteuid() != 0:
         print("ptf: error: root is needed for a network namespace; use sudo", file=sys.stderr)
         return 2
-    for name in ("narrows.json", "narrows.p4info.txtpb"):
-        if not (options.compiled / name).exists():
-            print(f"ptf: error: --compiled {options.compiled}: no {name} there", file=sys.stderr)
-            return 2
+    programs = [options.compiled] if options.compiled else [PROGRAM]
+    if options.compiled is None and options.target == "soft":
+        programs.append(MANAGED_PROGRAM)
+    for compiled in programs:
+        for name in ("narrows.json", "narrows.p4info.txtpb"):
+            if not (compiled / name).exists():
+                print(f"ptf: error: --compiled {compiled}: no {name} there", file=sys.stderr)
+                return 2
     for namespace in lab.leftovers():
         remove_namespace(namespace)
-    settings = Settings(options.case, options.compiled, options.seed, options.failfast)
+    counts: Counter[str] = Counter()
     try:
-        with tempfile.TemporaryDirectory(prefix=lab.PREFIX) as scratch:
-            folder = Path(scratch)
-            try:
-                counts = run_cases(target, settings, folder)
-            finally:
-                if options.logs is not None:
-                    shutil.copytree(folder, options.logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
+        for compiled in programs:
+            settings = Settings(options.case, compiled, options.seed, options.failfast)
+            with tempfile.TemporaryDirectory(prefix=lab.PREFIX) as scratch:
+                folder = Path(scratch)
+                try:
+                    counts += run_cases(target, settings, folder)
+                finally:
+                    if options.logs is not None:
+                        logs = options.logs / compiled.name if len(programs) > 1 else options.logs
+                        shutil.copytree(folder, logs, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sock"))
     except (RuntimeError, RunError) as error:
         print(f"ptf: error: {error}", file=sys.stderr)
-        counts = Counter(failed=1)
+        counts["failed"] += 1
     except KeyboardInterrupt:
         print("ptf: interrupted", file=sys.stderr)
         return 130

@@ -31,6 +31,7 @@ class Ability(enum.Enum):
     RATE = "a queue with a rate"
     EXACT_RATE = "a queue that lets one frame of a backlog go after the other, at exact distances"
     HOLD = "a queue that holds frames until it is let go"
+    MANAGED = "a traffic manager whose queues the program manages"
 
 
 @dataclass(frozen=True)

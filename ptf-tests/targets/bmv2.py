@@ -44,7 +44,10 @@ class Bmv2(OneControl[Client]):
         clock_tolerance=20_000,
         largest_burst=200,
         loopback=LOOPBACK,
-        lacks={Ability.BYTE_LIMIT: "BMv2 limits queues in packets only"},
+        lacks={
+            Ability.BYTE_LIMIT: "BMv2 limits queues in packets only",
+            Ability.MANAGED: "BMv2 runs egress when the link's time is spent",
+        },
     )
 
     def __init__(self, address: str, compiled: Path) -> None:

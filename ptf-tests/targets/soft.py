@@ -9,7 +9,7 @@ from pathlib import Path
 
 from expected import V1modelHash
 from lab import Lab
-from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse, ElectionId
+from narrows.switch.traffic_manager_pb2 import ConfigureRequest, ConfigureResponse, ElectionId, Management
 from p4runtime import TIMEOUT_S, Client, open_channel
 from processes import Child
 
@@ -29,6 +29,8 @@ from targets.base import (
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXECUTABLE = REPOSITORY / "target" / "release" / "narrows-softswitch"
 LOOPBACK_PORT = 10
+# A port whose second queue no case configures: it is free to become one of two that share a link.
+TWO_QUEUES_PORT = 8
 READY_S = 10.0
 DEFAULT_LIMIT_PACKETS = 100_000
 
@@ -64,12 +66,13 @@ class Softswitch(OneControl[Client]):
         """Load the program afresh and take every limit off the queues."""
         self.control.push()
         for port in (*DATA_PORTS, COLLECTOR_PORT, LOOPBACK_PORT):
-            for queue in range(QUEUES if port in DATA_PORTS else 1):
-                self._configure(port, queue, unlimited=True, limit_bytes=0, limit_packets=DEFAULT_LIMIT_PACKETS)
+            for queue in range(QUEUES if port in DATA_PORTS and port != TWO_QUEUES_PORT else 1):
+                settings = {"unlimited": True, "limit_bytes": 0, "limit_packets": DEFAULT_LIMIT_PACKETS}
+                self._configure(port, queue, **settings, management=Management(enabled=False), head_drop=False)
 
-    def _configure(self, port: int, queue: int, **settings: int) -> None:
+    def _configure(self, port: int, queue: int, *, management: Management | None = None, **settings: int) -> None:
         primary = ElectionId(low=self.control.election.low)
-        request = ConfigureRequest(port=port, queue=queue, election_id=primary)
+        request = ConfigureRequest(port=port, queue=queue, election_id=primary, management=management)
         for name, value in settings.items():
             setattr(request, name, value)
         answer = self._call(request, timeout=TIMEOUT_S)
@@ -97,6 +100,14 @@ class Softswitch(OneControl[Client]):
     def limit_bytes(self, port: int, queue: int, size: int) -> None:
         """Let at most so many bytes wait."""
         self._configure(port, queue, limit_bytes=size)
+
+    def manage(self, port: int, queue: int, management: Management) -> None:
+        """Let the program manage the queue."""
+        self._configure(port, queue, management=management)
+
+    def drop_at_the_head(self, port: int, queue: int) -> None:
+        """Let a full queue drop its oldest packets."""
+        self._configure(port, queue, head_drop=True)
 
     def epoch(self, port: int, queue: int, program: int) -> int:
         """The traffic manager's own count of settings; what the program was told does not matter."""
