@@ -349,13 +349,6 @@ MUTATIONS = (
         "management.CoDelDrops",
     ),
     Mutation(
-        "CoDel has one state for all queues of a link",
-        LAWS + "codel.p4",
-        "(bottleneck ++ queue)",
-        "(bottleneck ++ 10w0)",
-        "management.FairCoDel",
-    ),
-    Mutation(
         "PIE has no burst allowance",
         LAWS + "pie.p4",
         "burst >= PIE_BURST_NS && ",

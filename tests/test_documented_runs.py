@@ -31,7 +31,9 @@ TAKE_HOURS = [words for words in WORDS if words[0] == "study"]
 BUILDS = [words for words in WORDS if words[:2] == ["kernel", "build"]]
 HARDWARE = [words for words in WORDS if "--inventory" in words]
 VIRTUAL = [words for words in WORDS if "--virtual" in words]
-OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL]]
+# Of a terminal, of the world outside, or of minutes: their own tests run them.
+ELSEWHERE = [words for words in WORDS if words[0] in ("shell", "benchmark")]
+OTHERS = [words for words in WORDS if words not in [*TAKE_HOURS, *BUILDS, *HARDWARE, *VIRTUAL, *ELSEWHERE]]
 README_RUN = ["run", "experiments/demo.yaml", "--virtual", "--out", "results/demo"]
 root = pytest.mark.needs("root", SOFTSWITCH, COLLECTOR)
 
@@ -47,6 +49,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("experiment", "first", "shallow-buffers", "bbrv3", "l4s"):
         shutil.copy(tmp_path / "experiments" / "demo.yaml", tmp_path / f"{name}.yaml")
     shutil.copy(ROOT / "deploy" / "inventory.example.yaml", tmp_path / "lab.yaml")
+    shutil.copy(ROOT / "deploy" / "soft-inventory.example.yaml", tmp_path / "box.yaml")
     for kernel in kernels.installed()[:1]:
         for name in ("default", "bbr3", "prague"):
             shutil.copytree(kernel.path.parent, tmp_path / "cache" / "narrows" / "kernels" / name)
@@ -111,7 +114,7 @@ def test_a_command_for_a_testbed(words: list[str], project: Path) -> None:
     done = run(words, "unshare", "--net")
     assert done.returncode in (1, 2)
     # By its name: one of the inventory's.
-    assert re.search(r"tofino|sender|server|host", done.stdout + done.stderr), done.stdout + done.stderr
+    assert re.search(r"tofino|sender|server|host|box", done.stdout + done.stderr), done.stdout + done.stderr
 
 
 @root

@@ -266,7 +266,7 @@ class FairTurns(ManagedTest):
 
 
 class FairCoDel(ManagedTest):
-    """CoDel keeps a state for each queue: a flow of three is spared while one of nineteen is not.
+    """CoDel in fair queues: a flow of three is spared while one of nineteen is not.
 
     They take turns: 1 at T, 20 at T + 20, 2, 21, 3, then 22 at T + 100, whose queue was first above target at T + 20.
     Of the long flow drops are due from T + 90: frame 4 (T + 120). Next at T + 210: frame 10 (T + 220), at 255: 13

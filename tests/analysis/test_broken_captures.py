@@ -135,7 +135,7 @@ def test_reports_of_another_version_are_counted(
 ) -> None:
     frames, truth = list(pristine[0]), pristine[1]
     for number in range(100, 110):
-        frames[number] = frames[number][:REPORT] + b"\x02" + frames[number][REPORT + 1 :]
+        frames[number] = frames[number][:REPORT] + b"\x03" + frames[number][REPORT + 1 :]
     summary = analysed(tmp_path, kind, frames)
     assert summary["telemetry"]["lost"] == 10 and {"reports_missing", "collector_bad"} <= codes(summary)
     assert any("version 10" in warning["message"] for warning in summary["warnings"])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from itertools import product
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from narrows.experiment.delays import NoDelays, Pair, host_delays, spread
 
@@ -27,6 +27,7 @@ def solutions(rtts: dict[Pair, int]) -> list[dict[str, int]]:
     return [one for one in found if all(one[a] + one[b] == rtt for (a, b), rtt in rtts.items())]
 
 
+@settings(deadline=None)
 @given(PAIRS)
 def test_delays_add_up_and_are_refused_only_where_there_are_none(rtts: dict[Pair, int]) -> None:
     possible = solutions(rtts)

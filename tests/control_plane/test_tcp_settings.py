@@ -149,7 +149,7 @@ class Begun:
         self._words = words
 
     def getsockopt(self, *_: int) -> bytes:
-        info = bytearray(192)
+        info = bytearray(256)
         for name, value in self._words.items():
             struct.pack_into("=I", info, WORDS[name], value)
         return bytes(info)

@@ -20,12 +20,13 @@ Numbers = npt.NDArray[np.float64]
 CONFIDENCE = 0.999
 BATCHES = 25
 # report_t of p4src/common/headers.p4 behind Ethernet, IPv4 and UDP, behind the capture's own 16 bytes.
-_ENCAPSULATION, _CAPTURED = 42, 90
+_ENCAPSULATION, _CAPTURED = 42, 98
+# Of the delay's 48 bits the lower 32: no packet waits for seconds here.
 _RECORD = np.dtype(
     {
         "names": ["length", "arrivals", "departures", "loss_drops", "queue_delay", "enqueue_depth"],
         "formats": [">u2", ">u4", ">u4", ">u4", ">u4", ">u4"],
-        "offsets": [16 + _ENCAPSULATION + offset for offset in (6, 16, 20, 24, 28, 32)],
+        "offsets": [16 + _ENCAPSULATION + offset for offset in (6, 16, 20, 24, 42, 32)],
         "itemsize": 16 + _CAPTURED,
     }
 )

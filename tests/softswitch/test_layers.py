@@ -15,6 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # Each crate's folder, and the crates of this repository that it may use (not those for its tests).
 CRATES = {
     "captures": set(),
+    "metrics": set(),
     "packet-sockets": set(),
     "privileges": set(),
     "softswitch/program": set(),
@@ -29,8 +30,8 @@ CRATES = {
         "softswitch/native",
     },
     "softswitch/switch": {"softswitch/pipeline", "captures", "packet-sockets"},
-    "softswitch/server": {"softswitch/switch", "softswitch/pipeline", "softswitch/proto", "privileges"},
-    "analysis/collector": {"captures", "packet-sockets", "privileges"},
+    "softswitch/server": {"softswitch/switch", "softswitch/pipeline", "softswitch/proto", "privileges", "metrics"},
+    "analysis/collector": {"captures", "packet-sockets", "privileges", "metrics"},
 }
 
 

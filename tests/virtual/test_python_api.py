@@ -156,11 +156,11 @@ def test_settings_are_read_back_and_what_cannot_be_is_refused(tmp_path: Path) ->
 
 def test_an_error_of_the_driver_ends_the_run(tmp_path: Path) -> None:
     """Its guest is gone, and what was measured is kept as what it is."""
-    before = set(kernels.runs().glob("*.json"))
     with pytest.raises(ZeroDivisionError), bed(tmp_path / "out") as driven:
         driven.step("200ms")
         assert 1 / 0
-    assert set(kernels.runs().glob("*.json")) <= before
+    # Other tests' guests may be there.
+    assert not [one for one in kernels.runs().glob("*.json") if str(tmp_path) in one.read_text()]
     assert (tmp_path / "out" / "run.json").exists()
 
 

@@ -31,7 +31,7 @@ def run_line(summary: Summary) -> str:
 
 
 def closing_table(directory: Path) -> Table | None:
-    """Means over repetitions with their 95 % intervals, a row for each setting; None where no run has a summary."""
+    """Means over repetitions with their 95 % intervals, a row for each setting; None where no run has a figure."""
     from narrows_analysis.sweep import intervals, load_sweep, quantities
 
     if not (directory / SWEEP_TABLE).exists():
@@ -39,6 +39,8 @@ def closing_table(directory: Path) -> Table | None:
     sweep = load_sweep(directory)
     known = {one.column: one for one in quantities(sweep.frame)}
     found = intervals(sweep)
+    if found.empty:
+        return None
     table = Table(title="means, and 95 % intervals where there are repetitions", title_justify="left")
     for name in sweep.fields:
         table.add_column(name, overflow="fold")

@@ -18,8 +18,8 @@ from narrows_formats.units import NANOSECONDS, format_size, format_time
 
 from narrows.errors import InputError, RunError
 from narrows.experiment.plan import Link, Plan
-from narrows.switch.entries import DELAY_BITS
 from narrows.targets.tofino.testbed.calibration import Calibration
+from narrows.targets.tofino.writes.entries import DELAY_BITS
 
 Write = Callable[[Link, int], Awaitable[tuple[int, int, int]]]
 
