@@ -155,7 +155,8 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         made.remove()
 
 
-@pytest.fixture(params=[BOX, DESK])
+# The switch by ssh from the desk is the longer way to the same: all of it in `make stress`.
+@pytest.fixture(params=[BOX, pytest.param(DESK, marks=pytest.mark.needs("stress"))])
 def lab(request: pytest.FixtureRequest, machines: Machines, tmp_path: Path) -> Iterator[Lab]:
     made = Lab(machines, request.param, tmp_path)
     yield made

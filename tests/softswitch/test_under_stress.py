@@ -26,7 +26,7 @@ from raw_frames import (
 )
 
 IPV4 = 0x0800
-EPOCH_AT, SEQUENCE_AT, TIMESTAMP_AT = 46, 12, 40
+EPOCH_AT, SEQUENCE_AT, TIMESTAMP_AT = 46, 12, 48
 
 
 async def settled(switch: Switch, port: int, frames: int, reports: int = 0) -> dict[int, pb.Port]:

@@ -92,7 +92,10 @@ def file(path: Path) -> tuple[int, int]:
     return path.stat().st_ino, path.stat().st_mtime_ns
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# A study goes on as a sweep does, and takes twice as long to try.
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.needs("stress")) if kind == "study" else kind for kind in KINDS]
+)
 def test_what_was_interrupted_and_killed_goes_on(place: Path, kind: str) -> None:
     points = place / "out" / KINDS[kind][1]
     first, second = points / FIRST, points / SECOND

@@ -82,7 +82,7 @@ def test_a_point_is_made_again_to_the_bit(script: Any, tmp_path: Path) -> None:
     assert script.compare(then, script.again(STUDY, second, sender)) != ""
 
 
-@pytest.mark.needs("seeded-kernel")
+@pytest.mark.needs("seeded-kernel", "stress")
 def test_a_checkout_elsewhere_makes_the_same_point(script: Any, tmp_path: Path) -> None:
     """Paths are in a guest's memory, and it brings those below /tmp back: neither may reach its clock or its dice."""
     elsewhere = tmp_path / "a-checkout-whose-path-is-of-another-length"
