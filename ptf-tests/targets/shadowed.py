@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 from lab import Lab
 from narrows.targets.tofino.bfrt.client import Endpoint
@@ -24,7 +25,7 @@ from narrows.targets.tofino.chip.model import CHIPS
 from p4runtime import Entry
 from processes import Child, inside
 
-from targets.base import Control, Parameters, Result, Switch, namespace_wires
+from targets.base import Ability, Control, Parameters, Profile, Result, Switch, namespace_wires
 from targets.soft import Softswitch, SoftTarget
 from targets.tofino import MODEL_PORTS, PROGRAM, connect_switch, port_parameter
 from targets.tofino_switch import TofinoSwitch
@@ -56,7 +57,7 @@ class ShadowedControl:
         """Add table entries."""
         self._first.insert(*entries)
         for other in self._others:
-            other.control.insert(*entries)
+            other.control.insert(*_that_fit(entries, other))
 
     def modify(self, *entries: Entry) -> None:
         """Change what existing entries do."""
@@ -105,6 +106,18 @@ class ShadowedControl:
         return self._first.digests(count, wait_s)
 
 
+def _that_fit(entries: Iterable[Entry], switch: TofinoSwitch) -> Iterator[Entry]:
+    """Entries as a program has them that holds queue delays in fewer bits; bins of longer delays are left out."""
+    missing = Profile.delay_bits - switch.profile.delay_bits
+    for entry in entries:
+        if entry.table != "delay_bins":
+            yield entry
+            continue
+        lowest, length = cast(tuple[int, int], entry.match["queue_delay"])
+        if lowest < 1 << switch.profile.delay_bits:
+            yield replace(entry, match={"queue_delay": (lowest, length - missing)})
+
+
 def _index(switch: TofinoSwitch, index: int) -> int:
     """Tofino has fewer flow indices; indices of bottlenecks and bins are below their number anyhow."""
     return index % switch.profile.hashes.flow_count
@@ -117,7 +130,9 @@ class ShadowedSwitch:
         """Take connected ones."""
         self._first = first
         self._others = others
-        self.profile = replace(first.profile, name=NAME)
+        # Tofino's program has no laws, so that there is nothing to shadow.
+        lacks = {**first.profile.lacks, Ability.MANAGED: "Tofino's program manages no queue"}
+        self.profile = replace(first.profile, name=NAME, lacks=lacks)
         self.control = ShadowedControl(first.control, others)
 
     def reset(self) -> None:

@@ -98,12 +98,15 @@ def test_the_control_plane_of_every_case_is_accepted() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     assert "frames pass the softswitch" in done.stdout
-    assert done.stdout.splitlines()[-1] == f"{len(case_classes())} passed, 0 failed, 0 skipped"
+    managed = sum("ManagedTest" in ast.unparse(node) for node in case_classes().values())
+    assert done.stdout.splitlines()[-1] == f"{len(case_classes()) - managed} passed, 0 failed, {managed} skipped"
 
 
 def test_a_case_says_when_it_needs_what_tofino_has_not() -> None:
     for name, node in case_classes().items():
         text = ast.unparse(node)
+        if "ManagedTest" in text:
+            continue  # It needs all of that.
         for call, abilities in {
             ".limit_packets(": {Ability.PACKET_LIMIT},
             ".limit_bytes(": {Ability.BYTE_LIMIT},
